@@ -1,0 +1,119 @@
+"""Write batches, and the bytes in which a log keeps them.
+
+Layout, little-endian: u64 sequence number of the first operation, u32 operation count, then each
+operation: u8 tag (0 delete, 1 put), u16 key length, u32 value length, key, value.  Operation i has
+the sequence number of the first plus i.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NoReturn
+
+from lsmkv.encoding import (
+    MAX_BATCH_BYTES,
+    MAX_KEY_BYTES,
+    MAX_SEQUENCE,
+    MAX_VALUE_BYTES,
+    TAG_DELETE,
+    TAG_PUT,
+    TAGS_RESERVED,
+)
+from lsmkv.errors import CorruptionError
+
+Operation = tuple[bytes, bytes | None]  # key and value; None deletes
+
+_HEADER: Final = struct.Struct("<QI")
+_OPERATION: Final = struct.Struct("<BHI")
+_SINGLE: Final = struct.Struct("<QIBHI")
+_SINGLE_PACK: Final = _SINGLE.pack
+_OPERATION_PACK: Final = _OPERATION.pack
+OPERATION_OVERHEAD_BYTES: Final = 7
+
+
+def encode_operation(seq: int, key: bytes, value: bytes | None) -> bytes:
+    """A batch of one operation."""
+    if value is None:
+        return _SINGLE_PACK(seq, 1, TAG_DELETE, len(key), 0) + key
+    return b"".join((_SINGLE_PACK(seq, 1, TAG_PUT, len(key), len(value)), key, value))
+
+
+def encode_batch(seq: int, operations: list[Operation]) -> bytes:
+    """A batch of any number of operations."""
+    parts = [_HEADER.pack(seq, len(operations))]
+    for key, value in operations:
+        if value is None:
+            parts += (_OPERATION_PACK(TAG_DELETE, len(key), 0), key)
+        else:
+            parts += (_OPERATION_PACK(TAG_PUT, len(key), len(value)), key, value)
+    return b"".join(parts)
+
+
+def decode_batch(data: bytes, path: str, offset: int) -> tuple[int, list[Operation]]:
+    """First sequence number and operations of the batch ``data``, which a log holds at ``offset``.
+
+    Raises:
+        CorruptionError: the bytes are not one whole batch.
+    """
+
+    def fail(reason: str) -> NoReturn:
+        raise CorruptionError(path, offset, reason)
+
+    if len(data) < _HEADER.size:
+        fail("write batch is shorter than its header")
+    seq, count = _HEADER.unpack_from(data)
+    if not 0 < seq <= MAX_SEQUENCE - count:
+        fail(f"sequence number {seq} of a write batch is out of range")
+    operations: list[Operation] = []
+    at = _HEADER.size
+    for _ in range(count):
+        if at + _OPERATION.size > len(data):
+            fail(f"write batch ends inside operation {len(operations)} of {count}")
+        tag, key_length, value_length = _OPERATION.unpack_from(data, at)
+        key_end = at + _OPERATION.size + key_length
+        end = key_end + value_length
+        if end > len(data):
+            fail(f"write batch ends inside operation {len(operations)} of {count}")
+        key = data[at + _OPERATION.size : key_end]
+        if tag == TAG_PUT:
+            operations.append((key, data[key_end:end]))
+        elif tag == TAG_DELETE and not value_length:
+            operations.append((key, None))
+        else:
+            fail(f"operation tag {tag} ({TAGS_RESERVED.get(tag, 'unknown')}) is not supported")
+        at = end
+    if at != len(data):
+        fail("write batch is longer than its operations")
+    return seq, operations
+
+
+class OperationList:
+    """Operations in the order given, within the limits of a batch."""
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self.size_bytes = _HEADER.size
+
+    def add(self, key: bytes, value: bytes | None) -> None:
+        """Append one operation.
+
+        Raises:
+            ValueError: the batch would be over :data:`~lsmkv.encoding.MAX_BATCH_BYTES`.
+        """
+        size = self.size_bytes + OPERATION_OVERHEAD_BYTES + len(key) + len(value or b"")
+        if size > MAX_BATCH_BYTES:
+            raise ValueError(
+                f"write batch of {size} bytes is over the limit of {MAX_BATCH_BYTES} bytes; "
+                "commit it in parts"
+            )
+        self.operations.append((key, value))
+        self.size_bytes = size
+
+    def clear(self) -> None:
+        """Forget every operation."""
+        self.operations = []
+        self.size_bytes = _HEADER.size
+
+
+# One operation at its limits must fit a batch.
+assert OPERATION_OVERHEAD_BYTES + MAX_KEY_BYTES + MAX_VALUE_BYTES < MAX_BATCH_BYTES

@@ -1,0 +1,94 @@
+"""The exceptions that lsmkv raises.
+
+All of them derive from :class:`Error`.  Wrong arguments raise the built-in ``TypeError`` and
+``ValueError``; failures of the operating system stay ``OSError``.
+"""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """Base of every exception that is lsmkv's own."""
+
+
+class CorruptionError(Error):
+    """Bytes on disk are not what was written.
+
+    Attributes:
+        path: the damaged file.
+        offset: where in the file the damage was noticed, in bytes; None when no place can be named.
+        reason: what was found wrong, without the place.
+        expected, got: the two values that should have been equal, where there are two.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        offset: int | None,
+        reason: str,
+        *,
+        expected: object = None,
+        got: object = None,
+    ) -> None:
+        place = path if offset is None else f"{path} at offset {offset}"
+        detail = "" if expected is None and got is None else f" (expected {expected!r}, got {got!r})"
+        super().__init__(f"{place}: {reason}{detail}")
+        self.path = path
+        self.offset = offset
+        self.reason = reason
+        self.expected = expected
+        self.got = got
+
+
+class UnsupportedFormatError(Error):
+    """A file is intact but was written in a format version, codec or scheme this release lacks."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class ClosedError(Error):
+    """The store, snapshot, cursor, batch or iterator was used after it was closed."""
+
+
+class LockedError(Error):
+    """Another handle has the store open for writing.
+
+    Attributes:
+        path: the store's directory.
+        pid: the process that holds it, or None when it could not be read.
+    """
+
+    def __init__(self, path: str, pid: int | None) -> None:
+        holder = "another process" if pid is None else f"process {pid}"
+        super().__init__(
+            f"{path} is open for writing in {holder}; close it there, or open with read_only=True"
+        )
+        self.path = path
+        self.pid = pid
+
+
+class NotAStoreError(Error):
+    """There is no lsmkv store at the path (and none was to be created)."""
+
+
+class StoreExistsError(Error):
+    """There is a store at the path already, and ``error_if_exists=True`` was given."""
+
+
+class ReadOnlyError(Error):
+    """A write was asked of a handle opened with ``read_only=True``."""
+
+
+class BackgroundError(Error):
+    """A flush, compaction or log write failed, so the store takes no more writes.
+
+    Reads go on.  ``__cause__`` is the failure.  Once its cause is mended, ``DB.resume()`` takes
+    writes again.
+    """
+
+
+class ForkedError(Error):
+    """A handle opened before ``os.fork()`` was used in the child process; open the store anew there."""

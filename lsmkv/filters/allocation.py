@@ -1,0 +1,117 @@
+"""How filter memory is shared out among runs: Monkey.
+
+A look-up of an absent key asks the filter of every run, and each false positive costs a wasted
+read.  With the same bits per key everywhere, the filters of the small runs are as wrong as those of
+the large ones, though making them better would cost next to nothing.
+
+Source: N. Dayan, M. Athanassoulis, S. Idreos, "Monkey: Optimal Navigable Key-Value Store", SIGMOD
+2017.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+_SMALLEST_RATE: Final = sys.float_info.min
+_LN2_SQUARED: Final = math.log(2.0) ** 2
+
+
+def monkey_error_rates(run_key_counts: Sequence[int], error_rate: float) -> list[float]:
+    """The false-positive rates of runs that waste the fewest reads, in the order of the runs.
+
+    They minimise the sum of p_i while sum of n_i ln(1/p_i) is what ``error_rate`` for every run
+    would take: p_i = min(1, c n_i), for the c that spends all the memory.  A run with rate 1 gets
+    no filter.  Empty runs take no memory and get ``error_rate``.
+
+    Rates stop at the smallest normal float, 2e-308; memory for lower ones is left unspent.
+    O(r log r) for r runs.
+
+    Args:
+        run_key_counts: the number of distinct keys in each run.
+        error_rate: the uniform rate to match in memory, above 0 and up to 1.
+
+    Raises:
+        ValueError: a count is negative or the rate out of range.
+
+    >>> rates = monkey_error_rates([1_000, 10_000, 100_000], 0.01)
+    >>> [round(rate, 5) for rate in rates]
+    [0.00013, 0.00128, 0.01283]
+    >>> round(expected_wasted_reads(rates), 4), expected_wasted_reads([0.01] * 3)
+    (0.0142, 0.03)
+    """
+    if not 0.0 < error_rate <= 1.0:
+        raise ValueError(f"error_rate={error_rate!r}: must be above 0 and at most 1")
+    _check_key_counts(run_key_counts)
+    ascending = sorted(count for count in run_key_counts if count)
+    if not ascending:
+        return [error_rate] * len(run_key_counts)
+    log_factor = _log_factor(ascending, -math.log(error_rate) * sum(ascending))
+    return [
+        max(math.exp(min(0.0, log_factor + math.log(count))), _SMALLEST_RATE)
+        if count
+        else error_rate
+        for count in run_key_counts
+    ]
+
+
+def expected_wasted_reads(rates: Sequence[float]) -> float:
+    """The reads that a look-up of an absent key is expected to waste: the sum of the runs' rates.
+
+    It counts runs whose key range holds the key, and blocks that no cache holds.  O(r).
+    """
+    return math.fsum(rates)
+
+
+def memory_bits(run_key_counts: Sequence[int], rates: Sequence[float]) -> float:
+    """The bits that Bloom filters of these runs take, before rounding to whole ones.
+
+    The sum of n_i ln(1/p_i) / (ln 2)^2 (Bloom 1970).  O(r).
+
+    Raises:
+        ValueError: a count is negative, a rate not above 0 or above 1, or there are more of one
+            than of the other.
+
+    >>> round(memory_bits([1000, 10], [0.01, 1.0]), 1)
+    9585.1
+    """
+    _check_key_counts(run_key_counts)
+    if len(run_key_counts) != len(rates):
+        raise ValueError(
+            f"{len(run_key_counts)} key counts but {len(rates)} rates: give one rate for each run"
+        )
+    for rate in rates:
+        if not 0.0 < rate <= 1.0:
+            raise ValueError(f"rate {rate!r}: must be above 0 and at most 1")
+    nats = math.fsum(
+        -count * math.log(rate) for count, rate in zip(run_key_counts, rates, strict=True)
+    )
+    return nats / _LN2_SQUARED
+
+
+def _log_factor(ascending: Sequence[int], memory_nats: float) -> float:
+    """ln c such that rates min(1, c n) take ``memory_nats``, the sum of n ln(1/p).
+
+    Only the largest runs go without a filter: the others are all those, smallest first, whose
+    largest gets a rate of at most 1 when the memory is shared out among them.  What decides it,
+    sum of n_j ln(n/n_j) over the runs up to n, grows with n, so the first to fail ends the search.
+    """
+    log_factor = 0.0
+    keys = 0
+    key_logs = 0.0
+    for count in ascending:
+        keys += count
+        key_logs += count * math.log(count)
+        candidate = -(memory_nats + key_logs) / keys
+        if candidate + math.log(count) > 0.0:
+            break
+        log_factor = candidate
+    return log_factor
+
+
+def _check_key_counts(run_key_counts: Sequence[int]) -> None:
+    for count in run_key_counts:
+        if count < 0:
+            raise ValueError(f"run of {count!r} keys: a key count must be 0 or more")

@@ -1,0 +1,28 @@
+"""The one hash of a key, and what is taken from it.
+
+A look-up hashes its key once; the hash is handed down to every filter and block it meets.  It is
+the low 63 bits of the first half of MurmurHash3 x64-128 with seed 0 (Appleby's reference
+implementation, by way of ``mmh3``): 63 bits, so that it is the same non-negative number whether
+it is held in a Python integer or a machine word.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import mmh3
+from librt.strings import read_i64_le
+from mypy_extensions import i64
+
+MASK_63: Final = 0x7FFF_FFFF_FFFF_FFFF
+
+
+def hash_key(key: bytes) -> i64:
+    """The hash of ``key``: 0 <= h < 2**63, the same on every platform and in every process.
+
+    >>> hash_key(b"")
+    0
+    >>> hash_key(b"lsmkv")
+    3893542974706830610
+    """
+    return read_i64_le(mmh3.mmh3_x64_128_digest(key), 0) & MASK_63

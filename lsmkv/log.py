@@ -1,0 +1,319 @@
+"""A checksummed record log: the write-ahead log and the manifest are both one.
+
+Layout, little-endian.  Header, 56 bytes, on disk before the first record is written::
+
+    0   magic "lsmkvLOG"                24  u64  salt, random
+    8   u32  format version, 1          32  u64  number of the log before this one, 0 for none
+    12  u32  0 write-ahead, 1 manifest  40  u64  where that log ends
+    16  u64  number                     48  u64  XXH3-64 of the bytes before it
+
+Record, 9 bytes and a payload::
+
+    0   u32  low half of XXH3-64 of the rest, seeded with salt + the record's offset (mod 2^64)
+    4   u32  payload length             8   u8   0 payload, 1 sync mark
+
+After a sync the next record is preceded by a *sync mark*, whose payload is the offset (u64) up to
+which the log is known to be on disk.  It lets recovery tell the two kinds of bad bytes apart: past
+every mark they are the torn tail of writes that were never synced, and are dropped; before a mark
+they are damage to acknowledged data, and an error.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from lsmkv.encoding import checksum
+from lsmkv.errors import CorruptionError, UnsupportedFormatError
+from lsmkv.storage import AppendFile, ReadKind, Storage
+
+FORMAT_VERSION: Final = 1
+_MAGIC: Final = b"lsmkvLOG"
+_HEADER: Final = struct.Struct("<8sIIQQQQ")
+HEADER_BYTES: Final = 56
+_RECORD: Final = struct.Struct("<IIB")
+RECORD_BYTES: Final = 9
+_LENGTH_AND_KIND: Final = struct.Struct("<IB")
+_PAYLOAD: Final = 0
+_SYNC_MARK: Final = 1
+_MARK_HEAD: Final = _LENGTH_AND_KIND.pack(8, _SYNC_MARK)
+_MASK_64: Final = 0xFFFF_FFFF_FFFF_FFFF
+_MASK_32: Final = 0xFFFF_FFFF
+MAX_LOG_BYTES: Final = 16 << 30  # larger files are refused instead of being read into memory
+
+LogKind = Literal["log", "manifest"]
+_KINDS: Final[tuple[LogKind, ...]] = ("log", "manifest")
+
+
+class LogWriter:
+    """Appends records to a log file.
+
+    ``append`` is for one thread at a time (the caller's lock); ``sync_through`` is for any number at
+    once: one of them syncs for all that wait (group commit).
+
+    Attributes:
+        number: the log's number.
+        end: where the next record will start.
+        obsolete: set once what the log holds is on disk elsewhere; it needs no more syncs.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        file: AppendFile,
+        number: int,
+        salt: int,
+        *,
+        synced: int,
+        predecessor: LogWriter | None,
+    ) -> None:
+        self.number = number
+        self.obsolete = False
+        self._stats = storage.stats
+        self._file = file
+        self._salt = salt
+        self._synced = synced
+        self._marked = synced
+        self._predecessor = predecessor
+        self._sync_done = threading.Condition()
+        self._syncing = False
+        self._waiting = 0
+
+    @classmethod
+    def create(
+        cls,
+        storage: Storage,
+        path: str,
+        number: int,
+        kind: LogKind,
+        predecessor: LogWriter | None = None,
+    ) -> LogWriter:
+        """A new log, its header on disk (its directory is the caller's to sync).
+
+        Raises:
+            OSError: the file cannot be created or written; it is removed again if it can be.
+        """
+        salt = int.from_bytes(os.urandom(8), "little")
+        before = (0, 0) if predecessor is None else (predecessor.number, predecessor.end)
+        head = _HEADER.pack(_MAGIC, FORMAT_VERSION, _KINDS.index(kind), number, salt, *before)
+        file = storage.create(path)
+        try:
+            file.append(head + checksum(head, 0).to_bytes(8, "little"))
+            file.sync()
+        except OSError:
+            file.close()
+            storage.remove(path)
+            raise
+        return cls(
+            storage, file, number, salt, synced=HEADER_BYTES, predecessor=predecessor
+        )
+
+    @classmethod
+    def reopen(cls, storage: Storage, contents: LogContents) -> LogWriter:
+        """Go on with a log that was read: what follows its last good record is cut off."""
+        file = storage.open_append(contents.path, contents.end)
+        try:
+            file.sync()
+        except OSError:
+            file.close()
+            raise
+        return cls(
+            storage,
+            file,
+            contents.number,
+            contents.salt,
+            synced=contents.end,
+            predecessor=None,
+        )
+
+    @property
+    def end(self) -> int:
+        return self._file.offset
+
+    @property
+    def synced(self) -> int:
+        """Up to where the log is known to be on disk."""
+        return self._synced
+
+    def append(self, payload: bytes) -> int:
+        """Append a record; returns where it ends.  It has left the process, but is not synced.
+
+        Raises:
+            OSError: nothing was appended.
+        """
+        file = self._file
+        data = self._record(payload, _PAYLOAD, file.offset)
+        if self._synced > self._marked:
+            marked = self._synced
+            mark = self._record(marked.to_bytes(8, "little"), _SYNC_MARK, file.offset)
+            data = mark + self._record(payload, _PAYLOAD, file.offset + len(mark))
+            file.append(data)
+            self._marked = marked
+        else:
+            file.append(data)
+        self._stats.log_bytes += len(data)
+        return file.offset
+
+    def _record(self, payload: bytes, kind: int, offset: int) -> bytes:
+        body = _LENGTH_AND_KIND.pack(len(payload), kind) + payload
+        check = checksum(body, (self._salt + offset) & _MASK_64) & _MASK_32
+        return check.to_bytes(4, "little") + body
+
+    def sync_through(self, end: int) -> None:
+        """Return once the first ``end`` bytes are on disk; one fdatasync serves all who wait.
+
+        Raises:
+            OSError: the sync failed, now or earlier.  It is not tried again.
+        """
+        with self._sync_done:
+            self._waiting += 1
+            while self._syncing and self._synced < end:
+                self._sync_done.wait()
+            if self._synced >= end:
+                self._waiting -= 1
+                return
+            self._syncing = True
+            served, self._waiting = self._waiting, 0
+            target = self._file.offset
+        try:
+            if self._predecessor is not None:
+                if not self._predecessor.obsolete:
+                    self._predecessor.sync_through(self._predecessor.end)
+                self._predecessor = None
+            started = time.perf_counter()
+            self._file.sync()
+            self._stats.sync_us.add((time.perf_counter() - started) * 1e6)
+            self._stats.log_syncs += 1
+            self._stats.group_commit_size.add(served)
+        except BaseException:
+            with self._sync_done:
+                self._syncing = False
+                self._sync_done.notify_all()
+            raise
+        with self._sync_done:
+            self._synced = max(self._synced, target)
+            self._syncing = False
+            self._sync_done.notify_all()
+
+    def close(self, *, mark: bool = False) -> None:
+        """Close the file; with ``mark``, end it with a sync mark if it has been synced throughout."""
+        if mark and self._synced == self._file.offset > self._marked:
+            self._file.append(
+                self._record(self._synced.to_bytes(8, "little"), _SYNC_MARK, self._file.offset)
+            )
+            self._marked = self._synced
+        self._file.close()
+
+
+@dataclass(frozen=True, slots=True)
+class LogContents:
+    """A log file that was read.
+
+    Attributes:
+        number, salt, previous_number, previous_end: from its header.
+        end: where its last good record ends.
+        durable: up to where a sync mark says that it was on disk.
+        torn_bytes: how much follows ``end`` and is no record.
+    """
+
+    path: str
+    number: int
+    salt: int
+    previous_number: int
+    previous_end: int
+    end: int
+    durable: int
+    torn_bytes: int
+    _data: bytes
+
+    def records(self, start: int = HEADER_BYTES) -> Iterator[tuple[int, bytes]]:
+        """Offset and payload of each good record from offset ``start`` on."""
+        data = self._data
+        at = start
+        while at < self.end:
+            _, length, kind = _RECORD.unpack_from(data, at)
+            body = at + RECORD_BYTES
+            if kind == _PAYLOAD:
+                yield at, data[body : body + length]
+            at = body + length
+
+
+def read_log(
+    storage: Storage, path: str, number: int, kind: LogKind, *, may_be_torn: bool = True
+) -> LogContents | None:
+    """Read and check the log at ``path``; None when its creation was cut short.
+
+    Args:
+        may_be_torn: whether unsynced records may be missing at its end.  If not, any are an error.
+
+    Raises:
+        CorruptionError: damage to the header, or to records that had been synced.
+        UnsupportedFormatError: another format version.
+        OSError: the file cannot be read.
+    """
+    data = storage.read_whole(path, ReadKind.LOG, MAX_LOG_BYTES)
+    head = data[: HEADER_BYTES - 8]
+    stored = int.from_bytes(data[HEADER_BYTES - 8 : HEADER_BYTES], "little")
+    if len(data) < HEADER_BYTES or checksum(head, 0) != stored:
+        if len(data) <= HEADER_BYTES:
+            return None
+        raise CorruptionError(path, 0, f"not a {kind} file, or its header is damaged")
+    magic, version, kind_code, own, salt, previous, previous_end = _HEADER.unpack(head)
+    if magic != _MAGIC:
+        raise CorruptionError(path, 0, f"not a {kind} file", expected=_MAGIC, got=magic)
+    if version != FORMAT_VERSION:
+        raise UnsupportedFormatError(
+            path, f"log format {version}; this release reads format {FORMAT_VERSION}"
+        )
+    if kind_code >= len(_KINDS) or _KINDS[kind_code] != kind or own != number:
+        raise CorruptionError(
+            path, 0, "header names another file", expected=(kind, number), got=(kind_code, own)
+        )
+    end, durable = _scan(data, salt)
+    if end < len(data):
+        durable = max(durable, _last_mark(data, end, salt))
+        if durable > end or not may_be_torn:
+            raise CorruptionError(path, end, f"damaged record in a {kind} that had been synced")
+    return LogContents(
+        path, own, salt, previous, previous_end, end, durable, len(data) - end, data
+    )
+
+
+def _scan(data: bytes, salt: int) -> tuple[int, int]:
+    """Where the unbroken run of good records ends, and the largest sync mark among them."""
+    at, durable = HEADER_BYTES, 0
+    while _is_record(data, at, salt):
+        _, length, kind = _RECORD.unpack_from(data, at)
+        body = at + RECORD_BYTES
+        if kind == _SYNC_MARK and length == 8:
+            durable = max(durable, int.from_bytes(data[body : body + 8], "little"))
+        at = body + length
+    return at, durable
+
+
+def _is_record(data: bytes, at: int, salt: int) -> bool:
+    if at + RECORD_BYTES > len(data):
+        return False
+    stored, length, kind = _RECORD.unpack_from(data, at)
+    end = at + RECORD_BYTES + length
+    if end > len(data) or kind not in (_PAYLOAD, _SYNC_MARK):
+        return False
+    return checksum(data[at + 4 : end], (salt + at) & _MASK_64) & _MASK_32 == stored
+
+
+def _last_mark(data: bytes, start: int, salt: int) -> int:
+    """The largest sync mark anywhere after ``start``, where records can no longer be followed."""
+    largest = 0
+    at = data.find(_MARK_HEAD, start)
+    while at >= 0:
+        record = at - 4
+        if record >= start and _is_record(data, record, salt):
+            body = record + RECORD_BYTES
+            largest = max(largest, int.from_bytes(data[body : body + 8], "little"))
+        at = data.find(_MARK_HEAD, at + 1)
+    return largest

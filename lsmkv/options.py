@@ -1,0 +1,194 @@
+"""Options: every setting of a store, frozen and validated, with named presets."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Self, get_args
+
+from lsmkv.filters.keys import FilterKey, WholeKey
+
+Compression = Literal["none", "zstd"]
+CompactionStyle = Literal["leveled", "tiered", "lazy-leveled"]
+FilterResidency = Literal["resident", "cached", "off"]
+FilterGranularity = Literal["block", "table"]
+FilterAllocation = Literal["uniform", "monkey"]
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+_CHOICES: Final[dict[str, tuple[str, ...]]] = {
+    "compression": get_args(Compression),
+    "compaction": get_args(CompactionStyle),
+    "filter_residency": get_args(FilterResidency),
+    "filter_granularity": get_args(FilterGranularity),
+    "filter_allocation": get_args(FilterAllocation),
+}
+
+# Smallest and largest value of each whole-number option.
+_RANGES: Final[dict[str, tuple[int, int]]] = {
+    "write_buffer_size_bytes": (4 * KIB, 4096 * MIB),
+    "max_immutable_memtables": (1, 64),
+    "block_size_bytes": (256, 16 * MIB),
+    "block_cache_size_bytes": (0, 1 << 50),
+    "compression_level": (-50, 22),
+    "compression_dictionary_size_bytes": (0, MIB),
+    "size_ratio": (2, 100),
+    "level0_compaction_trigger": (1, 1000),
+    "level0_slowdown_trigger": (1, 10_000),
+    "level0_stop_trigger": (1, 10_000),
+    "level1_size_bytes": (4 * KIB, 1 << 50),
+    "table_size_bytes": (4 * KIB, 1 << 40),
+    "file_mode": (0o400, 0o777),
+}
+
+_FLAGS: Final = ("direct_reads",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a store is written and read.
+
+    None of them is bound to the data: a store may be opened with other options at any time.  What
+    is on disk already keeps the form it was written in until compaction rewrites it.
+
+    Writing
+        write_buffer_size_bytes: log and memtable are replaced by fresh ones at this size; 64 MiB.
+        max_immutable_memtables: writers stop while this many full memtables wait to be flushed; 2.
+
+    Blocks
+        block_size_bytes: a data block is closed once its payload, uncompressed, is this long; 4 KiB.
+        block_cache_size_bytes: budget for blocks (and, with ``filter_residency="cached"``, filters)
+            kept in memory, uncompressed; 64 MiB.
+        compression: ``"zstd"`` or ``"none"``.
+        compression_level: zstd's; 1.
+        compression_dictionary_size_bytes: train a dictionary of up to this size for each table from
+            its own first blocks; 0 trains none.
+        direct_reads: read tables with ``O_DIRECT``, past the page cache, so that the operating
+            system's own count of bytes read can be held against ours; False.
+
+    Filters
+        error_rate: false-positive rate p that filters are sized for, 0 < p < 1; 0.01.
+        filter_residency: ``"resident"`` holds every filter in memory, ``"cached"`` fetches them
+            through the block cache, ``"off"`` ignores them (the data keeps them; answers are the same).
+        filter_granularity: one filter per ``"block"`` or one per ``"table"``.
+        filter_allocation: the same p for every level (``"uniform"``), or p growing with the size of
+            a run at the same total memory (``"monkey"``: Dayan, Athanassoulis, Idreos, SIGMOD 2017).
+        filter_key: the part of the key that filters hold: ``WholeKey()``, ``FixedPrefix(n)`` or
+            ``DelimitedPrefix(delimiter, count)``.
+
+    Compaction
+        compaction: ``"leveled"``, ``"tiered"`` or ``"lazy-leveled"`` (Dayan and Idreos, SIGMOD 2018).
+        size_ratio: T, how many times larger each level is than the one above it; 10.
+        level0_compaction_trigger: compact level 0 at this many runs; 4.
+        level0_slowdown_trigger, level0_stop_trigger: from this many runs on, writers are slowed
+            down, and stopped; 12 and 24.
+        level1_size_bytes: leveled compaction's target for level 1; 256 MiB.
+        table_size_bytes: a compaction starts a new table file at this size; 64 MiB.
+
+    Files
+        file_mode: permission bits of the files that are created; 0o600, the owner alone.
+
+    Raises:
+        TypeError, ValueError: an option has the wrong type, or lies outside its range.
+
+    >>> Options(error_rate=0.001).error_rate
+    0.001
+    >>> Options(error_rate=1.5)
+    Traceback (most recent call last):
+        ...
+    ValueError: error_rate=1.5: must lie between 0 and 1, both excluded
+    """
+
+    write_buffer_size_bytes: int = 64 * MIB
+    max_immutable_memtables: int = 2
+    block_size_bytes: int = 4 * KIB
+    block_cache_size_bytes: int = 64 * MIB
+    compression: Compression = "zstd"
+    compression_level: int = 1
+    compression_dictionary_size_bytes: int = 0
+    direct_reads: bool = False
+    error_rate: float = 0.01
+    filter_residency: FilterResidency = "resident"
+    filter_granularity: FilterGranularity = "block"
+    filter_allocation: FilterAllocation = "uniform"
+    filter_key: FilterKey = WholeKey()
+    compaction: CompactionStyle = "leveled"
+    size_ratio: int = 10
+    level0_compaction_trigger: int = 4
+    level0_slowdown_trigger: int = 12
+    level0_stop_trigger: int = 24
+    level1_size_bytes: int = 256 * MIB
+    table_size_bytes: int = 64 * MIB
+    file_mode: int = 0o600
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in _RANGES.items():
+            number = getattr(self, name)
+            if type(number) is not int:
+                raise TypeError(f"{name}={number!r}: must be an int")
+            if not low <= number <= high:
+                raise ValueError(f"{name}={number!r}: must lie between {low} and {high}")
+        for name, choices in _CHOICES.items():
+            choice = getattr(self, name)
+            if choice not in choices:
+                raise ValueError(f"{name}={choice!r}: must be one of {', '.join(map(repr, choices))}")
+        for name in _FLAGS:
+            flag = getattr(self, name)
+            if type(flag) is not bool:
+                raise TypeError(f"{name}={flag!r}: must be a bool")
+        rate = self.error_rate
+        if type(rate) is not float and type(rate) is not int:
+            raise TypeError(f"error_rate={rate!r}: must be a float")
+        if not 0.0 < rate < 1.0:
+            raise ValueError(f"error_rate={rate!r}: must lie between 0 and 1, both excluded")
+        if not isinstance(self.filter_key, FilterKey):
+            raise TypeError(
+                f"filter_key={self.filter_key!r}: must be WholeKey(), FixedPrefix(n) "
+                "or DelimitedPrefix(delimiter, count)"
+            )
+        if not (
+            self.level0_compaction_trigger
+            <= self.level0_slowdown_trigger
+            <= self.level0_stop_trigger
+        ):
+            raise ValueError(
+                f"level0_compaction_trigger={self.level0_compaction_trigger}, "
+                f"level0_slowdown_trigger={self.level0_slowdown_trigger}, "
+                f"level0_stop_trigger={self.level0_stop_trigger}: must not descend"
+            )
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some options changed, validated anew.
+
+        Raises:
+            TypeError: a name is not an option's.
+        """
+        unknown = sorted(changes.keys() - {field.name for field in dataclasses.fields(self)})
+        if unknown:
+            raise TypeError(f"no such option: {', '.join(unknown)} (see lsmkv.Options)")
+        return dataclasses.replace(self, **changes)
+
+    @classmethod
+    def hbase(cls) -> Self:
+        """HBase's shape: 64 KiB blocks, 1 GiB tables (16384 blocks in each), 1 % error rate."""
+        return cls(
+            block_size_bytes=64 * KIB, table_size_bytes=1024 * MIB, error_rate=0.01, compression="none"
+        )
+
+    @classmethod
+    def small_memory(cls) -> Self:
+        """For a few MiB in all: small buffers and cache, filters fetched on demand."""
+        return cls(
+            write_buffer_size_bytes=MIB,
+            max_immutable_memtables=1,
+            block_cache_size_bytes=MIB,
+            filter_residency="cached",
+            table_size_bytes=4 * MIB,
+            level1_size_bytes=8 * MIB,
+        )
+
+    @classmethod
+    def write_heavy(cls) -> Self:
+        """For loads that write much more than they read: runs pile up, the last level stays one run."""
+        return cls(compaction="lazy-leveled", filter_allocation="monkey", size_ratio=6)

@@ -1,0 +1,265 @@
+"""A data block's payload: sorted entries, laid out so that it is searched in place.
+
+Layout, little-endian, before compression::
+
+    0   u32  entry_count n
+    4   u8   flags: bit 0 set when some entry is not a plain put (a tag array follows);
+             bit 1 set when some key has more than one version here
+    5   u8   seq_width: bytes of each sequence number, 0, 1, 2, 4 or 8
+    6   u16  prefix_length: bytes that all the keys of the block share
+    8   u64  base_seq: the smallest sequence number; each entry stores its distance from it
+    16  u32  keys_length
+    20  u32  values_length
+    24       prefix        prefix_length bytes
+             fingerprints  n bytes: the low byte of each key's hash
+             key_lengths   n u16: each key's length without the prefix
+             value_lengths n u32
+             tags          n u8, only with flag bit 0: 0 delete, 1 put
+             seqs          n * seq_width
+             keys          keys_length bytes: the keys without the prefix, one after another
+             values        values_length bytes
+
+Entries are in key order; versions of one key stand newest first.  A look-up finds its fingerprint
+with ``bytes.find`` (memchr) and compares one key; nothing is decoded.  Lengths compress to almost
+nothing; in memory they are held as running ends, so that an entry is found without summing.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from array import array
+from collections.abc import Callable
+from itertools import accumulate, pairwise
+from typing import Final, NoReturn
+
+from librt.strings import read_i32_le
+from mypy_extensions import i64
+
+from lsmkv.cache import CacheItem
+from lsmkv.encoding import (
+    MAX_KEY_BYTES,
+    MAX_VALUE_BYTES,
+    TAG_DELETE,
+    TAG_PUT,
+    TAGS_RESERVED,
+    common_prefix_length,
+)
+
+_HEADER: Final = struct.Struct("<IBBHQII")
+HEADER_BYTES: Final = 24
+_HAS_TAGS: Final = 1
+_HAS_VERSIONS: Final = 2
+_SEQ_TYPES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+MAX_BLOCK_BYTES: Final = (1 << 31) - 1
+ENTRY_OVERHEAD_BYTES: Final = 7  # fingerprint, key length, value length
+# What a Block costs in memory besides its payload: the object and the heads of three bytes objects.
+_OBJECT_BYTES: Final = 400
+
+Value = bytes | None  # None is a deletion
+
+
+def encode_block(
+    keys: list[bytes],
+    values: list[Value],
+    seqs: list[int],
+    fingerprints: bytes,
+    *,
+    has_versions: bool,
+) -> bytes:
+    """The payload for entries already in order; the lists are of one length, at least 1."""
+    count = len(keys)
+    prefix_length = common_prefix_length(keys[0], keys[-1])
+    suffixes = b"".join([key[prefix_length:] for key in keys]) if prefix_length else b"".join(keys)
+    key_lengths = struct.pack(f"<{count}H", *[len(key) - prefix_length for key in keys])
+    flags = _HAS_VERSIONS if has_versions else 0
+    tags = b""
+    if None in values:
+        flags |= _HAS_TAGS
+        tags = bytes([TAG_DELETE if value is None else TAG_PUT for value in values])
+        values = [b"" if value is None else value for value in values]
+    present: list[bytes] = values  # type: ignore[assignment]  # no None is left
+    value_lengths = struct.pack(f"<{count}I", *[len(value) for value in present])
+    joined = b"".join(present)
+    base_seq = min(seqs)
+    spread = max(seqs) - base_seq
+    if spread == 0:
+        seq_width, deltas = 0, b""
+    else:
+        seq_width = 1 if spread < 1 << 8 else 2 if spread < 1 << 16 else 4 if spread < 1 << 32 else 8
+        deltas = struct.pack(
+            f"<{count}{_SEQ_TYPES[seq_width]}", *[seq - base_seq for seq in seqs]
+        )
+    header = _HEADER.pack(
+        count, flags, seq_width, prefix_length, base_seq, len(suffixes), len(joined)
+    )
+    return b"".join(
+        (
+            header,
+            keys[0][:prefix_length],
+            fingerprints,
+            key_lengths,
+            value_lengths,
+            tags,
+            deltas,
+            suffixes,
+            joined,
+        )
+    )
+
+
+def _running_ends(lengths: bytes, type_code: str, total: int) -> bytes | None:
+    """Cumulative sums of packed lengths, with a leading 0, as packed 32-bit integers.
+
+    None when they do not add up to ``total``.
+    """
+    sizes = array(type_code)
+    sizes.frombytes(lengths)
+    if _BIG_ENDIAN:
+        sizes.byteswap()
+    if sum(sizes) != total:
+        return None
+    ends = array("I", accumulate(sizes, initial=0))
+    if _BIG_ENDIAN:
+        ends.byteswap()
+    return ends.tobytes()
+
+
+_BIG_ENDIAN: Final = sys.byteorder == "big"
+
+
+class Block(CacheItem):
+    """A payload, checked and ready to be searched.
+
+    Raises (through ``fail``, which is given the reason and must raise): anything in the payload that does
+    not add up.
+    """
+
+    def __init__(self, raw: bytes, fail: Callable[[str], NoReturn]) -> None:
+        if len(raw) < HEADER_BYTES:
+            fail(f"block payload of {len(raw)} bytes is shorter than its header")
+        count, flags, seq_width, prefix_length, base_seq, keys_length, values_length = (
+            _HEADER.unpack_from(raw)
+        )
+        has_tags = flags & _HAS_TAGS
+        if flags & ~(_HAS_TAGS | _HAS_VERSIONS) or seq_width not in (0, 1, 2, 4, 8) or count == 0:
+            fail(f"bad block header: {count} entries, flags {flags}, sequence width {seq_width}")
+        fingerprints = HEADER_BYTES + prefix_length
+        key_lengths = fingerprints + count
+        value_lengths = key_lengths + 2 * count
+        tags = value_lengths + 4 * count
+        seqs = tags + (count if has_tags else 0)
+        keys = seqs + seq_width * count
+        values = keys + keys_length
+        if values + values_length != len(raw):
+            fail(f"block sections of {values + values_length} bytes in a payload of {len(raw)}")
+        key_ends = _running_ends(raw[key_lengths:value_lengths], "H", keys_length)
+        value_ends = _running_ends(raw[value_lengths:tags], "I", values_length)
+        if key_ends is None or value_ends is None:
+            fail("key or value lengths of a block do not add up")
+        if has_tags:
+            for tag in set(raw[tags:seqs]) - {TAG_DELETE, TAG_PUT}:
+                meaning = TAGS_RESERVED.get(tag, "unknown")
+                fail(f"entry tag {tag} ({meaning}) is not supported by this release")
+        self.is_plain: bool = not flags  # every entry is a put, every key stands once
+        super().__init__(len(raw) + len(key_ends) + len(value_ends) + _OBJECT_BYTES)
+        self.raw = raw
+        self.count: i64 = count
+        self.prefix_length: i64 = prefix_length
+        self._fingerprints: i64 = fingerprints
+        self._key_ends = key_ends
+        self._value_ends = value_ends
+        self._tags: i64 = tags if has_tags else -1
+        self._seqs: i64 = seqs
+        self._seq_width: i64 = seq_width
+        self._base_seq: int = base_seq
+        self._keys: i64 = keys
+        self._values: i64 = values
+
+    def find(self, key: bytes, h: i64) -> i64:
+        """Position of the newest version of ``key``, whose hash is ``h``; -1 when it is not here.
+
+        ``key`` must lie between the block's first and last key, and so share their prefix.
+        O(n / 256) key comparisons after one memchr over n bytes.
+        """
+        return self._find_from(key, h, 0)
+
+    def find_visible(self, key: bytes, h: i64, max_seq: int) -> i64:
+        """As :meth:`find`, for the newest version numbered ``max_seq`` or lower."""
+        position = self._find_from(key, h, 0)
+        while position >= 0 and self.seq(position) > max_seq:
+            position = self._find_from(key, h, position + 1)
+        return position
+
+    def _find_from(self, key: bytes, h: i64, start: i64) -> i64:
+        raw = self.raw
+        fingerprint = h & 0xFF
+        first = self._fingerprints
+        end = first + self.count
+        suffix = key[self.prefix_length :] if self.prefix_length else key
+        found: i64 = raw.find(fingerprint, first + start, end)
+        while found >= 0:
+            position = found - first
+            low: i64 = read_i32_le(self._key_ends, 4 * position)
+            high: i64 = read_i32_le(self._key_ends, 4 * position + 4)
+            if raw[self._keys + low : self._keys + high] == suffix:
+                return position
+            found = raw.find(fingerprint, found + 1, end)
+        return -1
+
+    def value(self, position: i64) -> Value:
+        """The value at ``position``; None for a deletion."""
+        if self._tags >= 0 and self.raw[self._tags + position] == TAG_DELETE:
+            return None
+        low: i64 = read_i32_le(self._value_ends, 4 * position)
+        high: i64 = read_i32_le(self._value_ends, 4 * position + 4)
+        return self.raw[self._values + low : self._values + high]
+
+    def seq(self, position: i64) -> int:
+        """The sequence number at ``position``."""
+        width = self._seq_width
+        if width == 0:
+            return self._base_seq
+        at = self._seqs + width * position
+        return self._base_seq + int.from_bytes(self.raw[at : at + width], "little")
+
+    def keys(self) -> list[bytes]:
+        """Every key, in order (a key with several versions as often).  O(n)."""
+        raw, base = self.raw, self._keys
+        prefix = raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length]
+        ends = struct.unpack(f"<{self.count + 1}I", self._key_ends)
+        if prefix:
+            return [prefix + raw[base + low : base + high] for low, high in pairwise(ends)]
+        return [raw[base + low : base + high] for low, high in pairwise(ends)]
+
+    def values(self) -> list[Value]:
+        """Every value, in the order of :meth:`keys`; None for a deletion.  O(n)."""
+        raw, base = self.raw, self._values
+        ends = struct.unpack(f"<{self.count + 1}I", self._value_ends)
+        found: list[Value] = [raw[base + low : base + high] for low, high in pairwise(ends)]
+        if self._tags >= 0:
+            for position, tag in enumerate(raw[self._tags : self._tags + self.count]):
+                if tag == TAG_DELETE:
+                    found[position] = None
+        return found
+
+    def seqs(self) -> list[int]:
+        """Every sequence number, in the order of :meth:`keys`.  O(n)."""
+        width = self._seq_width
+        if width == 0:
+            return [self._base_seq] * self.count
+        deltas = self.raw[self._seqs : self._seqs + width * self.count]
+        base = self._base_seq
+        return [base + delta for delta in struct.unpack(f"<{self.count}{_SEQ_TYPES[width]}", deltas)]
+
+    def check_order(self, fail: Callable[[str], NoReturn]) -> None:
+        """Check that keys ascend (sequence numbers descend within one) and none is over its limit."""
+        last_key: bytes | None = None
+        last_seq = 0
+        for key, seq, value in zip(self.keys(), self.seqs(), self.values(), strict=True):
+            if len(key) > MAX_KEY_BYTES or (value is not None and len(value) > MAX_VALUE_BYTES):
+                fail(f"entry of {len(key)} key bytes is over the limits")
+            if last_key is not None and (key < last_key or (key == last_key and seq >= last_seq)):
+                fail(f"key {key[:40]!r} is out of order")
+            last_key, last_seq = key, seq

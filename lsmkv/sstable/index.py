@@ -1,0 +1,306 @@
+"""A table's index: where its blocks lie, which keys they span, where their filters are.
+
+It is the part of a table that is read when the table is opened, and it is searched as it stands in
+the file: arrays of fixed-width integers (little-endian) and one run of key bytes::
+
+    u32 block_count n, u32 prefix_length (bytes that every key of the table shares), u32 chunk_count c
+    last_fences     n u64      the fence of each block's last key
+    first_fences    n u64      the fence of each block's first key
+    offsets         n+1 u64    block i is bytes offsets[i] .. offsets[i+1] of the file
+    filter_ends     n+1 u32    its filter is bytes filter_ends[i] .. filter_ends[i+1] of the filters
+    entry_counts    n u32
+    probe_counts    n u8       k of each block's filter
+    key_ends        2n+1 u32   first and last key of each block, within the run of keys
+    chunk_starts    c+1 u32    filters are read in chunks: chunk j holds those of the blocks
+                               chunk_starts[j] .. chunk_starts[j+1]
+    chunk_checksums c u64      XXH3-64 of each chunk
+    keys
+
+A *fence* is the 8 bytes of a key after the table's common prefix, zero-padded, as a big-endian
+integer without its lowest bit (63 bits: the same in a Python integer and in a signed machine word).
+Fences are searched first; real keys are compared only where fences are equal.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from itertools import pairwise
+from typing import Final, NoReturn
+
+from librt.strings import read_i32_le, read_i64_be, read_i64_le
+from mypy_extensions import i64
+
+from lsmkv.encoding import checksum, common_prefix_length
+from lsmkv.errors import CorruptionError
+
+_HEADER: Final = struct.Struct("<III")
+_MASK_63: Final = 0x7FFF_FFFF_FFFF_FFFF
+_FILTER_CHUNK_BYTES: Final = 16 * 1024
+
+
+def fence(key: bytes, prefix_length: int) -> i64:
+    """The 63-bit fence of ``key``; never descends as keys ascend."""
+    part = key[prefix_length : prefix_length + 8]
+    if len(part) < 8:
+        part = part + bytes(8 - len(part))
+    return (read_i64_be(part, 0) >> 1) & _MASK_63
+
+
+class IndexBuilder:
+    """Collects blocks: ``add* finish``."""
+
+    def __init__(self) -> None:
+        self._firsts: list[bytes] = []
+        self._lasts: list[bytes] = []
+        self._ends = array("Q", [0])
+        self._filter_ends = array("Q", [0])
+        self._entry_counts = array("I")
+        self._probe_counts = bytearray()
+        self.key_bytes = 0
+
+    @property
+    def block_count(self) -> int:
+        return len(self._firsts)
+
+    @property
+    def filter_bytes(self) -> int:
+        return self._filter_ends[-1]
+
+    def add(
+        self,
+        first: bytes,
+        last: bytes,
+        *,
+        length: int,
+        filter_length: int,
+        entry_count: int,
+        probe_count: int,
+    ) -> None:
+        """The next block of the file, which is ``length`` bytes long."""
+        self._firsts.append(first)
+        self._lasts.append(last)
+        self._ends.append(self._ends[-1] + length)
+        self._filter_ends.append(self._filter_ends[-1] + filter_length)
+        self._entry_counts.append(entry_count)
+        self._probe_counts.append(probe_count)
+        self.key_bytes += len(first) + len(last)
+
+    def finish(self, filters: bytes) -> bytes:
+        """The index section, for a table whose filter section is ``filters``."""
+        count = self.block_count
+        prefix_length = common_prefix_length(self._firsts[0], self._lasts[-1])
+        starts, checksums = self._chunks(filters)
+        keys: list[bytes] = []
+        for first, last in zip(self._firsts, self._lasts, strict=True):
+            keys += (first, last)
+        key_ends = [0]
+        for key in keys:
+            key_ends.append(key_ends[-1] + len(key))
+        return b"".join(
+            (
+                _HEADER.pack(count, prefix_length, len(checksums)),
+                struct.pack(f"<{count}Q", *[fence(key, prefix_length) for key in self._lasts]),
+                struct.pack(f"<{count}Q", *[fence(key, prefix_length) for key in self._firsts]),
+                struct.pack(f"<{count + 1}Q", *self._ends),
+                struct.pack(f"<{count + 1}I", *self._filter_ends),
+                struct.pack(f"<{count}I", *self._entry_counts),
+                bytes(self._probe_counts),
+                struct.pack(f"<{2 * count + 1}I", *key_ends),
+                struct.pack(f"<{len(starts)}I", *starts),
+                struct.pack(f"<{len(checksums)}Q", *checksums),
+                *keys,
+            )
+        )
+
+    def _chunks(self, filters: bytes) -> tuple[list[int], list[int]]:
+        """Block at which each chunk of filters starts (and the block count), and its checksum."""
+        if self._filter_ends[-1] != len(filters):  # one filter for the whole table
+            return [0, self.block_count], [checksum(filters, 0)]
+        starts = [0]
+        for block in range(1, self.block_count):
+            if self._filter_ends[block + 1] - self._filter_ends[starts[-1]] > _FILTER_CHUNK_BYTES:
+                starts.append(block)
+        starts.append(self.block_count)
+        checksums = [
+            checksum(filters[self._filter_ends[start] : self._filter_ends[stop]], 0)
+            for start, stop in pairwise(starts)
+        ]
+        return starts, checksums
+
+
+class TableIndex:
+    """An index section, checked, searched in place.
+
+    Attributes:
+        block_count: number of blocks.
+        chunk_count: number of chunks in which the filters can be read.
+        memory_bytes: size in memory.
+
+    Raises:
+        CorruptionError: its arrays do not fit together.
+    """
+
+    def __init__(
+        self, data: bytes, path: str, offset: int, data_length: int, filters_length: int
+    ) -> None:
+        self._data = data
+        self._path = path
+        self._offset = offset
+        if len(data) < _HEADER.size:
+            self._fail("index is shorter than its header")
+        count, prefix_length, chunk_count = _HEADER.unpack_from(data)
+        at = _HEADER.size
+        places: list[int] = []
+        for width, length in (
+            (8, count),
+            (8, count),
+            (8, count + 1),
+            (4, count + 1),
+            (4, count),
+            (1, count),
+            (4, 2 * count + 1),
+            (4, chunk_count + 1),
+            (8, chunk_count),
+        ):
+            places.append(at)
+            at += width * length
+        if count == 0 or at > len(data):
+            self._fail(f"index of {len(data)} bytes cannot hold {count} blocks")
+        self.block_count: i64 = count
+        self.prefix_length: i64 = prefix_length
+        self.chunk_count: i64 = chunk_count
+        self._last_fences: i64 = places[0]
+        self._first_fences: i64 = places[1]
+        self._offsets: i64 = places[2]
+        self._filter_ends: i64 = places[3]
+        self._entry_counts: i64 = places[4]
+        self._probe_counts: i64 = places[5]
+        self._key_ends: i64 = places[6]
+        self._chunk_starts: i64 = places[7]
+        self._chunk_checksums: i64 = places[8]
+        self._keys: i64 = at
+        self.memory_bytes = len(data)
+        self._check(data_length, filters_length)
+
+    def _fail(self, reason: str) -> NoReturn:
+        raise CorruptionError(self._path, self._offset, reason)
+
+    def _check(self, data_length: int, filters_length: int) -> None:
+        count = self.block_count
+        offsets = self._array("Q", self._offsets, count + 1)
+        filter_ends = self._array("I", self._filter_ends, count + 1)
+        key_ends = self._array("I", self._key_ends, 2 * count + 1)
+        starts = self._array("I", self._chunk_starts, self.chunk_count + 1)
+        for ends, total, what in (
+            (offsets, data_length, "blocks"),
+            (filter_ends, filters_length if filter_ends[-1] else 0, "filters"),
+            (key_ends, len(self._data) - self._keys, "keys"),
+            (starts, count, "filter chunks"),
+        ):
+            if ends[0] != 0 or ends[-1] != total or any(a > b for a, b in pairwise(ends)):
+                self._fail(f"{what} of the index do not fit their section")
+
+    def _array(self, code: str, at: int, count: int) -> tuple[int, ...]:
+        return struct.unpack_from(f"<{count}{code}", self._data, at)
+
+    # Search
+
+    def seek(self, key: bytes) -> i64:
+        """The first block whose last key is ``key`` or above; ``block_count`` when there is none.
+
+        ``key`` must share the table's common prefix, as every key between its smallest and its
+        largest does.  O(log n).
+        """
+        data = self._data
+        target = fence(key, self.prefix_length)
+        low: i64 = 0
+        high: i64 = self.block_count
+        while low < high:
+            middle = (low + high) >> 1
+            if read_i64_le(data, self._last_fences + 8 * middle) < target:
+                low = middle + 1
+            else:
+                high = middle
+        if low == self.block_count or read_i64_le(data, self._last_fences + 8 * low) > target:
+            return low
+        return self._seek_among_equals(key, low, target)
+
+    def _seek_among_equals(self, key: bytes, low: i64, target: i64) -> i64:
+        data = self._data
+        high: i64 = self.block_count
+        while low < high:
+            middle = (low + high) >> 1
+            if (
+                read_i64_le(data, self._last_fences + 8 * middle) == target
+                and self.last_key(middle) < key
+            ):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def find(self, key: bytes) -> i64:
+        """The first block that spans ``key``; -1 when the key lies in a gap between two blocks.
+
+        ``key`` must lie between the table's smallest and largest key.  O(log n).
+        """
+        block = self.seek(key)
+        if block == self.block_count:
+            return -1
+        first = read_i64_le(self._data, self._first_fences + 8 * block)
+        target = fence(key, self.prefix_length)
+        if target < first or (target == first and key < self.first_key(block)):
+            return -1
+        return block
+
+    # One block
+
+    def offset(self, block: i64) -> int:
+        """Where in the file ``block`` starts; of ``block_count``, where the blocks end."""
+        return read_i64_le(self._data, self._offsets + 8 * block)
+
+    def filter_start(self, block: i64) -> i64:
+        """Where in the filter section the filter of ``block`` starts."""
+        return read_i32_le(self._data, self._filter_ends + 4 * block) & 0xFFFF_FFFF
+
+    def entry_count(self, block: i64) -> int:
+        return read_i32_le(self._data, self._entry_counts + 4 * block)
+
+    def probe_count(self, block: i64) -> i64:
+        return self._data[self._probe_counts + block]
+
+    def first_key(self, block: i64) -> bytes:
+        return self._key(2 * block)
+
+    def last_key(self, block: i64) -> bytes:
+        return self._key(2 * block + 1)
+
+    def _key(self, position: i64) -> bytes:
+        at = self._key_ends + 4 * position
+        low: i64 = read_i32_le(self._data, at)
+        high: i64 = read_i32_le(self._data, at + 4)
+        return self._data[self._keys + low : self._keys + high]
+
+    # Filter chunks
+
+    def chunk_of(self, block: i64) -> i64:
+        """The chunk that holds the filter of ``block``.  O(log chunk_count)."""
+        low: i64 = 0
+        high: i64 = self.chunk_count - 1
+        while low < high:
+            middle = (low + high + 1) >> 1
+            if read_i32_le(self._data, self._chunk_starts + 4 * middle) <= block:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def chunk_span(self, chunk: i64) -> tuple[i64, i64]:
+        """First and last-plus-one byte of ``chunk`` in the filter section."""
+        first: i64 = read_i32_le(self._data, self._chunk_starts + 4 * chunk)
+        stop: i64 = read_i32_le(self._data, self._chunk_starts + 4 * chunk + 4)
+        return self.filter_start(first), self.filter_start(stop)
+
+    def chunk_checksum(self, chunk: i64) -> int:
+        return read_i64_le(self._data, self._chunk_checksums + 8 * chunk) & 0xFFFF_FFFF_FFFF_FFFF

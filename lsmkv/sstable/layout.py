@@ -1,0 +1,270 @@
+"""The shape of a table file: block trailers, sections, footer.
+
+Layout, all integers little-endian::
+
+    data        block 0, block 1, ...        each: payload | filter | trailer
+    dictionary  zstd dictionary, often empty
+    filters     a copy of every block's filter, in order; or the one filter of the table
+    index       see lsmkv.sstable.index
+    properties  JSON, see TableProperties
+    footer      the last 72 bytes
+
+Block trailer (32 bytes)::
+
+    0   u32  payload_length, as stored        16  u32  filter_key_count
+    4   u32  raw_length, uncompressed         20  u8   codec: 0 none, 1 zstd
+    8   u32  filter_length                    21  u8   filter scheme << 5 | probe_count
+    12  u32  entry_count                      22  u16  magic 0x4b62
+    24  u32  payload_checksum                 28  u32  filter_checksum
+
+Both checksums are the low 32 bits of XXH3-64, seeded with the XXH3-64 of the trailer's first 24
+bytes, which is itself seeded with the block's offset: damage to the trailer, or a block in the
+wrong place, fails them both.  The magic lets salvage find blocks when the index is lost.
+
+Footer (72 bytes)::
+
+    0   u64  data_length         32  u64  properties_length
+    8   u64  dictionary_length   40  u64  dictionary_checksum
+    16  u64  filters_length      48  u64  checksum of index and properties
+    24  u64  index_length        56  u32  format version, 1
+    60  u32  low half of the XXH3-64 of the bytes before it
+    64       magic "lsmkvSST"
+
+Every release keeps the last 16 bytes as they are, so that a newer file is told from a damaged one.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import msgspec
+
+from lsmkv.encoding import MAX_SEQUENCE, checksum
+from lsmkv.errors import CorruptionError, UnsupportedFormatError
+
+FORMAT_VERSION: Final = 1
+_MAGIC: Final = b"lsmkvSST"
+_FOOTER: Final = struct.Struct("<QQQQQQQII8s")
+FOOTER_BYTES: Final = 72
+_TRAILER: Final = struct.Struct("<IIIIIBBHII")
+TRAILER_BYTES: Final = 32
+_TRAILER_FIELDS: Final = struct.Struct("<IIIIIBBH")
+_FIELDS_BYTES: Final = 24
+BLOCK_MAGIC: Final = 0x4B62
+
+CODEC_NONE: Final = 0
+CODEC_ZSTD: Final = 1
+
+SCHEME_NONE: Final = 0
+SCHEME_BLOOM: Final = 1
+
+
+class BlockTrailer(NamedTuple):
+    """What the last 32 bytes of a block say, checked against the block."""
+
+    payload_length: int
+    raw_length: int
+    filter_length: int
+    entry_count: int
+    filter_key_count: int
+    codec: int
+    filter_scheme: int
+    probe_count: int
+
+
+def encode_block_frame(
+    payload: bytes, filter_bits: bytes, trailer: BlockTrailer, offset: int
+) -> bytes:
+    """A whole block as it stands in the file at ``offset``."""
+    fields = _TRAILER_FIELDS.pack(
+        trailer.payload_length,
+        trailer.raw_length,
+        trailer.filter_length,
+        trailer.entry_count,
+        trailer.filter_key_count,
+        trailer.codec,
+        trailer.filter_scheme << 5 | trailer.probe_count,
+        BLOCK_MAGIC,
+    )
+    seed = checksum(fields, offset)
+    checks = struct.pack(
+        "<II", checksum(payload, seed) & 0xFFFFFFFF, checksum(filter_bits, seed) & 0xFFFFFFFF
+    )
+    return b"".join((payload, filter_bits, fields, checks))
+
+
+def decode_block_frame(data: bytes, path: str, offset: int) -> tuple[bytes, bytes, BlockTrailer]:
+    """Payload (as stored), filter and trailer of the block ``data``, which stands at ``offset``.
+
+    Raises:
+        CorruptionError: lengths that do not fit, or a checksum that fails.
+    """
+    end = len(data) - TRAILER_BYTES
+    if end < 0:
+        raise CorruptionError(path, offset, f"block of {len(data)} bytes is shorter than its trailer")
+    (payload_length, raw_length, filter_length, entries, filter_keys, codec, scheme, magic, *sums) = (
+        _TRAILER.unpack_from(data, end)
+    )
+    if magic != BLOCK_MAGIC or payload_length + filter_length != end:
+        raise CorruptionError(
+            path,
+            offset,
+            "block trailer does not fit its block",
+            expected=end,
+            got=payload_length + filter_length,
+        )
+    seed = checksum(data[end : end + _FIELDS_BYTES], offset)
+    payload, filter_bits = data[:payload_length], data[payload_length:end]
+    for part, expected, what in ((payload, sums[0], "payload"), (filter_bits, sums[1], "filter")):
+        got = checksum(part, seed) & 0xFFFFFFFF
+        if got != expected:
+            raise CorruptionError(
+                path, offset, f"checksum of a block's {what} fails", expected=expected, got=got
+            )
+    trailer = BlockTrailer(
+        payload_length, raw_length, filter_length, entries, filter_keys, codec, scheme >> 5, scheme & 31
+    )
+    return payload, filter_bits, trailer
+
+
+class TableMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the manifest knows of a table; keys are base64 in JSON."""
+
+    number: int
+    size_bytes: int
+    smallest: bytes
+    largest: bytes
+    smallest_seq: int
+    largest_seq: int
+    entry_count: int
+    tombstone_count: int
+
+    def problem(self) -> str | None:
+        """What is impossible about these values; None when nothing is."""
+        if self.smallest > self.largest:
+            return "its smallest key is above its largest"
+        if not 0 <= self.smallest_seq <= self.largest_seq <= MAX_SEQUENCE:
+            return "its sequence numbers are out of range"
+        if not (0 < self.number and 0 < self.entry_count and 0 <= self.tombstone_count):
+            return "a number or a count of it is out of range"
+        return None if self.size_bytes > FOOTER_BYTES else "its size is too small"
+
+
+class TableProperties(msgspec.Struct, frozen=True, kw_only=True):
+    """What a table says of itself, as JSON in its properties section.
+
+    ``filter_key`` is a :class:`~lsmkv.filters.keys.FilterKey` in its text form; ``granularity`` is
+    ``"block"`` or ``"table"``; ``has_versions`` tells whether some key stands more than once;
+    ``probe_count`` and ``filter_key_count`` are those of a table-wide
+    filter, 0 with filters per block.  ``raw_bytes`` counts payloads before compression and
+    ``build_ns`` the time spent on building filters.
+    """
+
+    number: int
+    smallest: bytes
+    largest: bytes
+    smallest_seq: int
+    largest_seq: int
+    entry_count: int
+    tombstone_count: int
+    has_versions: bool
+    block_count: int
+    raw_bytes: int
+    filter_bytes: int
+    filter_key: str
+    granularity: str
+    error_rate: float
+    filter_key_count: int
+    probe_count: int
+    build_ns: int
+    writer: str
+
+    def meta(self, size_bytes: int) -> TableMeta:
+        """The part that the manifest keeps."""
+        return TableMeta(
+            number=self.number,
+            size_bytes=size_bytes,
+            smallest=self.smallest,
+            largest=self.largest,
+            smallest_seq=self.smallest_seq,
+            largest_seq=self.largest_seq,
+            entry_count=self.entry_count,
+            tombstone_count=self.tombstone_count,
+        )
+
+
+def decode_properties(data: bytes, path: str, offset: int) -> TableProperties:
+    """Properties from their section, which stands at ``offset``."""
+    try:
+        return msgspec.json.decode(data, type=TableProperties)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise CorruptionError(path, offset, f"table properties do not parse: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """Lengths of the sections, in file order, and their checksums."""
+
+    data_length: int
+    dictionary_length: int
+    filters_length: int
+    index_length: int
+    properties_length: int
+    dictionary_checksum: int
+    tail_checksum: int
+
+    @property
+    def filters_offset(self) -> int:
+        return self.data_length + self.dictionary_length
+
+    @property
+    def index_offset(self) -> int:
+        return self.filters_offset + self.filters_length
+
+    @property
+    def properties_offset(self) -> int:
+        return self.index_offset + self.index_length
+
+    def encode(self) -> bytes:
+        head = struct.pack(
+            "<QQQQQQQI",
+            self.data_length,
+            self.dictionary_length,
+            self.filters_length,
+            self.index_length,
+            self.properties_length,
+            self.dictionary_checksum,
+            self.tail_checksum,
+            FORMAT_VERSION,
+        )
+        return head + struct.pack("<I8s", checksum(head, 0) & 0xFFFFFFFF, _MAGIC)
+
+
+def decode_footer(data: bytes, path: str, file_size: int) -> Footer:
+    """The footer in ``data``, the last 72 bytes of a file of ``file_size`` bytes.
+
+    Raises:
+        CorruptionError: it is not a table's footer, or is damaged.
+        UnsupportedFormatError: the table is of another format version.
+    """
+    offset = file_size - FOOTER_BYTES
+    if len(data) != FOOTER_BYTES:
+        raise CorruptionError(path, 0, f"file of {file_size} bytes is too short for a table")
+    *fields, version, stored, magic = _FOOTER.unpack(data)
+    if magic != _MAGIC:
+        raise CorruptionError(path, file_size - 8, "not a table file", expected=_MAGIC, got=magic)
+    computed = checksum(data[:60], 0) & 0xFFFFFFFF
+    if computed != stored:
+        raise CorruptionError(
+            path, offset, "checksum of a table's footer fails", expected=stored, got=computed
+        )
+    if version != FORMAT_VERSION:
+        raise UnsupportedFormatError(
+            path, f"table format {version}; this release reads format {FORMAT_VERSION}"
+        )
+    footer = Footer(*fields)
+    if footer.properties_offset + footer.properties_length != offset:
+        raise CorruptionError(path, offset, "sections of a table do not fill the file")
+    return footer

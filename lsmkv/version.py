@@ -1,0 +1,82 @@
+"""Open tables arranged as the tree is: what look-ups and scans walk through.
+
+A :class:`Version` is never changed.  Flushes and compactions make a new one; whoever still reads the
+old one keeps it, and through it its files, alive.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from mypy_extensions import i64
+
+from lsmkv.memtable import Memtable
+from lsmkv.sstable.reader import Absent, TableReader
+from lsmkv.tree import Tree
+
+Value = bytes | None  # None is a deletion
+
+
+class Run:
+    """Open tables whose key ranges do not overlap, by ascending key."""
+
+    def __init__(self, level: int, number: int, tables: list[TableReader]) -> None:
+        self.level = level
+        self.number = number
+        self.tables = tables
+        self._largest = [table.meta.largest for table in tables]
+
+    def table_for(self, key: bytes) -> TableReader | None:
+        """The table whose key range holds ``key``.  O(log tables)."""
+        at = bisect_left(self._largest, key)
+        if at == len(self.tables):
+            return None
+        table = self.tables[at]
+        return table if table.meta.smallest <= key else None
+
+    def tables_between(self, start: bytes | None, stop: bytes | None) -> list[TableReader]:
+        """The tables that may hold keys with start <= key < stop."""
+        low = 0 if start is None else bisect_left(self._largest, start)
+        return [
+            table for table in self.tables[low:] if stop is None or table.meta.smallest < stop
+        ]
+
+
+class Version:
+    """Every run of the tree, opened, newest data first."""
+
+    def __init__(self, tree: Tree, readers: dict[int, TableReader]) -> None:
+        self.tree = tree
+        self.runs: list[Run] = [
+            Run(level, run.number, [readers[table.number] for table in run.tables])
+            for level, runs in enumerate(tree.levels)
+            for run in runs
+        ]
+
+    def get(self, key: bytes, h: i64, max_seq: int) -> Value:
+        """The newest value of ``key`` numbered ``max_seq`` or lower; None: there is none."""
+        for run in self.runs:
+            table = run.table_for(key)
+            if table is not None:
+                found = table.get(key, h, max_seq)
+                if not isinstance(found, Absent):
+                    return found
+        return None
+
+    def tables(self) -> Iterator[TableReader]:
+        for run in self.runs:
+            yield from run.tables
+
+
+class View:
+    """One consistent set of everything that can hold a key: memtables, newest first, and tables."""
+
+    def __init__(self, memtable: Memtable, flushing: tuple[Memtable, ...], version: Version) -> None:
+        self.memtable = memtable
+        self.flushing = flushing
+        self.version = version
+
+    @property
+    def memtables(self) -> tuple[Memtable, ...]:
+        return (self.memtable, *self.flushing)
