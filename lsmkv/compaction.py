@@ -16,7 +16,7 @@ lazy-leveled
 
 from __future__ import annotations
 
-import os
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -115,9 +115,11 @@ def _with_next_level(
 ) -> Compaction:
     """Merge ``inputs`` of ``level`` into the one run of the level below it."""
     smallest, largest = _key_range(inputs)
-    below: tuple[TableMeta, ...] = ()
-    if level + 1 < len(tree.levels):
-        below = tree.levels[level + 1][0].overlapping(smallest, largest)
+    below = tuple(
+        table
+        for run in tree.levels[level + 1 : level + 2]
+        for table in (run[0].overlapping(smallest, largest) if run else ())
+    )
     if not below and _disjoint(inputs):
         return Compaction(inputs, level + 1, LEVELED_RUN, False, move=True)
     inputs = (*inputs, below) if below else inputs
@@ -176,7 +178,9 @@ def _whole_runs(
     return Compaction(inputs, output_level, output_run, not older_left)
 
 
-def pick_range(tree: Tree, options: Options, start: bytes | None, stop: bytes | None) -> Compaction | None:
+def pick_range(
+    tree: Tree, options: Options, start: bytes | None, stop: bytes | None
+) -> Compaction | None:
     """The compaction that merges everything between two keys into one run; None if that is done.
 
     The range grows until no table reaches across its ends.
@@ -293,10 +297,10 @@ def write_tables(versions: Iterator[EntryVersion], job: TableJob) -> list[TableM
         if done:
             job.storage.sync_directory(job.directory)
     except BaseException:
-        if writer is not None:
-            writer.abandon()
-        for meta in done:
-            job.storage.remove(table_path(job.directory, meta.number))
+        with contextlib.suppress(OSError):  # the next open removes what is left over
+            if writer is not None:
+                writer.abandon()
+            remove_tables(job.storage, job.directory, done)
         raise
     return done
 
@@ -328,7 +332,7 @@ def _run_versions(run: list[TableReader]) -> Iterator[list[EntryVersion]]:
             held = []
 
 
-def free_table_files(storage: Storage, directory: str, tables: Iterable[TableMeta]) -> None:
-    """Remove tables that no manifest names."""
+def remove_tables(storage: Storage, directory: str, tables: Iterable[TableMeta]) -> None:
+    """Remove the files of tables that no manifest names."""
     for table in tables:
-        storage.remove(os.path.join(table_path(directory, table.number)))
+        storage.remove(table_path(directory, table.number))

@@ -63,7 +63,9 @@ def value_bytes(value: object) -> bytes:
 
 def _to_bytes(data: object, what: str) -> bytes:
     if isinstance(data, str):
-        raise TypeError(f"a {what} is bytes, not str: encode it, for example {data[:40]!r}.encode()")
+        raise TypeError(
+            f"a {what} is bytes, not str: encode it, for example {data[:40]!r}.encode()"
+        )
     if isinstance(data, int):
         raise TypeError(
             f"a {what} is bytes, not int: encode it, for example ({data}).to_bytes(8, 'big')"

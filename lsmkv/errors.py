@@ -31,7 +31,9 @@ class CorruptionError(Error):
         got: object = None,
     ) -> None:
         place = path if offset is None else f"{path} at offset {offset}"
-        detail = "" if expected is None and got is None else f" (expected {expected!r}, got {got!r})"
+        detail = (
+            "" if expected is None and got is None else f" (expected {expected!r}, got {got!r})"
+        )
         super().__init__(f"{place}: {reason}{detail}")
         self.path = path
         self.offset = offset

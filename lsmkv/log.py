@@ -70,6 +70,7 @@ class LogWriter:
         salt: int,
         *,
         synced: int,
+        marked: int,
         predecessor: LogWriter | None,
     ) -> None:
         self.number = number
@@ -78,7 +79,7 @@ class LogWriter:
         self._file = file
         self._salt = salt
         self._synced = synced
-        self._marked = synced
+        self._marked = marked
         self._predecessor = predecessor
         self._sync_done = threading.Condition()
         self._syncing = False
@@ -110,12 +111,24 @@ class LogWriter:
             storage.remove(path)
             raise
         return cls(
-            storage, file, number, salt, synced=HEADER_BYTES, predecessor=predecessor
+            storage,
+            file,
+            number,
+            salt,
+            synced=HEADER_BYTES,
+            marked=HEADER_BYTES,
+            predecessor=predecessor,
         )
 
     @classmethod
     def reopen(cls, storage: Storage, contents: LogContents) -> LogWriter:
-        """Go on with a log that was read: what follows its last good record is cut off."""
+        """Go on with a log that was read: what follows its last good record is cut off.
+
+        What is left is synced; a process that died need not have done so.
+
+        Raises:
+            OSError: it cannot be opened or synced.
+        """
         file = storage.open_append(contents.path, contents.end)
         try:
             file.sync()
@@ -128,6 +141,7 @@ class LogWriter:
             contents.number,
             contents.salt,
             synced=contents.end,
+            marked=max(contents.durable, HEADER_BYTES),
             predecessor=None,
         )
 
@@ -279,9 +293,7 @@ def read_log(
         durable = max(durable, _last_mark(data, end, salt))
         if durable > end or not may_be_torn:
             raise CorruptionError(path, end, f"damaged record in a {kind} that had been synced")
-    return LogContents(
-        path, own, salt, previous, previous_end, end, durable, len(data) - end, data
-    )
+    return LogContents(path, own, salt, previous, previous_end, end, durable, len(data) - end, data)
 
 
 def _scan(data: bytes, salt: int) -> tuple[int, int]:

@@ -7,6 +7,7 @@ of the name in hexadecimal; it is replaced by a rename.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -59,7 +60,9 @@ def parse_file_name(name: str) -> tuple[str, int] | None:
     return ("table" if extension == "sst" else "log"), int(number)
 
 
-class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+class Edit(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True
+):
     """A change of the store's state.  What is None stays as it is.
 
     Attributes:
@@ -214,6 +217,12 @@ class Manifest:
         try:
             log.sync_through(log.append(msgspec.json.encode(state.as_edit())))
             self._storage.sync_directory(self._directory)
+        except OSError:
+            log.close()
+            with contextlib.suppress(OSError):  # the next open removes what is left over
+                self._storage.remove(path)
+            raise
+        try:
             name = os.path.basename(path).encode()
             self._storage.write_atomically(
                 os.path.join(self._directory, CURRENT), name + b" " + _current_check(name)

@@ -36,12 +36,14 @@ class Memtable:
         live: newest value of each key; None is a deletion.
         first_seq: sequence number of the first write it can hold.
         log_number: the log that holds the same writes.
+        log_bytes: how long that log was when it was last looked at: about the memory taken.
     """
 
     def __init__(self, first_seq: int, log_number: int) -> None:
         self.live: dict[bytes, Value] = {}
         self.first_seq = first_seq
         self.log_number = log_number
+        self.log_bytes = 0
         self._history: dict[bytes, list[tuple[int, Value | Absent]]] = {}
         self._ordered: SortedList = SortedList()
         self._order_lock = threading.Lock()
@@ -109,26 +111,29 @@ class Memtable:
             # list(islice(reversed(dict))) is one uninterrupted call: no write can come between
             self._ordered.update(list(islice(reversed(self.live), fresh)))
 
-    def entries(self) -> Iterator[tuple[bytes, Value, int]]:
-        """Every version, in key order and newest first: what a flush writes.
+    def versions(self) -> Iterator[list[tuple[bytes, Value, int]]]:
+        """Every version, in key order and newest first, as ``merge_stretches`` makes them.
 
         The memtable must be written to no more.
         """
-        history = self._history
-        first_seq = self.first_seq
-        live = self.live
-        for key in sorted(live):
-            versions = history.get(key)
-            if versions is None:
-                yield key, live[key], first_seq
-                continue
-            value: Value | Absent = live[key]
-            for replaced_by, old in reversed(versions):
-                assert not isinstance(value, Absent)
-                yield key, value, replaced_by
-                value = old
-            if not isinstance(value, Absent):
-                yield key, value, first_seq
+        history, live, first_seq = self._history, self.live, self.first_seq
+        keys = sorted(live)
+        for start in range(0, len(keys), _SCAN_KEYS):
+            found: list[tuple[bytes, Value, int]] = []
+            for key in keys[start : start + _SCAN_KEYS]:
+                value: Value | Absent = live[key]
+                for replaced_by, old in reversed(history.get(key, ())):
+                    assert not isinstance(value, Absent)
+                    found.append((key, value, replaced_by))
+                    value = old
+                if not isinstance(value, Absent):
+                    found.append((key, value, first_seq))
+            yield found
+
+    def balance(self) -> int:
+        """Keys with a value less keys deleted.  O(n)."""
+        values = list(self.live.values())
+        return len(values) - 2 * values.count(None)
 
     @property
     def history_count(self) -> int:

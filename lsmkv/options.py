@@ -132,7 +132,9 @@ class Options:
         for name, choices in _CHOICES.items():
             choice = getattr(self, name)
             if choice not in choices:
-                raise ValueError(f"{name}={choice!r}: must be one of {', '.join(map(repr, choices))}")
+                raise ValueError(
+                    f"{name}={choice!r}: must be one of {', '.join(map(repr, choices))}"
+                )
         for name in _FLAGS:
             flag = getattr(self, name)
             if type(flag) is not bool:
@@ -173,7 +175,10 @@ class Options:
     def hbase(cls) -> Self:
         """HBase's shape: 64 KiB blocks, 1 GiB tables (16384 blocks in each), 1 % error rate."""
         return cls(
-            block_size_bytes=64 * KIB, table_size_bytes=1024 * MIB, error_rate=0.01, compression="none"
+            block_size_bytes=64 * KIB,
+            table_size_bytes=1024 * MIB,
+            error_rate=0.01,
+            compression="none",
         )
 
     @classmethod

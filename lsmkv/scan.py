@@ -86,7 +86,9 @@ def _scan_table(table: TableReader, seq: int, wanted: ScanRange) -> Iterator[lis
         return
     for entries in lists:
         # Only a first and a last block can reach past the range; a look at their ends is cheap.
-        low = 0 if start is None or entries[0][0] >= start else bisect_left(entries, start, key=_KEY)
+        low = (
+            0 if start is None or entries[0][0] >= start else bisect_left(entries, start, key=_KEY)
+        )
         high = len(entries)
         if stop is not None and entries[-1][0] >= stop:
             high = bisect_left(entries, stop, key=_KEY)

@@ -159,4 +159,6 @@ class Stats:
         return result
 
 
-_HISTOGRAMS = [item.name for item in dataclasses.fields(Stats) if item.default is dataclasses.MISSING]
+_HISTOGRAMS = [
+    item.name for item in dataclasses.fields(Stats) if item.default is dataclasses.MISSING
+]

@@ -103,7 +103,9 @@ class Tree:
             if table.meta.number in kept:
                 raise ValueError(f"table {table.meta.number} is in the tree already")
             if not 0 <= table.level < MAX_LEVELS or table.run < 0:
-                raise ValueError(f"table {table.meta.number} has level {table.level}, run {table.run}")
+                raise ValueError(
+                    f"table {table.meta.number} has level {table.level}, run {table.run}"
+                )
             if problem := table.meta.problem():
                 raise ValueError(f"table {table.meta.number} cannot be: {problem}")
             kept[table.meta.number] = table

@@ -38,9 +38,7 @@ class Run:
     def tables_between(self, start: bytes | None, stop: bytes | None) -> list[TableReader]:
         """The tables that may hold keys with start <= key < stop."""
         low = 0 if start is None else bisect_left(self._largest, start)
-        return [
-            table for table in self.tables[low:] if stop is None or table.meta.smallest < stop
-        ]
+        return [table for table in self.tables[low:] if stop is None or table.meta.smallest < stop]
 
 
 class Version:
@@ -72,7 +70,9 @@ class Version:
 class View:
     """One consistent set of everything that can hold a key: memtables, newest first, and tables."""
 
-    def __init__(self, memtable: Memtable, flushing: tuple[Memtable, ...], version: Version) -> None:
+    def __init__(
+        self, memtable: Memtable, flushing: tuple[Memtable, ...], version: Version
+    ) -> None:
         self.memtable = memtable
         self.flushing = flushing
         self.version = version

@@ -87,10 +87,10 @@ def encode_block(
     if spread == 0:
         seq_width, deltas = 0, b""
     else:
-        seq_width = 1 if spread < 1 << 8 else 2 if spread < 1 << 16 else 4 if spread < 1 << 32 else 8
-        deltas = struct.pack(
-            f"<{count}{_SEQ_TYPES[seq_width]}", *[seq - base_seq for seq in seqs]
+        seq_width = (
+            1 if spread < 1 << 8 else 2 if spread < 1 << 16 else 4 if spread < 1 << 32 else 8
         )
+        deltas = struct.pack(f"<{count}{_SEQ_TYPES[seq_width]}", *[seq - base_seq for seq in seqs])
     header = _HEADER.pack(
         count, flags, seq_width, prefix_length, base_seq, len(suffixes), len(joined)
     )
@@ -251,7 +251,9 @@ class Block(CacheItem):
             return [self._base_seq] * self.count
         deltas = self.raw[self._seqs : self._seqs + width * self.count]
         base = self._base_seq
-        return [base + delta for delta in struct.unpack(f"<{self.count}{_SEQ_TYPES[width]}", deltas)]
+        return [
+            base + delta for delta in struct.unpack(f"<{self.count}{_SEQ_TYPES[width]}", deltas)
+        ]
 
     def check_order(self, fail: Callable[[str], NoReturn]) -> None:
         """Check that keys ascend (sequence numbers descend within one) and none is over its limit."""

@@ -55,7 +55,9 @@ class Decompressor:
                 )
             return data
         if codec != CODEC_ZSTD:
-            raise UnsupportedFormatError(path, f"block at offset {offset} has unknown codec {codec}")
+            raise UnsupportedFormatError(
+                path, f"block at offset {offset} has unknown codec {codec}"
+            )
         zstd: zstandard.ZstdDecompressor | None = getattr(self._local, "zstd", None)
         if zstd is None:
             zstd = zstandard.ZstdDecompressor(dict_data=self._dictionary)

@@ -103,10 +103,20 @@ def decode_block_frame(data: bytes, path: str, offset: int) -> tuple[bytes, byte
     """
     end = len(data) - TRAILER_BYTES
     if end < 0:
-        raise CorruptionError(path, offset, f"block of {len(data)} bytes is shorter than its trailer")
-    (payload_length, raw_length, filter_length, entries, filter_keys, codec, scheme, magic, *sums) = (
-        _TRAILER.unpack_from(data, end)
-    )
+        raise CorruptionError(
+            path, offset, f"block of {len(data)} bytes is shorter than its trailer"
+        )
+    (
+        payload_length,
+        raw_length,
+        filter_length,
+        entries,
+        filter_keys,
+        codec,
+        scheme,
+        magic,
+        *sums,
+    ) = _TRAILER.unpack_from(data, end)
     if magic != BLOCK_MAGIC or payload_length + filter_length != end:
         raise CorruptionError(
             path,
@@ -124,7 +134,14 @@ def decode_block_frame(data: bytes, path: str, offset: int) -> tuple[bytes, byte
                 path, offset, f"checksum of a block's {what} fails", expected=expected, got=got
             )
     trailer = BlockTrailer(
-        payload_length, raw_length, filter_length, entries, filter_keys, codec, scheme >> 5, scheme & 31
+        payload_length,
+        raw_length,
+        filter_length,
+        entries,
+        filter_keys,
+        codec,
+        scheme >> 5,
+        scheme & 31,
     )
     return payload, filter_bits, trailer
 

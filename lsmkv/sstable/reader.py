@@ -128,7 +128,11 @@ class TableReader:
         self.meta: TableMeta = self.properties.meta(size)
         if meta is not None and meta != self.meta:
             raise CorruptionError(
-                path, footer.properties_offset, "not the table expected here", expected=meta, got=self.meta
+                path,
+                footer.properties_offset,
+                "not the table expected here",
+                expected=meta,
+                got=self.meta,
             )
         try:
             self.filter_key = filter_key_from_spec(self.properties.filter_key)
@@ -359,7 +363,9 @@ class TableReader:
 
         block = Block(raw, fail)
         if not block.count == trailer.entry_count == self.index.entry_count(number):
-            fail(f"block of {block.count} entries where the index has {self.index.entry_count(number)}")
+            fail(
+                f"block of {block.count} entries where the index has {self.index.entry_count(number)}"
+            )
         return block
 
     # Sections
@@ -418,6 +424,19 @@ class TableReader:
         """Memory of the resident filters."""
         return len(self._resident) if self._resident is not None else 0
 
+    def filter_bytes_to_read(self, number: int) -> int:
+        """Bytes that asking the filter of block ``number`` would read from disk now.
+
+        0 when it is in memory, or there is none to ask.
+        """
+        if not self.has_filters or self._resident is not None:
+            return 0
+        chunk = 0 if self._table_filter else self.index.chunk_of(number)
+        if self._cache.peek(self._cache_base + (_CHUNK_BIT | chunk)):
+            return 0
+        low, high = self._chunk_span(chunk)
+        return high - low
+
     def block_info(self, number: int) -> BlockInfo:
         """What block ``number`` is made of; reads it from disk."""
         frame, trailer = self._frame(number)
@@ -441,8 +460,11 @@ class TableReader:
         frame = self._file.pread(offset, length, ReadKind.DATA)
         return frame, decode_block_frame(frame, self.path, offset)[2]
 
-    def verify_block(self, number: int) -> None:
+    def verify_block(self, number: int) -> Block:
         """Check one block to the last byte: checksums, order, the index's word on it, its filter.
+
+        Returns:
+            The block, read from disk past the cache.
 
         Raises:
             CorruptionError: what does not hold.
@@ -477,6 +499,7 @@ class TableReader:
                     embedded, 0, trailer.filter_length, trailer.probe_count, part_hash
                 ):
                     fail(f"filter of a block denies its key {key[:40]!r}")
+        return block
 
     def verify_tail(self) -> None:
         """Check everything but the blocks: filters and the first and last key of the table.

@@ -1,0 +1,64 @@
+"""How every command ends: exit codes, one-line errors, quiet ends of pipes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Final
+
+import click
+
+import lsmkv
+
+ABSENT: Final = 3
+"""Exit code of ``get`` for a key that is not there."""
+
+DAMAGED: Final = 4
+"""Exit code of ``verify`` when it finds damage."""
+
+INTERRUPTED: Final = 130  # 128 + SIGINT, as shells count
+PIPE_CLOSED: Final = 141  # 128 + SIGPIPE
+
+
+class CommandGroup(click.Group):
+    """A group that turns the errors its commands raise into a line on standard error and exit code 1."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            _drop_output()
+            ctx.exit(PIPE_CLOSED)
+        except KeyboardInterrupt:
+            click.echo("Interrupted", err=True)
+            ctx.exit(INTERRUPTED)
+        except (lsmkv.Error, OSError, ValueError, TypeError) as error:
+            _drop_unwritable_output()
+            raise click.ClickException(describe(error)) from error
+
+
+def describe(error: BaseException) -> str:
+    """What went wrong, on one line."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        text = f"{os.fsdecode(error.filename)}: {error.strerror}"
+    else:
+        text = str(error) or type(error).__name__
+    cause = error.__cause__
+    if isinstance(error, lsmkv.Error) and cause is not None and str(cause) not in text:
+        text += f": {describe(cause)}"
+    return " ".join(text.split())
+
+
+def _drop_unwritable_output() -> None:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
+
+
+def _drop_output() -> None:
+    """Let what is still buffered go nowhere, or the interpreter would fail on it when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

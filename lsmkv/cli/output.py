@@ -1,0 +1,154 @@
+"""What commands print: text, tables, JSON and progress.
+
+Data goes to standard output, everything else to standard error.  rich is imported when a table or a
+progress bar is drawn, so that the other commands start quickly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import click
+
+from lsmkv.cli.keys import jsonable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Progress = Callable[[int, int | None], None]
+"""Told how much is done, and of how much (None: not known)."""
+
+_PIPE_WIDTH: Final = 10_000  # rows are cut to a terminal's width, never to a pipe's
+_UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def standard_output() -> BinaryIO:
+    """Standard output for bytes."""
+    return click.get_binary_stream("stdout")
+
+
+def standard_input() -> BinaryIO:
+    """Standard input for bytes."""
+    return click.get_binary_stream("stdin")
+
+
+def note(message: str) -> None:
+    """Tell the user something that is not data: a line on standard error."""
+    click.echo(message, err=True)
+
+
+def print_json(value: object) -> None:
+    """``value``, with the bytes in it as text or ``{"hex": ...}``, as indented JSON."""
+    text = json.dumps(jsonable(value), indent=2, ensure_ascii=False)
+    standard_output().write(text.encode("utf-8") + b"\n")
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun.
+
+    >>> count(1, "entry", "entries"), count(1200, "table")
+    ('1 entry', '1,200 tables')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def size(number: float) -> str:
+    """A number of bytes for people.
+
+    >>> size(0), size(1), size(1023), size(1536), size(3 << 30)
+    ('0 bytes', '1 byte', '1023 bytes', '1.5 KiB', '3.0 GiB')
+    """
+    if number < 1024:
+        return "1 byte" if number == 1 else f"{number:.0f} bytes"
+    power = 0
+    while number >= 1024 and power < len(_UNITS) - 1:
+        number /= 1024
+        power += 1
+    return f"{number:.1f} {_UNITS[power]}"
+
+
+def percent(rate: float) -> str:
+    """A rate as a percentage, to three significant digits.
+
+    >>> percent(0.01), percent(0.000999), percent(0.5)
+    ('1 %', '0.0999 %', '50 %')
+    """
+    return f"{rate * 100:.3g} %"
+
+
+def print_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, left: int = 1
+) -> None:
+    """A table on standard output; the first ``left`` columns hold text, the others numbers."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for position, name in enumerate(columns):
+        table.add_column(
+            name, justify="left" if position < left else "right", no_wrap=position < left
+        )
+    for row in rows:
+        table.add_row(*(f"{cell:,}" if type(cell) is int else str(cell) for cell in row))
+    _console().print(table)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    # Keys are data: nothing in them is markup, a number to colour or the name of an emoji.
+    width = None if sys.stdout.isatty() else _PIPE_WIDTH
+    return Console(markup=False, highlight=False, emoji=False, width=width)
+
+
+@contextlib.contextmanager
+def progress(what: str, *, of_bytes: bool = False) -> Iterator[Progress]:
+    """A progress bar on standard error, for as long as the block runs; none if it is no terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    from rich import progress as bars
+    from rich.console import Console
+
+    with bars.Progress(
+        bars.TextColumn("{task.description}", markup=False),
+        bars.BarColumn(),
+        bars.DownloadColumn(binary_units=True) if of_bytes else bars.MofNCompleteColumn(),
+        bars.TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    ) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextlib.contextmanager
+def output_file(path: str) -> Iterator[BinaryIO]:
+    """A file to write that takes its place only once it is whole; standard output for ``-``.
+
+    What was at ``path`` stays there until then.  Pipes and devices are written directly.
+    """
+    if path == "-":
+        yield standard_output()
+        return
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "wb") as stream:
+            yield stream
+        return
+    target = os.path.realpath(path)
+    part = f"{target}.{os.getpid()}.part"
+    try:
+        with open(part, "xb") as stream:
+            yield stream
+        os.replace(part, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise

@@ -1,0 +1,185 @@
+"""A cursor: a place among the keys, from which to go either way."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from operator import itemgetter
+from types import TracebackType
+from typing import Final, Self
+
+from lsmkv.encoding import Buffer, key_bytes
+from lsmkv.engine import Engine
+from lsmkv.errors import ClosedError, Error
+from lsmkv.pins import Pin
+from lsmkv.scan import ScanRange, scan_view
+from lsmkv.version import View
+
+_KEY: Final = itemgetter(0)
+_Entries = list[tuple[bytes, bytes]]
+
+
+class CursorError(Error):
+    """The cursor is at no key: it was never placed, or ran off an end."""
+
+
+class Cursor:
+    """Moves over the keys of the store as it was when the cursor was made.
+
+    The moves return whether the cursor is at a key afterwards.  Off either end it is at none, and
+    ``next`` or ``prev`` leave it there.
+
+    >>> import lsmkv, tempfile
+    >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
+    ...     db.update({b"a": b"1", b"c": b"3"})
+    ...     with db.cursor() as cursor:
+    ...         cursor.seek(b"b"), cursor.item, cursor.prev(), cursor.key, cursor.prev()
+    (True, (b'c', b'3'), True, b'a', False)
+    """
+
+    def __init__(self, engine: Engine, view: View, pin: Pin) -> None:
+        self._engine = engine
+        self._view = view
+        self._pin: Pin | None = pin
+        self._entries: _Entries = []  # the stretch of entries around the cursor
+        self._at = 0
+        # What follows and precedes the stretch; None until it is asked for.
+        self._above: Iterator[_Entries] | None = None
+        self._below: Iterator[_Entries] | None = None
+
+    # Moving
+
+    def seek(self, key: Buffer) -> bool:
+        """Go to the first key that is ``key`` or above it."""
+        wanted = key_bytes(key)
+        entries = self._entries
+        if entries and entries[0][0] <= wanted <= entries[-1][0]:
+            self._check_open()
+            self._at = bisect_left(entries, wanted, key=_KEY)
+            return True
+        return self._start_up(ScanRange(start=wanted))
+
+    def seek_for_prev(self, key: Buffer) -> bool:
+        """Go to the last key that is ``key`` or below it."""
+        wanted = key_bytes(key)
+        entries = self._entries
+        if entries and entries[0][0] <= wanted <= entries[-1][0]:
+            self._check_open()
+            self._at = bisect_right(entries, wanted, key=_KEY) - 1
+            return True
+        return self._start_down(ScanRange(stop=wanted + b"\0", reverse=True))
+
+    def first(self) -> bool:
+        """Go to the first key."""
+        return self._start_up(ScanRange())
+
+    def last(self) -> bool:
+        """Go to the last key."""
+        return self._start_down(ScanRange(reverse=True))
+
+    def next(self) -> bool:
+        """Go to the next key above."""
+        self._check_open()
+        if not self.valid:
+            return False
+        self._at += 1
+        if self._at < len(self._entries):
+            return True
+        if self._above is None:
+            self._above = self._scan(ScanRange(start=self._entries[-1][0] + b"\0"))
+        self._below = None
+        return self._take(next(self._above, []), 0)
+
+    def prev(self) -> bool:
+        """Go to the next key below."""
+        self._check_open()
+        if not self.valid:
+            return False
+        self._at -= 1
+        if self._at >= 0:
+            return True
+        if self._below is None:
+            self._below = self._scan(ScanRange(stop=self._entries[0][0], reverse=True))
+        self._above = None
+        entries = next(self._below, [])
+        return self._take(entries, len(entries) - 1)
+
+    def _start_up(self, wanted: ScanRange) -> bool:
+        self._check_open()
+        self._above, self._below = self._scan(wanted), None
+        return self._take(next(self._above, []), 0)
+
+    def _start_down(self, wanted: ScanRange) -> bool:
+        self._check_open()
+        self._above, self._below = None, self._scan(wanted)
+        entries = next(self._below, [])
+        return self._take(entries, len(entries) - 1)
+
+    def _take(self, entries: _Entries, at: int) -> bool:
+        self._entries, self._at = entries, at
+        return bool(entries)
+
+    def _scan(self, wanted: ScanRange) -> Iterator[_Entries]:
+        assert self._pin is not None
+        return scan_view(self._view, self._pin.seq, wanted)
+
+    # Looking
+
+    @property
+    def valid(self) -> bool:
+        """Whether the cursor is at a key."""
+        return 0 <= self._at < len(self._entries)
+
+    @property
+    def item(self) -> tuple[bytes, bytes]:
+        """Key and value at the cursor.
+
+        Raises:
+            CursorError: it is at no key.
+            ClosedError: the cursor or the store is closed.
+        """
+        self._check_open()
+        if not self.valid:
+            raise CursorError("the cursor is at no key; move it with seek, first or last")
+        return self._entries[self._at]
+
+    @property
+    def key(self) -> bytes:
+        """The key at the cursor; raises as :attr:`item`."""
+        return self.item[0]
+
+    @property
+    def value(self) -> bytes:
+        """The value at the cursor; raises as :attr:`item`."""
+        return self.item[1]
+
+    # The end
+
+    def _check_open(self) -> None:
+        if self._pin is None:
+            raise ClosedError("the cursor is closed")
+        self._engine.usable_view()
+
+    @property
+    def closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return self._pin is None
+
+    def close(self) -> None:
+        """Let go of what the cursor sees.  A second call does nothing."""
+        if self._pin is not None:
+            self._pin.release()
+        self._pin = self._above = self._below = None
+        self._entries = []
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

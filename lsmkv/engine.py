@@ -1,0 +1,651 @@
+"""The engine: one open store's state, its write path, and what it does in the background.
+
+Follow a write: ``write_one`` appends it to the log, puts it into the memtable, and waits for the
+log's sync if asked to.  A full memtable is set aside together with its log (``_rotate``) and a fresh
+pair takes its place; the flusher writes the old one to a table and records that in the manifest,
+after which its log is removed.  The compactor merges tables, one compaction at a time.
+
+``_mutex`` serialises writes and changes of ``view``.  The tables' own lock, which serialises changes
+of the manifest, is taken before it, never after.  Readers take neither: they load ``view`` once and
+use what it names; it is replaced, never changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import weakref
+from typing import Final
+
+from lsmkv.batch import Operation, encode_batch, encode_operation
+from lsmkv.cache import BlockCache
+from lsmkv.compaction import (
+    CancelledError,
+    Compaction,
+    PickState,
+    merge_tables,
+    output_error_rate,
+    pick,
+    pick_range,
+    write_tables,
+)
+from lsmkv.encoding import MAX_SEQUENCE
+from lsmkv.errors import (
+    BackgroundError,
+    ClosedError,
+    CorruptionError,
+    ForkedError,
+    ReadOnlyError,
+)
+from lsmkv.filters.hashing import hash_key
+from lsmkv.log import LogWriter
+from lsmkv.manifest import Edit, State, log_path, parse_file_name
+from lsmkv.memtable import Memtable
+from lsmkv.merge import retained_versions
+from lsmkv.options import Options
+from lsmkv.pins import Pin, Pins
+from lsmkv.recovery import recover, remove_leftovers
+from lsmkv.sstable.layout import TableMeta
+from lsmkv.sstable.reader import ABSENT, Absent
+from lsmkv.storage import FileLock, Storage
+from lsmkv.tables import TableSet
+from lsmkv.tree import PlacedTable, RunMeta, Tree
+from lsmkv.version import Version, View
+from lsmkv.worker import Worker
+
+_SLOWED_BYTES_PER_S: Final = 16 * 1024 * 1024  # what writers are held to while level 0 is crowded
+_SHORTEST_SLEEP_S: Final = 0.001
+_REFRESH_TRIES: Final = 10  # a writer must win this many races in a row to make a refresh fail
+
+
+class Engine:
+    """An open store.  ``DB`` is its face.
+
+    Attributes:
+        view: what readers look into; None once the store is closed (or in a forked child).
+        last_seq: sequence number of the last write.
+        pins: what snapshots and scans still need.
+    """
+
+    def __init__(
+        self, directory: str, options: Options, storage: Storage, lock: FileLock | None
+    ) -> None:
+        self.directory = directory
+        self.options = options
+        self.storage = storage
+        self.stats = storage.stats
+        self.cache = BlockCache(options.block_cache_size_bytes, storage.stats)
+        self.pins = Pins()
+        self.view: View | None = None
+        self.last_seq = 0
+        self.read_only = lock is None
+        self._lock = lock
+        self._tables = TableSet(storage, directory, options, self.cache)
+        self._why_unusable: Exception = ClosedError(f"{directory} is closed")
+        self._failure: BaseException | None = None
+        self._resuming = False
+        self._closing = False
+        self._mutex = threading.Lock()
+        self._changed = threading.Condition(self._mutex)
+        self._log: LogWriter | None = None
+        self._old_logs: dict[int, LogWriter] = {}
+        self._pick_state = PickState()
+        self._compacting = threading.Lock()
+        self._crowded = False  # level 0 has so many runs that writers are slowed down
+        self._sleep_debt_s = 0.0
+        self._flusher = Worker("lsmkv-flush", self._flush_oldest, self._background_failed)
+        self._compactor = Worker("lsmkv-compact", self._compact_once, self._background_failed)
+
+    # Opening
+
+    def create(self) -> None:
+        """Make a new, empty store in the directory, durably.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        for name in self.storage.list_directory(self.directory):
+            if parse_file_name(name) is not None:  # left by a creation that was cut short
+                self.storage.remove(os.path.join(self.directory, name))
+        number = 1
+        self._log = LogWriter.create(self.storage, log_path(self.directory, number), number, "log")
+        self._tables.start_manifest(State(Tree(), number + 1, last_seq=0, log_number=number))
+        self._start(View(Memtable(1, number), (), Version(Tree(), {})))
+
+    def open(self) -> None:
+        """Take up the store in the directory where it was left.
+
+        Raises:
+            CorruptionError, UnsupportedFormatError: what is there cannot be trusted, or read.
+            OSError: a file cannot be read or written.
+        """
+        found = recover(self.storage, self.directory)
+        version = self._tables.open_version(found.state.tree)
+        *older, self._log = [LogWriter.reopen(self.storage, contents) for contents in found.logs]
+        self._old_logs = {log.number: log for log in older}
+        self._tables.remove_logs_after(self._log.number)
+        self._tables.start_manifest(found.state)
+        manifest = self._tables.manifest
+        remove_leftovers(self.storage, self.directory, manifest.state, manifest.number)
+        self.last_seq = found.last_seq
+        *waiting, memtable = found.memtables
+        self._start(View(memtable, tuple(reversed(waiting)), version))
+
+    def open_read_only(self) -> None:
+        """Read the store as it is now, beside a writer or without one; ``refresh`` does it again.
+
+        Raises: as :meth:`open`.
+        """
+        for attempt in range(_REFRESH_TRIES):
+            try:
+                found = recover(self.storage, self.directory)
+                version = self._tables.open_version(found.state.tree)
+                break
+            except (FileNotFoundError, CorruptionError):
+                # The writer may have replaced files between two of our looks: look again.
+                if attempt == _REFRESH_TRIES - 1:
+                    raise
+                time.sleep(_SHORTEST_SLEEP_S * attempt)
+        *waiting, memtable = found.memtables
+        with self._mutex:
+            self.last_seq = found.last_seq
+            self.view = View(memtable, tuple(reversed(waiting)), version)
+        _live_engines.add(self)
+
+    def _start(self, view: View) -> None:
+        self.view = view
+        _live_engines.add(self)
+        self._note_crowding()
+        if view.flushing:
+            self._flusher.wake()
+        if pick(view.version.tree, self.options, PickState()) is not None:
+            self._compactor.wake()
+
+    # State
+
+    def usable_view(self) -> View:
+        """The present view.
+
+        Raises:
+            ClosedError, ForkedError: there is none any more.
+        """
+        view = self.view
+        if view is None:
+            raise self._why_unusable
+        return view
+
+    def pin_view(self) -> tuple[View, Pin]:
+        """The present view, and a pin on the last write: a consistent whole."""
+        with self._mutex:
+            view = self.usable_view()
+            return view, self.pins.pin(self.last_seq)
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What made the store stop taking writes; None while it takes them."""
+        return self._failure
+
+    def _check_writable(self) -> None:
+        if self.view is None:
+            raise self._why_unusable
+        if self.read_only:
+            raise ReadOnlyError(f"{self.directory} was opened with read_only=True")
+        if self._failure is not None:
+            raise BackgroundError(
+                f"{self.directory} takes no more writes after a failure ({self._failure}); "
+                "mend its cause and call resume()"
+            ) from self._failure
+
+    def _fail(self, error: BaseException) -> None:
+        """Take no more writes (the caller holds the mutex)."""
+        if self._failure is None or self._resuming:
+            self._failure = error
+        self._changed.notify_all()
+
+    def _background_failed(self, error: BaseException) -> None:
+        if isinstance(error, CancelledError):
+            return
+        with self._mutex:
+            self._fail(error)
+
+    # Looking up
+
+    def get(self, key: bytes) -> bytes | None:
+        """The present value of ``key``; None when there is none."""
+        view = self.view
+        if view is None:
+            raise self._why_unusable
+        stats = self.stats
+        stats.gets += 1
+        found = view.memtable.live.get(key, ABSENT)
+        if found is ABSENT:
+            for memtable in view.flushing:
+                found = memtable.live.get(key, ABSENT)
+                if found is not ABSENT:
+                    break
+            else:
+                value = view.version.get(key, hash_key(key), MAX_SEQUENCE)
+                if value is not None:
+                    stats.get_hits += 1
+                return value
+        stats.memtable_hits += 1
+        if found is not None:
+            stats.get_hits += 1
+        return found  # type: ignore[return-value]  # it is not ABSENT
+
+    def get_at(self, key: bytes, seq: int) -> bytes | None:
+        """The value that ``key`` had as of ``seq``, which is pinned; None when it had none."""
+        view = self.usable_view()
+        stats = self.stats
+        stats.gets += 1
+        for memtable in view.memtables:
+            found = memtable.get_at(key, seq)
+            if not isinstance(found, Absent):
+                stats.memtable_hits += 1
+                break
+        else:
+            found = view.version.get(key, hash_key(key), seq)
+        if found is not None:
+            stats.get_hits += 1
+        return found
+
+    # Writing
+
+    def write_one(self, key: bytes, value: bytes | None, sync: bool) -> None:
+        """Put (or, with None, delete) one key.
+
+        Raises:
+            OSError: it could not be written to the log, or not synced.
+            BackgroundError: an earlier failure made the store read-only.
+        """
+        with self._mutex:
+            log, memtable = self._writable_log(len(key) + len(value or b""))
+            seq = self.last_seq + 1
+            try:
+                end = log.append(encode_operation(seq, key, value))
+            except OSError as error:
+                self._fail(error)
+                raise
+            memtable.put(key, value, seq, bool(self.pins))
+            self.last_seq = seq
+            self.stats.writes += 1
+        if sync:
+            self._sync(log, end)
+
+    def write_batch(self, operations: list[Operation], sync: bool) -> None:
+        """Apply operations in order, all or none.  Raises as :meth:`write_one`."""
+        if not operations:
+            return
+        payload = encode_batch(0, operations)
+        with self._mutex:
+            log, memtable = self._writable_log(len(payload))
+            first = self.last_seq + 1
+            try:
+                end = log.append(first.to_bytes(8, "little") + payload[8:])
+            except OSError as error:
+                self._fail(error)
+                raise
+            if self.pins:
+                for seq, (key, value) in enumerate(operations, first):
+                    memtable.put(key, value, seq, True)
+            else:
+                memtable.live.update(operations)
+            self.last_seq = first + len(operations) - 1
+            count = len(operations)
+            self.stats.writes += count
+            self.stats.write_batches += 1
+        if sync:
+            self._sync(log, end)
+
+    def _writable_log(self, size: int) -> tuple[LogWriter, Memtable]:
+        """Log and memtable that have room for a write (the mutex is held, and let go to wait)."""
+        if self.view is None or self.read_only or self._failure is not None:
+            self._check_writable()
+        assert self._log is not None
+        if self._crowded:
+            self._slow_down(size)
+        if self._log.end >= self.options.write_buffer_size_bytes:
+            self._make_room()
+        if self.last_seq > MAX_SEQUENCE - (1 << 32):
+            raise OverflowError("the store has used up its sequence numbers; copy it to a new one")
+        view = self.usable_view()
+        return self._log, view.memtable
+
+    def _sync(self, log: LogWriter, end: int) -> None:
+        try:
+            log.sync_through(end)
+        except OSError as error:
+            with self._mutex:
+                self._fail(error)
+            raise
+
+    def sync(self) -> None:
+        """Make every write so far durable.
+
+        Raises:
+            OSError: the log could not be synced.
+        """
+        with self._mutex:
+            self._check_writable()
+            log = self._log
+            assert log is not None
+            end = log.end
+        self._sync(log, end)
+
+    def _slow_down(self, size: int) -> None:
+        """Hold writers to a fixed rate while compaction catches up with level 0."""
+        self._sleep_debt_s += size / _SLOWED_BYTES_PER_S
+        self.stats.write_slowdowns += 1
+        if self._sleep_debt_s >= _SHORTEST_SLEEP_S:
+            started = time.perf_counter()
+            self._changed.wait(self._sleep_debt_s)
+            slept = time.perf_counter() - started
+            self._sleep_debt_s = 0.0
+            self.stats.write_slowdown_s += slept
+            self._check_writable()
+
+    def _make_room(self) -> None:
+        """Set the full memtable aside, once there is room for another that waits."""
+        assert self._log is not None
+        stopped_at: float | None = None
+        while self._log.end >= self.options.write_buffer_size_bytes:
+            view = self.usable_view()
+            if (
+                len(view.flushing) < self.options.max_immutable_memtables
+                and len(_level0(view)) < self.options.level0_stop_trigger
+            ):
+                self._rotate(view)
+                break
+            if stopped_at is None:
+                stopped_at = time.perf_counter()
+                self.stats.write_stops += 1
+            self._changed.wait()
+            self._check_writable()
+        if stopped_at is not None:
+            waited = time.perf_counter() - stopped_at
+            self.stats.write_stop_s += waited
+
+    def _rotate(self, view: View) -> None:
+        """Start a fresh log and memtable (the mutex is held)."""
+        old = self._log
+        assert old is not None
+        number = self._tables.manifest.allocate()
+        path = log_path(self.directory, number)
+        try:
+            log = LogWriter.create(self.storage, path, number, "log", predecessor=old)
+            self.storage.sync_directory(self.directory)
+        except OSError as error:
+            self._fail(error)
+            raise
+        self._old_logs[old.number] = old
+        self._log = log
+        view.memtable.log_bytes = old.end
+        memtable = Memtable(self.last_seq + 1, number)
+        self.view = View(memtable, view.memtables, view.version)
+        self._flusher.wake()
+
+    # Flushing
+
+    def flush(self) -> None:
+        """Write every memtable to tables, and return when that is done.
+
+        Raises:
+            BackgroundError: a flush failed.
+        """
+        with self._mutex:
+            self._check_writable()
+            view = self.usable_view()
+            if view.memtable.live:
+                self._rotate(view)
+            waited_for = self._log.number if self._log is not None else 0
+            while any(memtable.log_number < waited_for for memtable in self.usable_view().flushing):
+                self._flusher.wake()
+                self._changed.wait()
+                self._check_writable()
+
+    def _flush_oldest(self) -> bool:
+        """Flush the oldest memtable that waits; False when none does."""
+        view = self.view
+        if view is None or not view.flushing or self._closing:
+            return False
+        if self._failure is not None and not self._resuming:
+            return False
+        memtable = view.flushing[-1]
+        newer = view.flushing[-2] if len(view.flushing) > 1 else view.memtable
+        started = time.perf_counter()
+        tables: list[TableMeta] = []
+        if memtable.live:
+            versions = retained_versions(
+                memtable.versions(), self.pins.sequence_numbers(), drop_deletions=False
+            )
+            rate = output_error_rate(view.version.tree, (), len(memtable.live), self.options)
+            tables = write_tables(versions, self._tables.job(rate, self._is_closing))
+        run = tables[0].number if tables else 0
+        edit = Edit(
+            added=[PlacedTable(0, run, meta) for meta in tables],
+            last_seq=newer.first_seq - 1,
+            log_number=newer.log_number,
+        )
+        self._tables.install(edit, lambda version: self._publish(version, memtable))
+        written = sum(meta.size_bytes for meta in tables)
+        self.stats.flushes += 1
+        self.stats.flush_bytes += written
+        self.stats.flush_us.add((time.perf_counter() - started) * 1e6)
+        self._remove_log(memtable.log_number)
+        self._compactor.wake()
+        return True
+
+    def _remove_log(self, number: int) -> None:
+        log = self._old_logs.pop(number, None)
+        if log is not None:
+            log.obsolete = True
+            log.close()
+        with contextlib.suppress(OSError):  # the next open removes what is left over
+            self.storage.remove(log_path(self.directory, number))
+
+    def _is_closing(self) -> bool:
+        return self._closing
+
+    def _publish(self, version: Version, flushed: Memtable | None = None) -> None:
+        """Let readers see ``version``, and no more the memtable that is in its tables now."""
+        with self._mutex:
+            view = self.usable_view()
+            flushing = tuple(memtable for memtable in view.flushing if memtable is not flushed)
+            self.view = View(view.memtable, flushing, version)
+            self._note_crowding()
+            self._changed.notify_all()
+
+    def _note_crowding(self) -> None:
+        runs = _level0(self.usable_view())
+        self._crowded = len(runs) >= self.options.level0_slowdown_trigger
+
+    # Compaction
+
+    def _compact_once(self) -> bool:
+        """Run the most urgent compaction; False when the tree is in shape."""
+        with self._compacting:
+            view = self.view
+            if view is None or self._closing or self._failure is not None:
+                return False
+            chosen = pick(view.version.tree, self.options, self._pick_state)
+            if chosen is None:
+                with self._mutex:
+                    self._changed.notify_all()  # whoever waits for compaction to settle
+                return False
+            self._run(chosen)
+            return True
+
+    def compact_range(self, start: bytes | None, stop: bytes | None) -> None:
+        """Flush, and merge everything between two keys into one run.
+
+        Raises:
+            BackgroundError, OSError: a flush or the compaction failed.
+        """
+        self.flush()
+        with self._compacting:
+            chosen = pick_range(self.usable_view().version.tree, self.options, start, stop)
+            if chosen is not None:
+                try:
+                    self._run(chosen)
+                except CancelledError:
+                    raise self._why_unusable from None
+                except (OSError, ValueError) as error:
+                    self._background_failed(error)
+                    raise
+        self._compactor.wake()
+
+    def wait_until_settled(self) -> None:
+        """Return once no flush and no compaction is due.
+
+        Raises:
+            BackgroundError: one of them failed.
+        """
+        with self._mutex:
+            while True:
+                self._check_writable()
+                view = self.usable_view()
+                idle = not view.flushing and not self._flusher.busy and not self._compactor.busy
+                if idle and pick(view.version.tree, self.options, PickState()) is None:
+                    return
+                self._flusher.wake()
+                self._compactor.wake()
+                self._changed.wait(0.05)
+
+    def _run(self, chosen: Compaction) -> None:
+        inputs = chosen.tables()
+        removed = [meta.number for meta in inputs]
+        if chosen.move:
+            run = chosen.output_run
+            if run is None:
+                run = self._tables.manifest.allocate()
+            added = [PlacedTable(chosen.output_level, run, meta) for meta in inputs]
+            self._tables.install(Edit(added=added, removed=removed), self._publish)
+            moved = len(inputs)
+            self.stats.tables_moved += moved
+            return
+        started = time.perf_counter()
+        runs = [self._tables.readers(run) for run in chosen.inputs]
+        versions = merge_tables(runs, self.pins.sequence_numbers(), chosen.drop_deletions)
+        entries = sum(meta.entry_count for meta in inputs)
+        tree = self.usable_view().version.tree
+        rate = output_error_rate(tree, removed, entries, self.options)
+        tables = write_tables(versions, self._tables.job(rate, self._is_closing))
+        number = chosen.output_run
+        if number is None:
+            number = tables[0].number if tables else 0
+        added = [PlacedTable(chosen.output_level, number, meta) for meta in tables]
+        self._tables.install(Edit(added=added, removed=removed), self._publish)
+        written = sum(meta.size_bytes for meta in tables)
+        self.stats.compactions += 1
+        self.stats.compaction_write_bytes += written
+        self.stats.compaction_us.add((time.perf_counter() - started) * 1e6)
+
+    def memtable_bytes(self) -> int:
+        """About the memory of the memtables: the length of the logs that hold the same writes."""
+        view = self.usable_view()
+        if self._log is not None:
+            view.memtable.log_bytes = self._log.end
+        return sum(memtable.log_bytes for memtable in view.memtables)
+
+    # Trouble and the end
+
+    def resume(self) -> None:
+        """Take writes again after a failure whose cause has been mended.
+
+        What the memtables hold is flushed first: the logs it came from may be what failed.
+
+        Raises:
+            OSError, BackgroundError: it is not mended.
+        """
+        with self._tables.lock, self._mutex:
+            if self.view is None or self.read_only:
+                self._check_writable()
+            if self._failure is None:
+                return
+            self._tables.manifest.rewrite()
+            self._rotate(self.usable_view())
+            self._resuming = True
+            cause = self._failure
+        with self._mutex:
+            try:
+                while self.usable_view().flushing:
+                    self._flusher.wake()
+                    self._changed.wait()
+                    if self._failure is not cause:
+                        self._check_writable()
+                self._failure = None
+            finally:
+                self._resuming = False
+        self._compactor.wake()
+
+    def refresh(self) -> None:
+        """Of a read-only store: see what the writer has written since."""
+        self.usable_view()
+        if self.read_only:
+            self.open_read_only()
+
+    def close(self) -> None:
+        """Stop the background work, sync the log, release the lock.  A second call does nothing.
+
+        Raises:
+            OSError: the log could not be synced; the store is closed all the same.
+        """
+        with self._mutex:
+            if self._closing or self.view is None:
+                return
+            self._closing = True
+            self._changed.notify_all()
+        self._flusher.stop()
+        self._compactor.stop()
+        try:
+            if not self.read_only and self._failure is None:
+                self._sync_for_good()
+        finally:
+            with self._mutex:
+                self.view = None
+                self._changed.notify_all()
+            self._release()
+
+    def _sync_for_good(self) -> None:
+        log = self._log
+        assert log is not None
+        log.sync_through(log.end)
+        synced = log.end
+        log.close(mark=True)
+        with self._tables.lock:
+            self._tables.manifest.append(Edit(closed_log=(log.number, synced)))
+
+    def _release(self) -> None:
+        self._tables.close()
+        for log in [*self._old_logs.values(), *filter(None, [self._log])]:
+            log.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def mark_forked(self) -> None:
+        """In the child of a fork: be unusable, and let go of the parent's lock."""
+        if self.view is not None:
+            self.view = None
+            self._why_unusable = ForkedError(
+                f"{self.directory} was opened before the process forked; open it anew in the child"
+            )
+            if self._lock is not None:
+                self._lock.release()
+
+
+def _level0(view: View) -> tuple[RunMeta, ...]:
+    levels = view.version.tree.levels
+    return levels[0] if levels else ()
+
+
+_live_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+def _mark_forked() -> None:
+    for engine in list(_live_engines):
+        engine.mark_forked()
+
+
+os.register_at_fork(after_in_child=_mark_forked)

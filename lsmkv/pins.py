@@ -1,0 +1,50 @@
+"""Pins: the sequence numbers that snapshots and scans still read at."""
+
+from __future__ import annotations
+
+from itertools import count
+
+
+class Pins:
+    """Every live pin.  Needs no lock: each step is one operation on a dict, atomic under the GIL.
+
+    (A pin can be let go by the garbage collector, in any thread, in the middle of anything; it
+    must never wait for a lock.)
+    """
+
+    def __init__(self) -> None:
+        self._live: dict[int, int] = {}
+        self._names = count()
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self._live)
+
+    def pin(self, seq: int) -> Pin:
+        """Keep what a reader as of ``seq`` sees, until the pin is released."""
+        name = next(self._names)
+        self._live[name] = seq
+        return Pin(self, name, seq)
+
+    def release(self, name: int) -> None:
+        self._live.pop(name, None)
+
+    def sequence_numbers(self) -> list[int]:
+        """The pinned sequence numbers, ascending, each once."""
+        return sorted(set(list(self._live.values())))
+
+
+class Pin:
+    """One reader's claim on the past: released by ``release`` or with its last reference."""
+
+    def __init__(self, pins: Pins, name: int, seq: int) -> None:
+        self._pins = pins
+        self._name = name
+        self.seq = seq
+
+    def release(self) -> None:
+        """Let go; a second call does nothing."""
+        self._pins.release(self._name)
+
+    def __del__(self) -> None:
+        self._pins.release(self._name)

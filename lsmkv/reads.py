@@ -1,0 +1,324 @@
+"""Reading a store as a mapping: look-ups, views of key ranges, snapshots.
+
+``StoreReader`` is what a ``DB`` and a ``Snapshot`` have in common.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import (
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    ValuesView,
+)
+from operator import itemgetter
+from types import TracebackType
+from typing import Self, TypeVar, overload
+
+from lsmkv.cursor import Cursor
+from lsmkv.encoding import Buffer, key_bytes, prefix_successor
+from lsmkv.engine import Engine
+from lsmkv.errors import ClosedError
+from lsmkv.pins import Pin
+from lsmkv.scan import ScanRange, scan_view
+from lsmkv.version import View
+
+_T = TypeVar("_T")
+_FIRST = itemgetter(0)
+_SECOND = itemgetter(1)
+
+
+def scan_range(
+    start: object, stop: object, prefix: object, reverse: bool
+) -> ScanRange:
+    """The keys from ``start`` up to, not including, ``stop`` that start with ``prefix``.
+
+    Raises:
+        TypeError: a bound is neither None nor bytes-like.
+    """
+    low = None if start is None else key_bytes(start)
+    high = None if stop is None else key_bytes(stop)
+    head = None if prefix is None else key_bytes(prefix)
+    if not head:
+        return ScanRange(low, high, None, reverse)
+    end = prefix_successor(head)
+    if end is not None:
+        high = end if high is None else min(high, end)
+    return ScanRange(head if low is None else max(low, head), high, head, reverse)
+
+
+class _Range:
+    """A range of keys of one consistent view: what the views of keys, values and items share."""
+
+    def __init__(self, engine: Engine, view: View, pin: Pin, wanted: ScanRange) -> None:
+        self.engine = engine
+        self.wanted = wanted
+        self._view = view
+        self._pin = pin
+
+    def items(self, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """The entries in order, or in the opposite order."""
+        engine, wanted = self.engine, self.wanted
+        engine.usable_view()
+        if reverse:
+            wanted = ScanRange(wanted.start, wanted.stop, wanted.prefix, not wanted.reverse)
+        for entries in scan_view(self._view, self._pin.seq, wanted):
+            for entry in reversed(entries) if wanted.reverse else entries:
+                yield entry
+                if engine.view is None:
+                    engine.usable_view()  # says why not
+
+    def value(self, key: object) -> bytes | None:
+        """The value of ``key``, if it is in the range and has one."""
+        try:
+            wanted = key_bytes(key)
+        except (TypeError, ValueError):
+            return None
+        bounds = self.wanted
+        if bounds.start is not None and wanted < bounds.start:
+            return None
+        if bounds.stop is not None and wanted >= bounds.stop:
+            return None
+        return self.engine.get_at(wanted, self._pin.seq)
+
+    def count(self) -> int:
+        self.engine.usable_view()
+        return sum(map(len, scan_view(self._view, self._pin.seq, self.wanted)))
+
+
+class RangeKeys(KeysView[bytes]):
+    """Keys of a range, in order, as they were when the view was made.  ``len`` scans."""
+
+    def __init__(self, contents: _Range) -> None:
+        self._contents = contents
+
+    def __iter__(self) -> Iterator[bytes]:
+        return map(_FIRST, self._contents.items())
+
+    def __reversed__(self) -> Iterator[bytes]:
+        return map(_FIRST, self._contents.items(reverse=True))
+
+    def __contains__(self, key: object) -> bool:
+        return self._contents.value(key) is not None
+
+    def __len__(self) -> int:
+        return self._contents.count()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._contents.engine.directory}>"
+
+
+class RangeItems(ItemsView[bytes, bytes]):
+    """Keys and values of a range, in order, as they were when the view was made.  ``len`` scans."""
+
+    def __init__(self, contents: _Range) -> None:
+        self._contents = contents
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        return self._contents.items()
+
+    def __reversed__(self) -> Iterator[tuple[bytes, bytes]]:
+        return self._contents.items(reverse=True)
+
+    def __contains__(self, item: object) -> bool:
+        if not isinstance(item, tuple) or len(item) != 2:
+            return False
+        value = self._contents.value(item[0])
+        return value is not None and value == item[1]
+
+    def __len__(self) -> int:
+        return self._contents.count()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._contents.engine.directory}>"
+
+
+class RangeValues(ValuesView[bytes]):
+    """Values of a range, in key order, as they were when the view was made.  ``len`` scans."""
+
+    def __init__(self, contents: _Range) -> None:
+        self._contents = contents
+
+    def __iter__(self) -> Iterator[bytes]:
+        return map(_SECOND, self._contents.items())
+
+    def __reversed__(self) -> Iterator[bytes]:
+        return map(_SECOND, self._contents.items(reverse=True))
+
+    def __contains__(self, value: object) -> bool:
+        return any(value == found for found in self)
+
+    def __len__(self) -> int:
+        return self._contents.count()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._contents.engine.directory}>"
+
+
+class StoreReader(Mapping[bytes, bytes]):
+    """What can be asked of a store, now or as of a snapshot."""
+
+    _engine: Engine
+
+    @abstractmethod
+    def _lookup(self, key: bytes) -> bytes | None:
+        """The value of a key that has been checked; None when there is none."""
+
+    @abstractmethod
+    def _pinned(self) -> tuple[View, Pin]:
+        """A consistent view, and the pin that keeps what it sees."""
+
+    @overload
+    def get(self, key: Buffer, default: None = None) -> bytes | None: ...
+    @overload
+    def get(self, key: Buffer, default: _T) -> bytes | _T: ...
+    def get(self, key: Buffer, default: object = None) -> object:
+        """The value of ``key``, or ``default`` when it has none.
+
+        At most one block is read for each run of the tree whose filter does not rule the key out.
+
+        Raises:
+            TypeError, ValueError: not a key.
+            CorruptionError: a block that had to be read is damaged.
+            ClosedError: the store, or the snapshot, is closed.
+        """
+        value = self._lookup(key_bytes(key))
+        return default if value is None else value
+
+    def __getitem__(self, key: Buffer) -> bytes:
+        value = self._lookup(key_bytes(key))
+        if value is None:
+            raise KeyError(key)
+        return value
+
+    def __contains__(self, key: object) -> bool:
+        return self._lookup(key_bytes(key)) is not None
+
+    def multi_get(self, keys: Iterable[Buffer]) -> list[bytes | None]:
+        """The value of each key, in the order given; None where there is none.
+
+        Raises: as :meth:`get`.
+        """
+        wanted = [key_bytes(key) for key in keys]
+        return [self._lookup(key) for key in wanted]
+
+    def keys(  # type: ignore[override]  # a dict's takes no bounds
+        self,
+        *,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        prefix: Buffer | None = None,
+        reverse: bool = False,
+    ) -> RangeKeys:
+        """The keys with start <= key < stop that start with ``prefix``, in ascending order.
+
+        Args:
+            start, stop, prefix: None sets no bound.
+            reverse: in descending order instead.
+
+        Returns:
+            A view of the store as it is now, whatever is written later.  It is read lazily, block
+            by block, each time it is iterated.  While it lives, what it shows is kept.
+        """
+        return RangeKeys(self._range(start, stop, prefix, reverse))
+
+    def values(  # type: ignore[override]
+        self,
+        *,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        prefix: Buffer | None = None,
+        reverse: bool = False,
+    ) -> RangeValues:
+        """The values of the keys that :meth:`keys` gives, in their order."""
+        return RangeValues(self._range(start, stop, prefix, reverse))
+
+    def items(  # type: ignore[override]
+        self,
+        *,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        prefix: Buffer | None = None,
+        reverse: bool = False,
+    ) -> RangeItems:
+        """The keys that :meth:`keys` gives, each with its value."""
+        return RangeItems(self._range(start, stop, prefix, reverse))
+
+    def _range(self, start: object, stop: object, prefix: object, reverse: bool) -> _Range:
+        wanted = scan_range(start, stop, prefix, reverse)
+        view, pin = self._pinned()
+        return _Range(self._engine, view, pin, wanted)
+
+    def cursor(self) -> Cursor:
+        """A cursor over the store as it is now, not yet at any key."""
+        view, pin = self._pinned()
+        return Cursor(self._engine, view, pin)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.keys())
+
+    def __reversed__(self) -> Iterator[bytes]:
+        return iter(self.keys(reverse=True))
+
+    def __len__(self) -> int:
+        """The exact number of keys.  O(n): it scans everything; see ``DB.approximate_count``."""
+        return len(self.keys())
+
+    def __bool__(self) -> bool:
+        """Whether there is any key.  It looks for the first, and no further."""
+        return next(iter(self), None) is not None
+
+
+class Snapshot(StoreReader):
+    """The store as it was when ``DB.snapshot`` was called; release it with ``close`` or ``with``."""
+
+    def __init__(self, engine: Engine, pin: Pin) -> None:
+        self._engine = engine
+        self._pin: Pin | None = pin
+
+    def _live_pin(self) -> Pin:
+        if self._pin is None:
+            raise ClosedError("the snapshot is closed")
+        return self._pin
+
+    def _lookup(self, key: bytes) -> bytes | None:
+        return self._engine.get_at(key, self._live_pin().seq)
+
+    def _pinned(self) -> tuple[View, Pin]:
+        seq = self._live_pin().seq
+        return self._engine.usable_view(), self._engine.pins.pin(seq)
+
+    @property
+    def sequence_number(self) -> int:
+        """Number of the last write that the snapshot sees."""
+        return self._live_pin().seq
+
+    @property
+    def closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return self._pin is None
+
+    def close(self) -> None:
+        """Let go of the past.  A second call does nothing."""
+        if self._pin is not None:
+            self._pin.release()
+            self._pin = None
+
+    def __enter__(self) -> Self:
+        self._live_pin()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        seq = "closed" if self._pin is None else f"as of {self._pin.seq}"
+        return f"<lsmkv.Snapshot of {self._engine.directory}, {seq}>"

@@ -1,0 +1,149 @@
+"""Opening what is on disk: manifest, logs, and what to make of them.
+
+What comes back is a prefix of what was written, with no hole: a torn tail of the last log is
+dropped, and so is a log whose predecessor lost its tail; damage to anything that had been synced is
+an error that says where.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+
+from lsmkv.batch import decode_batch
+from lsmkv.errors import CorruptionError
+from lsmkv.log import HEADER_BYTES, LogContents, read_log
+from lsmkv.manifest import CURRENT, State, log_path, parse_file_name, read_current, read_state
+from lsmkv.memtable import Memtable
+from lsmkv.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What a store's directory holds.
+
+    Attributes:
+        state: what the manifest adds up to.
+        logs: the logs that count, oldest first; never empty.
+        memtables: what each of them holds.
+        last_seq: number of the last write.
+    """
+
+    state: State
+    logs: list[LogContents]
+    memtables: list[Memtable]
+    last_seq: int
+
+
+def recover(storage: Storage, directory: str) -> Recovered:
+    """Read manifest and logs.  Changes nothing.
+
+    Raises:
+        NotAStoreError: there is no store.
+        CorruptionError: something that had been synced is damaged or missing.
+        UnsupportedFormatError: a file is in another format version.
+        FileNotFoundError: a file went away meanwhile (a writer beside this reader removed it).
+    """
+    state = read_state(storage, directory, read_current(storage, directory))
+    numbers = [
+        number
+        for kind, number in filter(None, map(parse_file_name, storage.list_directory(directory)))
+        if kind == "log" and number >= state.log_number
+    ]
+    logs = _chain(storage, directory, state, sorted(numbers))
+    expected = state.last_seq + 1
+    memtables: list[Memtable] = []
+    for contents in logs:
+        memtable = Memtable(expected, contents.number)
+        expected = _replay(contents, memtable, expected)
+        memtable.log_bytes = contents.end
+        memtables.append(memtable)
+    return Recovered(state, logs, memtables, expected - 1)
+
+
+def _chain(storage: Storage, directory: str, state: State, numbers: list[int]) -> list[LogContents]:
+    """The logs from the manifest's on, as far as they follow each other without a gap."""
+    if state.log_number not in numbers:
+        path = log_path(directory, state.log_number)
+        raise CorruptionError(path, None, "the log that the manifest names is missing")
+    logs: list[LogContents] = []
+    for number in numbers:
+        path = log_path(directory, number)
+        contents = read_log(storage, path, number, "log")
+        if contents is None:
+            if number == state.log_number:
+                raise CorruptionError(path, 0, "the log is cut short inside its header")
+            break  # the process died while it made this log; nothing was written to it
+        if logs:
+            before = logs[-1]
+            if contents.previous_number != before.number or contents.previous_end < before.end:
+                raise CorruptionError(
+                    path,
+                    0,
+                    "it does not follow the log before it",
+                    expected=(before.number, before.end),
+                    got=(contents.previous_number, contents.previous_end),
+                )
+            if contents.previous_end > before.end:
+                if contents.durable > HEADER_BYTES:
+                    raise CorruptionError(
+                        before.path, before.end, "damaged record in a log that had been synced"
+                    )
+                break  # the unsynced end of the log before is lost, and so is all that came after
+        if state.closed_log is not None and state.closed_log[0] == number:
+            if contents.end < state.closed_log[1]:
+                raise CorruptionError(
+                    path,
+                    contents.end,
+                    "the log ends before what the store was closed with",
+                    expected=state.closed_log[1],
+                    got=contents.end,
+                )
+        logs.append(contents)
+    return logs
+
+
+def _replay(contents: LogContents, memtable: Memtable, expected: int) -> int:
+    """Put a log's writes into ``memtable``; returns the sequence number after the last."""
+    live = memtable.live
+    for offset, payload in contents.records():
+        seq, operations = decode_batch(payload, contents.path, offset)
+        if seq != expected:
+            raise CorruptionError(
+                contents.path,
+                offset,
+                "a write is missing before this record",
+                expected=expected,
+                got=seq,
+            )
+        for key, value in operations:
+            live[key] = value
+        expected += len(operations)
+    return expected
+
+
+def holds_store(storage: Storage, directory: str) -> bool:
+    """Whether ``directory`` holds a store, whole or damaged."""
+    return storage.exists(os.path.join(directory, CURRENT))
+
+
+def remove_leftovers(storage: Storage, directory: str, state: State, manifest: int) -> None:
+    """Remove files of the store that nothing names: unfinished tables, old logs and manifests.
+
+    A file that cannot be removed is left for the next time; other files are not touched.
+    """
+    tables = {table.number for table in state.tree.tables()}
+    for name in storage.list_directory(directory):
+        parsed = parse_file_name(name)
+        if parsed is None:
+            continue
+        kind, number = parsed
+        needed = (
+            (kind == "table" and number in tables)
+            or (kind == "log" and number >= state.log_number)
+            or (kind == "manifest" and number == manifest)
+        )
+        if not needed:
+            with contextlib.suppress(OSError):
+                storage.remove(os.path.join(directory, name))

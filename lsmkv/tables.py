@@ -1,0 +1,126 @@
+"""The live tables of an open store: the manifest that names them, and the readers that are open."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+from lsmkv.cache import BlockCache
+from lsmkv.compaction import TableJob, remove_tables
+from lsmkv.manifest import Edit, Manifest, State, parse_file_name, table_path
+from lsmkv.options import Options
+from lsmkv.sstable.layout import TableMeta
+from lsmkv.sstable.reader import TableReader
+from lsmkv.sstable.writer import TableFormat
+from lsmkv.storage import Storage
+from lsmkv.tree import Tree
+from lsmkv.version import Version
+
+
+class TableSet:
+    """Manifest and open tables.
+
+    ``lock`` serialises changes; it is taken before the engine's mutex, never after.
+    """
+
+    def __init__(
+        self, storage: Storage, directory: str, options: Options, cache: BlockCache
+    ) -> None:
+        self.lock = threading.Lock()
+        self._storage = storage
+        self._directory = directory
+        self._options = options
+        self._cache = cache
+        self._readers: dict[int, TableReader] = {}
+        self._manifest: Manifest | None = None
+
+    @property
+    def manifest(self) -> Manifest:
+        assert self._manifest is not None, "a read-only store has no manifest to change"
+        return self._manifest
+
+    def start_manifest(self, state: State) -> None:
+        """Go on from ``state`` with a fresh manifest, and numbers above every file that is there."""
+        found = [parse_file_name(name) for name in self._storage.list_directory(self._directory)]
+        highest = max((number for _, number in filter(None, found)), default=0)
+        state = replace(state, next_file=max(state.next_file, highest + 1), closed_log=None)
+        self._manifest = Manifest(self._storage, self._directory, state)
+        self._manifest.rewrite()
+
+    def open_version(self, tree: Tree) -> Version:
+        """Open whatever of ``tree`` is not open yet, and close the rest.
+
+        Raises:
+            CorruptionError, UnsupportedFormatError, OSError: a table cannot be opened.
+        """
+        readers = {
+            meta.number: self._readers.get(meta.number) or self._open(meta)
+            for meta in tree.tables()
+        }
+        self._readers = readers
+        return Version(tree, readers)
+
+    def _open(self, meta: TableMeta) -> TableReader:
+        return TableReader(
+            self._storage,
+            table_path(self._directory, meta.number),
+            self._cache,
+            meta=meta,
+            filter_residency=self._options.filter_residency,
+        )
+
+    def readers(self, tables: tuple[TableMeta, ...]) -> list[TableReader]:
+        """The readers of tables that are in the tree."""
+        return [self._readers[meta.number] for meta in tables]
+
+    def install(self, edit: Edit, publish: Callable[[Version], None]) -> None:
+        """Open the tables that ``edit`` adds, record it durably, and hand on the new version.
+
+        Tables that are in the tree no more are removed once nobody reads them.
+
+        Raises:
+            CorruptionError, OSError: a new table cannot be opened (the new ones are removed), or
+                the edit cannot be recorded (they stay, because the record may have reached the disk).
+        """
+        with self.lock:
+            metas = [placed.meta for placed in edit.added]
+            fresh = [meta for meta in metas if meta.number not in self._readers]
+            try:
+                opened = {meta.number: self._open(meta) for meta in fresh}
+            except BaseException:
+                remove_tables(self._storage, self._directory, fresh)
+                raise
+            self.manifest.append(edit)
+            self._readers.update(opened)
+            staying = {meta.number for meta in metas}
+            gone = [self._readers.pop(number) for number in edit.removed if number not in staying]
+            publish(Version(self.manifest.state.tree, self._readers))
+            for reader in gone:
+                reader.retire()
+
+    def job(self, error_rate: float, is_cancelled: Callable[[], bool]) -> TableJob:
+        """How a flush or compaction writes tables for this store."""
+        return TableJob(
+            self._storage,
+            self._directory,
+            TableFormat.from_options(self._options, error_rate),
+            self._options.table_size_bytes,
+            self.manifest.allocate,
+            is_cancelled,
+        )
+
+    def remove_logs_after(self, number: int) -> None:
+        """Remove logs above ``number``, durably: recovery gave them up, they must not come back."""
+        for name in self._storage.list_directory(self._directory):
+            parsed = parse_file_name(name)
+            if parsed is not None and parsed[0] == "log" and parsed[1] > number:
+                self._storage.remove(os.path.join(self._directory, name))
+        self._storage.sync_directory(self._directory)
+
+    def close(self) -> None:
+        """Let go of every table (each is closed with its last reader) and of the manifest."""
+        self._readers = {}
+        if self._manifest is not None:
+            self._manifest.close()

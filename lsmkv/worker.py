@@ -1,0 +1,67 @@
+"""A thread that runs one kind of job whenever there is something to do."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+
+class Worker:
+    """Runs ``job`` again and again until it returns False, each time it is woken.
+
+    The thread starts with the first ``wake``.  It is a daemon: a process that ends without closing
+    the store leaves it as a crash would, which recovery is made for.
+
+    Args:
+        job: does one piece of work; True when there may be more.
+        failed: told of an exception that ``job`` raised; the worker then waits to be woken.
+    """
+
+    def __init__(
+        self, name: str, job: Callable[[], bool], failed: Callable[[BaseException], None]
+    ) -> None:
+        self._name = name
+        self._job = job
+        self._failed = failed
+        self._thread: threading.Thread | None = None
+        self._state = threading.Condition()
+        self._woken = False
+        self._stopping = False
+        self.busy = False
+
+    def wake(self) -> None:
+        """Have the job run soon.  Never waits for it."""
+        with self._state:
+            if self._stopping:
+                return
+            self._woken = True
+            self.busy = True
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
+                self._thread.start()
+            self._state.notify()
+
+    def stop(self) -> None:
+        """Take no more work, and return once the job that runs now has ended."""
+        with self._state:
+            self._stopping = True
+            self._state.notify()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _loop(self) -> None:
+        while True:
+            with self._state:
+                while not self._woken and not self._stopping:
+                    self.busy = False
+                    self._state.wait()
+                if self._stopping:
+                    self.busy = False
+                    return
+                self._woken = False
+            try:
+                while not self._stopping and self._job():
+                    pass
+            except BaseException as error:  # whatever it is, the store must know
+                self._failed(error)
