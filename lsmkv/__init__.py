@@ -1,4 +1,4 @@
-"""An embedded, ordered key-value store: a log-structured merge tree whose blocks embed Bloom filters.
+"""An embedded, ordered key-value store: an LSM tree whose blocks embed Bloom filters.
 
 >>> import lsmkv, tempfile
 >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from lsmkv.cursor import Cursor, CursorError
-from lsmkv.db import DB, MemoryUsage, WriteBatch, destroy, open
+from lsmkv.db import DB, MemoryUsage, destroy, open
 from lsmkv.encoding import MAX_BATCH_BYTES, MAX_KEY_BYTES, MAX_VALUE_BYTES
 from lsmkv.errors import (
     BackgroundError,
@@ -30,6 +30,7 @@ from lsmkv.options import Options
 from lsmkv.reads import Snapshot
 from lsmkv.repair import repair
 from lsmkv.stats import Histogram, Stats
+from lsmkv.writes import WriteBatch
 
 __version__ = "0.1.0"
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from lsmkv.errors import Error
 from lsmkv.filters.allocation import monkey_error_rates
@@ -228,9 +229,7 @@ def _key_range(inputs: Iterable[tuple[TableMeta, ...]]) -> tuple[bytes, bytes]:
 
 def _disjoint(inputs: tuple[tuple[TableMeta, ...], ...]) -> bool:
     tables = sorted((table for run in inputs for table in run), key=lambda table: table.smallest)
-    return all(
-        left.largest < right.smallest for left, right in zip(tables, tables[1:], strict=False)
-    )
+    return all(left.largest < right.smallest for left, right in pairwise(tables))
 
 
 def _overlaps_below(tree: Tree, level: int, smallest: bytes, largest: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""The store as its users see it: ``open``, ``DB``, ``WriteBatch``, ``destroy``."""
+"""The store as its users see it: ``open``, ``DB``, ``destroy``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Callable, MutableMapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar, overload
+from typing import Any, Final, Self
 
-from lsmkv.batch import Operation, OperationList
+from lsmkv.batch import Operation
 from lsmkv.encoding import Buffer, key_bytes, value_bytes
 from lsmkv.engine import Engine
-from lsmkv.errors import ClosedError, NotAStoreError, ReadOnlyError, StoreExistsError
+from lsmkv.errors import NotAStoreError, StoreExistsError
 from lsmkv.explain import Explanation, explain_lookup
 from lsmkv.inspect import StoreInfo, inspect_view
 from lsmkv.log import HEADER_BYTES
@@ -28,8 +28,8 @@ from lsmkv.stats import Stats
 from lsmkv.storage import Storage
 from lsmkv.verify import VerifyReport, verify_store
 from lsmkv.version import View
+from lsmkv.writes import WriteBatch
 
-_T = TypeVar("_T")
 _CLEAR_BATCH: Final = 1000
 PathLike = str | os.PathLike[str]
 
@@ -63,30 +63,17 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    # Reading: see StoreReader.  The two look-ups are repeated here without its indirection.
+    # Reading: see StoreReader
 
     def _lookup(self, key: bytes) -> bytes | None:
-        return self._engine.get(key)
+        engine = self._engine
+        view = engine.view
+        if view is None:
+            view = engine.usable_view()  # says why there is none
+        return view.get(key, engine.stats)
 
     def _pinned(self) -> tuple[View, Pin]:
         return self._engine.pin_view()
-
-    @overload
-    def get(self, key: Buffer, default: None = None) -> bytes | None: ...
-    @overload
-    def get(self, key: Buffer, default: _T) -> bytes | _T: ...
-    def get(self, key: Buffer, default: object = None) -> object:
-        """The value of ``key``, or ``default`` when it has none.
-
-        At most one block is read for each run of the tree whose filter does not rule the key out.
-
-        Raises:
-            TypeError, ValueError: not a key.
-            CorruptionError: a block that had to be read is damaged.
-            ClosedError: the store is closed.
-        """
-        value = self._engine.get(key if type(key) is bytes else key_bytes(key))
-        return default if value is None else value
 
     def snapshot(self) -> Snapshot:
         """The store as it is now, to be read however long, whatever is written meanwhile.
@@ -140,7 +127,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def __delitem__(self, key: Buffer) -> None:
         """Remove ``key``; KeyError when it is not there.  (``delete`` does not look first.)"""
         data = key_bytes(key)
-        if self._engine.get(data) is None:
+        if self._lookup(data) is None:
             raise KeyError(key)
         self._engine.write_one(data, None, False)
 
@@ -343,78 +330,6 @@ def _size_between(wanted: ScanRange, table: Any) -> int:
     return int(high - low)
 
 
-class WriteBatch:
-    """Operations collected by ``DB.write_batch``: applied in order, all or none.
-
-    Leaving the ``with`` block commits them; leaving it through an exception discards them.  Without
-    ``with``, call ``commit``.
-    """
-
-    def __init__(self, engine: Engine, sync: bool) -> None:
-        self._engine = engine
-        self._sync = sync
-        self._pending: OperationList | None = OperationList()
-
-    def _open(self) -> OperationList:
-        if self._pending is None:
-            raise ClosedError("the write batch was committed or discarded already")
-        return self._pending
-
-    def put(self, key: Buffer, value: Buffer) -> None:
-        """Set ``key`` to ``value`` when the batch is committed.
-
-        Raises:
-            TypeError, ValueError: not a key or value, or the batch would be over its limit of 1 GiB.
-            ClosedError: the batch was committed or discarded already.
-        """
-        self._open().add(key_bytes(key), value_bytes(value))
-
-    def delete(self, key: Buffer) -> None:
-        """Remove ``key`` when the batch is committed.  Raises as :meth:`put`."""
-        self._open().add(key_bytes(key), None)
-
-    __setitem__ = put
-    __delitem__ = delete
-
-    def __len__(self) -> int:
-        """Operations collected so far."""
-        return len(self._open().operations)
-
-    def clear(self) -> None:
-        """Forget what was collected so far."""
-        self._open().clear()
-
-    def commit(self) -> None:
-        """Apply everything, in one step.  Raises as ``DB.put``."""
-        pending = self._open()
-        self._pending = None
-        self._engine.usable_view()
-        self._engine.write_batch(pending.operations, self._sync)
-
-    def close(self) -> None:
-        """Discard what was not committed.  A second call does nothing."""
-        self._pending = None
-
-    @property
-    def closed(self) -> bool:
-        """Whether the batch was committed or discarded."""
-        return self._pending is None
-
-    def __enter__(self) -> Self:
-        self._open()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is None and self._pending is not None:
-            self.commit()
-        self.close()
-
-
 def open(
     path: PathLike,
     options: Options | None = None,
@@ -528,6 +443,3 @@ def destroy(path: PathLike) -> None:
         files.remove(os.path.join(directory, LOCK))
     with contextlib.suppress(OSError):
         files.remove_directory(directory)
-
-
-__all__ = ["DB", "MemoryUsage", "ReadOnlyError", "WriteBatch", "destroy", "open"]

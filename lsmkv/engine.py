@@ -21,16 +21,7 @@ from typing import Final
 
 from lsmkv.batch import Operation, encode_batch, encode_operation
 from lsmkv.cache import BlockCache
-from lsmkv.compaction import (
-    CancelledError,
-    Compaction,
-    PickState,
-    merge_tables,
-    output_error_rate,
-    pick,
-    pick_range,
-    write_tables,
-)
+from lsmkv.compaction import CancelledError
 from lsmkv.encoding import MAX_SEQUENCE
 from lsmkv.errors import (
     BackgroundError,
@@ -39,24 +30,19 @@ from lsmkv.errors import (
     ForkedError,
     ReadOnlyError,
 )
-from lsmkv.filters.hashing import hash_key
 from lsmkv.log import LogWriter
+from lsmkv.maintenance import Maintenance
 from lsmkv.manifest import Edit, State, log_path, parse_file_name
 from lsmkv.memtable import Memtable
-from lsmkv.merge import retained_versions
 from lsmkv.options import Options
 from lsmkv.pins import Pin, Pins
 from lsmkv.recovery import recover, remove_leftovers
-from lsmkv.sstable.layout import TableMeta
-from lsmkv.sstable.reader import ABSENT, Absent
 from lsmkv.storage import FileLock, Storage
 from lsmkv.tables import TableSet
-from lsmkv.tree import PlacedTable, RunMeta, Tree
+from lsmkv.throttle import Throttle
+from lsmkv.tree import RunMeta, Tree
 from lsmkv.version import Version, View
-from lsmkv.worker import Worker
 
-_SLOWED_BYTES_PER_S: Final = 16 * 1024 * 1024  # what writers are held to while level 0 is crowded
-_SHORTEST_SLEEP_S: Final = 0.001
 _REFRESH_TRIES: Final = 10  # a writer must win this many races in a row to make a refresh fail
 
 
@@ -91,12 +77,8 @@ class Engine:
         self._changed = threading.Condition(self._mutex)
         self._log: LogWriter | None = None
         self._old_logs: dict[int, LogWriter] = {}
-        self._pick_state = PickState()
-        self._compacting = threading.Lock()
-        self._crowded = False  # level 0 has so many runs that writers are slowed down
-        self._sleep_debt_s = 0.0
-        self._flusher = Worker("lsmkv-flush", self._flush_oldest, self._background_failed)
-        self._compactor = Worker("lsmkv-compact", self._compact_once, self._background_failed)
+        self._throttle = Throttle(storage.stats)
+        self._maintenance = Maintenance(self, self._tables)
 
     # Opening
 
@@ -147,7 +129,7 @@ class Engine:
                 # The writer may have replaced files between two of our looks: look again.
                 if attempt == _REFRESH_TRIES - 1:
                     raise
-                time.sleep(_SHORTEST_SLEEP_S * attempt)
+                time.sleep(0.001 * attempt)
         *waiting, memtable = found.memtables
         with self._mutex:
             self.last_seq = found.last_seq
@@ -159,9 +141,9 @@ class Engine:
         _live_engines.add(self)
         self._note_crowding()
         if view.flushing:
-            self._flusher.wake()
-        if pick(view.version.tree, self.options, PickState()) is not None:
-            self._compactor.wake()
+            self._maintenance.wake_flusher()
+        if not self._maintenance.is_settled(view):
+            self._maintenance.wake_compactor()
 
     # State
 
@@ -204,52 +186,48 @@ class Engine:
             self._failure = error
         self._changed.notify_all()
 
-    def _background_failed(self, error: BaseException) -> None:
-        if isinstance(error, CancelledError):
-            return
+    # What the background work asks and tells (see maintenance.Host)
+
+    def may_flush(self) -> bool:
+        """Whether flushes are wanted now."""
+        return self._failure is None or self._resuming
+
+    def may_compact(self) -> bool:
+        """Whether compactions are wanted now."""
+        return self._failure is None
+
+    def work_failed(self, error: BaseException) -> None:
+        """Take no more writes: a flush or compaction failed (unless it was told to give up)."""
+        if not isinstance(error, CancelledError):
+            with self._mutex:
+                self._fail(error)
+
+    def work_ran_out(self) -> None:
+        """Wake whoever waits for the tree to settle."""
         with self._mutex:
-            self._fail(error)
+            self._changed.notify_all()
 
-    # Looking up
+    def publish(self, version: Version, flushed: Memtable | None) -> None:
+        """Let readers see ``version``, and no more the memtable that is in its tables now."""
+        with self._mutex:
+            view = self.usable_view()
+            flushing = tuple(memtable for memtable in view.flushing if memtable is not flushed)
+            self.view = View(view.memtable, flushing, version)
+            self._note_crowding()
+            self._changed.notify_all()
 
-    def get(self, key: bytes) -> bytes | None:
-        """The present value of ``key``; None when there is none."""
-        view = self.view
-        if view is None:
-            raise self._why_unusable
-        stats = self.stats
-        stats.gets += 1
-        found = view.memtable.live.get(key, ABSENT)
-        if found is ABSENT:
-            for memtable in view.flushing:
-                found = memtable.live.get(key, ABSENT)
-                if found is not ABSENT:
-                    break
-            else:
-                value = view.version.get(key, hash_key(key), MAX_SEQUENCE)
-                if value is not None:
-                    stats.get_hits += 1
-                return value
-        stats.memtable_hits += 1
-        if found is not None:
-            stats.get_hits += 1
-        return found  # type: ignore[return-value]  # it is not ABSENT
+    def _note_crowding(self) -> None:
+        runs = _level0(self.usable_view())
+        self._throttle.on = len(runs) >= self.options.level0_slowdown_trigger
 
-    def get_at(self, key: bytes, seq: int) -> bytes | None:
-        """The value that ``key`` had as of ``seq``, which is pinned; None when it had none."""
-        view = self.usable_view()
-        stats = self.stats
-        stats.gets += 1
-        for memtable in view.memtables:
-            found = memtable.get_at(key, seq)
-            if not isinstance(found, Absent):
-                stats.memtable_hits += 1
-                break
-        else:
-            found = view.version.get(key, hash_key(key), seq)
-        if found is not None:
-            stats.get_hits += 1
-        return found
+    def retire_log(self, number: int) -> None:
+        """What the log holds is in tables now."""
+        log = self._old_logs.pop(number, None)
+        if log is not None:
+            log.obsolete = True
+            log.close()
+        with contextlib.suppress(OSError):  # the next open removes what is left over
+            self.storage.remove(log_path(self.directory, number))
 
     # Writing
 
@@ -304,8 +282,9 @@ class Engine:
         if self.view is None or self.read_only or self._failure is not None:
             self._check_writable()
         assert self._log is not None
-        if self._crowded:
-            self._slow_down(size)
+        if self._throttle.on:
+            self._throttle.delay(size, self._changed)
+            self._check_writable()
         if self._log.end >= self.options.write_buffer_size_bytes:
             self._make_room()
         if self.last_seq > MAX_SEQUENCE - (1 << 32):
@@ -333,18 +312,6 @@ class Engine:
             assert log is not None
             end = log.end
         self._sync(log, end)
-
-    def _slow_down(self, size: int) -> None:
-        """Hold writers to a fixed rate while compaction catches up with level 0."""
-        self._sleep_debt_s += size / _SLOWED_BYTES_PER_S
-        self.stats.write_slowdowns += 1
-        if self._sleep_debt_s >= _SHORTEST_SLEEP_S:
-            started = time.perf_counter()
-            self._changed.wait(self._sleep_debt_s)
-            slept = time.perf_counter() - started
-            self._sleep_debt_s = 0.0
-            self.stats.write_slowdown_s += slept
-            self._check_writable()
 
     def _make_room(self) -> None:
         """Set the full memtable aside, once there is room for another that waits."""
@@ -384,9 +351,9 @@ class Engine:
         view.memtable.log_bytes = old.end
         memtable = Memtable(self.last_seq + 1, number)
         self.view = View(memtable, view.memtables, view.version)
-        self._flusher.wake()
+        self._maintenance.wake_flusher()
 
-    # Flushing
+    # Upkeep
 
     def flush(self) -> None:
         """Write every memtable to tables, and return when that is done.
@@ -401,81 +368,9 @@ class Engine:
                 self._rotate(view)
             waited_for = self._log.number if self._log is not None else 0
             while any(memtable.log_number < waited_for for memtable in self.usable_view().flushing):
-                self._flusher.wake()
+                self._maintenance.wake_flusher()
                 self._changed.wait()
                 self._check_writable()
-
-    def _flush_oldest(self) -> bool:
-        """Flush the oldest memtable that waits; False when none does."""
-        view = self.view
-        if view is None or not view.flushing or self._closing:
-            return False
-        if self._failure is not None and not self._resuming:
-            return False
-        memtable = view.flushing[-1]
-        newer = view.flushing[-2] if len(view.flushing) > 1 else view.memtable
-        started = time.perf_counter()
-        tables: list[TableMeta] = []
-        if memtable.live:
-            versions = retained_versions(
-                memtable.versions(), self.pins.sequence_numbers(), drop_deletions=False
-            )
-            rate = output_error_rate(view.version.tree, (), len(memtable.live), self.options)
-            tables = write_tables(versions, self._tables.job(rate, self._is_closing))
-        run = tables[0].number if tables else 0
-        edit = Edit(
-            added=[PlacedTable(0, run, meta) for meta in tables],
-            last_seq=newer.first_seq - 1,
-            log_number=newer.log_number,
-        )
-        self._tables.install(edit, lambda version: self._publish(version, memtable))
-        written = sum(meta.size_bytes for meta in tables)
-        self.stats.flushes += 1
-        self.stats.flush_bytes += written
-        self.stats.flush_us.add((time.perf_counter() - started) * 1e6)
-        self._remove_log(memtable.log_number)
-        self._compactor.wake()
-        return True
-
-    def _remove_log(self, number: int) -> None:
-        log = self._old_logs.pop(number, None)
-        if log is not None:
-            log.obsolete = True
-            log.close()
-        with contextlib.suppress(OSError):  # the next open removes what is left over
-            self.storage.remove(log_path(self.directory, number))
-
-    def _is_closing(self) -> bool:
-        return self._closing
-
-    def _publish(self, version: Version, flushed: Memtable | None = None) -> None:
-        """Let readers see ``version``, and no more the memtable that is in its tables now."""
-        with self._mutex:
-            view = self.usable_view()
-            flushing = tuple(memtable for memtable in view.flushing if memtable is not flushed)
-            self.view = View(view.memtable, flushing, version)
-            self._note_crowding()
-            self._changed.notify_all()
-
-    def _note_crowding(self) -> None:
-        runs = _level0(self.usable_view())
-        self._crowded = len(runs) >= self.options.level0_slowdown_trigger
-
-    # Compaction
-
-    def _compact_once(self) -> bool:
-        """Run the most urgent compaction; False when the tree is in shape."""
-        with self._compacting:
-            view = self.view
-            if view is None or self._closing or self._failure is not None:
-                return False
-            chosen = pick(view.version.tree, self.options, self._pick_state)
-            if chosen is None:
-                with self._mutex:
-                    self._changed.notify_all()  # whoever waits for compaction to settle
-                return False
-            self._run(chosen)
-            return True
 
     def compact_range(self, start: bytes | None, stop: bytes | None) -> None:
         """Flush, and merge everything between two keys into one run.
@@ -484,17 +379,14 @@ class Engine:
             BackgroundError, OSError: a flush or the compaction failed.
         """
         self.flush()
-        with self._compacting:
-            chosen = pick_range(self.usable_view().version.tree, self.options, start, stop)
-            if chosen is not None:
-                try:
-                    self._run(chosen)
-                except CancelledError:
-                    raise self._why_unusable from None
-                except (OSError, ValueError) as error:
-                    self._background_failed(error)
-                    raise
-        self._compactor.wake()
+        try:
+            self._maintenance.compact_range(start, stop)
+        except CancelledError:
+            raise self._why_unusable from None
+        except (OSError, CorruptionError) as error:
+            self.work_failed(error)
+            raise
+        self._maintenance.wake_compactor()
 
     def wait_until_settled(self) -> None:
         """Return once no flush and no compaction is due.
@@ -506,41 +398,11 @@ class Engine:
             while True:
                 self._check_writable()
                 view = self.usable_view()
-                idle = not view.flushing and not self._flusher.busy and not self._compactor.busy
-                if idle and pick(view.version.tree, self.options, PickState()) is None:
+                if self._maintenance.is_settled(view):
                     return
-                self._flusher.wake()
-                self._compactor.wake()
+                self._maintenance.wake_flusher()
+                self._maintenance.wake_compactor()
                 self._changed.wait(0.05)
-
-    def _run(self, chosen: Compaction) -> None:
-        inputs = chosen.tables()
-        removed = [meta.number for meta in inputs]
-        if chosen.move:
-            run = chosen.output_run
-            if run is None:
-                run = self._tables.manifest.allocate()
-            added = [PlacedTable(chosen.output_level, run, meta) for meta in inputs]
-            self._tables.install(Edit(added=added, removed=removed), self._publish)
-            moved = len(inputs)
-            self.stats.tables_moved += moved
-            return
-        started = time.perf_counter()
-        runs = [self._tables.readers(run) for run in chosen.inputs]
-        versions = merge_tables(runs, self.pins.sequence_numbers(), chosen.drop_deletions)
-        entries = sum(meta.entry_count for meta in inputs)
-        tree = self.usable_view().version.tree
-        rate = output_error_rate(tree, removed, entries, self.options)
-        tables = write_tables(versions, self._tables.job(rate, self._is_closing))
-        number = chosen.output_run
-        if number is None:
-            number = tables[0].number if tables else 0
-        added = [PlacedTable(chosen.output_level, number, meta) for meta in tables]
-        self._tables.install(Edit(added=added, removed=removed), self._publish)
-        written = sum(meta.size_bytes for meta in tables)
-        self.stats.compactions += 1
-        self.stats.compaction_write_bytes += written
-        self.stats.compaction_us.add((time.perf_counter() - started) * 1e6)
 
     def memtable_bytes(self) -> int:
         """About the memory of the memtables: the length of the logs that hold the same writes."""
@@ -571,14 +433,14 @@ class Engine:
         with self._mutex:
             try:
                 while self.usable_view().flushing:
-                    self._flusher.wake()
+                    self._maintenance.wake_flusher()
                     self._changed.wait()
                     if self._failure is not cause:
                         self._check_writable()
                 self._failure = None
             finally:
                 self._resuming = False
-        self._compactor.wake()
+        self._maintenance.wake_compactor()
 
     def refresh(self) -> None:
         """Of a read-only store: see what the writer has written since."""
@@ -597,8 +459,7 @@ class Engine:
                 return
             self._closing = True
             self._changed.notify_all()
-        self._flusher.stop()
-        self._compactor.stop()
+        self._maintenance.stop()
         try:
             if not self.read_only and self._failure is None:
                 self._sync_for_good()

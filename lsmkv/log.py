@@ -188,7 +188,7 @@ class LogWriter:
             self._waiting += 1
             while self._syncing and self._synced < end:
                 self._sync_done.wait()
-            if self._synced >= end:
+            if self._synced >= end or self.obsolete:
                 self._waiting -= 1
                 return
             self._syncing = True
@@ -215,13 +215,19 @@ class LogWriter:
             self._sync_done.notify_all()
 
     def close(self, *, mark: bool = False) -> None:
-        """Close the file; with ``mark``, end it with a sync mark if it has been synced throughout."""
-        if mark and self._synced == self._file.offset > self._marked:
-            self._file.append(
-                self._record(self._synced.to_bytes(8, "little"), _SYNC_MARK, self._file.offset)
-            )
-            self._marked = self._synced
-        self._file.close()
+        """Close the file, once a sync that runs has ended; a second call does nothing.
+
+        With ``mark``, end it with a sync mark if all of it has been synced.
+        """
+        with self._sync_done:
+            while self._syncing:
+                self._sync_done.wait()
+            if mark and self._synced == self._file.offset > self._marked:
+                self._file.append(
+                    self._record(self._synced.to_bytes(8, "little"), _SYNC_MARK, self._file.offset)
+                )
+                self._marked = self._synced
+            self._file.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,8 +317,9 @@ def _scan(data: bytes, salt: int) -> tuple[int, int]:
 def _is_record(data: bytes, at: int, salt: int) -> bool:
     if at + RECORD_BYTES > len(data):
         return False
+    stored: int
     stored, length, kind = _RECORD.unpack_from(data, at)
-    end = at + RECORD_BYTES + length
+    end: int = at + RECORD_BYTES + length
     if end > len(data) or kind not in (_PAYLOAD, _SYNC_MARK):
         return False
     return checksum(data[at + 4 : end], (salt + at) & _MASK_64) & _MASK_32 == stored

@@ -31,7 +31,7 @@ class Pins:
 
     def sequence_numbers(self) -> list[int]:
         """The pinned sequence numbers, ascending, each once."""
-        return sorted(set(list(self._live.values())))
+        return sorted(set(self._live.copy().values()))  # dict.copy() is atomic
 
 
 class Pin:

@@ -31,9 +31,7 @@ _FIRST = itemgetter(0)
 _SECOND = itemgetter(1)
 
 
-def scan_range(
-    start: object, stop: object, prefix: object, reverse: bool
-) -> ScanRange:
+def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> ScanRange:
     """The keys from ``start`` up to, not including, ``stop`` that start with ``prefix``.
 
     Raises:
@@ -82,7 +80,7 @@ class _Range:
             return None
         if bounds.stop is not None and wanted >= bounds.stop:
             return None
-        return self.engine.get_at(wanted, self._pin.seq)
+        return self.engine.usable_view().get_at(wanted, self._pin.seq, self.engine.stats)
 
     def count(self) -> int:
         self.engine.usable_view()
@@ -205,7 +203,7 @@ class StoreReader(Mapping[bytes, bytes]):
         wanted = [key_bytes(key) for key in keys]
         return [self._lookup(key) for key in wanted]
 
-    def keys(  # type: ignore[override]  # a dict's takes no bounds
+    def keys(
         self,
         *,
         start: Buffer | None = None,
@@ -225,7 +223,7 @@ class StoreReader(Mapping[bytes, bytes]):
         """
         return RangeKeys(self._range(start, stop, prefix, reverse))
 
-    def values(  # type: ignore[override]
+    def values(
         self,
         *,
         start: Buffer | None = None,
@@ -236,7 +234,7 @@ class StoreReader(Mapping[bytes, bytes]):
         """The values of the keys that :meth:`keys` gives, in their order."""
         return RangeValues(self._range(start, stop, prefix, reverse))
 
-    def items(  # type: ignore[override]
+    def items(
         self,
         *,
         start: Buffer | None = None,
@@ -285,7 +283,8 @@ class Snapshot(StoreReader):
         return self._pin
 
     def _lookup(self, key: bytes) -> bytes | None:
-        return self._engine.get_at(key, self._live_pin().seq)
+        seq = self._live_pin().seq
+        return self._engine.usable_view().get_at(key, seq, self._engine.stats)
 
     def _pinned(self) -> tuple[View, Pin]:
         seq = self._live_pin().seq

@@ -91,15 +91,15 @@ def _chain(storage: Storage, directory: str, state: State, numbers: list[int]) -
                         before.path, before.end, "damaged record in a log that had been synced"
                     )
                 break  # the unsynced end of the log before is lost, and so is all that came after
-        if state.closed_log is not None and state.closed_log[0] == number:
-            if contents.end < state.closed_log[1]:
-                raise CorruptionError(
-                    path,
-                    contents.end,
-                    "the log ends before what the store was closed with",
-                    expected=state.closed_log[1],
-                    got=contents.end,
-                )
+        closed, closed_end = state.closed_log or (0, 0)
+        if closed == number and contents.end < closed_end:
+            raise CorruptionError(
+                path,
+                contents.end,
+                "the log ends before what the store was closed with",
+                expected=closed_end,
+                got=contents.end,
+            )
         logs.append(contents)
     return logs
 

@@ -79,8 +79,8 @@ def _scan_table(table: TableReader, seq: int, wanted: ScanRange) -> Iterator[lis
         numbers = numbers[::-1]
     max_seq = None if seq >= meta.largest_seq else seq
     blocks = table.blocks_ahead(numbers, ReadKind.DATA, cached_first=_CACHED_BLOCKS)
-    lists = (_entries(block, max_seq) for block in blocks)
-    lists = _whole_keys(table, numbers, lists, wanted.reverse)
+    decoded = (_entries(block, max_seq) for block in blocks)
+    lists = _whole_keys(table, numbers, decoded, wanted.reverse)
     if start is None and stop is None:
         yield from lists
         return

@@ -11,8 +11,11 @@ from collections.abc import Iterator
 
 from mypy_extensions import i64
 
+from lsmkv.encoding import MAX_SEQUENCE
+from lsmkv.filters.hashing import hash_key
 from lsmkv.memtable import Memtable
-from lsmkv.sstable.reader import Absent, TableReader
+from lsmkv.sstable.reader import ABSENT, Absent, TableReader
+from lsmkv.stats import Stats
 from lsmkv.tree import Tree
 
 Value = bytes | None  # None is a deletion
@@ -76,6 +79,39 @@ class View:
         self.memtable = memtable
         self.flushing = flushing
         self.version = version
+
+    def get(self, key: bytes, stats: Stats) -> Value:
+        """The present value of ``key``; None when it has none."""
+        stats.gets += 1
+        found = self.memtable.live.get(key, ABSENT)
+        if isinstance(found, Absent):
+            for memtable in self.flushing:
+                found = memtable.live.get(key, ABSENT)
+                if not isinstance(found, Absent):
+                    break
+            else:
+                value = self.version.get(key, hash_key(key), MAX_SEQUENCE)
+                if value is not None:
+                    stats.get_hits += 1
+                return value
+        stats.memtable_hits += 1
+        if found is not None:
+            stats.get_hits += 1
+        return found
+
+    def get_at(self, key: bytes, seq: int, stats: Stats) -> Value:
+        """The value that ``key`` had as of ``seq``, which is pinned; None when it had none."""
+        stats.gets += 1
+        for memtable in self.memtables:
+            found = memtable.get_at(key, seq)
+            if not isinstance(found, Absent):
+                stats.memtable_hits += 1
+                break
+        else:
+            found = self.version.get(key, hash_key(key), seq)
+        if found is not None:
+            stats.get_hits += 1
+        return found
 
     @property
     def memtables(self) -> tuple[Memtable, ...]:

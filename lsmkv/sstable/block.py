@@ -201,8 +201,8 @@ class Block(CacheItem):
         found: i64 = raw.find(fingerprint, first + start, end)
         while found >= 0:
             position = found - first
-            low: i64 = read_i32_le(self._key_ends, 4 * position)
-            high: i64 = read_i32_le(self._key_ends, 4 * position + 4)
+            low: int = read_i32_le(self._key_ends, 4 * position)
+            high: int = read_i32_le(self._key_ends, 4 * position + 4)
             if raw[self._keys + low : self._keys + high] == suffix:
                 return position
             found = raw.find(fingerprint, found + 1, end)
@@ -212,8 +212,8 @@ class Block(CacheItem):
         """The value at ``position``; None for a deletion."""
         if self._tags >= 0 and self.raw[self._tags + position] == TAG_DELETE:
             return None
-        low: i64 = read_i32_le(self._value_ends, 4 * position)
-        high: i64 = read_i32_le(self._value_ends, 4 * position + 4)
+        low: int = read_i32_le(self._value_ends, 4 * position)
+        high: int = read_i32_le(self._value_ends, 4 * position + 4)
         return self.raw[self._values + low : self._values + high]
 
     def seq(self, position: i64) -> int:

@@ -75,6 +75,6 @@ def train_dictionary(samples: list[bytes], size_bytes: int) -> bytes:
     if len(samples) < _MIN_SAMPLES:
         return b""
     try:
-        return zstandard.train_dictionary(size_bytes, samples).as_bytes()
+        return zstandard.train_dictionary(size_bytes, list(samples)).as_bytes()
     except zstandard.ZstdError:  # too little, or too uniform, to learn from
         return b""

@@ -262,7 +262,8 @@ class TableIndex:
 
     def filter_start(self, block: i64) -> i64:
         """Where in the filter section the filter of ``block`` starts."""
-        return read_i32_le(self._data, self._filter_ends + 4 * block) & 0xFFFF_FFFF
+        start: int = read_i32_le(self._data, self._filter_ends + 4 * block)
+        return start & 0xFFFF_FFFF
 
     def entry_count(self, block: i64) -> int:
         return read_i32_le(self._data, self._entry_counts + 4 * block)
@@ -278,8 +279,8 @@ class TableIndex:
 
     def _key(self, position: i64) -> bytes:
         at = self._key_ends + 4 * position
-        low: i64 = read_i32_le(self._data, at)
-        high: i64 = read_i32_le(self._data, at + 4)
+        low: int = read_i32_le(self._data, at)
+        high: int = read_i32_le(self._data, at + 4)
         return self._data[self._keys + low : self._keys + high]
 
     # Filter chunks
@@ -290,7 +291,8 @@ class TableIndex:
         high: i64 = self.chunk_count - 1
         while low < high:
             middle = (low + high + 1) >> 1
-            if read_i32_le(self._data, self._chunk_starts + 4 * middle) <= block:
+            start: int = read_i32_le(self._data, self._chunk_starts + 4 * middle)
+            if start <= block:
                 low = middle
             else:
                 high = middle - 1
@@ -298,8 +300,8 @@ class TableIndex:
 
     def chunk_span(self, chunk: i64) -> tuple[i64, i64]:
         """First and last-plus-one byte of ``chunk`` in the filter section."""
-        first: i64 = read_i32_le(self._data, self._chunk_starts + 4 * chunk)
-        stop: i64 = read_i32_le(self._data, self._chunk_starts + 4 * chunk + 4)
+        first: int = read_i32_le(self._data, self._chunk_starts + 4 * chunk)
+        stop: int = read_i32_le(self._data, self._chunk_starts + 4 * chunk + 4)
         return self.filter_start(first), self.filter_start(stop)
 
     def chunk_checksum(self, chunk: i64) -> int:

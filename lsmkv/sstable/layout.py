@@ -164,7 +164,7 @@ class TableMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             return "its smallest key is above its largest"
         if not 0 <= self.smallest_seq <= self.largest_seq <= MAX_SEQUENCE:
             return "its sequence numbers are out of range"
-        if not (0 < self.number and 0 < self.entry_count and 0 <= self.tombstone_count):
+        if self.number < 1 or self.entry_count < 1 or self.tombstone_count < 0:
             return "a number or a count of it is out of range"
         return None if self.size_bytes > FOOTER_BYTES else "its size is too small"
 

@@ -170,7 +170,7 @@ class TableReader:
 
     # Look-ups
 
-    def get(self, key: bytes, h: i64, max_seq: int) -> bytes | None | Absent:
+    def get(self, key: bytes, h: i64, max_seq: int) -> bytes | Absent | None:
         """The newest version of ``key`` numbered ``max_seq`` or lower.
 
         Args:

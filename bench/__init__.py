@@ -1,0 +1,1 @@
+"""Measurements of lsmkv: what is counted first, what is timed second."""

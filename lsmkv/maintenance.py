@@ -1,0 +1,196 @@
+"""Background work: the flusher and the compactor, each a thread of its own.
+
+A flush turns the oldest memtable that waits into tables of a new run on level 0; a compaction
+merges tables.  Either writes its tables first, then records them in the manifest, and then has the
+new version published.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Protocol
+
+from lsmkv.compaction import (
+    CancelledError,
+    Compaction,
+    PickState,
+    merge_tables,
+    output_error_rate,
+    pick,
+    pick_range,
+    write_tables,
+)
+from lsmkv.manifest import Edit
+from lsmkv.memtable import Memtable
+from lsmkv.merge import retained_versions
+from lsmkv.options import Options
+from lsmkv.pins import Pins
+from lsmkv.sstable.layout import TableMeta
+from lsmkv.stats import Stats
+from lsmkv.tables import TableSet
+from lsmkv.tree import PlacedTable
+from lsmkv.version import Version, View
+from lsmkv.worker import Worker
+
+
+class Host(Protocol):
+    """The open store that the background work is done for."""
+
+    view: View | None
+    stats: Stats
+    pins: Pins
+    options: Options
+
+    def may_flush(self) -> bool:
+        """Whether flushes are wanted now."""
+
+    def may_compact(self) -> bool:
+        """Whether compactions are wanted now."""
+
+    def publish(self, version: Version, flushed: Memtable | None) -> None:
+        """Let readers see ``version``, and no more the memtable that is in its tables now."""
+
+    def retire_log(self, number: int) -> None:
+        """What the log holds is in tables now."""
+
+    def work_failed(self, error: BaseException) -> None:
+        """A flush or compaction failed."""
+
+    def work_ran_out(self) -> None:
+        """A worker has nothing left to do."""
+
+
+class Maintenance:
+    """Flushes and compactions, one of each at a time."""
+
+    def __init__(self, host: Host, tables: TableSet) -> None:
+        self._host = host
+        self._tables = tables
+        self._picked = PickState()
+        self._compacting = threading.Lock()
+        self._stopping = False
+        self._flusher = Worker("lsmkv-flush", self._flush_oldest, host.work_failed)
+        self._compactor = Worker("lsmkv-compact", self._compact_once, host.work_failed)
+
+    def wake_flusher(self) -> None:
+        """Have memtables that wait flushed soon."""
+        self._flusher.wake()
+
+    def wake_compactor(self) -> None:
+        """Have the tree brought into shape soon."""
+        self._compactor.wake()
+
+    def is_settled(self, view: View) -> bool:
+        """Whether there is nothing to do, and nothing being done."""
+        if view.flushing or self._flusher.busy or self._compactor.busy:
+            return False
+        return pick(view.version.tree, self._host.options, PickState()) is None
+
+    def stop(self) -> None:
+        """Start nothing more, have what runs give up, and return once it has."""
+        self._stopping = True
+        self._flusher.stop()
+        self._compactor.stop()
+        with self._compacting:  # a compaction may run in a caller's thread, too
+            pass
+
+    def _is_stopping(self) -> bool:
+        return self._stopping
+
+    # Flushing
+
+    def _flush_oldest(self) -> bool:
+        """Flush the oldest memtable that waits; False when none does."""
+        host = self._host
+        view = host.view
+        if view is None or not view.flushing or self._stopping or not host.may_flush():
+            return False
+        memtable = view.flushing[-1]
+        newer = view.flushing[-2] if len(view.flushing) > 1 else view.memtable
+        started = time.perf_counter()
+        tables: list[TableMeta] = []
+        if memtable.live:
+            versions = retained_versions(
+                memtable.versions(), host.pins.sequence_numbers(), drop_deletions=False
+            )
+            rate = output_error_rate(view.version.tree, (), len(memtable.live), host.options)
+            tables = write_tables(versions, self._tables.job(rate, self._is_stopping))
+        run = tables[0].number if tables else 0
+        edit = Edit(
+            added=[PlacedTable(0, run, meta) for meta in tables],
+            last_seq=newer.first_seq - 1,
+            log_number=newer.log_number,
+        )
+        self._tables.install(edit, lambda version: host.publish(version, memtable))
+        written = sum(meta.size_bytes for meta in tables)
+        host.stats.flushes += 1
+        host.stats.flush_bytes += written
+        host.stats.flush_us.add((time.perf_counter() - started) * 1e6)
+        host.retire_log(memtable.log_number)
+        self._compactor.wake()
+        return True
+
+    # Compaction
+
+    def _compact_once(self) -> bool:
+        """Run the most urgent compaction; False when the tree is in shape."""
+        host = self._host
+        with self._compacting:
+            view = host.view
+            if view is None or self._stopping or not host.may_compact():
+                return False
+            chosen = pick(view.version.tree, host.options, self._picked)
+            if chosen is not None:
+                self._run(view, chosen)
+                return True
+        host.work_ran_out()
+        return False
+
+    def compact_range(self, start: bytes | None, stop: bytes | None) -> None:
+        """Merge everything between two keys into one run, in the caller's thread.
+
+        Raises:
+            CancelledError: the store is closing.
+            OSError, CorruptionError: a table could not be written or read.
+        """
+        host = self._host
+        with self._compacting:
+            view = host.view
+            if view is None or self._stopping:
+                raise CancelledError("the store is closing")
+            chosen = pick_range(view.version.tree, host.options, start, stop)
+            if chosen is not None:
+                self._run(view, chosen)
+
+    def _run(self, view: View, chosen: Compaction) -> None:
+        host = self._host
+        inputs = chosen.tables()
+        removed = [meta.number for meta in inputs]
+        if chosen.move:
+            run = chosen.output_run
+            if run is None:
+                run = self._tables.manifest.allocate()
+            added = [PlacedTable(chosen.output_level, run, meta) for meta in inputs]
+            self._install(Edit(added=added, removed=removed))
+            moved = len(inputs)
+            host.stats.tables_moved += moved
+            return
+        started = time.perf_counter()
+        runs = [self._tables.readers(run) for run in chosen.inputs]
+        versions = merge_tables(runs, host.pins.sequence_numbers(), chosen.drop_deletions)
+        entries = sum(meta.entry_count for meta in inputs)
+        rate = output_error_rate(view.version.tree, removed, entries, host.options)
+        tables = write_tables(versions, self._tables.job(rate, self._is_stopping))
+        number = chosen.output_run
+        if number is None:
+            number = tables[0].number if tables else 0
+        added = [PlacedTable(chosen.output_level, number, meta) for meta in tables]
+        self._install(Edit(added=added, removed=removed))
+        written = sum(meta.size_bytes for meta in tables)
+        host.stats.compactions += 1
+        host.stats.compaction_write_bytes += written
+        host.stats.compaction_us.add((time.perf_counter() - started) * 1e6)
+
+    def _install(self, edit: Edit) -> None:
+        self._tables.install(edit, lambda version: self._host.publish(version, None))

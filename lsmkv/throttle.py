@@ -1,0 +1,39 @@
+"""Back-pressure: slowing writers down while compaction catches up with level 0."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Final
+
+from lsmkv.stats import Stats
+
+SLOWED_BYTES_PER_S: Final = 16 * 1024 * 1024
+_SHORTEST_SLEEP_S: Final = 0.001  # shorter ones are saved up
+
+
+class Throttle:
+    """Holds writers to :data:`SLOWED_BYTES_PER_S` while it is on.
+
+    Attributes:
+        on: whether writers are to be slowed down.
+    """
+
+    def __init__(self, stats: Stats) -> None:
+        self.on = False
+        self._stats = stats
+        self._owed_s = 0.0
+
+    def delay(self, size_bytes: int, changed: threading.Condition) -> None:
+        """Let the time pass that a write of this size takes at the rate.
+
+        Waits on ``changed``, whose lock the caller holds, so that others can go on meanwhile.
+        """
+        self._owed_s += size_bytes / SLOWED_BYTES_PER_S
+        self._stats.write_slowdowns += 1
+        if self._owed_s >= _SHORTEST_SLEEP_S:
+            started = time.perf_counter()
+            changed.wait(self._owed_s)
+            slept_s = time.perf_counter() - started
+            self._owed_s = 0.0
+            self._stats.write_slowdown_s += slept_s

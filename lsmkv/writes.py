@@ -1,0 +1,83 @@
+"""Write batches as users see them."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from lsmkv.batch import OperationList
+from lsmkv.encoding import Buffer, key_bytes, value_bytes
+from lsmkv.engine import Engine
+from lsmkv.errors import ClosedError
+
+
+class WriteBatch:
+    """Operations collected by ``DB.write_batch``: applied in order, all or none.
+
+    Leaving the ``with`` block commits them; leaving it through an exception discards them.  Without
+    ``with``, call ``commit``.
+    """
+
+    def __init__(self, engine: Engine, sync: bool) -> None:
+        self._engine = engine
+        self._sync = sync
+        self._pending: OperationList | None = OperationList()
+
+    def _open(self) -> OperationList:
+        if self._pending is None:
+            raise ClosedError("the write batch was committed or discarded already")
+        return self._pending
+
+    def put(self, key: Buffer, value: Buffer) -> None:
+        """Set ``key`` to ``value`` when the batch is committed.
+
+        Raises:
+            TypeError, ValueError: not a key or value, or the batch would be over its limit of 1 GiB.
+            ClosedError: the batch was committed or discarded already.
+        """
+        self._open().add(key_bytes(key), value_bytes(value))
+
+    def delete(self, key: Buffer) -> None:
+        """Remove ``key`` when the batch is committed.  Raises as :meth:`put`."""
+        self._open().add(key_bytes(key), None)
+
+    __setitem__ = put
+    __delitem__ = delete
+
+    def __len__(self) -> int:
+        """Operations collected so far."""
+        return len(self._open().operations)
+
+    def clear(self) -> None:
+        """Forget what was collected so far."""
+        self._open().clear()
+
+    def commit(self) -> None:
+        """Apply everything, in one step.  Raises as ``DB.put``."""
+        pending = self._open()
+        self._pending = None
+        self._engine.usable_view()
+        self._engine.write_batch(pending.operations, self._sync)
+
+    def close(self) -> None:
+        """Discard what was not committed.  A second call does nothing."""
+        self._pending = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether the batch was committed or discarded."""
+        return self._pending is None
+
+    def __enter__(self) -> Self:
+        self._open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None and self._pending is not None:
+            self.commit()
+        self.close()
