@@ -33,7 +33,6 @@ from rich.table import Table
 
 import lsmkv
 from lsmkv.filters import bloom
-from lsmkv.inspect import expected_error_rate
 
 FILE_LIMIT: Final = 20_000
 """Most files that are taken."""
@@ -253,6 +252,28 @@ def measure(
         return Measurement(error_rate, _shape(db), look_up(db, absent), look_up(db, present))
 
 
+def _shape(db: lsmkv.DB) -> Shape:
+    info = db.inspect()
+    tables = list(info.tables())
+    blocks = sum(table.block_count for table in tables)
+    expected = math.fsum(
+        table.block_count * (math.nan if table.expected_rate is None else table.expected_rate)
+        for table in tables
+    )
+    return Shape(
+        runs=sum(len(level.runs) for level in info.levels),
+        tables=len(tables),
+        blocks=blocks,
+        data_bytes=sum(table.size_bytes for table in tables),
+        # A filter per block is in the file twice: in its block, and where look-ups load it from.
+        filter_bytes=sum(
+            table.filter_bytes * (2 if table.granularity == "block" else 1) for table in tables
+        ),
+        filter_memory_bytes=info.filter_memory_bytes,
+        expected_rate=expected / blocks,
+    )
+
+
 def look_up(db: lsmkv.DB, keys: Sequence[bytes]) -> Counts:
     """Ask for each of ``keys``, and count what that cost."""
     before = db.stats()
@@ -294,15 +315,20 @@ def run(
     absent = absent_keys(present, len(present) if absent_count is None else absent_count, seed)
     paths = {rate: os.path.join(directory, f"p{rate}") for rate in ERROR_RATES}
     for rate, path in paths.items():
-        say(f"Writing {len(entries):,} entries, in random order, with filters of p = {_percent(rate)}")
+        say(
+            f"Writing {len(entries):,} entries, in random order, with filters of p = {_percent(rate)}"
+        )
         fill(path, shuffled, rate)
-    some_absent, some_present = absent[:UNCOMPACTED_LOOKUPS], present[:UNCOMPACTED_LOOKUPS]
-    say(f"Looking up {len(some_absent):,} absent and {len(some_present):,} present keys in each, as flushed")
+    some_absent = absent[:UNCOMPACTED_LOOKUPS]
+    some_present = draw.sample(present, min(len(present), UNCOMPACTED_LOOKUPS))
+    say(
+        f"Looking up {len(some_absent):,} absent and {len(some_present):,} present keys, as flushed"
+    )
     uncompacted = _measure_all(paths, some_present, some_absent)
     for rate, path in paths.items():
         say(f"Compacting the store of p = {_percent(rate)} into one run")
         compact(path, rate)
-    say(f"Looking up {len(absent):,} absent and {len(present):,} present keys in each, compacted")
+    say(f"Looking up {len(absent):,} absent and {len(present):,} present keys, compacted")
     compacted = _measure_all(paths, present, absent)
     return Results(compacted, uncompacted, _explain(paths[REFERENCE_RATE], absent[0], present[0]))
 
@@ -349,9 +375,8 @@ def print_results(results: Results, console: Console) -> None:
     _print_series(
         "Compacted: one run, at most one block to search for each key", results.compacted, console
     )
-    runs = results.uncompacted[0].shape.runs
     _print_series(
-        f"As flushed: {runs} runs, each of which may hold any key", results.uncompacted, console
+        "As flushed: several runs, each of which may hold any key", results.uncompacted, console
     )
     console.print("Why one of the absent keys costs what it does (p = 1 %, compacted):\n")
     console.print(results.explained.absent + "\n", soft_wrap=True)
@@ -360,58 +385,73 @@ def print_results(results: Results, console: Console) -> None:
 
 
 def _print_series(title: str, rows: Sequence[Measurement], console: Console) -> None:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, padding=0
+    )
     for heading in (
-        "p\nasked for",
-        "p\nexact",
-        "p measured\n(95 % interval)",
-        "reads,\nabsent",
+        "p, %\nasked",
+        "p, %\nexact",
+        "p, %, measured\n(95 % interval)",
+        "absent:\nreads",
         "reads\nsaved",
         "of\nthem",
-        "reads,\npresent",
-        "filters\non disk",
-        "filters\nin memory",
+        "present:\nreads",
+        "filters:\ndisk KiB",
+        "memory\nKiB",
     ):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        saved, share = reads_saved(row, rows[0])
-        off = row.error_rate is None
-        table.add_row(
-            "off" if row.error_rate is None else _percent(row.error_rate),
-            "" if off else _percent(row.shape.expected_rate),
-            "" if off else _measured(row),
-            f"{row.absent.block_reads:,}",
-            "" if off else f"{saved:,}",
-            "" if off else f"{share:.2%}",
-            f"{row.present.block_reads:,}",
-            _kib(row.shape.filter_bytes),
-            _kib(row.shape.filter_memory_bytes),
-        )
+        table.add_row(*_cells(row, rows[0]))
     console.print(table)
     absent, present, shape = rows[0].absent, rows[0].present, rows[0].shape
     console.print(
-        f"{absent.lookups:,} look-ups of absent keys, {present.lookups:,} of present ones; "
-        f"{shape.tables} tables, {shape.blocks:,} blocks, {_kib(shape.data_bytes)}.  "
-        f"{absent.outside_blocks:,} times an absent key fell between blocks, which costs no read.\n"
+        f"\n{absent.lookups:,} absent and {present.lookups:,} present keys, {_count(shape.runs, 'run')}, "
+        f"{_count(shape.tables, 'table')}, {_count(shape.blocks, 'block')}; "
+        f"{absent.outside_blocks:,} times an absent key fell between two blocks or outside a table's, "
+        "which costs no read."
+    )
+    reference = next(row for row in rows if row.error_rate == REFERENCE_RATE)
+    console.print(
+        f"Reads per absent key: {_per_lookup(absent)} without filters, "
+        f"{_per_lookup(reference.absent)} with p = 1 %; "
+        f"per present key: {_per_lookup(present)} and {_per_lookup(reference.present)}.\n"
     )
 
 
-def _measured(row: Measurement) -> str:
+def _cells(row: Measurement, without: Measurement) -> list[str]:
+    saved, share = reads_saved(row, without)
+    counted = [f"{row.absent.block_reads:,}", f"{saved:,}", f"{share:.2%}"]
+    sizes = [f"{row.shape.filter_bytes / 1024:.1f}", f"{row.shape.filter_memory_bytes / 1024:.1f}"]
+    present = f"{row.present.block_reads:,}"
+    if row.error_rate is None:
+        return ["off", "", "", counted[0], "", "", present, *sizes]
     low, high = wilson_interval(row.absent.false_positives, row.absent.probes_of_absent)
-    return f"{_percent(row.measured_rate)} ({low * 100:.3g}-{high * 100:.3g})"
+    return [
+        f"{row.error_rate * 100:.3g}",
+        f"{row.shape.expected_rate * 100:.3g}",
+        f"{row.measured_rate * 100:.3g} ({low * 100:.3g}-{high * 100:.3g})",
+        *counted,
+        present,
+        *sizes,
+    ]
+
+
+def _per_lookup(counts: Counts) -> str:
+    return f"{counts.block_reads / counts.lookups:.3g}" if counts.lookups else "none"
 
 
 def _percent(rate: float) -> str:
     return f"{rate * 100:.3g} %"
 
 
-def _kib(size_bytes: int) -> str:
-    return f"{size_bytes / 1024:,.1f} KiB"
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def main() -> None:
     """Run the demonstration on the files of this Python."""
-    console = Console(highlight=False, markup=False, emoji=False)
+    width = None if sys.stdout.isatty() else 100
+    console = Console(highlight=False, markup=False, emoji=False, width=width)
     started = time.monotonic()
 
     def say(step: str) -> None:

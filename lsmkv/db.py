@@ -80,8 +80,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
         Compaction keeps what a snapshot sees until it is closed.
         """
-        _, pin = self._engine.pin_view()
-        return Snapshot(self._engine, pin)
+        view, pin = self._engine.pin_view()
+        return Snapshot(self._engine, view, pin)
 
     # Writing
 
@@ -171,7 +171,10 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             BackgroundError, OSError: the flush or the merge failed.
         """
         wanted = scan_range(start, stop, None, False)
-        self._engine.compact_range(wanted.start, wanted.stop)
+        if wanted.is_empty:
+            self._engine.flush()
+        else:
+            self._engine.compact_range(wanted.start, wanted.stop)
 
     def wait_until_settled(self) -> None:
         """Return once no flush and no compaction is due.
@@ -368,12 +371,14 @@ def open(
     ...         db[b"key"], b"no" in db
     (b'value', False)
     """
+    if options is not None and not isinstance(options, Options):
+        raise TypeError(f"options is an lsmkv.Options, not {type(options).__name__}")
     chosen = (Options() if options is None else options).replace(**overrides)
     directory = _directory(path)
     files = storage or Storage(direct_reads=chosen.direct_reads, file_mode=chosen.file_mode)
     exists = holds_store(files, directory)
     if exists and error_if_exists:
-        raise StoreExistsError(f"{directory} holds a store already")
+        raise _store_exists(directory)
     if read_only:
         engine = Engine(directory, chosen, files, None)
         engine.open_read_only()
@@ -385,6 +390,8 @@ def open(
     try:
         engine = Engine(directory, chosen, files, lock)
         if holds_store(files, directory):
+            if error_if_exists:  # somebody has made it meanwhile
+                raise _store_exists(directory)
             engine.open()
         else:
             _check_creation(files, directory, create_if_missing)
@@ -400,6 +407,10 @@ def _directory(path: PathLike) -> str:
     if not isinstance(name, str):
         raise TypeError(f"path is str or os.PathLike[str], not {type(name).__name__}")
     return os.path.abspath(name)
+
+
+def _store_exists(directory: str) -> StoreExistsError:
+    return StoreExistsError(f"{directory} holds a store already")
 
 
 def _check_creation(files: Storage, directory: str, create_if_missing: bool) -> None:

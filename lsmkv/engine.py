@@ -92,9 +92,14 @@ class Engine:
             if parse_file_name(name) is not None:  # left by a creation that was cut short
                 self.storage.remove(os.path.join(self.directory, name))
         number = 1
-        self._log = LogWriter.create(self.storage, log_path(self.directory, number), number, "log")
-        self._tables.start_manifest(State(Tree(), number + 1, last_seq=0, log_number=number))
-        self._start(View(Memtable(1, number), (), Version(Tree(), {})))
+        path = log_path(self.directory, number)
+        try:
+            self._log = LogWriter.create(self.storage, path, number, "log")
+            self._tables.start_manifest(State(Tree(), number + 1, last_seq=0, log_number=number))
+            self._start(View(Memtable(1, number), (), Version(Tree(), {})))
+        except BaseException:
+            self._release()
+            raise
 
     def open(self) -> None:
         """Take up the store in the directory where it was left.
@@ -103,17 +108,24 @@ class Engine:
             CorruptionError, UnsupportedFormatError: what is there cannot be trusted, or read.
             OSError: a file cannot be read or written.
         """
-        found = recover(self.storage, self.directory)
-        version = self._tables.open_version(found.state.tree)
-        *older, self._log = [LogWriter.reopen(self.storage, contents) for contents in found.logs]
-        self._old_logs = {log.number: log for log in older}
-        self._tables.remove_logs_after(self._log.number)
-        self._tables.start_manifest(found.state)
-        manifest = self._tables.manifest
-        remove_leftovers(self.storage, self.directory, manifest.state, manifest.number)
-        self.last_seq = found.last_seq
-        *waiting, memtable = found.memtables
-        self._start(View(memtable, tuple(reversed(waiting)), version))
+        try:
+            found = recover(self.storage, self.directory)
+            version = self._tables.open_version(found.state.tree)
+            for contents in found.logs:
+                self._log = LogWriter.reopen(self.storage, contents)
+                self._old_logs[contents.number] = self._log
+            assert self._log is not None
+            del self._old_logs[self._log.number]
+            self._tables.remove_logs_after(self._log.number)
+            self._tables.start_manifest(found.state)
+            manifest = self._tables.manifest
+            remove_leftovers(self.storage, self.directory, manifest.state, manifest.number)
+            self.last_seq = found.last_seq
+            *waiting, memtable = found.memtables
+            self._start(View(memtable, tuple(reversed(waiting)), version))
+        except BaseException:
+            self._release()
+            raise
 
     def open_read_only(self) -> None:
         """Read the store as it is now, beside a writer or without one; ``refresh`` does it again.
@@ -241,13 +253,14 @@ class Engine:
         with self._mutex:
             log, memtable = self._writable_log(len(key) + len(value or b""))
             seq = self.last_seq + 1
+            start = log.end
             try:
                 end = log.append(encode_operation(seq, key, value))
-            except OSError as error:
-                self._fail(error)
+                memtable.put(key, value, seq, bool(self.pins))
+                self.last_seq = seq
+            except BaseException as error:
+                self._write_failed(log, start, error)
                 raise
-            memtable.put(key, value, seq, bool(self.pins))
-            self.last_seq = seq
             self.stats.writes += 1
         if sync:
             self._sync(log, end)
@@ -260,22 +273,31 @@ class Engine:
         with self._mutex:
             log, memtable = self._writable_log(len(payload))
             first = self.last_seq + 1
+            count = len(operations)
+            start = log.end
             try:
                 end = log.append(first.to_bytes(8, "little") + payload[8:])
-            except OSError as error:
-                self._fail(error)
+                if self.pins:
+                    for seq, (key, value) in enumerate(operations, first):
+                        memtable.put(key, value, seq, True)
+                else:
+                    memtable.live.update(operations)
+                self.last_seq = first + count - 1
+            except BaseException as error:
+                self._write_failed(log, start, error)
                 raise
-            if self.pins:
-                for seq, (key, value) in enumerate(operations, first):
-                    memtable.put(key, value, seq, True)
-            else:
-                memtable.live.update(operations)
-            self.last_seq = first + len(operations) - 1
-            count = len(operations)
             self.stats.writes += count
             self.stats.write_batches += 1
         if sync:
             self._sync(log, end)
+
+    def _write_failed(self, log: LogWriter, start: int, error: BaseException) -> None:
+        """Take no more writes, unless an interrupt came before anything was done.
+
+        After one between log and memtable, the next write would repeat a sequence number.
+        """
+        if isinstance(error, OSError) or log.end != start:
+            self._fail(error)
 
     def _writable_log(self, size: int) -> tuple[LogWriter, Memtable]:
         """Log and memtable that have room for a write (the mutex is held, and let go to wait)."""
@@ -340,11 +362,17 @@ class Engine:
         assert old is not None
         number = self._tables.manifest.allocate()
         path = log_path(self.directory, number)
+        log: LogWriter | None = None
         try:
             log = LogWriter.create(self.storage, path, number, "log", predecessor=old)
             self.storage.sync_directory(self.directory)
-        except OSError as error:
-            self._fail(error)
+        except BaseException as error:
+            if log is not None:
+                log.close()
+                with contextlib.suppress(OSError):  # recovery passes over what is left
+                    self.storage.remove(path)
+            if isinstance(error, OSError):
+                self._fail(error)
             raise
         self._old_logs[old.number] = old
         self._log = log
@@ -426,7 +454,7 @@ class Engine:
                 self._check_writable()
             if self._failure is None:
                 return
-            self._tables.manifest.rewrite()
+            self._tables.mend_manifest()
             self._rotate(self.usable_view())
             self._resuming = True
             cause = self._failure
@@ -460,23 +488,24 @@ class Engine:
             self._closing = True
             self._changed.notify_all()
         self._maintenance.stop()
+        with self._mutex:  # no write that runs now is cut off, and none comes after it
+            self.view = None
+            self._changed.notify_all()
         try:
-            if not self.read_only and self._failure is None:
+            if not self.read_only:
                 self._sync_for_good()
         finally:
-            with self._mutex:
-                self.view = None
-                self._changed.notify_all()
             self._release()
 
     def _sync_for_good(self) -> None:
         log = self._log
         assert log is not None
-        log.sync_through(log.end)
-        synced = log.end
-        log.close(mark=True)
-        with self._tables.lock:
-            self._tables.manifest.append(Edit(closed_log=(log.number, synced)))
+        end = log.end
+        log.sync_through(end)
+        if self._failure is None:  # or the manifest may be what failed
+            log.close(mark=True)
+            with self._tables.lock:
+                self._tables.manifest.append(Edit(closed_log=(log.number, end)))
 
     def _release(self) -> None:
         self._tables.close()

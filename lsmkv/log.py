@@ -20,6 +20,7 @@ they are damage to acknowledged data, and an error.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import threading
@@ -106,16 +107,17 @@ class LogWriter:
         try:
             file.append(head + checksum(head, 0).to_bytes(8, "little"))
             file.sync()
-        except OSError:
+        except BaseException:
             file.close()
-            storage.remove(path)
+            with contextlib.suppress(OSError):  # the next open removes what is left over
+                storage.remove(path)
             raise
         return cls(
             storage,
             file,
             number,
             salt,
-            synced=HEADER_BYTES,
+            synced=HEADER_BYTES if predecessor is None else 0,  # 0: nor may its predecessor be
             marked=HEADER_BYTES,
             predecessor=predecessor,
         )
@@ -222,6 +224,7 @@ class LogWriter:
         with self._sync_done:
             while self._syncing:
                 self._sync_done.wait()
+            self._predecessor = None  # or logs that are never synced would hold on to all before
             if mark and self._synced == self._file.offset > self._marked:
                 self._file.append(
                     self._record(self._synced.to_bytes(8, "little"), _SYNC_MARK, self._file.offset)

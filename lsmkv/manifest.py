@@ -25,7 +25,8 @@ from lsmkv.tree import PlacedTable, Tree
 
 CURRENT: Final = "CURRENT"
 LOCK: Final = "LOCK"
-_FILE_NAME: Final = re.compile(r"(?:MANIFEST-(\d{6,18})|(\d{6,18})\.(sst|log))(\.tmp)?")
+_NUMBER: Final = "([0-9]{6}|[1-9][0-9]{6,17})"  # as the store writes them; 18 digits are plenty
+_FILE_NAME: Final = re.compile(rf"(?:MANIFEST-{_NUMBER}|{_NUMBER}\.(sst|log))(\.tmp)?")
 _MAX_CURRENT_BYTES: Final = 200
 
 
@@ -217,21 +218,20 @@ class Manifest:
         try:
             log.sync_through(log.append(msgspec.json.encode(state.as_edit())))
             self._storage.sync_directory(self._directory)
-        except OSError:
+        except BaseException:
             log.close()
             with contextlib.suppress(OSError):  # the next open removes what is left over
                 self._storage.remove(path)
             raise
+        self._drop_log()  # should the next step fail, CURRENT may name either
         try:
             name = os.path.basename(path).encode()
             self._storage.write_atomically(
                 os.path.join(self._directory, CURRENT), name + b" " + _current_check(name)
             )
-        except OSError:
+        except BaseException:
             log.close()
             raise
-        if self._log is not None:
-            self._log.close()
         self._log = log
         self.number = number
         self.state = state
@@ -256,11 +256,16 @@ class Manifest:
         assert log is not None
         try:
             log.sync_through(log.append(msgspec.json.encode(edit)))
-        except OSError:
-            self._log = None
-            log.close()
+            self.state = changed
+        except BaseException:  # an interrupt too: file and state must not part
+            self._drop_log()
             raise
-        self.state = changed
+
+    def _drop_log(self) -> None:
+        """Append to the present file no more: the next edit starts a fresh one."""
+        log, self._log = self._log, None
+        if log is not None:
+            log.close()
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""

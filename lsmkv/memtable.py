@@ -45,7 +45,7 @@ class Memtable:
         self.log_number = log_number
         self.log_bytes = 0
         self._history: dict[bytes, list[tuple[int, Value | Absent]]] = {}
-        self._ordered: SortedList = SortedList()
+        self._ordered: SortedList[bytes] = SortedList()
         self._order_lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -106,10 +106,16 @@ class Memtable:
     def _refresh_order(self) -> None:
         """Take the keys that came since into the sorted list.  O(m log n) for m new keys."""
         known = len(self._ordered)
-        fresh = len(self.live) - known
-        if fresh:
-            # list(islice(reversed(dict))) is one uninterrupted call: no write can come between
-            self._ordered.update(list(islice(reversed(self.live), fresh)))
+        while len(self.live) > known:
+            # The iterator is made before the keys are counted, so that a write which comes in
+            # between is an error and not a key left out.  list() itself is never interrupted.
+            newest_first = reversed(self.live)
+            try:
+                fresh = list(islice(newest_first, len(self.live) - known))
+            except RuntimeError:  # the dict grew: look again
+                continue
+            self._ordered.update(fresh)
+            return
 
     def versions(self) -> Iterator[list[tuple[bytes, Value, int]]]:
         """Every version, in key order and newest first, as ``merge_stretches`` makes them.

@@ -80,7 +80,8 @@ class _Range:
             return None
         if bounds.stop is not None and wanted >= bounds.stop:
             return None
-        return self.engine.usable_view().get_at(wanted, self._pin.seq, self.engine.stats)
+        self.engine.usable_view()
+        return self._view.get_at(wanted, self._pin.seq, self.engine.stats)
 
     def count(self) -> int:
         self.engine.usable_view()
@@ -273,22 +274,30 @@ class StoreReader(Mapping[bytes, bytes]):
 class Snapshot(StoreReader):
     """The store as it was when ``DB.snapshot`` was called; release it with ``close`` or ``with``."""
 
-    def __init__(self, engine: Engine, pin: Pin) -> None:
+    def __init__(self, engine: Engine, view: View, pin: Pin) -> None:
         self._engine = engine
         self._pin: Pin | None = pin
+        # Of a store that another handle writes to, no pin keeps old versions: the view itself does.
+        self._kept_view = view if engine.read_only else None
 
     def _live_pin(self) -> Pin:
         if self._pin is None:
             raise ClosedError("the snapshot is closed")
         return self._pin
 
+    def _view(self) -> View:
+        view = self._engine.usable_view()
+        return self._kept_view or view
+
     def _lookup(self, key: bytes) -> bytes | None:
-        seq = self._live_pin().seq
-        return self._engine.usable_view().get_at(key, seq, self._engine.stats)
+        value = self._view().get_at(key, self._live_pin().seq, self._engine.stats)
+        self._live_pin()  # still: or what it saw need not have been kept
+        return value
 
     def _pinned(self) -> tuple[View, Pin]:
-        seq = self._live_pin().seq
-        return self._engine.usable_view(), self._engine.pins.pin(seq)
+        view, pin = self._view(), self._engine.pins.pin(self._live_pin().seq)
+        self._live_pin()  # still
+        return view, pin
 
     @property
     def sequence_number(self) -> int:
@@ -302,9 +311,9 @@ class Snapshot(StoreReader):
 
     def close(self) -> None:
         """Let go of the past.  A second call does nothing."""
-        if self._pin is not None:
-            self._pin.release()
-            self._pin = None
+        pin, self._pin, self._kept_view = self._pin, None, None
+        if pin is not None:
+            pin.release()
 
     def __enter__(self) -> Self:
         self._live_pin()

@@ -68,13 +68,16 @@ def _chain(storage: Storage, directory: str, state: State, numbers: list[int]) -
         path = log_path(directory, state.log_number)
         raise CorruptionError(path, None, "the log that the manifest names is missing")
     logs: list[LogContents] = []
+    closed, closed_end = state.closed_log or (0, 0)
     for number in numbers:
         path = log_path(directory, number)
         contents = read_log(storage, path, number, "log")
         if contents is None:
             if number == state.log_number:
                 raise CorruptionError(path, 0, "the log is cut short inside its header")
-            break  # the process died while it made this log; nothing was written to it
+            continue  # the making of this log was cut short; nothing was written to it
+        if len(logs) > 1 and _was_given_up(logs[-1], contents):
+            logs.pop()
         if logs:
             before = logs[-1]
             if contents.previous_number != before.number or contents.previous_end < before.end:
@@ -91,7 +94,6 @@ def _chain(storage: Storage, directory: str, state: State, numbers: list[int]) -
                         before.path, before.end, "damaged record in a log that had been synced"
                     )
                 break  # the unsynced end of the log before is lost, and so is all that came after
-        closed, closed_end = state.closed_log or (0, 0)
         if closed == number and contents.end < closed_end:
             raise CorruptionError(
                 path,
@@ -101,7 +103,18 @@ def _chain(storage: Storage, directory: str, state: State, numbers: list[int]) -
                 got=contents.end,
             )
         logs.append(contents)
+    if closed and closed not in [contents.number for contents in logs]:
+        path = log_path(directory, closed)
+        raise CorruptionError(path, None, "the log that the store was closed with is missing")
     return logs
+
+
+def _was_given_up(log: LogContents, following: LogContents) -> bool:
+    """Whether ``log`` was made to follow the one before it, but ``following`` took that place.
+
+    That happens when making a log fails after its header is on disk, and it cannot be removed.
+    """
+    return log.end == HEADER_BYTES and log.previous_number == following.previous_number
 
 
 def _replay(contents: LogContents, memtable: Memtable, expected: int) -> int:

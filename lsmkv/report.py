@@ -1,9 +1,12 @@
-"""What reports are: frozen dataclasses that turn into JSON-safe dictionaries."""
+"""What reports are made of: frozen dataclasses that turn into JSON-safe dictionaries; problems."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar, Final
+from dataclasses import dataclass
+from typing import ClassVar, Final, Self
+
+from lsmkv.errors import CorruptionError
 
 _BYTES_TYPES: Final = ("bytes", "bytes | None")
 
@@ -30,6 +33,35 @@ class Report:
         for name in self.derived:
             result[name] = _json_safe(getattr(self, name))
         return result
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(Report):
+    """Something on disk that is not as it should be.
+
+    Attributes:
+        path: the file.
+        offset: where in it, in bytes; None when no place can be named.
+        reason: what is wrong.
+    """
+
+    path: str
+    offset: int | None
+    reason: str
+
+    @classmethod
+    def of(cls, error: Exception, path: str, offset: int | None = None) -> Self:
+        """The problem that ``error`` tells of, which came up while ``path`` was read."""
+        if isinstance(error, CorruptionError):
+            reason = error.reason
+            if error.expected is not None or error.got is not None:
+                reason += f" (expected {error.expected!r}, got {error.got!r})"
+            return cls(error.path, error.offset, reason)
+        return cls(path, offset, str(error))
+
+    def __str__(self) -> str:
+        place = "" if self.offset is None else f" at offset {self.offset}"
+        return f"{self.path}{place}: {self.reason}"
 
 
 def _json_safe(value: object) -> object:

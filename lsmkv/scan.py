@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from operator import itemgetter
 from typing import Final
 
@@ -79,7 +80,7 @@ def _scan_table(table: TableReader, seq: int, wanted: ScanRange) -> Iterator[lis
         numbers = numbers[::-1]
     max_seq = None if seq >= meta.largest_seq else seq
     blocks = table.blocks_ahead(numbers, ReadKind.DATA, cached_first=_CACHED_BLOCKS)
-    decoded = (_entries(block, max_seq) for block in blocks)
+    decoded = map(_entries, blocks, repeat(max_seq))  # mypyc would make a list of a generator
     lists = _whole_keys(table, numbers, decoded, wanted.reverse)
     if start is None and stop is None:
         yield from lists

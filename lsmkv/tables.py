@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from dataclasses import replace
 
 from lsmkv.cache import BlockCache
 from lsmkv.compaction import TableJob, remove_tables
+from lsmkv.errors import CorruptionError
 from lsmkv.manifest import Edit, Manifest, State, parse_file_name, table_path
 from lsmkv.options import Options
 from lsmkv.sstable.layout import TableMeta
@@ -34,6 +36,7 @@ class TableSet:
         self._options = options
         self._cache = cache
         self._readers: dict[int, TableReader] = {}
+        self._doubtful: list[TableMeta] = []  # a record that failed names them
         self._manifest: Manifest | None = None
 
     @property
@@ -63,13 +66,19 @@ class TableSet:
         return Version(tree, readers)
 
     def _open(self, meta: TableMeta) -> TableReader:
-        return TableReader(
-            self._storage,
-            table_path(self._directory, meta.number),
-            self._cache,
-            meta=meta,
-            filter_residency=self._options.filter_residency,
-        )
+        path = table_path(self._directory, meta.number)
+        try:
+            return TableReader(
+                self._storage,
+                path,
+                self._cache,
+                meta=meta,
+                filter_residency=self._options.filter_residency,
+            )
+        except FileNotFoundError as error:
+            raise CorruptionError(
+                path, None, "a table that the manifest names is missing"
+            ) from error
 
     def readers(self, tables: tuple[TableMeta, ...]) -> list[TableReader]:
         """The readers of tables that are in the tree."""
@@ -90,15 +99,37 @@ class TableSet:
             try:
                 opened = {meta.number: self._open(meta) for meta in fresh}
             except BaseException:
-                remove_tables(self._storage, self._directory, fresh)
+                with contextlib.suppress(OSError):  # the next open removes what is left over
+                    remove_tables(self._storage, self._directory, fresh)
                 raise
-            self.manifest.append(edit)
             self._readers.update(opened)
+            try:
+                self.manifest.append(edit)
+            except BaseException:
+                self._doubtful += fresh
+                raise
             staying = {meta.number for meta in metas}
             gone = [self._readers.pop(number) for number in edit.removed if number not in staying]
             publish(Version(self.manifest.state.tree, self._readers))
             for reader in gone:
                 reader.retire()
+
+    def mend_manifest(self) -> None:
+        """Start a fresh manifest after a failure, and remove tables that only a lost record names.
+
+        The caller holds ``lock``.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self.manifest.rewrite()
+        live = {meta.number for meta in self.manifest.state.tree.tables()}
+        lost = [meta for meta in self._doubtful if meta.number not in live]
+        self._doubtful = []
+        for meta in lost:
+            self._readers.pop(meta.number, None)
+        with contextlib.suppress(OSError):  # the next open removes what is left over
+            remove_tables(self._storage, self._directory, lost)
 
     def job(self, error_rate: float, is_cancelled: Callable[[], bool]) -> TableJob:
         """How a flush or compaction writes tables for this store."""

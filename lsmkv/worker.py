@@ -37,8 +37,9 @@ class Worker:
             self._woken = True
             self.busy = True
             if self._thread is None:
-                self._thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
+                thread.start()
+                self._thread = thread
             self._state.notify()
 
     def stop(self) -> None:

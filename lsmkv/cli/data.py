@@ -15,9 +15,6 @@ from lsmkv.cli.records import json_line
 from lsmkv.encoding import MAX_VALUE_BYTES
 
 store_argument = click.argument("store", type=click.Path())
-sync_option = click.option(
-    "--sync", is_flag=True, help="Return only once the data would survive a loss of power."
-)
 create_option = click.option(
     "--create/--no-create", default=True, help="Create the store if it is not there (the default)."
 )
@@ -28,10 +25,11 @@ create_option = click.option(
 @click.argument("key")
 @click.argument("value")
 @with_form
-@sync_option
 @create_option
-def put(store: str, key: str, value: str, form: Form, sync: bool, create: bool) -> None:
+def put(store: str, key: str, value: str, form: Form, create: bool) -> None:
     """Set KEY to VALUE in STORE.
+
+    When the command ends, the entry would survive a loss of power.
 
     VALUE "-" stands for standard input, taken byte for byte whatever the form (its last newline too).
     For a value that is a single dash, write \\x2d.
@@ -46,7 +44,7 @@ def put(store: str, key: str, value: str, form: Form, sync: bool, create: bool) 
     else:
         value_bytes = argument_bytes(value, form, "VALUE")
     with lsmkv.open(store, create_if_missing=create) as db:
-        db.put(key_bytes, value_bytes, sync=sync)
+        db.put(key_bytes, value_bytes)
 
 
 @click.command()
@@ -54,11 +52,11 @@ def put(store: str, key: str, value: str, form: Form, sync: bool, create: bool) 
 @click.argument("key")
 @with_form
 @click.option("--json", "as_json", is_flag=True, help='Print {"key": ..., "value": ...}.')
-@click.option("--newline/--no-newline", default=True, help="End the value with a newline (default).")
+@click.option(
+    "--newline/--no-newline", default=True, help="End the value with a newline (default)."
+)
 @click.pass_context
-def get(
-    ctx: click.Context, store: str, key: str, form: Form, as_json: bool, newline: bool
-) -> None:
+def get(ctx: click.Context, store: str, key: str, form: Form, as_json: bool, newline: bool) -> None:
     """Print the value of KEY in STORE.
 
     A key that is not there prints nothing, and exits with code 3.
@@ -82,17 +80,17 @@ def get(
 @store_argument
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 @with_form
-@sync_option
-def delete(store: str, keys: tuple[str, ...], form: Form, sync: bool) -> None:
+def delete(store: str, keys: tuple[str, ...], form: Form) -> None:
     """Delete each KEY from STORE: all of them, or on failure none.
 
-    Deleting a key that is not there is no error.
+    Deleting a key that is not there is no error.  When the command ends, the deletions would survive
+    a loss of power.
 
     \b
     Example:  lsmkv delete users.db alice bob
     """
     parsed = [argument_bytes(key, form, "KEY") for key in keys]
-    with lsmkv.open(store, create_if_missing=False) as db, db.write_batch(sync=sync) as batch:
+    with lsmkv.open(store, create_if_missing=False) as db, db.write_batch() as batch:
         for key in parsed:
             batch.delete(key)
 

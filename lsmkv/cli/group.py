@@ -23,6 +23,9 @@ PIPE_CLOSED: Final = 141  # 128 + SIGPIPE
 class CommandGroup(click.Group):
     """A group that turns the errors its commands raise into a line on standard error and exit code 1."""
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)  # in the order added, which puts what belongs together together
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             try:
@@ -42,8 +45,10 @@ class CommandGroup(click.Group):
 
 def describe(error: BaseException) -> str:
     """What went wrong, on one line."""
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        text = f"{os.fsdecode(error.filename)}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror
+        if error.filename is not None:
+            text = f"{error.filename}: {text}"
     else:
         text = str(error) or type(error).__name__
     cause = error.__cause__

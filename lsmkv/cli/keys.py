@@ -13,7 +13,6 @@ raw
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import functools
 import os
@@ -125,17 +124,26 @@ def json_text(data: bytes) -> str | dict[str, str]:
 
 
 def jsonable(value: object) -> object:
-    """``value`` with every ``bytes`` in it, however deep, as :func:`json_text` writes it."""
+    """A report with every key and value in it, however deep, as :func:`json_text` writes it.
+
+    What the report has in hex, under names ending in ``_hex``, loses that ending.
+
+    >>> jsonable({"first_hex": "6162", "counts": (1, 2)})
+    {'first': 'ab', 'counts': [1, 2]}
+    """
     if isinstance(value, bytes):
         return json_text(value)
     if isinstance(value, Mapping):
-        return {str(name): jsonable(item) for name, item in value.items()}
+        return dict(_named(name, item) for name, item in value.items())
     if isinstance(value, (list, tuple)):
         return [jsonable(item) for item in value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = dataclasses.fields(value)
-        return {field.name: jsonable(getattr(value, field.name)) for field in fields}
     return value
+
+
+def _named(name: str, value: object) -> tuple[str, object]:
+    if name.endswith("_hex") and (value is None or isinstance(value, str)):
+        return name[: -len("_hex")], None if value is None else json_text(bytes.fromhex(value))
+    return name, jsonable(value)
 
 
 def argument_bytes(argument: str, form: Form, what: str) -> bytes:
@@ -155,7 +163,9 @@ def argument_bytes(argument: str, form: Form, what: str) -> bytes:
 def with_form(command: Command) -> Command:
     """Add ``--hex`` and ``--raw``; the command gets a ``form``."""
 
-    @click.option("--hex", "as_hex", is_flag=True, help="Keys and values are hex, two digits a byte.")
+    @click.option(
+        "--hex", "as_hex", is_flag=True, help="Keys and values are hex, two digits a byte."
+    )
     @click.option("--raw", "as_raw", is_flag=True, help="Keys and values are bytes as they come.")
     @functools.wraps(command)
     def wrapped(*arguments: Any, as_hex: bool, as_raw: bool, **options: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import click
 
@@ -67,7 +67,9 @@ class Loader:
     help="Entries written at a time, each time all or none of them (fewer if they are long).",
 )
 @with_form
-@click.option("--sync", is_flag=True, help="Make each batch survive a loss of power before the next.")
+@click.option(
+    "--sync", is_flag=True, help="Make each batch survive a loss of power before the next."
+)
 @create_option
 @settings_option
 def load(
@@ -78,9 +80,12 @@ def load(
     form: Form,
     sync: bool,
     create: bool,
-    settings: dict[str, object],
+    settings: dict[str, Any],
 ) -> None:
     """Put the entries of FILE into STORE.  FILE "-" is standard input.
+
+    Each replaces what STORE has under its key.  When the command ends, all of them would survive a
+    loss of power.
 
     \b
     jsonl  {"key": "...", "value": "..."} on each line; {"hex": "..."} in place of
@@ -102,10 +107,12 @@ def load(
     with contextlib.ExitStack() as stack:
         stream = standard_input() if file == "-" else stack.enter_context(open(file, "rb"))
         db = stack.enter_context(lsmkv.open(store, create_if_missing=create, **settings))
-        report = stack.enter_context(progress("Loading", of_bytes=file != "-"))
+        report = stack.enter_context(progress("Loading", of_bytes=_has_size(file)))
         loader = Loader(db, batch_size, sync)
         try:
-            for _, key, value in _watched(read_records(stream, file_format, form), stream, file, report):
+            for _, key, value in _watched(
+                read_records(stream, file_format, form), stream, file, report
+            ):
                 loader.add(key, value)
             loader.finish()
         except ValueError as error:  # a bad line; those before it are good
@@ -123,11 +130,16 @@ def _watched(
     records: Iterator[Record], stream: BinaryIO, file: str, report: Progress
 ) -> Iterator[Record]:
     """The same records, with ``report`` told now and then how far they have come."""
-    total = None if file == "-" else os.path.getsize(file)
+    total = os.path.getsize(file) if _has_size(file) else None
     for number, record in enumerate(records, 1):
         if number % _REPORT_EVERY == 0:
             report(number if total is None else stream.tell(), total)
         yield record
+
+
+def _has_size(file: str) -> bool:
+    """Whether it can be told how much of ``file`` is read: not so with a pipe."""
+    return file != "-" and os.path.isfile(file)
 
 
 def _stopped(reason: str, loader: Loader) -> str:
@@ -143,7 +155,7 @@ def _refuse_form(file_format: str, form: Form) -> None:
         raise click.UsageError("--hex and --raw are for TSV and CSV; JSON lines have one form")
 
 
-@click.command()
+@click.command(short_help="Write every entry of STORE to a file or a pipe.")
 @store_argument
 @click.option(
     "--format",
@@ -177,7 +189,7 @@ def dump(store: str, file_format: str, as_hex: bool, output: str) -> None:
     with (
         lsmkv.open(store, create_if_missing=False, read_only=True) as db,
         output_file(output) as stream,
-        progress("Dumping") as report,
+        progress("Dumping", beside_data=output == "-") as report,
     ):
         total = db.approximate_count()
         writer = RecordWriter(stream, file_format, form)

@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import click
@@ -29,12 +29,12 @@ _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 def standard_output() -> BinaryIO:
     """Standard output for bytes."""
-    return click.get_binary_stream("stdout")
+    return sys.stdout.buffer
 
 
 def standard_input() -> BinaryIO:
     """Standard input for bytes."""
-    return click.get_binary_stream("stdin")
+    return sys.stdin.buffer
 
 
 def note(message: str) -> None:
@@ -73,25 +73,36 @@ def size(number: float) -> str:
 
 
 def percent(rate: float) -> str:
-    """A rate as a percentage, to three significant digits.
+    """A rate in percent, to three significant digits.
 
     >>> percent(0.01), percent(0.000999), percent(0.5)
-    ('1 %', '0.0999 %', '50 %')
+    ('1', '0.0999', '50')
     """
-    return f"{rate * 100:.3g} %"
+    return f"{rate * 100:.3g}"
 
 
 def print_table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, left: int = 1
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, text: Collection[str]
 ) -> None:
-    """A table on standard output; the first ``left`` columns hold text, the others numbers."""
+    """A table on standard output; the columns named in ``text`` hold text, the others numbers."""
     from rich import box
     from rich.table import Table
 
-    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for position, name in enumerate(columns):
+    table = Table(
+        title=title or None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=0,
+    )
+    for name in columns:
+        is_text = name in text  # where the terminal is narrow, text gives way to numbers
         table.add_column(
-            name, justify="left" if position < left else "right", no_wrap=position < left
+            name,
+            justify="left" if is_text else "right",
+            no_wrap=not is_text,
+            min_width=6 if is_text else None,
+            overflow="ellipsis",
         )
     for row in rows:
         table.add_row(*(f"{cell:,}" if type(cell) is int else str(cell) for cell in row))
@@ -107,9 +118,15 @@ def _console() -> Console:
 
 
 @contextlib.contextmanager
-def progress(what: str, *, of_bytes: bool = False) -> Iterator[Progress]:
-    """A progress bar on standard error, for as long as the block runs; none if it is no terminal."""
-    if not sys.stderr.isatty():
+def progress(what: str, *, of_bytes: bool = False, beside_data: bool = False) -> Iterator[Progress]:
+    """A progress bar on standard error, for as long as the block runs; none if it is no terminal.
+
+    Args:
+        what: what is going on.
+        of_bytes: what is counted are bytes.
+        beside_data: data goes to standard output meanwhile: no bar if that is a terminal.
+    """
+    if not sys.stderr.isatty() or (beside_data and sys.stdout.isatty()):
         yield lambda _done, _total: None
         return
     from rich import progress as bars

@@ -23,7 +23,7 @@ import msgspec
 
 from lsmkv.cli.keys import Form, json_text, parse, to_text
 from lsmkv.cli.output import count
-from lsmkv.encoding import MAX_KEY_BYTES, MAX_VALUE_BYTES
+from lsmkv.encoding import MAX_KEY_BYTES, MAX_VALUE_BYTES, key_bytes, value_bytes
 
 FORMATS: Final = ("jsonl", "tsv", "csv")
 _SUFFIXES: Final = {
@@ -69,9 +69,19 @@ def read_records(stream: BinaryIO, file_format: str, form: Form) -> Iterator[Rec
     Raises:
         BadRecordError: at the first line that is not a record.
     """
-    if file_format == "jsonl":
-        return _read_json_lines(stream)
-    return _read_delimited(stream, file_format, form)
+    records = (
+        _read_json_lines(stream)
+        if file_format == "jsonl"
+        else _read_delimited(stream, file_format, form)
+    )
+    for record in records:
+        number, key, value = record
+        try:
+            key_bytes(key)
+            value_bytes(value)
+        except ValueError as error:  # too long
+            raise BadRecordError(number, str(error)) from None
+        yield record
 
 
 class _Hex(msgspec.Struct, forbid_unknown_fields=True):

@@ -13,8 +13,8 @@ from lsmkv.options import Options
 
 def _parse_settings(
     _ctx: click.Context, _param: click.Parameter, given: tuple[str, ...]
-) -> dict[str, object]:
-    settings: dict[str, object] = {}
+) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
     for item in given:
         name, equals, text = item.partition("=")
         if not equals:
@@ -52,7 +52,7 @@ def _value(name: str, text: str) -> object:
     return text
 
 
-settings_option: Any = click.option(
+settings_option = click.option(
     "--set",
     "settings",
     multiple=True,

@@ -305,4 +305,5 @@ class TableIndex:
         return self.filter_start(first), self.filter_start(stop)
 
     def chunk_checksum(self, chunk: i64) -> int:
-        return read_i64_le(self._data, self._chunk_checksums + 8 * chunk) & 0xFFFF_FFFF_FFFF_FFFF
+        at = self._chunk_checksums + 8 * chunk
+        return int.from_bytes(self._data[at : at + 8], "little")  # 64 bits without a sign

@@ -146,6 +146,22 @@ def decode_block_frame(data: bytes, path: str, offset: int) -> tuple[bytes, byte
     return payload, filter_bits, trailer
 
 
+class BlockInfo(NamedTuple):
+    """One block, for inspection: place, keys, and its filter's n, m (bits) and k."""
+
+    position: int
+    offset: int
+    length: int
+    entry_count: int
+    first_key: bytes
+    last_key: bytes
+    filter_key_count: int
+    filter_bits: int
+    probe_count: int
+    codec: int
+    raw_length: int
+
+
 class TableMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What the manifest knows of a table; keys are base64 in JSON."""
 
@@ -176,7 +192,8 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True):
     ``"block"`` or ``"table"``; ``has_versions`` tells whether some key stands more than once;
     ``probe_count`` and ``filter_key_count`` are those of a table-wide
     filter, 0 with filters per block.  ``raw_bytes`` counts payloads before compression and
-    ``build_ns`` the time spent on building filters.
+    ``build_ns`` the time spent on building filters.  ``filter_scheme`` is that of every filter: a
+    reader that does not know it would take the wrong bits for an answer.
     """
 
     number: int
@@ -197,6 +214,7 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True):
     probe_count: int
     build_ns: int
     writer: str
+    filter_scheme: int = SCHEME_BLOOM
 
     def meta(self, size_bytes: int) -> TableMeta:
         """The part that the manifest keeps."""

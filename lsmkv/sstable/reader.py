@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NoReturn
 
 from mypy_extensions import i64
 
 from lsmkv.cache import BlockCache, CacheItem
 from lsmkv.encoding import checksum
-from lsmkv.errors import CorruptionError
+from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.filters import bloom
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import filter_key_from_spec
@@ -26,6 +26,7 @@ from lsmkv.sstable.layout import (
     FOOTER_BYTES,
     SCHEME_BLOOM,
     SCHEME_NONE,
+    BlockInfo,
     BlockTrailer,
     Footer,
     TableMeta,
@@ -58,22 +59,6 @@ class FilterChunk(CacheItem):
         super().__init__(len(bits) + 64)
         self.bits = bits
         self.start = start
-
-
-class BlockInfo(NamedTuple):
-    """One block, for inspection: place, keys, and its filter's n, m (bits) and k."""
-
-    position: int
-    offset: int
-    length: int
-    entry_count: int
-    first_key: bytes
-    last_key: bytes
-    filter_key_count: int
-    filter_bits: int
-    probe_count: int
-    codec: int
-    raw_length: int
 
 
 class TableReader:
@@ -138,6 +123,9 @@ class TableReader:
             self.filter_key = filter_key_from_spec(self.properties.filter_key)
         except ValueError as error:
             raise CorruptionError(path, footer.properties_offset, str(error)) from error
+        if footer.filters_length and self.properties.filter_scheme != SCHEME_BLOOM:
+            scheme = self.properties.filter_scheme
+            raise UnsupportedFormatError(path, f"table has filters of unknown scheme {scheme}")
         self.index = TableIndex(
             tail[: footer.index_length],
             path,
@@ -185,7 +173,7 @@ class TableReader:
         filtered = False
         if self._table_filter:
             filtered = True
-            if not self._ask_table_filter(key, h):
+            if not self._ask_table_filter(self.filter_hash(key, h)):
                 stats.filter_negatives += 1
                 return ABSENT
         block_number = self.index.find(key)
@@ -200,25 +188,20 @@ class TableReader:
                 stats.filter_negatives += 1
                 return ABSENT
         block = self.block(block_number, True)
-        if max_seq >= self.meta.largest_seq:
-            position = block.find(key, h)
+        position = block.find(key, h)
+        if not filtered:
+            stats.unfiltered_probes += 1
+        elif position >= 0:
+            stats.filter_true_positives += 1
         else:
+            stats.filter_false_positives += 1
+        if position >= 0 and max_seq < self.meta.largest_seq:
             position = block.find_visible(key, h, max_seq)
             while position < 0 and self._goes_on(block_number, key):
                 block_number += 1
                 block = self.block(block_number, True)
                 position = block.find_visible(key, h, max_seq)
-        if position < 0:
-            if filtered:
-                stats.filter_false_positives += 1
-            else:
-                stats.unfiltered_probes += 1
-            return ABSENT
-        if filtered:
-            stats.filter_true_positives += 1
-        else:
-            stats.unfiltered_probes += 1
-        return block.value(position)
+        return ABSENT if position < 0 else block.value(position)
 
     def _goes_on(self, block_number: i64, key: bytes) -> bool:
         """Whether older versions of ``key`` may stand in the block after this one."""
@@ -231,10 +214,7 @@ class TableReader:
         """The hash that this table's filters hold for ``key``, whose own hash is ``h``."""
         return h if self._whole_keys else hash_key(self.filter_key.part(key))
 
-    def _ask_table_filter(self, key: bytes, h: i64) -> bool:
-        return self._ask_whole(self.filter_hash(key, h))
-
-    def _ask_whole(self, filter_hash: i64) -> bool:
+    def _ask_table_filter(self, filter_hash: i64) -> bool:
         return self._ask(0, 0, self.footer.filters_length, self._table_probe_count, filter_hash)
 
     def ask_block_filter(self, block_number: i64, filter_hash: i64) -> bool:
@@ -271,7 +251,7 @@ class TableReader:
     def may_hold_part(self, block_number: i64, part_hash: i64) -> bool:
         """Whether the filters leave it open that a key with this filter part is in the block."""
         if self._table_filter:
-            return self._ask_whole(part_hash)
+            return self._ask_table_filter(part_hash)
         return not self._block_filters or self.ask_block_filter(block_number, part_hash)
 
     # Blocks

@@ -1,0 +1,56 @@
+# Needs make and Python 3.11 or newer; everything else is installed into .venv on first use.
+
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; \
+	done)
+VENV := .venv
+RUN := $(VENV)/bin/python
+
+.PHONY: help demo test test-long lint format golden crash clean
+.DEFAULT_GOAL := help
+
+help:  ## Show what can be made
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+
+# The store and what it needs to run.
+$(VENV)/installed: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "lsmkv needs Python 3.11 or newer on the PATH (or make PYTHON=...)"; exit 1; }
+	@echo "First use: making $(VENV) with $$($(PYTHON) --version) and installing lsmkv into it ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+# What its developers need besides.
+$(VENV)/installed-dev: $(VENV)/installed
+	@echo "Installing what the tests and linters need into $(VENV) ..."
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/installed  ## Write real data, look it up, and see the disk reads that the filters save
+	@$(RUN) -m bench.demo
+
+test: $(VENV)/installed-dev  ## Run the test suite (a few minutes)
+	@echo "Running the tests on $$(nproc 2>/dev/null || echo some) cores ..."
+	@$(RUN) -m pytest -n auto -m "not slow"
+
+test-long: $(VENV)/installed-dev  ## Run the long tests too
+	@$(RUN) -m pytest -n auto
+
+lint: $(VENV)/installed-dev  ## Check style and types
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m mypy
+
+format: $(VENV)/installed-dev  ## Format the code
+	@$(RUN) -m ruff check --fix-only --quiet .
+	@$(RUN) -m ruff format .
+
+golden: $(VENV)/installed-dev  ## Rewrite the golden files after a deliberate change of format
+	@$(RUN) -m pytest -q --rewrite-golden
+
+crash: $(VENV)/installed-dev  ## Kill a writer again and again, and check what it left
+	@$(RUN) -m tools.crash_loop --rounds 200
+
+clean:  ## Remove what was made
+	@rm -rf $(VENV) build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

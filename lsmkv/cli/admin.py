@@ -1,0 +1,139 @@
+"""Commands that look after a store: verify, repair, compact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+import lsmkv
+from lsmkv.cli.data import store_argument
+from lsmkv.cli.group import DAMAGED, describe
+from lsmkv.cli.keys import Form, argument_bytes, with_form
+from lsmkv.cli.output import count, print_json, progress, size
+from lsmkv.cli.settings import settings_option
+from lsmkv.cli.shape import json_option
+from lsmkv.inspect import StoreInfo
+
+
+@click.command()
+@store_argument
+@json_option
+@click.pass_context
+def verify(ctx: click.Context, store: str, as_json: bool) -> None:
+    """Check every byte of STORE: checksums, order, filters.
+
+    Exits with code 4 when something is damaged, also when the store cannot even be opened for it.
+    "lsmkv repair" saves what can be saved.
+
+    \b
+    Example:  lsmkv verify users.db
+    """
+    try:
+        with (
+            lsmkv.open(store, create_if_missing=False, read_only=True) as db,
+            progress("Verifying") as report_progress,
+        ):
+            report = db.verify(report_progress)
+    except lsmkv.CorruptionError as error:
+        if as_json:
+            print_json({"ok": False, "problems": [describe(error)]})
+        else:
+            click.echo(f"Error: {describe(error)}", err=True)
+        ctx.exit(DAMAGED)
+    if as_json:
+        print_json(report.as_dict())
+    else:
+        click.echo(str(report))
+    if not report.ok:
+        ctx.exit(DAMAGED)
+
+
+@click.command(short_help="Build a sound store out of what can be read of STORE.")
+@click.argument("source", metavar="STORE", type=click.Path(exists=True, file_okay=False))
+@click.option("--output", metavar="DIRECTORY", type=click.Path(), help="Make the new store here.")
+@click.option("--in-place", is_flag=True, help="Put the new store in the old one's place.")
+@click.option("--yes", is_flag=True, help="Do not ask before --in-place.")
+@json_option
+def repair(source: str, output: str | None, in_place: bool, yes: bool, as_json: bool) -> None:
+    """Build a sound store out of what can be read of STORE, whatever is damaged or missing.
+
+    With --output, STORE stays as it is.  The report says what was lost.
+
+    \b
+    Example:  lsmkv repair users.db --output rescued.db
+    """
+    if (output is None) != in_place:
+        raise click.UsageError("give either --output DIRECTORY or --in-place")
+    if in_place and not yes:
+        click.confirm(f"Rebuild {source} in place?", abort=True, err=True)
+    with progress("Repairing") as report_progress:
+        report = lsmkv.repair(source, output, in_place=in_place, progress=report_progress)
+    if as_json:
+        print_json(report.as_dict())
+    else:
+        click.echo(str(report))
+
+
+@click.command(short_help="Merge STORE, or a range of its keys, into one sorted run.")
+@store_argument
+@click.option("--start", metavar="KEY", help="First key.")
+@click.option("--stop", metavar="KEY", help="Key to stop before.")
+@with_form
+@settings_option
+@json_option
+def compact(
+    store: str,
+    start: str | None,
+    stop: str | None,
+    form: Form,
+    settings: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """Merge all of STORE, or a range of its keys, into one sorted run.
+
+    Overwritten and deleted entries are gone afterwards, and a look-up has one place to search.  It
+    needs free space for a second copy of what it merges.  What is one run already stays as it is,
+    whatever --set says.
+
+    \b
+    Example:  lsmkv compact users.db
+              lsmkv compact users.db --start a --stop n
+    """
+    start_bytes = None if start is None else argument_bytes(start, form, "--start")
+    stop_bytes = None if stop is None else argument_bytes(stop, form, "--stop")
+    with lsmkv.open(store, create_if_missing=False, **settings) as db, progress("Compacting"):
+        before = db.inspect()
+        db.compact_range(start_bytes, stop_bytes)
+        after = db.inspect()
+    if as_json:
+        print_json({"before": _totals(before), "after": _totals(after)})
+        return
+    if _tables(before) == _tables(after):
+        click.echo(f"Nothing to merge: {_described(after)}")
+        return
+    click.echo(f"Before: {_described(before)}")
+    click.echo(f"After:  {_described(after)}")
+
+
+def _tables(info: StoreInfo) -> list[int]:
+    return [table.number for table in info.tables()]
+
+
+def _totals(info: StoreInfo) -> dict[str, int]:
+    return {
+        "memtable_keys": sum(info.memtable_key_counts),
+        "runs": sum(len(level.runs) for level in info.levels),
+        "tables": sum(1 for _ in info.tables()),
+        "entries": info.entry_count,
+        "size_bytes": info.size_bytes,
+    }
+
+
+def _described(info: StoreInfo) -> str:
+    totals = _totals(info)
+    return (
+        f"{count(totals['runs'], 'run')}, {count(totals['tables'], 'table')}, "
+        f"{count(totals['entries'], 'entry', 'entries')}, {size(totals['size_bytes'])}, "
+        f"{count(totals['memtable_keys'], 'key')} in the log"
+    )

@@ -1,0 +1,227 @@
+"""Commands that look inside a store: stats, inspect, explain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import click
+
+import lsmkv
+from lsmkv.cli.data import store_argument
+from lsmkv.cli.keys import Form, argument_bytes, shortened, to_text, with_form
+from lsmkv.cli.output import count, percent, print_json, print_table, size
+from lsmkv.inspect import BlockInfo, LevelInfo, StoreInfo, TableInfo, block_infos
+
+_KEYS: Final = ("first key", "last key")
+_SHOWN_KEY: Final = 32  # characters of a key in a table; --json has all of it
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help='Print JSON; bytes that are not UTF-8 as {"hex": ...}.'
+)
+
+
+@click.command(short_help="Show the shape of STORE and the memory it takes.")
+@store_argument
+@json_option
+def stats(store: str, as_json: bool) -> None:
+    """Show the shape of STORE, the memory it takes, and what opening it read.
+
+    A store's counters belong to the process that has it open and end with it.  This command reports
+    its own, so only those of opening say anything; a program sees its full counters in DB.stats().
+
+    \b
+    Example:  lsmkv stats users.db
+    """
+    with lsmkv.open(store, create_if_missing=False, read_only=True) as db:
+        counters, memory, info = db.stats(), db.memory_usage(), db.inspect()
+        about = db.approximate_count()
+        path = db.path
+    opening = {
+        name: value
+        for name, value in counters.as_dict().items()
+        if name.startswith(("log_read", "index_read", "filter_read"))
+    }
+    if as_json:
+        print_json(
+            {
+                "path": path,
+                "approximate_count": about,
+                "memtable_key_counts": info.memtable_key_counts,
+                "levels": [_level_totals(level) for level in info.levels],
+                "memory": memory.as_dict(),
+                "opening": opening,
+            }
+        )
+        return
+    memtable_keys = sum(info.memtable_key_counts)
+    click.echo(
+        f"{path}: about {count(about, 'key')}; {size(info.size_bytes)} in tables, "
+        f"{count(memtable_keys, 'key')} in the log"
+    )
+    if info.levels:
+        rows = [list(_level_totals(level).values()) for level in info.levels]
+        totals = [sum(column) for column in zip(*rows, strict=True)]
+        headings = ["level", "runs", "tables", "entries", "deleted", "blocks", "bytes", "filters"]
+        print_table("", headings, [*rows, ["all", *totals[1:]]], text=["level"])
+    click.echo(
+        f"Memory: {size(memory.filters)} of filters, {size(memory.indexes)} of indexes, "
+        f"{size(memory.memtables)} of memtables"
+    )
+    click.echo(
+        f"Opening it read: {size(counters.log_read_bytes)} of logs, "
+        f"{size(counters.index_read_bytes)} of indexes, "
+        f"{size(counters.filter_read_bytes)} of filters"
+    )
+
+
+def _level_totals(level: LevelInfo) -> dict[str, int]:
+    tables = [table for run in level.runs for table in run.tables]
+    return {
+        "level": level.number,
+        "runs": len(level.runs),
+        "tables": len(tables),
+        "entries": level.entry_count,
+        "deletions": sum(table.tombstone_count for table in tables),
+        "blocks": sum(table.block_count for table in tables),
+        "size_bytes": level.size_bytes,
+        "filter_bytes": sum(table.filter_bytes for table in tables),
+    }
+
+
+@click.command()
+@store_argument
+@click.option("--blocks", is_flag=True, help="Each data block, with its filter.  Reads them all.")
+@click.option("--table", "number", type=int, metavar="N", help="Only table N.")
+@json_option
+def inspect(store: str, blocks: bool, number: int | None, as_json: bool) -> None:
+    """Show the levels, runs and tables of STORE.
+
+    Of each filter: p as it was asked for, and the exact rate of what was built (n keys, m bits, k
+    probes); of a table the mean over its blocks, "?" where only reading the blocks would tell.  The
+    bytes of filters are counted once; a file holds them twice, in the blocks and to be loaded.
+
+    \b
+    Example:  lsmkv inspect users.db
+              lsmkv inspect users.db --blocks --table 12
+    """
+    with lsmkv.open(store, create_if_missing=False, read_only=True) as db:
+        info = db.inspect()
+        chosen = [table for table in info.tables() if number in (None, table.number)]
+        if number is not None and not chosen:
+            raise ValueError(f"{db.path} has no table {number}")
+        found = dict(_blocks(db, {table.number for table in chosen})) if blocks else {}
+    if as_json:
+        print_json(
+            _as_json(info, chosen, found) if number is None else _table_json(chosen[0], found)
+        )
+    elif blocks:
+        for table in chosen:
+            _print_blocks(table, found[table.number])
+    else:
+        _print_tables(info, chosen)
+
+
+def _blocks(db: lsmkv.DB, numbers: set[int]) -> Iterator[tuple[int, list[BlockInfo]]]:
+    for table in db._engine.usable_view().version.tables():
+        if table.meta.number in numbers:
+            yield table.meta.number, list(block_infos(table))
+
+
+def _table_json(table: TableInfo, found: dict[int, list[BlockInfo]]) -> dict[str, object]:
+    described = table.as_dict()
+    if table.number in found:
+        described["blocks"] = [block.as_dict() for block in found[table.number]]
+    return described
+
+
+def _as_json(
+    info: StoreInfo, chosen: list[TableInfo], found: dict[int, list[BlockInfo]]
+) -> dict[str, object]:
+    if not found:
+        return info.as_dict()
+    return {"tables": [_table_json(table, found) for table in chosen]}
+
+
+def _print_tables(info: StoreInfo, chosen: list[TableInfo]) -> None:
+    places = {
+        table.number: f"{level.number}/{run.number}"
+        for level in info.levels
+        for run in level.runs
+        for table in run.tables
+    }
+    headings = ["level\n/run", "table", *_KEYS, "entries", "deleted", "blocks", "bytes", "filters"]
+    headings += ["p, %\nasked", "p, %\nexact"]
+    rows = [
+        [
+            places[table.number],
+            table.number,
+            _key(table.smallest),
+            _key(table.largest),
+            table.entry_count,
+            table.tombstone_count,
+            table.block_count,
+            table.size_bytes,
+            table.filter_bytes,
+            "none" if table.filter_kind == "none" else percent(table.requested_rate),
+            "?" if table.expected_rate is None else percent(table.expected_rate),
+        ]
+        for table in chosen
+    ]
+    if rows:
+        print_table("", headings, rows, text=[headings[0], *_KEYS])
+    counts = ", ".join(f"{keys:,}" for keys in info.memtable_key_counts)
+    click.echo(
+        f"{count(len(rows), 'table')}, {size(sum(table.size_bytes for table in chosen))}; "
+        f"keys in memtables: {counts}"
+    )
+
+
+def _print_blocks(table: TableInfo, blocks: list[BlockInfo]) -> None:
+    headings = ["block", "offset", "bytes", "raw", "codec", *_KEYS, "entries", "n", "m", "k"]
+    headings += ["p, %\nexact"]
+    rows = [
+        [
+            block.number,
+            block.offset,
+            block.length_bytes,
+            block.raw_bytes,
+            block.codec,
+            _key(block.first_key),
+            _key(block.last_key),
+            block.entry_count,
+            block.key_count,
+            block.bit_count,
+            block.probe_count,
+            percent(block.expected_rate),
+        ]
+        for block in blocks
+    ]
+    print_table(f"Table {table.number} ({table.file_name})", headings, rows, text=["codec", *_KEYS])
+
+
+def _key(key: bytes) -> str:
+    return shortened(to_text(key), _SHOWN_KEY)
+
+
+@click.command()
+@store_argument
+@click.argument("key")
+@with_form
+@json_option
+def explain(store: str, key: str, form: Form, as_json: bool) -> None:
+    """Look KEY up in STORE, and show step by step how that went.
+
+    Each memtable, each run, what its filter said (n, m, k and exact error rate), each block searched
+    and whether it was read.  The key need not be there.
+
+    \b
+    Example:  lsmkv explain users.db alice
+    """
+    key_bytes = argument_bytes(key, form, "KEY")
+    with lsmkv.open(store, create_if_missing=False, read_only=True) as db:
+        explanation = db.explain(key_bytes)
+    if as_json:
+        print_json(explanation.as_dict())
+    else:
+        click.echo(str(explanation))

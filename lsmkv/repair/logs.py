@@ -1,0 +1,206 @@
+"""Reading damaged logs: what of a chain of logs can be applied without leaving a hole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lsmkv.batch import decode_batch
+from lsmkv.errors import CorruptionError
+from lsmkv.log import HEADER_BYTES, LogContents, read_log
+from lsmkv.manifest import State, log_path
+from lsmkv.report import Problem
+from lsmkv.storage import ReadKind, Storage
+
+Value = bytes | None  # None is a deletion
+
+
+@dataclass(slots=True)
+class SalvagedLogs:
+    """What a store's logs still tell.
+
+    Attributes:
+        newest: the newest operation on each key, and its sequence number.
+        record_count, operation_count: records applied, and operations in them.
+        lost_bytes: bytes of logs that were not applied, though they were to be; those that are
+            missing from the files too, where something tells of them.
+        last_seq: the highest sequence number applied; 0 when none was.
+        ignored: logs that are not needed, because tables hold what they held.
+        problems: what is wrong with the logs.
+    """
+
+    newest: dict[bytes, tuple[Value, int]] = field(default_factory=dict)
+    record_count: int = 0
+    operation_count: int = 0
+    lost_bytes: int = 0
+    last_seq: int = 0
+    ignored: list[int] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """One log file: its good records, if it has any, and whether damage follows them."""
+
+    number: int
+    path: str
+    size: int
+    contents: LogContents | None
+    is_damaged: bool
+
+    @property
+    def end(self) -> int:
+        """Where its good records end."""
+        return 0 if self.contents is None else self.contents.end
+
+
+def salvage_logs(
+    storage: Storage, directory: str, numbers: list[int], state: State | None
+) -> SalvagedLogs:
+    """Read the logs ``numbers``, oldest first, up to the first damage.
+
+    With the manifest's ``state``, the logs from the one it names on count, and each must follow the
+    one before.  Without it, those count that follow each other up to the last: logs are removed in
+    order, once their writes are in tables, so that what stands before a missing log is not needed.
+
+    Raises:
+        UnsupportedFormatError: a log is in another format version.
+    """
+    result = SalvagedLogs()
+    first = 0 if state is None else state.log_number
+    result.ignored = [number for number in numbers if number < first]
+    logs = [_read(storage, directory, number, result) for number in numbers if number >= first]
+    if state is None:
+        start = _chain_start(logs)
+        result.ignored += [log.number for log in logs[:start]]
+        _apply(logs[start:], None, None, result)
+    elif logs and logs[0].number == state.log_number:
+        _apply(logs, state.last_seq + 1, state.closed_log, result)
+    else:
+        path = log_path(directory, state.log_number)
+        result.problems.append(Problem(path, None, "the log that the manifest names is missing"))
+        _give_up(logs, result)
+    return result
+
+
+def _read(storage: Storage, directory: str, number: int, result: SalvagedLogs) -> _Log:
+    path = log_path(directory, number)
+    size = storage.file_size(path)
+    try:
+        contents = read_log(storage, path, number, "log")
+    except (CorruptionError, OSError) as error:
+        result.problems.append(Problem.of(error, path))
+        end = error.offset if isinstance(error, CorruptionError) else None
+        if end is None or end < HEADER_BYTES:
+            return _Log(number, path, size, None, True)
+        return _Log(number, path, size, _prefix(storage, path, number, end), True)
+    return _Log(number, path, size, contents, False)
+
+
+def _prefix(storage: Storage, path: str, number: int, end: int) -> LogContents | None:
+    """The good records before the damage at ``end``."""
+    try:
+        return read_log(_CutStorage(storage, end), path, number, "log")
+    except CorruptionError:
+        return None
+
+
+class _CutStorage(Storage):
+    """Shows only the beginning of a file."""
+
+    def __init__(self, storage: Storage, end: int) -> None:
+        super().__init__(storage.stats)
+        self._end = end
+
+    def read_whole(self, path: str, kind: ReadKind, limit: int, start: int = 0) -> bytes:
+        return super().read_whole(path, kind, limit, start)[: self._end - start]
+
+
+def _chain_start(logs: list[_Log]) -> int:
+    """The position of the last log that does not follow the one before it."""
+    start = 0
+    for position in range(1, len(logs)):
+        contents = logs[position].contents
+        if contents is not None and contents.previous_number != logs[position - 1].number:
+            start = position
+    return start
+
+
+def _apply(
+    logs: list[_Log], expected: int | None, closed: tuple[int, int] | None, result: SalvagedLogs
+) -> None:
+    """Apply the records of a chain of logs, up to the first hole.
+
+    ``expected`` is the first sequence number, where that is known.
+    """
+    before: _Log | None = None
+    for position, log in enumerate(logs):
+        contents = log.contents
+        if contents is None:
+            if log.is_damaged or position + 1 < len(logs):
+                _give_up(logs[position:], result)
+            return
+        if before is not None and not _follows(before, contents, result):
+            _give_up(logs[position:], result)
+            return
+        applied_end, expected = _replay(contents, expected, result)
+        closed_end = closed[1] if closed is not None and closed[0] == log.number else 0
+        if not log.is_damaged and contents.end < max(log.size, closed_end):
+            reason = f"{log.size - contents.end} bytes at the end are no whole record"
+            if contents.end < closed_end:
+                reason = f"the log ends before {closed_end}, where it was closed"
+            result.problems.append(Problem(log.path, contents.end, reason))
+        result.lost_bytes += max(log.size, closed_end) - applied_end
+        if log.is_damaged or contents.end < closed_end or applied_end < contents.end:
+            _give_up(logs[position + 1 :], result)
+            return
+        before = log
+
+
+def _follows(before: _Log, contents: LogContents, result: SalvagedLogs) -> bool:
+    """Whether nothing is missing between the log ``before`` and the next one."""
+    if contents.previous_number != before.number:
+        reason = f"it follows log {contents.previous_number}, which is missing"
+        result.problems.append(Problem(contents.path, 0, reason))
+        return False
+    if contents.previous_end > before.end:
+        reason = f"the log ended at {contents.previous_end} when the next one was begun"
+        result.problems.append(Problem(before.path, before.end, reason))
+        result.lost_bytes += max(0, contents.previous_end - before.size)
+        return False
+    return True
+
+
+def _replay(
+    contents: LogContents, expected: int | None, result: SalvagedLogs
+) -> tuple[int, int | None]:
+    """Apply a log's records: up to which offset that went, and the sequence number to follow."""
+    for offset, payload in contents.records():
+        try:
+            seq, operations = decode_batch(payload, contents.path, offset)
+            if expected is not None and seq != expected:
+                raise CorruptionError(
+                    contents.path,
+                    offset,
+                    "a write is missing before this record",
+                    expected=expected,
+                    got=seq,
+                )
+        except CorruptionError as error:
+            result.problems.append(Problem.of(error, contents.path))
+            return offset, expected
+        for number, (key, value) in enumerate(operations, seq):
+            result.newest[key] = value, number
+        expected = seq + len(operations)
+        result.last_seq = expected - 1
+        result.record_count += 1
+        result.operation_count += len(operations)
+    return contents.end, expected
+
+
+def _give_up(logs: list[_Log], result: SalvagedLogs) -> None:
+    """Count logs that stand behind a hole as lost."""
+    for log in logs:
+        result.lost_bytes += log.size
+        if log.end > HEADER_BYTES:
+            reason = "its records are not applied, because writes before them are lost"
+            result.problems.append(Problem(log.path, HEADER_BYTES, reason))

@@ -1,0 +1,405 @@
+"""Repairing: finds out what counts, has it rescued, and makes a store of it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from lsmkv.cache import BlockCache
+from lsmkv.compaction import TableJob, write_tables
+from lsmkv.errors import CorruptionError, NotAStoreError
+from lsmkv.log import LogWriter, read_log
+from lsmkv.manifest import (
+    CURRENT,
+    EMPTY_STATE,
+    LOCK,
+    Edit,
+    Manifest,
+    State,
+    log_path,
+    manifest_path,
+    parse_file_name,
+    read_current,
+    read_state,
+    table_path,
+)
+from lsmkv.options import Options
+from lsmkv.repair.logs import SalvagedLogs, salvage_logs
+from lsmkv.repair.order import SortableEntry, newest_versions, stack, table_entries, tangled_groups
+from lsmkv.repair.report import LOST_FOLDER, RepairReport
+from lsmkv.repair.tables import RescuedTable, TableRescue
+from lsmkv.report import Problem
+from lsmkv.sstable.layout import TableMeta
+from lsmkv.sstable.reader import TableReader
+from lsmkv.storage import FileLock, ReadKind, Storage
+from lsmkv.tree import PlacedTable
+
+_COPY_BYTES: Final = 1 << 20
+_ORDER_LOST: Final = (
+    "the list of live tables is lost, so every table file was used: keys that were deleted, and "
+    "values that were overwritten, may reappear from tables that compaction had replaced but that "
+    "were not removed yet"
+)
+
+Progress = Callable[[int, int], None]
+
+
+def repair(
+    path: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    *,
+    in_place: bool = False,
+    progress: Progress | None = None,
+) -> RepairReport:
+    """Rebuild a store from whatever tables and logs still check out.
+
+    Args:
+        path: the damaged store; it must not be open.
+        output: directory for the repaired store, absent or empty.  The damaged one stays as it is.
+        in_place: instead, repair in the same directory.  Whatever is not part of the repaired store
+            is moved to the folder ``lost`` in it; nothing is deleted.
+        progress: called with bytes of table files gone through, and bytes in all.
+
+    Raises:
+        ValueError: not exactly one of ``output`` and ``in_place`` is given.
+        NotAStoreError: nothing of a store is at ``path``.
+        FileExistsError: ``output`` is not empty.
+        LockedError: the store is open for writing.
+        UnsupportedFormatError: a file is in a format of another release: repair with that one.
+        OSError: the repaired store cannot be written.  Repair in place has changed nothing then.
+
+    Reads every byte twice, at most; in memory are the operations of the logs and one table's
+    filters.
+    """
+    if (output is None) != in_place:
+        raise ValueError("give either output or in_place=True")
+    storage = Storage()
+    source = os.path.abspath(os.fspath(path))
+    target = source if output is None else os.path.abspath(os.fspath(output))
+    try:
+        names = storage.list_directory(source)
+    except (FileNotFoundError, NotADirectoryError):
+        names = []
+    if CURRENT not in names and not any(map(parse_file_name, names)):
+        raise NotAStoreError(f"{source} holds nothing of a lsmkv store")
+    if target != source and storage.exists(target) and storage.list_directory(target):
+        raise FileExistsError(errno.EEXIST, "it is not empty; give a directory that is", target)
+    with contextlib.ExitStack() as stack_of_locks:
+        stack_of_locks.enter_context(_lock_source(storage, source, is_read_only=target != source))
+        if target != source:
+            storage.make_directory(target)
+            stack_of_locks.enter_context(storage.lock(os.path.join(target, LOCK)))
+        return _Repair(storage, source, target, progress).run()
+
+
+def _lock_source(
+    storage: Storage, source: str, *, is_read_only: bool
+) -> FileLock | contextlib.nullcontext[None]:
+    """The lock of the damaged store; none is needed where nobody can write."""
+    try:
+        return storage.lock(os.path.join(source, LOCK))
+    except OSError as error:
+        if is_read_only and error.errno == errno.EROFS:
+            return contextlib.nullcontext()
+        raise
+
+
+class _Repair:
+    """One repair: ``run`` once."""
+
+    def __init__(
+        self, storage: Storage, source: str, target: str, progress: Progress | None
+    ) -> None:
+        self._storage = storage
+        self._source = source
+        self._target = target
+        self._progress = progress
+        self._originals = storage.list_directory(source)
+        self._numbers: dict[str, list[int]] = {"table": [], "log": [], "manifest": []}
+        highest = 0
+        for kind, number in filter(None, map(parse_file_name, self._originals)):
+            self._numbers.setdefault(kind, []).append(number)
+            highest = max(highest, number)
+        self._next = highest + 1
+        self._problems: list[Problem] = []
+        self._notes: list[str] = []
+        self._created: list[str] = []
+        self._merged = self._done_bytes = self._all_bytes = 0
+        self._rescue = TableRescue(storage, source, target, self._allocate, self._advance)
+
+    def run(self) -> RepairReport:
+        try:
+            manifest, state = self._find_state()
+            placed, logs = self._gather(state)
+            new_state = self._prepare(placed, state, logs)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                for path in self._created + self._rescue.created:
+                    self._storage.remove(path)
+            raise
+        moved = self._install(new_state)
+        return self._report(manifest, state, logs, moved)
+
+    def _allocate(self) -> int:
+        number = self._next
+        self._next += 1
+        return number
+
+    def _advance(self, size: int) -> None:
+        self._done_bytes += size
+        if self._progress is not None:
+            self._progress(min(self._done_bytes, self._all_bytes), self._all_bytes)
+
+    # What counts
+
+    def _find_state(self) -> tuple[str | None, State | None]:
+        """The manifest to go by, and what it adds up to.
+
+        Without a CURRENT that can be read it is the newest manifest, provided that every table in
+        it is there, and no table is newer than it.
+        """
+        number: int | None = None
+        try:
+            number = read_current(self._storage, self._source)
+        except NotAStoreError:
+            path = os.path.join(self._source, CURRENT)
+            self._problems.append(Problem(path, None, "it is missing"))
+        except (CorruptionError, OSError) as error:
+            path = os.path.join(self._source, CURRENT)
+            self._problems.append(Problem.of(error, path))
+        is_named = number is not None
+        if number is None:
+            number = max(self._numbers["manifest"], default=None)
+        state = None if number is None else self._read_state(number, is_named)
+        if number is None or state is None:
+            self._notes.append(_ORDER_LOST)
+            return None, None
+        return os.path.basename(manifest_path(self._source, number)), state
+
+    def _read_state(self, number: int, is_named: bool) -> State | None:
+        path = manifest_path(self._source, number)
+        try:
+            state = read_state(self._storage, self._source, number)
+            contents = read_log(self._storage, path, number, "manifest")
+        except (CorruptionError, OSError) as error:
+            self._problems.append(Problem.of(error, path))
+            return None
+        tables = {table.number for table in state.tree.tables()}
+        is_missing_files = (
+            not tables.issubset(self._numbers["table"])
+            or state.log_number not in self._numbers["log"]
+        )
+        torn_bytes = 0 if contents is None else contents.torn_bytes
+        if torn_bytes and contents is not None:
+            reason = f"{torn_bytes} bytes at the end are no whole record"
+            self._problems.append(Problem(path, contents.end, reason))
+        if is_named:
+            is_outdated = torn_bytes > 0 and is_missing_files
+        else:
+            newest = max(self._numbers["table"], default=0)
+            is_outdated = is_missing_files or newest >= state.next_file
+        if is_outdated:
+            reason = "not used: it names files that are gone, or knows nothing of newer ones"
+            self._problems.append(Problem(path, None, reason))
+            return None
+        if not is_named:
+            self._notes.append(f"{CURRENT} is lost; the newest manifest was used instead")
+        return state
+
+    # What is kept
+
+    def _gather(self, state: State | None) -> tuple[list[PlacedTable], SalvagedLogs]:
+        """The tables of the repaired store, in the target; and what the logs tell."""
+        if state is None:
+            wanted: list[tuple[int, TableMeta | None]] = [
+                (number, None) for number in self._numbers["table"]
+            ]
+        else:
+            wanted = [(table.number, table) for table in state.tree.tables()]
+        for number, _ in wanted:
+            with contextlib.suppress(OSError):
+                self._all_bytes += self._storage.file_size(table_path(self._source, number))
+        rescued: dict[int, RescuedTable] = {}
+        for number, expected in wanted:
+            table = self._rescue.take(number, expected)
+            if table is not None:
+                rescued[number] = table
+        logs = salvage_logs(self._storage, self._source, self._numbers["log"], state)
+        logged = self._write_logs(logs)
+        if state is None:
+            return self._placed_by_sequence([*rescued.values(), *logged]), logs
+        run = 1 + max(
+            (placed.run for placed in state.tree.placed() if placed.level == 0), default=0
+        )
+        placed_tables = [PlacedTable(0, max(run, self._next), table.meta) for table in logged]
+        for placed in state.tree.placed():
+            found = rescued.get(placed.meta.number)
+            if found is not None:
+                self._settle(found)
+                placed_tables.append(PlacedTable(placed.level, placed.run, found.meta))
+        return placed_tables, logs
+
+    def _write_logs(self, logs: SalvagedLogs) -> list[RescuedTable]:
+        """Tables of what the logs hold."""
+        newest = logs.newest
+        versions = ((key, *newest[key]) for key in sorted(newest))
+        metas = write_tables(versions, self._job())
+        return self._written(metas)
+
+    def _job(self) -> TableJob:
+        size = Options().table_size_bytes
+        form = self._rescue.form
+        return TableJob(self._storage, self._target, form, size, self._allocate, lambda: False)
+
+    def _written(self, metas: list[TableMeta]) -> list[RescuedTable]:
+        tables = [
+            RescuedTable(meta, table_path(self._target, meta.number), False) for meta in metas
+        ]
+        self._created += [table.path for table in tables]
+        return tables
+
+    def _placed_by_sequence(self, rescued: list[RescuedTable]) -> list[PlacedTable]:
+        """All tables as runs of level 0, in the order of their sequence numbers."""
+        by_number = {table.meta.number: table for table in rescued}
+        metas: list[TableMeta] = []
+        for group in tangled_groups([table.meta for table in rescued]):
+            if len(group) == 1:
+                self._settle(by_number[group[0].number])
+                metas += group
+            else:
+                metas += self._merge([by_number[meta.number] for meta in group])
+        runs = stack(metas)
+        return [
+            PlacedTable(0, len(runs) - depth, meta)
+            for depth, run in enumerate(runs)
+            for meta in run
+        ]
+
+    def _merge(self, tables: list[RescuedTable]) -> list[TableMeta]:
+        """New tables with the newest version of each key of ``tables``."""
+        self._merged += len(tables)
+        paths = {table.meta.number: table.path for table in tables}
+        sources: list[Iterator[SortableEntry]] = [
+            (entry for meta in run for entry in table_entries(self._open(paths[meta.number], meta)))
+            for run in stack([table.meta for table in tables])
+        ]
+        metas = write_tables(newest_versions(sources), self._job())
+        for table in tables:
+            if not table.is_original:
+                self._storage.remove(table.path)
+        return [table.meta for table in self._written(metas)]
+
+    def _open(self, path: str, meta: TableMeta) -> TableReader:
+        cache = BlockCache(0, self._storage.stats)
+        return TableReader(self._storage, path, cache, meta=meta, filter_residency="off")
+
+    def _settle(self, table: RescuedTable) -> None:
+        """Have a table in the target."""
+        path = table_path(self._target, table.meta.number)
+        if path == table.path:
+            return
+        self._created.append(path)
+        with self._storage.open_random(table.path) as old, self._storage.create(path) as new:
+            for offset in range(0, old.size, _COPY_BYTES):
+                length = min(_COPY_BYTES, old.size - offset)
+                new.append(old.pread(offset, length, ReadKind.COMPACTION))
+            new.sync()
+
+    # The repaired store
+
+    def _prepare(self, placed: list[PlacedTable], state: State | None, logs: SalvagedLogs) -> State:
+        """Write the new log; everything but the manifest is on disk then."""
+        log_number = self._allocate()
+        path = log_path(self._target, log_number)
+        self._created.append(path)
+        LogWriter.create(self._storage, path, log_number, "log").close()
+        self._storage.sync_directory(self._target)
+        last_seq = max(
+            logs.last_seq,
+            0 if state is None else state.last_seq,
+            *(table.meta.largest_seq for table in placed),
+        )
+        edit = Edit(added=placed, next_file=self._next, last_seq=last_seq, log_number=log_number)
+        return EMPTY_STATE.changed(edit)
+
+    def _install(self, state: State) -> list[str]:
+        """Write the manifest, and let CURRENT name it; in place, move what is not needed."""
+        kept = {f"{table.number:06}.sst" for table in state.tree.tables()}
+        unused = [name for name in self._originals if parse_file_name(name) and name not in kept]
+        if self._target != self._source:
+            unused = []
+        linked = self._link(unused) if unused else []
+        manifest = Manifest(self._storage, self._target, state)
+        manifest.rewrite()
+        manifest.close()
+        for name, moved in linked:
+            original = os.path.join(self._source, name)
+            if os.path.lexists(moved):
+                self._storage.remove(original)
+            else:
+                self._storage.replace(original, moved)
+        if linked:
+            self._storage.sync_directory(os.path.join(self._source, LOST_FOLDER))
+            self._storage.sync_directory(self._source)
+        return [name for name, _ in linked]
+
+    def _link(self, names: list[str]) -> list[tuple[str, str]]:
+        """Give files a second name in the folder of lost ones: names, and paths there.
+
+        So no crash between this and the end can leave a file that the next open of the store would
+        remove.  Where the file system knows no links they are only moved, at the end.
+        """
+        folder = os.path.join(self._source, LOST_FOLDER)
+        self._storage.make_directory(folder)
+        linked: list[tuple[str, str]] = []
+        if CURRENT in self._originals:
+            with contextlib.suppress(OSError):
+                os.link(os.path.join(self._source, CURRENT), _free_name(folder, CURRENT))
+        for name in names:
+            moved = _free_name(folder, name)
+            with contextlib.suppress(OSError):
+                os.link(os.path.join(self._source, name), moved, follow_symlinks=False)
+            linked.append((name, moved))
+        self._storage.sync_directory(folder)
+        return linked
+
+    def _report(
+        self, manifest: str | None, state: State | None, logs: SalvagedLogs, moved: list[str]
+    ) -> RepairReport:
+        rescue = self._rescue
+        live = set() if state is None else {table.number for table in state.tree.tables()}
+        ignored = 0 if state is None else len(set(self._numbers["table"]) - live)
+        return RepairReport(
+            path=self._source,
+            output=self._target,
+            manifest=manifest,
+            tables_kept=len(rescue.kept),
+            tables_salvaged=len(rescue.salvaged),
+            tables_lost=len(rescue.lost),
+            tables_merged=self._merged,
+            tables_ignored=ignored,
+            blocks_kept=rescue.blocks_kept,
+            blocks_lost=rescue.blocks_lost,
+            entries_kept=rescue.entries_kept,
+            entries_lost=rescue.entries_lost,
+            log_records_kept=logs.record_count,
+            log_operations_kept=logs.operation_count,
+            log_bytes_lost=logs.lost_bytes,
+            lost_ranges=tuple(rescue.lost_ranges),
+            problems=(*self._problems, *rescue.problems, *logs.problems),
+            notes=tuple(self._notes),
+            moved=tuple(moved),
+        )
+
+
+def _free_name(folder: str, name: str) -> str:
+    """A path in ``folder`` that nothing has yet."""
+    path = os.path.join(folder, name)
+    count = 0
+    while os.path.lexists(path):
+        count += 1
+        path = os.path.join(folder, f"{name}.{count}")
+    return path

@@ -1,0 +1,356 @@
+"""Verifying: reading a store to the last byte, and telling everything that does not hold.
+
+Damage does not end it: what can still be read is checked as well.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar, Final
+
+from lsmkv.batch import decode_batch
+from lsmkv.cache import BlockCache
+from lsmkv.errors import CorruptionError, NotAStoreError, UnsupportedFormatError
+from lsmkv.filters.hashing import hash_key
+from lsmkv.log import LogContents, read_log
+from lsmkv.manifest import (
+    CURRENT,
+    State,
+    log_path,
+    manifest_path,
+    parse_file_name,
+    read_current,
+    read_state,
+)
+from lsmkv.report import Problem, Report
+from lsmkv.sstable.block import Block
+from lsmkv.sstable.reader import TableReader
+from lsmkv.storage import Storage
+from lsmkv.version import View
+
+Progress = Callable[[int, int], None]
+_TRIES: Final = 10  # how often to look again when the store changed while it was looked at
+_DAMAGE: Final = (CorruptionError, UnsupportedFormatError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport(Report):
+    """What verifying a store found.
+
+    Attributes:
+        table_count, block_count, entry_count: tables and blocks checked, and entries in blocks that
+            are whole.
+        damaged_block_count: blocks that are not.
+        log_count, log_record_count: logs read whose writes are not in tables yet, and their records.
+        torn_bytes: bytes at the ends of logs and manifest that are no records: writes under way, or
+            cut short by a crash.  They are no damage.
+        problems: everything that does not hold.
+    """
+
+    derived: ClassVar[tuple[str, ...]] = ("ok",)
+
+    table_count: int
+    block_count: int
+    entry_count: int
+    damaged_block_count: int
+    log_count: int
+    log_record_count: int
+    torn_bytes: int
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything holds."""
+        return not self.problems
+
+    def text(self) -> str:
+        """What was checked, and a line for each problem."""
+        checked = (
+            f"{self.table_count} tables, {self.block_count} blocks, {self.entry_count} entries, "
+            f"{self.log_count} logs, {self.log_record_count} log records"
+        )
+        torn = f"; {self.torn_bytes} bytes at their ends are torn" if self.torn_bytes else ""
+        if self.ok:
+            return f"ok: {checked}{torn}"
+        found = f"{len(self.problems)} problems, {self.damaged_block_count} damaged blocks"
+        return "\n".join([f"{found} in {checked}{torn}", *(f"  {item}" for item in self.problems)])
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+@dataclass(frozen=True, slots=True)
+class TableCheck:
+    """What reading every block of a table found.
+
+    Attributes:
+        entry_count: entries in whole blocks.
+        damaged: numbers of the blocks that are not.
+        problems: everything that does not hold.
+    """
+
+    entry_count: int
+    damaged: tuple[int, ...]
+    problems: tuple[Problem, ...]
+
+
+def verify_store(
+    storage: Storage, directory: str, view: View, progress: Progress | None = None
+) -> VerifyReport:
+    """Check every byte of the tables of ``view``, and of the manifest and logs in ``directory``.
+
+    Tables are opened anew, so that what is on disk is checked and not what is in memory.  The store
+    may be written to meanwhile.  Nothing is changed.
+
+    Args:
+        progress: called with blocks checked so far, and blocks in all.
+
+    Reads every file once (blocks past the cache); memory for one block, one table's filters and one
+    log.
+    """
+    problems = _run_problems(view)
+    tables = list(view.version.tables())
+    total = sum(int(table.index.block_count) for table in tables)
+    entries = damaged = done = 0
+
+    def step() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, total)
+
+    for table in tables:
+        fresh, opening = _opened_anew(storage, table)
+        check = check_table(fresh, step)
+        problems += [*opening, *check.problems]
+        entries += check.entry_count
+        damaged += len(check.damaged)
+    logs = _check_logs(storage, directory)
+    problems += logs.problems
+    return VerifyReport(
+        len(tables),
+        total,
+        entries,
+        damaged,
+        logs.count,
+        logs.records,
+        logs.torn,
+        tuple(dict.fromkeys(problems)),  # the same may be met twice
+    )
+
+
+def check_table(table: TableReader, step: Callable[[], None] | None = None) -> TableCheck:
+    """Check every block of ``table``, what lies behind them, and what the table says of itself.
+
+    Args:
+        step: called after each block.
+
+    O(size of the file).
+    """
+    problems: list[Problem] = []
+    damaged: list[int] = []
+    sums = _Sums()
+    try:
+        table.verify_tail()
+    except _DAMAGE as error:
+        problems.append(Problem.of(error, table.path))
+    for number in range(table.index.block_count):
+        offset = table.index.offset(number)
+        try:
+            block = table.verify_block(number)
+            sums.add(block)
+            _check_table_filter(table, block, offset)
+        except _DAMAGE as error:
+            problems.append(Problem.of(error, table.path, offset))
+            damaged.append(number)
+        else:
+            if sums.out_of_order:
+                reason = "block does not follow the one before it"
+                problems.append(Problem(table.path, offset, reason))
+                damaged.append(number)
+        if step is not None:
+            step()
+    if not damaged:
+        place = table.footer.properties_offset
+        problems += [Problem(table.path, place, text) for text in _wrong_properties(table, sums)]
+    return TableCheck(sums.entries, tuple(damaged), tuple(problems))
+
+
+class _Sums:
+    """What a table's properties ought to say, added up block by block."""
+
+    def __init__(self) -> None:
+        self.entries = self.tombstones = self.raw_bytes = 0
+        self.smallest_seq: int | None = None
+        self.largest_seq = 0
+        self.has_versions = False
+        self.out_of_order = False
+        self._last: tuple[bytes, int] | None = None
+
+    def add(self, block: Block) -> None:
+        """Take up the next block; ``out_of_order`` then tells whether it may stand there."""
+        keys, seqs = block.keys(), block.seqs()
+        self.out_of_order = False
+        if self._last is not None:
+            key, seq = self._last
+            self.out_of_order = (keys[0], -seqs[0]) <= (key, -seq)
+            self.has_versions |= keys[0] == key
+        self._last = keys[-1], seqs[-1]
+        self.entries += len(keys)
+        self.tombstones += block.values().count(None)
+        self.raw_bytes += len(block.raw)
+        low = min(seqs)
+        self.smallest_seq = low if self.smallest_seq is None else min(self.smallest_seq, low)
+        self.largest_seq = max(self.largest_seq, max(seqs))
+        self.has_versions |= any(left == right for left, right in pairwise(keys))
+
+
+def _wrong_properties(table: TableReader, sums: _Sums) -> Iterator[str]:
+    said = table.properties
+    for name, expected, got in (
+        ("entry_count", sums.entries, said.entry_count),
+        ("tombstone_count", sums.tombstones, said.tombstone_count),
+        ("raw_bytes", sums.raw_bytes, said.raw_bytes),
+        ("smallest_seq", sums.smallest_seq, said.smallest_seq),
+        ("largest_seq", sums.largest_seq, said.largest_seq),
+        ("has_versions", sums.has_versions, said.has_versions),
+        ("block_count", int(table.index.block_count), said.block_count),
+        ("filter_bytes", table.footer.filters_length, said.filter_bytes),
+    ):
+        if expected != got:
+            yield f"property {name} of a table is wrong (expected {expected}, got {got})"
+
+
+def _check_table_filter(table: TableReader, block: Block, offset: int) -> None:
+    """A filter of the whole table must hold each key (``verify_block`` sees to those of blocks)."""
+    if table.has_table_filter:
+        for key in block.keys():  # noqa: SIM118  # a block is no mapping
+            if not table.may_hold_part(0, table.filter_hash(key, hash_key(key))):
+                reason = f"filter of the table denies the key {key[:40]!r} of a block"
+                raise CorruptionError(table.path, offset, reason)
+
+
+def _opened_anew(storage: Storage, table: TableReader) -> tuple[TableReader, list[Problem]]:
+    """The table opened from disk; the given reader, and why, when it cannot be."""
+    try:
+        fresh = TableReader(
+            storage,
+            table.path,
+            BlockCache(0, storage.stats),
+            meta=table.meta,
+            filter_residency="resident",
+        )
+    except _DAMAGE as error:
+        return table, [Problem.of(error, table.path)]
+    return fresh, []
+
+
+def _run_problems(view: View) -> list[Problem]:
+    """Tables of a run whose key ranges overlap."""
+    return [
+        Problem(right.path, None, f"it overlaps {os.path.basename(left.path)}, of the same run")
+        for run in view.version.runs
+        for left, right in pairwise(run.tables)
+        if left.meta.largest >= right.meta.smallest
+    ]
+
+
+class _LogCheck:
+    """What reading manifest and logs found."""
+
+    def __init__(self) -> None:
+        self.count = self.records = self.torn = 0
+        self.problems: list[Problem] = []
+
+
+def _check_logs(storage: Storage, directory: str) -> _LogCheck:
+    """Check CURRENT, the manifest it names, and the logs that this one needs.
+
+    What is found missing or wrong while the store changed is looked at again.
+    """
+    for attempt in range(_TRIES):
+        check = _LogCheck()
+        state = _read_manifest(storage, directory, check)
+        if state is not None:
+            _read_logs(storage, directory, state, check)
+        if not check.problems or attempt == _TRIES - 1:
+            break
+        if state == _read_manifest(storage, directory, _LogCheck()):
+            break
+    return check
+
+
+def _read_manifest(storage: Storage, directory: str, check: _LogCheck) -> State | None:
+    path = os.path.join(directory, CURRENT)
+    try:
+        number = read_current(storage, directory)
+        path = manifest_path(directory, number)
+        state = read_state(storage, directory, number)
+        contents = read_log(storage, path, number, "manifest")
+    except NotAStoreError:
+        check.problems.append(Problem(path, None, "it is missing"))
+        return None
+    except _DAMAGE as error:
+        check.problems.append(Problem.of(error, path))
+        return None
+    if contents is not None:
+        check.torn += contents.torn_bytes
+    return state
+
+
+def _read_logs(storage: Storage, directory: str, state: State, check: _LogCheck) -> None:
+    parsed = filter(None, map(parse_file_name, storage.list_directory(directory)))
+    numbers = sorted(
+        number for kind, number in parsed if kind == "log" and number >= state.log_number
+    )
+    if state.log_number not in numbers:
+        path = log_path(directory, state.log_number)
+        check.problems.append(Problem(path, None, "the log that the manifest names is missing"))
+    before: LogContents | None = None
+    expected: int | None = state.last_seq + 1
+    for number in numbers:
+        path = log_path(directory, number)
+        check.count += 1
+        try:
+            contents = read_log(storage, path, number, "log")
+        except _DAMAGE as error:
+            check.problems.append(Problem.of(error, path))
+            before = expected = None
+            continue
+        if contents is None:  # made and not yet written to
+            before = None
+            continue
+        if before is not None and contents.previous_end > before.end:
+            check.problems.append(Problem(before.path, before.end, "the end of the log is missing"))
+            expected = None
+        if state.closed_log is not None and state.closed_log[0] == number:
+            _check_closed(contents, state.closed_log[1], check)
+        check.torn += contents.torn_bytes
+        expected = _check_records(contents, expected, check)
+        before = contents
+
+
+def _check_closed(contents: LogContents, closed_end: int, check: _LogCheck) -> None:
+    if contents.end < closed_end:
+        reason = f"the log ends before {closed_end}, where it was closed"
+        check.problems.append(Problem(contents.path, contents.end, reason))
+
+
+def _check_records(contents: LogContents, expected: int | None, check: _LogCheck) -> int | None:
+    """Check each batch of a log; returns the sequence number that must follow, if known."""
+    for offset, payload in contents.records():
+        check.records += 1
+        try:
+            seq, operations = decode_batch(payload, contents.path, offset)
+        except CorruptionError as error:
+            check.problems.append(Problem.of(error, contents.path))
+            expected = None
+            continue
+        if expected is not None and seq != expected:
+            reason = f"a write is missing before this record (expected {expected}, got {seq})"
+            check.problems.append(Problem(contents.path, offset, reason))
+        expected = seq + len(operations)
+    return expected

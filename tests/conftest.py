@@ -1,0 +1,82 @@
+"""Stores small enough that few keys make many tables, runs and levels; and when slow tests run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import lsmkv
+from lsmkv.storage import Storage
+
+SMALL: Final = lsmkv.Options(
+    write_buffer_size_bytes=8192,
+    block_size_bytes=512,
+    level1_size_bytes=32768,
+    table_size_bytes=16384,
+    compression="none",
+)
+
+
+def open_small(
+    path: str | Path,
+    *,
+    create_if_missing: bool = True,
+    error_if_exists: bool = False,
+    read_only: bool = False,
+    storage: Storage | None = None,
+    **overrides: Any,
+) -> lsmkv.DB:
+    """As ``lsmkv.open``, with the options of :data:`SMALL` where none are given."""
+    return lsmkv.open(
+        path,
+        SMALL,
+        create_if_missing=create_if_missing,
+        error_if_exists=error_if_exists,
+        read_only=read_only,
+        storage=storage,
+        **overrides,
+    )
+
+
+def number_key(number: int) -> bytes:
+    """Keys that sort as their numbers do."""
+    return b"key%06d" % number
+
+
+def fill(
+    db: lsmkv.DB, numbers: range, *, value: bytes = b"v" * 30, seed: int = 1
+) -> dict[bytes, bytes]:
+    """Put ``number_key`` of each number, in random order; every value names its key."""
+    shuffled = list(numbers)
+    random.Random(seed).shuffle(shuffled)
+    contents = {number_key(number): number_key(number) + value for number in shuffled}
+    for key, content in contents.items():
+        db.put(key, content)
+    return dict(sorted(contents.items()))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A place for a store; nothing is there."""
+    return str(tmp_path / "store")
+
+
+@pytest.fixture
+def db(path: str) -> Iterator[lsmkv.DB]:
+    """An empty small store."""
+    with open_small(path) as opened:
+        yield opened
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out slow tests, unless ``-m`` says which tests to run or they are named."""
+    if config.option.markexpr or any("::" in argument for argument in config.args):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow") is not None]
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsmkv.memtable import Memtable, Value
+from lsmkv.sstable.reader import ABSENT, Absent
+
+small_keys = st.sampled_from([b"", b"a", b"aa", b"ab", b"b", b"\xff", b"\xff\xff"])
+bounds = st.none() | small_keys | st.sampled_from([b"\0", b"a\0", b"zz", b"\xff\xff\xff"])
+# One write, or the taking of a snapshot (None).
+steps = st.lists(
+    st.tuples(small_keys, st.none() | st.binary(max_size=2)) | st.none(), max_size=30
+)
+Frozen = dict[bytes, Value]
+
+
+def play(steps: list[tuple[bytes, Value] | None]) -> tuple[Memtable, dict[int, Frozen]]:
+    """A memtable after ``steps``, and what it held at each snapshot."""
+    memtable = Memtable(1, 1)
+    contents: Frozen = {}
+    frozen: dict[int, Frozen] = {}
+    seq = 0
+    for step in steps:
+        if step is None:
+            frozen[seq] = dict(contents)
+        else:
+            seq += 1
+            key, value = step
+            memtable.put(key, value, seq, bool(frozen))
+            contents[key] = value
+    frozen[seq] = contents
+    return memtable, frozen
+
+
+def within(key: bytes, start: bytes | None, stop: bytes | None) -> bool:
+    return (start is None or key >= start) and (stop is None or key < stop)
+
+
+def test_get_tells_a_deletion_from_an_unknown_key() -> None:
+    memtable = Memtable(1, 1)
+    memtable.put(b"gone", None, 1, False)
+    memtable.put(b"empty", b"", 2, False)
+    assert memtable.get(b"gone") is None
+    assert memtable.get(b"empty") == b""
+    assert memtable.get(b"unknown") is ABSENT
+
+
+@given(steps)
+def test_get_at_sees_what_was_there_at_each_snapshot(
+    steps: list[tuple[bytes, Value] | None],
+) -> None:
+    memtable, frozen = play(steps)
+    for seq, contents in frozen.items():
+        for key in (b"", b"a", b"aa", b"ab", b"b", b"\xff", b"\xff\xff"):
+            assert memtable.get_at(key, seq) == contents.get(key, ABSENT)
+
+
+@given(steps, bounds, bounds, st.booleans())
+def test_scan_sees_what_was_there_at_each_snapshot(
+    steps: list[tuple[bytes, Value] | None],
+    start: bytes | None,
+    stop: bytes | None,
+    reverse: bool,
+) -> None:
+    memtable, frozen = play(steps)
+    for seq, contents in frozen.items():
+        wanted = sorted(item for item in contents.items() if within(item[0], start, stop))
+        lists = list(memtable.scan(seq, start, stop, reverse))
+        found = [entry for entries in (reversed(lists) if reverse else lists) for entry in entries]
+        assert found == wanted
+
+
+@given(steps)
+def test_versions_hold_what_every_snapshot_sees(steps: list[tuple[bytes, Value] | None]) -> None:
+    memtable, frozen = play(steps)
+    found = [version for versions in memtable.versions() for version in versions]
+    assert [version[0] for version in found] == sorted(version[0] for version in found)
+    for seq, contents in frozen.items():
+        seen: Frozen = {}
+        for key, value, number in found:
+            if number <= seq:
+                seen.setdefault(key, value)
+        assert seen == contents
+
+
+@given(steps)
+def test_versions_of_a_key_stand_newest_first(steps: list[tuple[bytes, Value] | None]) -> None:
+    memtable, _ = play(steps)
+    for versions in memtable.versions():
+        places = [(key, -seq) for key, _, seq in versions]
+        assert places == sorted(set(places))
+
+
+def test_a_scan_of_many_keys_comes_in_several_ordered_lists() -> None:
+    memtable = Memtable(1, 1)
+    for number in range(1000):
+        memtable.put(b"%04d" % (number * 7919 % 1000), b"", number + 1, False)
+    lists = list(memtable.scan(1000, b"0100", b"0900", reverse=True))
+    assert len(lists) > 1
+    assert [key for entries in reversed(lists) for key, _ in entries] == [
+        b"%04d" % number for number in range(100, 900)
+    ]
+
+
+def test_a_scan_goes_on_while_keys_are_written() -> None:
+    memtable = Memtable(1, 1)
+    for number in range(600):
+        memtable.put(b"%04d" % number, b"old", number + 1, False)
+    scan = memtable.scan(600, None, None, reverse=False)
+    found = list(next(scan))
+    for number in range(600):
+        memtable.put(b"%04d" % number, b"new", 601 + 2 * number, True)
+        memtable.put(b"%04d+" % number, b"new", 602 + 2 * number, True)
+    for entries in scan:
+        found += entries
+    assert found == [(b"%04d" % number, b"old") for number in range(600)]
+
+
+class _Interrupted(dict[bytes, Value]):
+    """A dict into which another thread writes as soon as it is looked through backwards."""
+
+    def __init__(self, arrivals: list[bytes]) -> None:
+        super().__init__()
+        self._arrivals = arrivals
+
+    def __reversed__(self) -> Iterator[bytes]:
+        walk = super().__reversed__()
+        if self._arrivals:
+            self[self._arrivals.pop()] = b"late"
+        return walk
+
+
+def test_a_write_while_a_scan_sorts_the_keys_loses_none_and_repeats_none() -> None:
+    memtable = Memtable(1, 1)
+    memtable.live = _Interrupted([b"y", b"x"])
+    memtable.put(b"k", b"early", 1, False)
+    assert list(memtable.scan(99, None, None, reverse=False)) == [
+        [(b"k", b"early"), (b"x", b"late"), (b"y", b"late")]
+    ]
+    memtable.put(b"a", b"last", 4, False)
+    assert [
+        key for entries in memtable.scan(99, None, None, reverse=True) for key, _ in entries
+    ] == [b"a", b"k", b"x", b"y"]
+
+
+def test_balance_is_values_less_deletions() -> None:
+    memtable = Memtable(1, 1)
+    for key, value in ((b"a", b"1"), (b"b", b"2"), (b"c", None), (b"a", b"3")):
+        memtable.put(key, value, 1, False)
+    assert (memtable.balance(), len(memtable)) == (1, 3)
+
+
+@pytest.mark.parametrize(("keep_old", "kept"), [(False, 0), (True, 3)])
+def test_old_versions_are_kept_only_on_demand(keep_old: bool, kept: int) -> None:
+    memtable = Memtable(1, 1)
+    for seq in (1, 2, 3):
+        memtable.put(b"k", b"v", seq, keep_old)
+    assert memtable.history_count == kept
+
+
+def test_a_memtable_of_no_keys_has_nothing_to_show() -> None:
+    memtable = Memtable(1, 1)
+    assert not list(memtable.scan(9, None, None, reverse=False))
+    assert not list(memtable.versions())
+    assert isinstance(memtable.get_at(b"k", 9), Absent)

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsmkv.merge import (
+    Entry,
+    PlainEntries,
+    Value,
+    Version,
+    merge_stretches,
+    newest_values,
+    retained_versions,
+)
+
+KEYS = [b"", b"a", b"aa", b"ab", b"b", b"c", b"\xff", b"\xff\xff"]
+values = st.none() | st.binary(max_size=1)
+
+
+@st.composite
+def sources(draw: st.DrawFn) -> list[list[list[Entry]]]:
+    """Sources as ``merge_stretches`` takes them upwards: lists of lists of entries."""
+    drawn: list[list[list[Entry]]] = []
+    for number in range(draw(st.integers(0, 4))):
+        stretches: list[list[Entry]] = []
+        for key in sorted(draw(st.sets(st.sampled_from(KEYS)))):
+            versions = [
+                (key, b"%d-%d" % (number, version)) for version in range(draw(st.integers(1, 3)))
+            ]
+            if stretches and draw(st.booleans()):
+                stretches[-1] += versions
+            else:
+                stretches.append(list(versions))
+        drawn.append(stretches)
+    return drawn
+
+
+def merged_model(given_sources: list[list[list[Entry]]]) -> list[Entry]:
+    """Everything, by key; for one key, source by source."""
+    return sorted(
+        (entry for source in given_sources for stretch in source for entry in stretch),
+        key=lambda entry: entry[0],
+    )
+
+
+@given(sources())
+def test_merging_upwards_equals_sorting(given_sources: list[list[list[Entry]]]) -> None:
+    merged = list(merge_stretches([iter(source) for source in given_sources]))
+    assert [entry for entries in merged for entry in entries] == merged_model(given_sources)
+
+
+@given(sources())
+def test_merging_downwards_equals_sorting(given_sources: list[list[list[Entry]]]) -> None:
+    merged = list(merge_stretches([iter(source[::-1]) for source in given_sources], reverse=True))
+    assert [entry for entries in reversed(merged) for entry in entries] == merged_model(
+        given_sources
+    )
+
+
+@given(sources(), st.booleans())
+def test_versions_of_a_key_are_never_parted(
+    given_sources: list[list[list[Entry]]], reverse: bool
+) -> None:
+    inputs = [iter(source[::-1] if reverse else source) for source in given_sources]
+    merged = list(merge_stretches(inputs, reverse))
+    assert all(merged)
+    keys = [key for entries in merged for key, _ in groupby(entries, key=lambda entry: entry[0])]
+    assert len(keys) == len(set(keys))
+
+
+def test_a_stretch_of_a_lone_source_is_passed_on_as_it_is() -> None:
+    stretch = PlainEntries([(b"a", b"1"), (b"b", b"2")])
+    assert next(merge_stretches([iter([]), iter([stretch])])) is stretch
+
+
+def test_empty_stretches_are_skipped() -> None:
+    assert list(merge_stretches([iter([[], [], [(b"a", b"1")]]), iter([[]])])) == [[(b"a", b"1")]]
+
+
+def test_merging_nothing_yields_nothing() -> None:
+    assert not list(merge_stretches([]))
+
+
+def test_merging_takes_no_more_of_a_source_than_is_asked_for() -> None:
+    taken: list[int] = []
+
+    def source() -> Any:
+        for number in range(10):
+            taken.append(number)
+            yield [(b"%d" % number, b"")]
+
+    next(merge_stretches([source()]))
+    assert taken == [0]
+
+
+@given(st.lists(st.tuples(st.sampled_from(KEYS), values), max_size=12))
+def test_newest_values_are_first_versions_that_are_no_deletion(entries: list[Entry]) -> None:
+    entries.sort(key=lambda entry: entry[0])
+    newest: dict[bytes, Value] = {}
+    for key, value in entries:
+        newest.setdefault(key, value)
+    found = [entry for kept in newest_values([entries]) for entry in kept]
+    assert found == [(key, value) for key, value in newest.items() if value is not None]
+
+
+def test_lists_of_deletions_alone_are_left_out() -> None:
+    assert not list(newest_values([[(b"a", None)], [(b"b", None), (b"b", b"old")]]))
+
+
+# What a compaction may drop, against a definition that goes key by key and snapshot by snapshot.
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[list[list[Version]], list[int]]:
+    """Versions by key, newest first, and snapshots."""
+    stretches: list[list[Version]] = []
+    for key in sorted(draw(st.sets(st.sampled_from(KEYS), max_size=3))):
+        seqs = sorted(draw(st.sets(st.integers(0, 12), min_size=1, max_size=6)), reverse=True)
+        stretches.append([(key, draw(values), seq) for seq in seqs])
+    return stretches, sorted(draw(st.sets(st.integers(0, 13), max_size=4)))
+
+
+NOW = 99
+
+
+def seen(versions: list[Version], snapshot: int) -> dict[bytes, bytes]:
+    """What a reader as of ``snapshot`` gets, key by key."""
+    newest: dict[bytes, Value] = {}
+    for key, value, seq in versions:
+        if seq <= snapshot:
+            newest.setdefault(key, value)
+    return {key: value for key, value in newest.items() if value is not None}
+
+
+def retained(stretches: list[list[Version]], snapshots: list[int], drop: bool) -> list[Version]:
+    return list(retained_versions(stretches, snapshots, drop))
+
+
+@given(histories(), st.booleans())
+def test_every_snapshot_and_the_present_see_the_same_afterwards(
+    history: tuple[list[list[Version]], list[int]], drop_deletions: bool
+) -> None:
+    stretches, snapshots = history
+    kept = retained(stretches, snapshots, drop_deletions)
+    everything = [version for stretch in stretches for version in stretch]
+    for reader in (*snapshots, NOW):
+        assert seen(kept, reader) == seen(everything, reader)
+
+
+@given(histories())
+def test_without_dropping_deletions_exactly_what_a_reader_sees_is_kept(
+    history: tuple[list[list[Version]], list[int]],
+) -> None:
+    stretches, snapshots = history
+    expected = {
+        next(version for version in stretch if version[2] <= reader)
+        for stretch in stretches
+        for reader in (*snapshots, NOW)
+        if stretch[-1][2] <= reader
+    }
+    kept = retained(stretches, snapshots, False)
+    assert kept == [version for stretch in stretches for version in stretch if version in expected]
+
+
+@given(histories())
+def test_dropping_deletions_leaves_none_that_hides_nothing(
+    history: tuple[list[list[Version]], list[int]],
+) -> None:
+    stretches, snapshots = history
+    kept = retained(stretches, snapshots, True)
+    oldest = min(snapshots, default=NOW)
+    assert not [version for version in kept if version[1] is None and version[2] <= oldest]
+
+
+@given(histories())
+def test_what_every_snapshot_sees_loses_its_sequence_number(
+    history: tuple[list[list[Version]], list[int]],
+) -> None:
+    stretches, snapshots = history
+    oldest = min(snapshots, default=NOW)
+    assert all(seq == 0 or seq > oldest for _, _, seq in retained(stretches, snapshots, True))
+
+
+@given(histories())
+def test_order_is_kept_and_no_version_stands_twice(
+    history: tuple[list[list[Version]], list[int]],
+) -> None:
+    stretches, snapshots = history
+    for drop_deletions in (False, True):
+        places = [
+            (key, -seq) for key, _, seq in retained(stretches, snapshots, drop_deletions)
+        ]
+        assert places == sorted(set(places))
+
+
+@pytest.mark.parametrize("drop_deletions", [False, True])
+def test_without_snapshots_one_version_of_each_key_is_left(drop_deletions: bool) -> None:
+    stretches: list[list[Version]] = [[(b"a", b"3", 3), (b"a", b"2", 2), (b"a", None, 1)]]
+    kept = retained(stretches, [], drop_deletions)
+    assert kept == [(b"a", b"3", 0 if drop_deletions else 3)]

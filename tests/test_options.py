@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lsmkv.filters.keys import FixedPrefix, WholeKey
+from lsmkv.options import Options
+
+NAMES = [field.name for field in dataclasses.fields(Options)]
+NUMBERS = [
+    field.name for field in dataclasses.fields(Options) if type(field.default) is int
+]
+RANGES = {  # the smallest and the largest that are taken
+    "write_buffer_size_bytes": (4096, 4 << 30),
+    "max_immutable_memtables": (1, 64),
+    "block_size_bytes": (256, 16 << 20),
+    "block_cache_size_bytes": (0, 1 << 50),
+    "compression_level": (-50, 22),
+    "compression_dictionary_size_bytes": (0, 1 << 20),
+    "size_ratio": (2, 100),
+    "level0_compaction_trigger": (1, 12),
+    "level0_slowdown_trigger": (4, 24),
+    "level0_stop_trigger": (12, 10_000),
+    "level1_size_bytes": (4096, 1 << 50),
+    "table_size_bytes": (4096, 1 << 40),
+    "file_mode": (0o400, 0o777),
+}
+CHOICES = {
+    "compression": ("none", "zstd"),
+    "compaction": ("leveled", "tiered", "lazy-leveled"),
+    "filter_residency": ("resident", "cached", "off"),
+    "filter_granularity": ("block", "table"),
+    "filter_allocation": ("uniform", "monkey"),
+}
+
+
+def make(**options: Any) -> Options:
+    """Options whose types the type checker does not see."""
+    return Options(**options)
+
+
+def test_the_default_error_rate_is_one_percent() -> None:
+    assert Options().error_rate == 0.01
+
+
+def test_defaults_lose_nothing_and_hide_nothing() -> None:
+    options = Options()
+    assert (options.filter_residency, options.filter_granularity) == ("resident", "block")
+    assert (options.filter_key, options.filter_allocation) == (WholeKey(), "uniform")
+    assert (options.compaction, options.compression, options.file_mode) == (
+        "leveled", "zstd", 0o600,
+    )  # fmt: skip
+
+
+def test_options_are_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Options().error_rate = 0.5  # type: ignore[misc]
+
+
+def test_options_compare_and_hash_by_value() -> None:
+    assert Options(size_ratio=4) == Options(size_ratio=4) != Options()
+    assert len({Options(size_ratio=4), Options(size_ratio=4)}) == 1
+
+
+def test_options_are_given_by_name_only() -> None:
+    with pytest.raises(TypeError):
+        Options(4096)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_option_is_described(name: str) -> None:
+    assert Options.__doc__ is not None
+    assert name in Options.__doc__
+
+
+def test_every_number_has_a_range() -> None:
+    assert set(NUMBERS) == RANGES.keys()
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_both_ends_of_a_range_are_taken(name: str) -> None:
+    for number in RANGES[name]:
+        assert getattr(make(**{name: number}), name) == number
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_beyond_the_ends_of_a_range_is_refused_by_name(name: str) -> None:
+    low, high = RANGES[name]
+    for number in (low - 1, high + 1):
+        with pytest.raises(ValueError, match=name):
+            make(**{name: number})
+
+
+@pytest.mark.parametrize("wrong", [1.0, "4096", None, True], ids=repr)
+@pytest.mark.parametrize("name", RANGES)
+def test_a_number_of_another_type_is_refused_by_name(name: str, wrong: object) -> None:
+    with pytest.raises(TypeError, match=f"{name}=.*must be an int"):
+        make(**{name: wrong})
+
+
+@pytest.mark.parametrize(
+    ("name", "choice"), [(name, choice) for name in CHOICES for choice in CHOICES[name]]
+)
+def test_every_choice_is_taken(name: str, choice: str) -> None:
+    assert getattr(make(**{name: choice}), name) == choice
+
+
+@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("wrong", ["", "LEVELED", None, 1], ids=repr)
+def test_an_unknown_choice_is_refused_with_those_there_are(name: str, wrong: object) -> None:
+    with pytest.raises(ValueError, match=f"{name}=.*{CHOICES[name][0]}"):
+        make(**{name: wrong})
+
+
+@pytest.mark.parametrize("wrong", [0, 1, None, "yes"], ids=repr)
+def test_direct_reads_is_a_bool(wrong: object) -> None:
+    with pytest.raises(TypeError, match="direct_reads"):
+        make(direct_reads=wrong)
+
+
+@pytest.mark.parametrize("rate", [1e-12, 0.01, 0.999999])
+def test_error_rates_inside_zero_and_one_are_taken(rate: float) -> None:
+    assert Options(error_rate=rate).error_rate == rate
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0, -0.01, 1.5, 0, 1, float("nan"), float("inf")])
+def test_error_rates_outside_zero_and_one_are_refused(rate: float) -> None:
+    with pytest.raises(ValueError, match="error_rate=.*between 0 and 1"):
+        Options(error_rate=rate)
+
+
+@pytest.mark.parametrize("rate", ["0.01", None, True], ids=repr)
+def test_an_error_rate_is_a_number(rate: object) -> None:
+    with pytest.raises(TypeError, match="error_rate"):
+        make(error_rate=rate)
+
+
+@pytest.mark.parametrize("wrong", ["whole", None, WholeKey], ids=repr)
+def test_a_filter_key_is_a_filter_key(wrong: object) -> None:
+    with pytest.raises(TypeError, match=r"filter_key=.*FixedPrefix\(n\)"):
+        make(filter_key=wrong)
+
+
+def test_level_0_triggers_must_not_descend() -> None:
+    with pytest.raises(ValueError, match="must not descend"):
+        Options(level0_compaction_trigger=9, level0_slowdown_trigger=8, level0_stop_trigger=10)
+    with pytest.raises(ValueError, match="must not descend"):
+        Options(level0_slowdown_trigger=11, level0_stop_trigger=10)
+
+
+def test_replace_changes_a_copy() -> None:
+    options = Options(size_ratio=4)
+    changed = options.replace(filter_key=FixedPrefix(3))
+    assert (changed.size_ratio, changed.filter_key) == (4, FixedPrefix(3))
+    assert options.filter_key == WholeKey()
+
+
+def test_replace_names_every_unknown_option() -> None:
+    with pytest.raises(TypeError, match="no such option: blok_size, erorr_rate"):
+        Options().replace(erorr_rate=0.1, blok_size=1, size_ratio=3)
+
+
+def test_replace_validates() -> None:
+    with pytest.raises(ValueError, match="size_ratio"):
+        Options().replace(size_ratio=1)
+
+
+@pytest.mark.parametrize(
+    "preset", [Options.hbase, Options.small_memory, Options.write_heavy], ids=lambda p: p.__name__
+)
+def test_presets_are_valid_and_can_be_replaced(preset: Callable[[], Options]) -> None:
+    assert preset().replace(error_rate=0.5).error_rate == 0.5
+
+
+def test_the_hbase_preset_has_16384_blocks_of_64_kib_in_a_table_of_1_gib() -> None:
+    options = Options.hbase()
+    assert options.block_size_bytes == 64 * 1024
+    assert options.table_size_bytes // options.block_size_bytes == 16384
+    assert options.error_rate == 0.01
+
+
+def test_the_small_memory_preset_fits_in_a_few_mib() -> None:
+    options = Options.small_memory()
+    buffers = options.write_buffer_size_bytes * (1 + options.max_immutable_memtables)
+    assert buffers + options.block_cache_size_bytes <= 4 << 20
+    assert options.filter_residency == "cached"

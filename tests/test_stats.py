@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsmkv.stats import Histogram, Stats
+
+values = st.lists(st.floats(0, 1e12), max_size=30)
+
+
+def filled(numbers: list[float]) -> Histogram:
+    histogram = Histogram()
+    for number in numbers:
+        histogram.add(number)
+    return histogram
+
+
+@given(values)
+def test_a_histogram_knows_count_total_mean_and_maximum(numbers: list[float]) -> None:
+    histogram = filled(numbers)
+    assert histogram.count == len(numbers) == sum(histogram.buckets)
+    assert histogram.total == pytest.approx(sum(numbers))
+    assert histogram.maximum == max(numbers, default=0.0)
+    assert histogram.mean() == pytest.approx(sum(numbers) / max(1, len(numbers)))
+
+
+def test_bucket_i_holds_values_up_to_two_to_the_i() -> None:
+    assert [filled([value]).buckets.index(1) for value in (0, 1, 2, 3, 4, 7, 8)] == [
+        0, 1, 2, 2, 3, 3, 4,
+    ]  # fmt: skip
+
+
+def test_values_beyond_the_last_bucket_are_counted_in_it() -> None:
+    assert filled([1e30]).buckets[63] == 1
+
+
+@given(values.filter(bool), st.floats(0, 100))
+def test_a_percentile_is_the_upper_edge_of_its_bucket(numbers: list[float], percent: float) -> None:
+    ordered = sorted(numbers)
+    rank = max(1, -int(-len(ordered) * percent // 100))  # rounded up
+    exact = ordered[rank - 1]
+    edge = filled(numbers).percentile(percent)
+    assert exact < edge <= max(1.0, 2 * exact)
+
+
+def test_an_empty_histogram_has_mean_and_percentile_zero() -> None:
+    assert (Histogram().mean(), Histogram().percentile(99)) == (0.0, 0.0)
+
+
+@given(values, values)
+def test_the_difference_of_histograms_is_what_was_added(
+    before: list[float], after: list[float]
+) -> None:
+    histogram = filled(before)
+    earlier = histogram.copy()
+    for number in after:
+        histogram.add(number)
+    added = histogram - earlier
+    assert (added.count, added.buckets) == (len(after), filled(after).buckets)
+
+
+def test_the_copy_of_a_histogram_is_not_changed_by_the_original() -> None:
+    histogram = filled([5])
+    copied = histogram.copy()
+    histogram.add(5)
+    assert (copied.count, sum(copied.buckets)) == (1, 1)
+
+
+def test_stats_subtract_field_by_field() -> None:
+    stats = Stats(gets=2, block_reads=7)
+    earlier = stats.copy()
+    stats.gets += 5
+    stats.write_stop_s += 0.5
+    stats.flush_us.add(100)
+    difference = stats - earlier
+    assert (difference.gets, difference.block_reads, difference.write_stop_s) == (5, 0, 0.5)
+    assert difference.flush_us.count == 1
+
+
+def test_stats_minus_themselves_are_all_zero() -> None:
+    stats = Stats(gets=3, log_bytes=10)
+    stats.sync_us.add(9)
+    difference = stats - stats
+    for field in dataclasses.fields(Stats):
+        value = getattr(difference, field.name)
+        assert (value.count if isinstance(value, Histogram) else value) == 0
+
+
+def test_a_copy_of_stats_shares_no_histogram() -> None:
+    stats = Stats()
+    copied = stats.copy()
+    for field in dataclasses.fields(Stats):
+        value = getattr(stats, field.name)
+        if isinstance(value, Histogram):
+            value.add(1)
+            assert getattr(copied, field.name).count == 0
+
+
+def test_as_dict_has_every_counter_and_sums_up_histograms() -> None:
+    stats = Stats(gets=3)
+    stats.sync_us.add(10)
+    found = stats.as_dict()
+    assert found.keys() == {field.name for field in dataclasses.fields(Stats)}
+    assert found["gets"] == 3
+    assert found["sync_us"] == {"count": 1, "mean": 10.0, "p50": 16.0, "p99": 16.0, "max": 10}
+
+
+def test_every_counter_is_described() -> None:
+    assert Stats.__doc__ is not None
+    for field in dataclasses.fields(Stats):
+        assert field.name in Stats.__doc__

@@ -1,0 +1,1 @@
+"""For those who develop lsmkv; no part of what is installed."""

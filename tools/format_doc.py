@@ -1,0 +1,87 @@
+"""Collects the layouts of the store's files into ``docs/format.md``.  ``python -m tools.format_doc``
+
+The layout of each kind of file is the docstring of the module that reads and writes it; this puts
+them in one place.  With ``--check`` it only says whether the document is up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+DOCUMENT: Final = Path(__file__).parent.parent / "docs" / "format.md"
+
+_INTRODUCTION: Final = """\
+# The files of a store
+
+*Made by `python -m tools.format_doc` from the docstrings of the modules that own the layouts.*
+
+A store is a directory of its own:
+
+| file | what it is |
+|---|---|
+| `CURRENT` | one line that names the manifest in force; replaced by a rename |
+| `MANIFEST-000002` | the log of edits that says which tables make the tree |
+| `000001.log` | write-ahead log: what the memtable with the same number holds |
+| `000003.sst` | a table (SSTable): sorted entries in blocks, never changed once written |
+| `LOCK` | locked by the process that has the store open for writing; holds its process number |
+| `*.tmp` | a file being written that will be renamed; removed when the store is opened |
+
+Numbers are given out in ascending order and never used twice. Files that the manifest does not name, left
+by a crash, are removed when the store is opened for writing; other files are not touched.
+
+Order on disk: a table is synced, and the directory after it, before the manifest's edit that names it; the
+edit is synced before the log that it makes superfluous is removed; a log's header is synced, and the directory
+after it, before its first record is written.
+"""
+
+_SECTIONS: Final = (
+    ("Tables", "lsmkv.sstable.layout"),
+    ("Data blocks", "lsmkv.sstable.block"),
+    ("Index", "lsmkv.sstable.index"),
+    ("Filters", "lsmkv.filters.bloom"),
+    ("Hashing", "lsmkv.filters.hashing"),
+    ("Logs", "lsmkv.log"),
+    ("Write batches", "lsmkv.batch"),
+    ("Manifest and CURRENT", "lsmkv.manifest"),
+    ("Limits and checksums", "lsmkv.encoding"),
+)
+
+
+def render() -> str:
+    """The document, from the docstrings as they are now."""
+    parts = [_INTRODUCTION]
+    for title, name in _SECTIONS:
+        docstring = importlib.import_module(name).__doc__ or ""
+        parts.append(f"\n## {title}\n\n`{name}`: {_as_markdown(docstring)}\n")
+    return "".join(parts)
+
+
+def _as_markdown(docstring: str) -> str:
+    """reStructuredText, as far as the docstrings use it, as Markdown."""
+    text = docstring.strip().replace("``", "`")
+    text = re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", text)
+    return re.sub(r"::$", ":", text, flags=re.MULTILINE)
+
+
+def main() -> int:
+    """Write the document, or check it; 0 when it is as it should be."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="change nothing")
+    arguments = parser.parse_args()
+    text = render()
+    if arguments.check:
+        if DOCUMENT.read_text() == text:
+            return 0
+        print(f"{DOCUMENT.name} is out of date: run python -m tools.format_doc", file=sys.stderr)
+        return 1
+    DOCUMENT.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
