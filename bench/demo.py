@@ -392,12 +392,12 @@ def _print_series(title: str, rows: Sequence[Measurement], console: Console) -> 
         "p, %\nasked",
         "p, %\nexact",
         "p, %, measured\n(95 % interval)",
-        "absent:\nreads",
+        "absent\nreads",
         "reads\nsaved",
         "of\nthem",
-        "present:\nreads",
-        "filters:\ndisk KiB",
-        "memory\nKiB",
+        "present\nreads",
+        "filters\non disk",
+        "(KiB) in\nmemory",
     ):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
@@ -407,7 +407,7 @@ def _print_series(title: str, rows: Sequence[Measurement], console: Console) -> 
     console.print(
         f"\n{absent.lookups:,} absent and {present.lookups:,} present keys, {_count(shape.runs, 'run')}, "
         f"{_count(shape.tables, 'table')}, {_count(shape.blocks, 'block')}; "
-        f"{absent.outside_blocks:,} times an absent key fell between two blocks or outside a table's, "
+        f"{absent.outside_blocks:,} times an absent key fell between two blocks, "
         "which costs no read."
     )
     reference = next(row for row in rows if row.error_rate == REFERENCE_RATE)

@@ -89,18 +89,18 @@ def _pick_leveled(tree: Tree, options: Options, state: PickState) -> Compaction 
         ):
             inputs = tuple(run.tables for run in tree.levels[level])
             return _whole_runs(tree, level, inputs, level, LEVELED_RUN)
-    scores = [(len(tree.levels[0]) / options.level0_compaction_trigger, 0)] if tree.levels else []
-    scores += [
-        (tree.level_bytes(level) / level_target_bytes(level, options), level)
-        for level in range(1, len(tree.levels))
-    ]
-    score, level = max(scores, default=(0.0, 0))
-    if level == 0:
-        if score < 1.0:
-            return None
-        return _with_next_level(tree, 0, tuple(run.tables for run in tree.levels[0]))
-    if score <= 1.0:
+    due: list[tuple[float, int]] = []
+    if tree.levels and len(tree.levels[0]) >= options.level0_compaction_trigger:
+        due.append((len(tree.levels[0]) / options.level0_compaction_trigger, 0))
+    for level in range(1, len(tree.levels)):
+        size, target = tree.level_bytes(level), level_target_bytes(level, options)
+        if size > target:
+            due.append((size / target, level))
+    if not due:
         return None
+    _, level = max(due)
+    if level == 0:
+        return _with_next_level(tree, 0, tuple(run.tables for run in tree.levels[0]))
     table = _next_table(tree.levels[level][0], state.compacted_to.get(level, b""))
     state.compacted_to[level] = table.largest
     return _with_next_level(tree, level, ((table,),))
@@ -200,7 +200,8 @@ def pick_range(
         low = None if low is None else min(low, smallest)
         high = None if high is None else max(high, largest + b"\0")
     deepest = tree.deepest
-    if len(runs) == 1 and not any(table.tombstone_count for table in runs[0]):
+    # Sequence numbers are only left where an entry may hide, or be, an older version.
+    if len(runs) == 1 and not any(table.tombstone_count or table.largest_seq for table in runs[0]):
         only = runs[0][0].number
         if any(table.number == only for run in tree.levels[deepest] for table in run.tables):
             return None
@@ -237,18 +238,29 @@ def _overlaps_below(tree: Tree, level: int, smallest: bytes, largest: bytes) -> 
 
 
 def output_error_rate(
-    tree: Tree, removed: Iterable[int], new_entries: int, options: Options
+    tree: Tree,
+    removed: Iterable[int],
+    new_entries: int,
+    options: Options,
+    joined: tuple[int, int | None] = (0, None),
 ) -> float:
-    """The error rate for a run about to be written, which replaces the tables ``removed``."""
+    """The error rate for tables about to be written, which replace the tables ``removed``.
+
+    ``joined``: level and number of the run that they become part of, if it is there already.  What
+    a run may be wrong depends on the size of the whole run, not on that of the part rewritten.
+    """
     if options.filter_allocation == "uniform":
         return options.error_rate
     gone = set(removed)
-    others = [
-        sum(table.entry_count for table in run.tables if table.number not in gone)
-        for run in tree.runs()
-    ]
-    counts = [new_entries, *filter(None, others)]
-    return monkey_error_rates(counts, options.error_rate)[0]
+    own, others = new_entries, []
+    for level, runs in enumerate(tree.levels):
+        for run in runs:
+            left = sum(table.entry_count for table in run.tables if table.number not in gone)
+            if (level, run.number) == joined:
+                own += left
+            elif left:
+                others.append(left)
+    return monkey_error_rates([own, *others], options.error_rate)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +301,7 @@ def write_tables(versions: Iterator[EntryVersion], job: TableJob) -> list[TableM
                 )
             writer.add(key, value, seq)
             last = key
-            if not count & 0xFFF and job.is_cancelled():
+            if not count & 0x3F and job.is_cancelled():
                 raise CancelledError("the store is closing")
         if writer is not None:
             done.append(writer.finish())

@@ -17,7 +17,6 @@ import os
 import threading
 import time
 import weakref
-from typing import Final
 
 from lsmkv.batch import Operation, encode_batch, encode_operation
 from lsmkv.cache import BlockCache
@@ -32,18 +31,21 @@ from lsmkv.errors import (
 )
 from lsmkv.log import LogWriter
 from lsmkv.maintenance import Maintenance
-from lsmkv.manifest import Edit, State, log_path, parse_file_name
+from lsmkv.manifest import (
+    Edit,
+    State,
+    log_path,
+    parse_file_name,
+)
 from lsmkv.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.pins import Pin, Pins
-from lsmkv.recovery import recover, remove_leftovers
+from lsmkv.recovery import recover, recover_beside_writer, remove_leftovers
 from lsmkv.storage import FileLock, Storage
 from lsmkv.tables import TableSet
 from lsmkv.throttle import Throttle
 from lsmkv.tree import RunMeta, Tree
 from lsmkv.version import Version, View
-
-_REFRESH_TRIES: Final = 10  # a writer must win this many races in a row to make a refresh fail
 
 
 class Engine:
@@ -132,16 +134,9 @@ class Engine:
 
         Raises: as :meth:`open`.
         """
-        for attempt in range(_REFRESH_TRIES):
-            try:
-                found = recover(self.storage, self.directory)
-                version = self._tables.open_version(found.state.tree)
-                break
-            except (FileNotFoundError, CorruptionError):
-                # The writer may have replaced files between two of our looks: look again.
-                if attempt == _REFRESH_TRIES - 1:
-                    raise
-                time.sleep(0.001 * attempt)
+        found, version = recover_beside_writer(
+            self.storage, self.directory, self._tables.open_version
+        )
         *waiting, memtable = found.memtables
         with self._mutex:
             self.last_seq = found.last_seq

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal
 
 from lsmkv.filters.hashing import hash_key
@@ -329,21 +329,9 @@ def _search_run(run: Run, key: bytes, h: int, seq: int) -> tuple[RunStep, bytes 
                 outcome = "deleted" if value is None else "found"
             if asked.verdict == "maybe" and asked.key_count is None and len(blocks) == 1:
                 asked = _with_counted_keys(asked, table, block)
-    file_name = os.path.basename(table.path)
-    return (
-        RunStep(
-            run.level,
-            run.number,
-            table.meta.number,
-            file_name,
-            block_number,
-            asked,
-            tuple(blocks),
-            outcome,
-            found_seq,
-        ),
-        value,
-    )
+    number, file_name = table.meta.number, os.path.basename(table.path)
+    place = run.level, run.number, number, file_name, block_number
+    return RunStep(*place, asked, tuple(blocks), outcome, found_seq), value
 
 
 def _search_blocks(
@@ -393,14 +381,6 @@ def _ask(table: TableReader, number: int, filter_hash: int) -> FilterStep:
 
 def _with_counted_keys(asked: FilterStep, table: TableReader, block: Block) -> FilterStep:
     """The same with n, counted in the block that was read anyway."""
-    part = table.filter_key.part
-    key_count = len(set(map(part, block.keys())))
-    return FilterStep(
-        asked.verdict,
-        asked.scope,
-        key_count,
-        asked.bit_count,
-        asked.probe_count,
-        exact_rate(asked.bit_count, key_count, asked.probe_count),
-        asked.read_bytes,
-    )
+    key_count = len(set(map(table.filter_key.part, block.keys())))
+    rate = exact_rate(asked.bit_count, key_count, asked.probe_count)
+    return replace(asked, key_count=key_count, expected_rate=rate)

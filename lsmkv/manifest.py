@@ -28,6 +28,9 @@ LOCK: Final = "LOCK"
 _NUMBER: Final = "([0-9]{6}|[1-9][0-9]{6,17})"  # as the store writes them; 18 digits are plenty
 _FILE_NAME: Final = re.compile(rf"(?:MANIFEST-{_NUMBER}|{_NUMBER}\.(sst|log))(\.tmp)?")
 _MAX_CURRENT_BYTES: Final = 200
+# A manifest is written anew once its edits take this many times what the whole state takes.
+_GROWTH: Final = 8
+_LEAST_BYTES: Final = 64 * 1024
 
 
 def table_path(directory: str, number: int) -> str:
@@ -195,6 +198,7 @@ class Manifest:
         self._log: LogWriter | None = None
         self._next_file = state.next_file
         self._number_lock = threading.Lock()
+        self._longest = 0
         self.state = state
         self.number = 0
 
@@ -232,9 +236,14 @@ class Manifest:
         except BaseException:
             log.close()
             raise
+        previous = self.number
         self._log = log
+        self._longest = log.end * _GROWTH + _LEAST_BYTES
         self.number = number
         self.state = state
+        if previous:
+            with contextlib.suppress(OSError):  # the next open removes what is left over
+                self._storage.remove(manifest_path(self._directory, previous))
 
     def append(self, edit: Edit) -> None:
         """Record ``edit`` durably, and change the state.
@@ -248,7 +257,7 @@ class Manifest:
         """
         edit = msgspec.structs.replace(edit, next_file=self._next_file)
         self.state.changed(edit)
-        if self._log is None:
+        if self._log is None or self._log.end > self._longest:
             self.rewrite()
             edit = msgspec.structs.replace(edit, next_file=self._next_file)
         changed = self.state.changed(edit)

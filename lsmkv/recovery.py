@@ -9,14 +9,28 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final, TypeVar
 
 from lsmkv.batch import decode_batch
-from lsmkv.errors import CorruptionError
+from lsmkv.errors import BackgroundError, CorruptionError
 from lsmkv.log import HEADER_BYTES, LogContents, read_log
-from lsmkv.manifest import CURRENT, State, log_path, parse_file_name, read_current, read_state
+from lsmkv.manifest import (
+    CURRENT,
+    State,
+    log_path,
+    manifest_path,
+    parse_file_name,
+    read_current,
+    read_state,
+)
 from lsmkv.memtable import Memtable
 from lsmkv.storage import Storage
+from lsmkv.tree import Tree
+
+_Opened = TypeVar("_Opened")
+_MOST_LOOKS: Final = 1000  # a writer must win so many races in a row to make a reader give up
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +74,38 @@ def recover(storage: Storage, directory: str) -> Recovered:
         memtable.log_bytes = contents.end
         memtables.append(memtable)
     return Recovered(state, logs, memtables, expected - 1)
+
+
+def recover_beside_writer(
+    storage: Storage, directory: str, open_tables: Callable[[Tree], _Opened]
+) -> tuple[Recovered, _Opened]:
+    """As :func:`recover`, with the tables opened too, while another process may write.
+
+    The writer changes the manifest before it removes anything.  So when something is missing or does
+    not fit, and the manifest has changed meanwhile, it is only out of date, and looked at again.
+
+    Raises: as :func:`recover`; and BackgroundError when the store changed every time.
+    """
+    for _ in range(_MOST_LOOKS):
+        before = _manifest_extent(storage, directory)
+        try:
+            found = recover(storage, directory)
+            return found, open_tables(found.state.tree)
+        except (FileNotFoundError, CorruptionError):
+            if before is not None and _manifest_extent(storage, directory) == before:
+                raise
+    raise BackgroundError(
+        f"{directory} changed whenever it was looked at, {_MOST_LOOKS} times in a row"
+    )
+
+
+def _manifest_extent(storage: Storage, directory: str) -> tuple[int, int] | None:
+    """Number and length of the manifest in force; None while it is being replaced."""
+    try:
+        number = read_current(storage, directory)
+        return number, storage.file_size(manifest_path(directory, number))
+    except FileNotFoundError:
+        return None
 
 
 def _chain(storage: Storage, directory: str, state: State, numbers: list[int]) -> list[LogContents]:

@@ -8,6 +8,7 @@ from lsmkv.batch import decode_batch
 from lsmkv.errors import CorruptionError
 from lsmkv.log import HEADER_BYTES, LogContents, read_log
 from lsmkv.manifest import State, log_path
+from lsmkv.repair.report import raise_unless_damage
 from lsmkv.report import Problem
 from lsmkv.storage import ReadKind, Storage
 
@@ -24,6 +25,7 @@ class SalvagedLogs:
         lost_bytes: bytes of logs that were not applied, though they were to be; those that are
             missing from the files too, where something tells of them.
         last_seq: the highest sequence number applied; 0 when none was.
+        last_log: number of the last log that was applied, and where its good records end.
         ignored: logs that are not needed, because tables hold what they held.
         problems: what is wrong with the logs.
     """
@@ -33,6 +35,7 @@ class SalvagedLogs:
     operation_count: int = 0
     lost_bytes: int = 0
     last_seq: int = 0
+    last_log: tuple[int, int] | None = None
     ignored: list[int] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
@@ -88,6 +91,7 @@ def _read(storage: Storage, directory: str, number: int, result: SalvagedLogs) -
     try:
         contents = read_log(storage, path, number, "log")
     except (CorruptionError, OSError) as error:
+        raise_unless_damage(error)
         result.problems.append(Problem.of(error, path))
         end = error.offset if isinstance(error, CorruptionError) else None
         if end is None or end < HEADER_BYTES:
@@ -143,6 +147,7 @@ def _apply(
             _give_up(logs[position:], result)
             return
         applied_end, expected = _replay(contents, expected, result)
+        result.last_log = log.number, contents.end
         closed_end = closed[1] if closed is not None and closed[0] == log.number else 0
         if not log.is_damaged and contents.end < max(log.size, closed_end):
             reason = f"{log.size - contents.end} bytes at the end are no whole record"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -9,6 +10,17 @@ from lsmkv.report import Problem, Report
 
 LOST_FOLDER: Final = "lost"
 """Folder inside a store to which repair in place moves what is not part of the repaired store."""
+
+_NO_DAMAGE: Final = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+def raise_unless_damage(error: Exception) -> None:
+    """Raise an error of the operating system that says nothing of the file's bytes.
+
+    Whoever may not read a file, or has too many open, has not lost it.
+    """
+    if isinstance(error, OSError) and error.errno in _NO_DAMAGE:
+        raise error
 
 
 @dataclass(frozen=True, slots=True)

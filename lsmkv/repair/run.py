@@ -10,8 +10,8 @@ from typing import Final
 
 from lsmkv.cache import BlockCache
 from lsmkv.compaction import TableJob, write_tables
-from lsmkv.errors import CorruptionError, NotAStoreError
-from lsmkv.log import LogWriter, read_log
+from lsmkv.errors import NotAStoreError
+from lsmkv.log import LogWriter
 from lsmkv.manifest import (
     CURRENT,
     EMPTY_STATE,
@@ -20,29 +20,21 @@ from lsmkv.manifest import (
     Manifest,
     State,
     log_path,
-    manifest_path,
     parse_file_name,
-    read_current,
-    read_state,
     table_path,
 )
 from lsmkv.options import Options
 from lsmkv.repair.logs import SalvagedLogs, salvage_logs
 from lsmkv.repair.order import SortableEntry, newest_versions, stack, table_entries, tangled_groups
 from lsmkv.repair.report import LOST_FOLDER, RepairReport
+from lsmkv.repair.state import FoundState, find_state
 from lsmkv.repair.tables import RescuedTable, TableRescue
-from lsmkv.report import Problem
 from lsmkv.sstable.layout import TableMeta
 from lsmkv.sstable.reader import TableReader
-from lsmkv.storage import FileLock, ReadKind, Storage
+from lsmkv.storage import AppendFile, FileLock, ReadKind, Storage
 from lsmkv.tree import PlacedTable
 
 _COPY_BYTES: Final = 1 << 20
-_ORDER_LOST: Final = (
-    "the list of live tables is lost, so every table file was used: keys that were deleted, and "
-    "values that were overwritten, may reappear from tables that compaction had replaced but that "
-    "were not removed yet"
-)
 
 Progress = Callable[[int, int], None]
 
@@ -124,24 +116,22 @@ class _Repair:
             self._numbers.setdefault(kind, []).append(number)
             highest = max(highest, number)
         self._next = highest + 1
-        self._problems: list[Problem] = []
-        self._notes: list[str] = []
         self._created: list[str] = []
         self._merged = self._done_bytes = self._all_bytes = 0
         self._rescue = TableRescue(storage, source, target, self._allocate, self._advance)
 
     def run(self) -> RepairReport:
         try:
-            manifest, state = self._find_state()
-            placed, logs = self._gather(state)
-            new_state = self._prepare(placed, state, logs)
+            found = find_state(self._storage, self._source, self._numbers)
+            placed, logs = self._gather(found.state)
+            new_state = self._prepare(placed, found.state, logs)
         except BaseException:
             with contextlib.suppress(OSError):
                 for path in self._created + self._rescue.created:
                     self._storage.remove(path)
             raise
         moved = self._install(new_state)
-        return self._report(manifest, state, logs, moved)
+        return self._report(found, logs, moved)
 
     def _allocate(self) -> int:
         number = self._next
@@ -152,62 +142,6 @@ class _Repair:
         self._done_bytes += size
         if self._progress is not None:
             self._progress(min(self._done_bytes, self._all_bytes), self._all_bytes)
-
-    # What counts
-
-    def _find_state(self) -> tuple[str | None, State | None]:
-        """The manifest to go by, and what it adds up to.
-
-        Without a CURRENT that can be read it is the newest manifest, provided that every table in
-        it is there, and no table is newer than it.
-        """
-        number: int | None = None
-        try:
-            number = read_current(self._storage, self._source)
-        except NotAStoreError:
-            path = os.path.join(self._source, CURRENT)
-            self._problems.append(Problem(path, None, "it is missing"))
-        except (CorruptionError, OSError) as error:
-            path = os.path.join(self._source, CURRENT)
-            self._problems.append(Problem.of(error, path))
-        is_named = number is not None
-        if number is None:
-            number = max(self._numbers["manifest"], default=None)
-        state = None if number is None else self._read_state(number, is_named)
-        if number is None or state is None:
-            self._notes.append(_ORDER_LOST)
-            return None, None
-        return os.path.basename(manifest_path(self._source, number)), state
-
-    def _read_state(self, number: int, is_named: bool) -> State | None:
-        path = manifest_path(self._source, number)
-        try:
-            state = read_state(self._storage, self._source, number)
-            contents = read_log(self._storage, path, number, "manifest")
-        except (CorruptionError, OSError) as error:
-            self._problems.append(Problem.of(error, path))
-            return None
-        tables = {table.number for table in state.tree.tables()}
-        is_missing_files = (
-            not tables.issubset(self._numbers["table"])
-            or state.log_number not in self._numbers["log"]
-        )
-        torn_bytes = 0 if contents is None else contents.torn_bytes
-        if torn_bytes and contents is not None:
-            reason = f"{torn_bytes} bytes at the end are no whole record"
-            self._problems.append(Problem(path, contents.end, reason))
-        if is_named:
-            is_outdated = torn_bytes > 0 and is_missing_files
-        else:
-            newest = max(self._numbers["table"], default=0)
-            is_outdated = is_missing_files or newest >= state.next_file
-        if is_outdated:
-            reason = "not used: it names files that are gone, or knows nothing of newer ones"
-            self._problems.append(Problem(path, None, reason))
-            return None
-        if not is_named:
-            self._notes.append(f"{CURRENT} is lost; the newest manifest was used instead")
-        return state
 
     # What is kept
 
@@ -315,7 +249,9 @@ class _Repair:
         log_number = self._allocate()
         path = log_path(self._target, log_number)
         self._created.append(path)
-        LogWriter.create(self._storage, path, log_number, "log").close()
+        LogWriter.create(
+            self._storage, path, log_number, "log", self._log_before(logs.last_log)
+        ).close()
         self._storage.sync_directory(self._target)
         last_seq = max(
             logs.last_seq,
@@ -325,13 +261,28 @@ class _Repair:
         edit = Edit(added=placed, next_file=self._next, last_seq=last_seq, log_number=log_number)
         return EMPTY_STATE.changed(edit)
 
+    def _log_before(self, last_log: tuple[int, int] | None) -> LogWriter | None:
+        """The log that the new one is to follow (for its number and end alone; it is not open).
+
+        In place, the damaged store has the new log too until CURRENT changes, and must go on being
+        what it was: one more log, without records, at the end of its chain.
+        """
+        if last_log is None or self._target != self._source:
+            return None
+        number, end = last_log
+        unopened = AppendFile(log_path(self._source, number), -1, end)
+        return LogWriter(
+            self._storage, unopened, number, 0, synced=end, marked=end, predecessor=None
+        )
+
     def _install(self, state: State) -> list[str]:
         """Write the manifest, and let CURRENT name it; in place, move what is not needed."""
-        kept = {f"{table.number:06}.sst" for table in state.tree.tables()}
-        unused = [name for name in self._originals if parse_file_name(name) and name not in kept]
-        if self._target != self._source:
-            unused = []
-        linked = self._link(unused) if unused else []
+        linked: list[tuple[str, str]] = []
+        if self._target == self._source:
+            kept = {f"{table.number:06}.sst" for table in state.tree.tables()}
+            linked = self._link(
+                [name for name in self._originals if parse_file_name(name) and name not in kept]
+            )
         manifest = Manifest(self._storage, self._target, state)
         manifest.rewrite()
         manifest.close()
@@ -366,16 +317,16 @@ class _Repair:
         self._storage.sync_directory(folder)
         return linked
 
-    def _report(
-        self, manifest: str | None, state: State | None, logs: SalvagedLogs, moved: list[str]
-    ) -> RepairReport:
-        rescue = self._rescue
-        live = set() if state is None else {table.number for table in state.tree.tables()}
-        ignored = 0 if state is None else len(set(self._numbers["table"]) - live)
+    def _report(self, found: FoundState, logs: SalvagedLogs, moved: list[str]) -> RepairReport:
+        rescue, tables = self._rescue, self._numbers["table"]
+        ignored = 0
+        if found.state is not None:
+            live = {table.number for table in found.state.tree.tables()}
+            ignored = len(set(tables) - live)
         return RepairReport(
             path=self._source,
             output=self._target,
-            manifest=manifest,
+            manifest=found.manifest,
             tables_kept=len(rescue.kept),
             tables_salvaged=len(rescue.salvaged),
             tables_lost=len(rescue.lost),
@@ -389,8 +340,8 @@ class _Repair:
             log_operations_kept=logs.operation_count,
             log_bytes_lost=logs.lost_bytes,
             lost_ranges=tuple(rescue.lost_ranges),
-            problems=(*self._problems, *rescue.problems, *logs.problems),
-            notes=tuple(self._notes),
+            problems=(*found.problems, *rescue.problems, *logs.problems),
+            notes=tuple(found.notes),
             moved=tuple(moved),
         )
 

@@ -11,7 +11,7 @@ from lsmkv.errors import CorruptionError
 from lsmkv.filters.keys import filter_key_from_spec
 from lsmkv.manifest import table_path
 from lsmkv.options import Options
-from lsmkv.repair.report import LostRange
+from lsmkv.repair.report import LostRange, raise_unless_damage
 from lsmkv.report import Problem
 from lsmkv.sstable.block import Block
 from lsmkv.sstable.layout import Footer, TableMeta, TableProperties
@@ -80,6 +80,7 @@ class TableRescue:
         try:
             size = self._storage.file_size(path)
         except OSError as error:
+            raise_unless_damage(error)
             self._lose(number, expected, Problem.of(error, path))
             return None
         try:
@@ -91,6 +92,7 @@ class TableRescue:
                 filter_residency="resident",
             )
         except (CorruptionError, OSError) as error:
+            raise_unless_damage(error)
             self.problems.append(Problem.of(error, path))
             return self._salvage(number, path, expected, size)
         check = check_table(table)
@@ -129,6 +131,7 @@ class TableRescue:
         try:
             salvage = TableSalvage(self._storage, path)
         except OSError as error:
+            raise_unless_damage(error)
             self._lose(number, expected, Problem.of(error, path))
             self._advance(size)
             return None

@@ -15,6 +15,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, NoReturn
 
 from lsmkv.encoding import checksum
@@ -40,6 +41,7 @@ _FIELDS_BYTES: Final = 24  # what of a trailer seeds the checksums
 _MAGIC_AT: Final = 22
 _MAGIC_BYTES: Final = BLOCK_MAGIC.to_bytes(2, "little")
 _SCAN_BYTES: Final = 1 << 20
+_SECTOR_BYTES: Final = 512  # the least that a device fails to read
 _MASK_32: Final = 0xFFFF_FFFF
 
 
@@ -256,14 +258,16 @@ class TableSalvage:
                 at = data.find(_MAGIC_BYTES, at + 1)
 
     def _readable(self, offset: int, length: int) -> bytes:
-        """A range of the file, with zeros for what the device cannot read."""
+        """A range of the file, with zeros for the sectors that the device cannot read."""
         try:
             return self._pread(offset, length)
         except CorruptionError:
-            if length <= 4096:
+            if offset // _SECTOR_BYTES == (offset + length - 1) // _SECTOR_BYTES:
                 return bytes(length)
-        half = length // 2
-        return self._readable(offset, half) + self._readable(offset + half, length - half)
+        first = -(-offset // _SECTOR_BYTES) * _SECTOR_BYTES  # rounded up
+        sectors = range(first, offset + length, _SECTOR_BYTES)
+        bounds = sorted({offset, *sectors, offset + length})
+        return b"".join(self._readable(low, high - low) for low, high in pairwise(bounds))
 
     def _checked_length(self, trailer: bytes, at: int) -> int | None:
         """Length of what stands before the trailer found at ``at``; None when it is no trailer."""

@@ -1,0 +1,115 @@
+"""Finding the manifest that tells which tables of a damaged store count."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Final
+
+from lsmkv.errors import CorruptionError, NotAStoreError
+from lsmkv.log import read_log
+from lsmkv.manifest import CURRENT, State, manifest_path, read_current, read_state
+from lsmkv.repair.report import raise_unless_damage
+from lsmkv.report import Problem
+from lsmkv.storage import Storage
+
+_ORDER_LOST: Final = (
+    "the list of live tables is lost, so every table file was used: keys that were deleted, and "
+    "values that were overwritten, may reappear from tables that compaction had replaced but that "
+    "were not removed yet"
+)
+
+
+@dataclass(slots=True)
+class FoundState:
+    """What the manifest tells.
+
+    Attributes:
+        manifest, state: name of the manifest to go by, and what it adds up to; None when there is
+            none.
+        problems: what is wrong with manifest and CURRENT.
+        notes: what follows for the repaired store.
+    """
+
+    manifest: str | None = None
+    state: State | None = None
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def find_state(storage: Storage, directory: str, numbers: dict[str, list[int]]) -> FoundState:
+    """The manifest to go by, and what it adds up to.
+
+    Without a CURRENT that can be read it is the newest manifest, provided that every file that it
+    names is there, and no table is newer than it.
+
+    Args:
+        numbers: of the files in the directory, by kind.
+
+    Raises:
+        UnsupportedFormatError: the manifest is in another format version.
+        OSError: a file may not be read.
+    """
+    found = FoundState()
+    number = _current(storage, directory, found)
+    is_named = number is not None
+    if number is None:
+        number = max(numbers["manifest"], default=None)
+    if number is not None:
+        path = manifest_path(directory, number)
+        found.state = _state(storage, directory, number, numbers, is_named, found)
+        if found.state is not None:
+            found.manifest = os.path.basename(path)
+            if not is_named:
+                found.notes.append(f"{CURRENT} is lost; the newest manifest was used instead")
+    if found.state is None:
+        found.notes.append(_ORDER_LOST)
+    return found
+
+
+def _current(storage: Storage, directory: str, found: FoundState) -> int | None:
+    path = os.path.join(directory, CURRENT)
+    try:
+        return read_current(storage, directory)
+    except NotAStoreError:
+        found.problems.append(Problem(path, None, "it is missing"))
+    except (CorruptionError, OSError) as error:
+        raise_unless_damage(error)
+        found.problems.append(Problem.of(error, path))
+    return None
+
+
+def _state(
+    storage: Storage,
+    directory: str,
+    number: int,
+    numbers: dict[str, list[int]],
+    is_named: bool,
+    found: FoundState,
+) -> State | None:
+    """What manifest ``number`` adds up to; None when it is damaged or outdated."""
+    path = manifest_path(directory, number)
+    try:
+        state = read_state(storage, directory, number)
+        contents = read_log(storage, path, number, "manifest")
+    except (CorruptionError, OSError) as error:
+        raise_unless_damage(error)
+        found.problems.append(Problem.of(error, path))
+        return None
+    tables = {table.number for table in state.tree.tables()}
+    is_missing_files = (
+        not tables.issubset(numbers["table"]) or state.log_number not in numbers["log"]
+    )
+    torn_bytes = 0 if contents is None else contents.torn_bytes
+    if contents is not None and torn_bytes:
+        reason = f"{torn_bytes} bytes at the end are no whole record"
+        found.problems.append(Problem(path, contents.end, reason))
+    if is_named:  # an edit at its end is lost, and the files that it removed are gone
+        is_outdated = torn_bytes > 0 and is_missing_files
+    else:
+        is_outdated = is_missing_files or max(numbers["table"], default=0) >= state.next_file
+    if is_outdated:
+        reason = "not used: it names files that are gone, or knows nothing of newer ones"
+        found.problems.append(Problem(path, None, reason))
+        return None
+    return state
