@@ -180,10 +180,11 @@ def _whole_runs(
 
 
 def pick_range(
-    tree: Tree, options: Options, start: bytes | None, stop: bytes | None
+    tree: Tree, options: Options, start: bytes | None, stop: bytes | None, *, force: bool = False
 ) -> Compaction | None:
-    """The compaction that merges everything between two keys into one run; None if that is done.
+    """The compaction that merges everything between two keys into one run.
 
+    None if that is done already (and not to be done once more: ``force``), or nothing is there.
     The range grows until no table reaches across its ends.
     """
     runs: list[tuple[TableMeta, ...]] = []
@@ -201,7 +202,8 @@ def pick_range(
         high = None if high is None else max(high, largest + b"\0")
     deepest = tree.deepest
     # Sequence numbers are only left where an entry may hide, or be, an older version.
-    if len(runs) == 1 and not any(table.tombstone_count or table.largest_seq for table in runs[0]):
+    untidy = any(table.tombstone_count or table.largest_seq for table in runs[0])
+    if len(runs) == 1 and not untidy and not force:
         only = runs[0][0].number
         if any(table.number == only for run in tree.levels[deepest] for table in run.tables):
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from types import TracebackType
@@ -16,7 +16,7 @@ from lsmkv.encoding import Buffer, key_bytes, value_bytes
 from lsmkv.engine import Engine
 from lsmkv.errors import NotAStoreError, StoreExistsError
 from lsmkv.explain import Explanation, explain_lookup
-from lsmkv.inspect import StoreInfo, inspect_view
+from lsmkv.inspect import BlockInfo, StoreInfo, block_infos, inspect_view
 from lsmkv.log import HEADER_BYTES
 from lsmkv.manifest import CURRENT, LOCK, parse_file_name
 from lsmkv.options import Options
@@ -158,7 +158,9 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         """
         self._engine.flush()
 
-    def compact_range(self, start: Buffer | None = None, stop: Buffer | None = None) -> None:
+    def compact_range(
+        self, start: Buffer | None = None, stop: Buffer | None = None, *, force: bool = False
+    ) -> None:
         """Flush, then merge all that is stored between two keys into one sorted run.
 
         Old versions and deletions that nobody can see any more are gone afterwards.  It needs free
@@ -166,6 +168,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
         Args:
             start, stop: start <= key < stop; None sets no bound.
+            force: rewrite also what is one tidy run already, so that it takes the form that the
+                present options give it (another error rate, block size, compression, ...).
 
         Raises:
             BackgroundError, OSError: the flush or the merge failed.
@@ -174,7 +178,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         if wanted.is_empty:
             self._engine.flush()
         else:
-            self._engine.compact_range(wanted.start, wanted.stop)
+            self._engine.compact_range(wanted.start, wanted.stop, force)
 
     def wait_until_settled(self) -> None:
         """Return once no flush and no compaction is due.
@@ -255,6 +259,20 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def inspect(self) -> StoreInfo:
         """Levels, runs and tables, with what is known of each without reading blocks."""
         return inspect_view(self._engine.usable_view())
+
+    def blocks(self, table_number: int) -> Iterator[BlockInfo]:
+        """Every block of one table, with its filter's n, m, k and expected rate.
+
+        Reads each block, past the cache.
+
+        Raises:
+            ValueError: the tree has no such table (``inspect`` shows those that it has).
+            CorruptionError: a block is damaged.
+        """
+        for table in self._engine.usable_view().version.tables():
+            if table.meta.number == table_number:
+                return block_infos(table)
+        raise ValueError(f"table_number={table_number!r}: the store has no such table now")
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> VerifyReport:
         """Check every byte of every file, and report what does not hold.
@@ -380,6 +398,8 @@ def open(
     if exists and error_if_exists:
         raise _store_exists(directory)
     if read_only:
+        if not exists:
+            _check_creation(files, directory, create_if_missing=False)
         engine = Engine(directory, chosen, files, None)
         engine.open_read_only()
         return DB(engine)
@@ -419,11 +439,8 @@ def _check_creation(files: Storage, directory: str, create_if_missing: bool) -> 
     What a creation that was cut short leaves behind, a log without records and a manifest, is no
     obstacle.
     """
-    if not create_if_missing:
-        raise NotAStoreError(f"{directory} holds no store, and create_if_missing=False was given")
-    if not files.exists(directory):
-        return
-    for name in files.list_directory(directory):
+    names = files.list_directory(directory) if files.exists(directory) else []
+    for name in names:
         kind, _ = parse_file_name(name) or ("", 0)
         size = files.file_size(os.path.join(directory, name))
         if kind == "table" or (kind == "log" and size > HEADER_BYTES):
@@ -431,6 +448,8 @@ def _check_creation(files: Storage, directory: str, create_if_missing: bool) -> 
                 f"{directory} holds {name} but no {CURRENT}: a store that lost it, "
                 "which lsmkv.repair can rebuild"
             )
+    if not create_if_missing:
+        raise NotAStoreError(f"{directory} holds no lsmkv store (it has no {CURRENT})")
 
 
 def destroy(path: PathLike) -> None:

@@ -395,7 +395,7 @@ class Engine:
                 self._changed.wait()
                 self._check_writable()
 
-    def compact_range(self, start: bytes | None, stop: bytes | None) -> None:
+    def compact_range(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
         """Flush, and merge everything between two keys into one run.
 
         Raises:
@@ -403,7 +403,7 @@ class Engine:
         """
         self.flush()
         try:
-            self._maintenance.compact_range(start, stop)
+            self._maintenance.compact_range(start, stop, force)
         except CancelledError:
             raise self._why_unusable from None
         except (OSError, CorruptionError) as error:

@@ -219,17 +219,17 @@ class LogWriter:
     def close(self, *, mark: bool = False) -> None:
         """Close the file, once a sync that runs has ended; a second call does nothing.
 
-        With ``mark``, end it with a sync mark if all of it has been synced.
+        With ``mark``, end it with a sync mark if all of it has been synced (and there is room).
         """
         with self._sync_done:
             while self._syncing:
                 self._sync_done.wait()
             self._predecessor = None  # or logs that are never synced would hold on to all before
             if mark and self._synced == self._file.offset > self._marked:
-                self._file.append(
-                    self._record(self._synced.to_bytes(8, "little"), _SYNC_MARK, self._file.offset)
-                )
-                self._marked = self._synced
+                end = self._file.offset
+                with contextlib.suppress(OSError):
+                    self._file.append(self._record(end.to_bytes(8, "little"), _SYNC_MARK, end))
+                    self._marked = end
             self._file.close()
 
 

@@ -147,7 +147,7 @@ class Maintenance:
         host.work_ran_out()
         return False
 
-    def compact_range(self, start: bytes | None, stop: bytes | None) -> None:
+    def compact_range(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
         """Merge everything between two keys into one run, in the caller's thread.
 
         Raises:
@@ -159,7 +159,7 @@ class Maintenance:
             view = host.view
             if view is None or self._stopping:
                 raise CancelledError("the store is closing")
-            chosen = pick_range(view.version.tree, host.options, start, stop)
+            chosen = pick_range(view.version.tree, host.options, start, stop, force=force)
             if chosen is not None:
                 self._run(view, chosen)
 

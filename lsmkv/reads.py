@@ -221,6 +221,8 @@ class StoreReader(Mapping[bytes, bytes]):
         Returns:
             A view of the store as it is now, whatever is written later.  It is read lazily, block
             by block, each time it is iterated.  While it lives, what it shows is kept.
+            (``list(view)`` scans twice, because ``list`` asks for the length first; ``list(iter(view))``
+            scans once.)
         """
         return RangeKeys(self._range(start, stop, prefix, reverse))
 

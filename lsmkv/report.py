@@ -8,7 +8,7 @@ from typing import ClassVar, Final, Self
 
 from lsmkv.errors import CorruptionError
 
-_BYTES_TYPES: Final = ("bytes", "bytes | None")
+_BYTES_TYPES: Final = ("bytes", "bytes | None", bytes, bytes | None)  # as text or evaluated
 
 
 class Report:

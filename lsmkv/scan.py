@@ -72,7 +72,9 @@ def _scan_table(table: TableReader, seq: int, wanted: ScanRange) -> Iterator[lis
         start = None
     last = int(index.block_count) - 1
     if stop is not None and stop <= meta.largest:
-        last = min(last, int(index.seek(stop)))
+        last = int(index.seek(stop))
+        if index.first_key(last) >= stop:
+            last -= 1
     else:
         stop = None
     numbers: Sequence[int] = _blocks_with_prefix(table, range(first, last + 1), wanted.prefix)

@@ -61,6 +61,7 @@ class Stats:
     Look-ups (``get``, ``in``, ``multi_get``: one per key)
         gets, get_hits: asked, and found.
         memtable_hits: answered by a memtable (a value or a deletion).
+        range_negatives: runs none of whose tables spans the key.
         fence_negatives: tables whose fence keys showed that the key lies in no block.
         filter_negatives: blocks (or tables) that were not searched because their filter said no.
         filter_true_positives: the filter said maybe, and the key was there.
@@ -92,6 +93,7 @@ class Stats:
     gets: int = 0
     get_hits: int = 0
     memtable_hits: int = 0
+    range_negatives: int = 0
     fence_negatives: int = 0
     filter_negatives: int = 0
     filter_true_positives: int = 0

@@ -15,7 +15,7 @@ from lsmkv.batch import decode_batch
 from lsmkv.cache import BlockCache
 from lsmkv.errors import CorruptionError, NotAStoreError, UnsupportedFormatError
 from lsmkv.filters.hashing import hash_key
-from lsmkv.log import LogContents, read_log
+from lsmkv.log import HEADER_BYTES, LogContents, read_log
 from lsmkv.manifest import (
     CURRENT,
     State,
@@ -123,7 +123,7 @@ def verify_store(
             progress(done, total)
 
     for table in tables:
-        fresh, opening = _opened_anew(storage, table)
+        fresh, opening = _opened_anew(storage, directory, table)
         check = check_table(fresh, step)
         problems += [*opening, *check.problems]
         entries += check.entry_count
@@ -233,7 +233,9 @@ def _check_table_filter(table: TableReader, block: Block, offset: int) -> None:
                 raise CorruptionError(table.path, offset, reason)
 
 
-def _opened_anew(storage: Storage, table: TableReader) -> tuple[TableReader, list[Problem]]:
+def _opened_anew(
+    storage: Storage, directory: str, table: TableReader
+) -> tuple[TableReader, list[Problem]]:
     """The table opened from disk; the given reader, and why, when it cannot be."""
     try:
         fresh = TableReader(
@@ -243,6 +245,12 @@ def _opened_anew(storage: Storage, table: TableReader) -> tuple[TableReader, lis
             meta=table.meta,
             filter_residency="resident",
         )
+    except FileNotFoundError as error:
+        # A writer beside this reader removes the tables that it has replaced.
+        state = _read_manifest(storage, directory, _LogCheck())
+        if state is not None and table.meta not in state.tree.tables():
+            return table, []
+        return table, [Problem.of(error, table.path)]
     except _DAMAGE as error:
         return table, [Problem.of(error, table.path)]
     return fresh, []
@@ -309,8 +317,9 @@ def _read_logs(storage: Storage, directory: str, state: State, check: _LogCheck)
     if state.log_number not in numbers:
         path = log_path(directory, state.log_number)
         check.problems.append(Problem(path, None, "the log that the manifest names is missing"))
-    before: LogContents | None = None
+    chain: list[LogContents] = []
     expected: int | None = state.last_seq + 1
+    closed, closed_end = state.closed_log or (0, 0)
     for number in numbers:
         path = log_path(directory, number)
         check.count += 1
@@ -318,25 +327,44 @@ def _read_logs(storage: Storage, directory: str, state: State, check: _LogCheck)
             contents = read_log(storage, path, number, "log")
         except _DAMAGE as error:
             check.problems.append(Problem.of(error, path))
-            before = expected = None
+            chain, expected = [], None
             continue
-        if contents is None:  # made and not yet written to
-            before = None
+        if contents is None:  # its making was cut short
             continue
-        if before is not None and contents.previous_end > before.end:
-            check.problems.append(Problem(before.path, before.end, "the end of the log is missing"))
+        if len(chain) > 1 and was_given_up(chain[-1], contents):
+            chain.pop()
+        if chain and not _follows(chain[-1], contents, check):
             expected = None
-        if state.closed_log is not None and state.closed_log[0] == number:
-            _check_closed(contents, state.closed_log[1], check)
+        if closed == number and contents.end < closed_end:
+            reason = f"the log ends before {closed_end}, where it was closed"
+            check.problems.append(Problem(path, contents.end, reason))
         check.torn += contents.torn_bytes
         expected = _check_records(contents, expected, check)
-        before = contents
+        chain.append(contents)
+    if closed and closed not in numbers:
+        reason = "the log that the store was closed with is missing"
+        check.problems.append(Problem(log_path(directory, closed), None, reason))
 
 
-def _check_closed(contents: LogContents, closed_end: int, check: _LogCheck) -> None:
-    if contents.end < closed_end:
-        reason = f"the log ends before {closed_end}, where it was closed"
-        check.problems.append(Problem(contents.path, contents.end, reason))
+def was_given_up(log: LogContents, following: LogContents) -> bool:
+    """Whether ``log`` was made to follow the one before it, but ``following`` took that place.
+
+    That happens when making a log fails after its header is on disk, and it cannot be removed.
+    """
+    return log.end == HEADER_BYTES and log.previous_number == following.previous_number
+
+
+def _follows(before: LogContents, contents: LogContents, check: _LogCheck) -> bool:
+    """Whether nothing is missing between two logs."""
+    if contents.previous_number != before.number:
+        reason = f"it follows log {contents.previous_number}, which is missing"
+        check.problems.append(Problem(contents.path, 0, reason))
+        return False
+    if contents.previous_end > before.end:
+        reason = f"the log ended at {contents.previous_end} when the next one was begun"
+        check.problems.append(Problem(before.path, before.end, reason))
+        return False
+    return True
 
 
 def _check_records(contents: LogContents, expected: int | None, check: _LogCheck) -> int | None:

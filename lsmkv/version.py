@@ -55,11 +55,13 @@ class Version:
             for run in runs
         ]
 
-    def get(self, key: bytes, h: i64, max_seq: int) -> Value:
+    def get(self, key: bytes, h: i64, max_seq: int, stats: Stats) -> Value:
         """The newest value of ``key`` numbered ``max_seq`` or lower; None: there is none."""
         for run in self.runs:
             table = run.table_for(key)
-            if table is not None:
+            if table is None:
+                stats.range_negatives += 1
+            else:
                 found = table.get(key, h, max_seq)
                 if not isinstance(found, Absent):
                     return found
@@ -90,7 +92,7 @@ class View:
                 if not isinstance(found, Absent):
                     break
             else:
-                value = self.version.get(key, hash_key(key), MAX_SEQUENCE)
+                value = self.version.get(key, hash_key(key), MAX_SEQUENCE, stats)
                 if value is not None:
                     stats.get_hits += 1
                 return value
@@ -108,7 +110,7 @@ class View:
                 stats.memtable_hits += 1
                 break
         else:
-            found = self.version.get(key, hash_key(key), seq)
+            found = self.version.get(key, hash_key(key), seq, stats)
         if found is not None:
             stats.get_hits += 1
         return found

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from itertools import product
 
 import pytest
-from conftest import fill, number_key, open_small
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from conftest import fill, number_key, open_small
 from lsmkv import DB, ClosedError, Cursor, CursorError
 
 Contents = dict[bytes, bytes]
@@ -72,11 +72,8 @@ class _Model:
 
 
 def make_move(cursor: Cursor, move: str | tuple[str, bytes]) -> bool:
-    found: object
-    if isinstance(move, str):
-        found = getattr(cursor, move)()
-    else:
-        found = getattr(cursor, move[0])(move[1])
+    name, *arguments = (move,) if isinstance(move, str) else move
+    found = getattr(cursor, str(name))(*arguments)
     assert isinstance(found, bool)
     return found
 
@@ -163,7 +160,7 @@ def test_off_an_end_a_cursor_is_at_no_key_until_it_is_placed(db: DB, move: str, 
 def test_every_move_in_an_empty_store_finds_nothing(db: DB) -> None:
     with db.cursor() as cursor:
         for move in ("first", "last", ("seek", b""), ("seek_for_prev", b"\xff")):
-            assert not make_move(cursor, move)  # type: ignore[arg-type]
+            assert not make_move(cursor, move)
 
 
 def test_seek_takes_buffers(db: DB) -> None:

@@ -67,7 +67,7 @@ def test_int_is_refused_with_a_hint(check: object) -> None:
         check(7)
 
 
-@pytest.mark.parametrize("wrong", [None, 1.5, [1], object()], ids=repr)
+@pytest.mark.parametrize("wrong", [None, 1.5, [1], range(2)], ids=repr)
 def test_what_is_no_buffer_is_refused_by_its_type(wrong: object) -> None:
     with pytest.raises(TypeError, match=type(wrong).__name__):
         key_bytes(wrong)
@@ -101,9 +101,7 @@ def test_common_prefix_length_is_that_of_a_plain_loop(a: bytes, b: bytes) -> Non
 
 @given(st.integers(0, 300), st.integers(0, 300))
 def test_common_prefix_length_of_long_strings(shared: int, rest: int) -> None:
-    assert common_prefix_length(b"s" * shared + b"a" * rest, b"s" * shared + b"b" * 9) == (
-        shared
-    )
+    assert common_prefix_length(b"s" * shared + b"a" * rest, b"s" * shared + b"b" * 9) == (shared)
 
 
 def test_checksums_depend_on_their_seed() -> None:

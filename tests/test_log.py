@@ -120,6 +120,15 @@ def test_closing_with_a_mark_claims_nothing_that_was_not_synced(path: Path) -> N
     assert contents_of(path).durable == 0
 
 
+def test_a_final_mark_that_cannot_be_written_is_left_out(path: Path) -> None:
+    storage = FaultyStorage()
+    log = create(path, storage)
+    log.sync_through(log.append(b"record"))
+    storage.fail("append", error=errno.ENOSPC)
+    log.close(mark=True)
+    assert payloads_of(path) == [b"record"]
+
+
 def test_a_reopened_log_goes_on_after_its_last_record(path: Path) -> None:
     written(path, [b"a", b"b"])
     log = LogWriter.reopen(Storage(), contents_of(path))

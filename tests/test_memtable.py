@@ -12,9 +12,7 @@ from lsmkv.sstable.reader import ABSENT, Absent
 small_keys = st.sampled_from([b"", b"a", b"aa", b"ab", b"b", b"\xff", b"\xff\xff"])
 bounds = st.none() | small_keys | st.sampled_from([b"\0", b"a\0", b"zz", b"\xff\xff\xff"])
 # One write, or the taking of a snapshot (None).
-steps = st.lists(
-    st.tuples(small_keys, st.none() | st.binary(max_size=2)) | st.none(), max_size=30
-)
+steps = st.lists(st.tuples(small_keys, st.none() | st.binary(max_size=2)) | st.none(), max_size=30)
 Frozen = dict[bytes, Value]
 
 

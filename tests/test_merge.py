@@ -31,7 +31,8 @@ def sources(draw: st.DrawFn) -> list[list[list[Entry]]]:
             versions = [
                 (key, b"%d-%d" % (number, version)) for version in range(draw(st.integers(1, 3)))
             ]
-            if stretches and draw(st.booleans()):
+            goes_on = draw(st.booleans())
+            if stretches and goes_on:
                 stretches[-1] += versions
             else:
                 stretches.append(list(versions))
@@ -191,9 +192,7 @@ def test_order_is_kept_and_no_version_stands_twice(
 ) -> None:
     stretches, snapshots = history
     for drop_deletions in (False, True):
-        places = [
-            (key, -seq) for key, _, seq in retained(stretches, snapshots, drop_deletions)
-        ]
+        places = [(key, -seq) for key, _, seq in retained(stretches, snapshots, drop_deletions)]
         assert places == sorted(set(places))
 
 

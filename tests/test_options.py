@@ -10,9 +10,7 @@ from lsmkv.filters.keys import FixedPrefix, WholeKey
 from lsmkv.options import Options
 
 NAMES = [field.name for field in dataclasses.fields(Options)]
-NUMBERS = [
-    field.name for field in dataclasses.fields(Options) if type(field.default) is int
-]
+NUMBERS = [field.name for field in dataclasses.fields(Options) if type(field.default) is int]
 RANGES = {  # the smallest and the largest that are taken
     "write_buffer_size_bytes": (4096, 4 << 30),
     "max_immutable_memtables": (1, 64),
@@ -67,7 +65,7 @@ def test_options_compare_and_hash_by_value() -> None:
 
 def test_options_are_given_by_name_only() -> None:
     with pytest.raises(TypeError):
-        Options(4096)  # type: ignore[misc]
+        Options(4096)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -128,7 +126,7 @@ def test_error_rates_inside_zero_and_one_are_taken(rate: float) -> None:
 
 @pytest.mark.parametrize("rate", [0.0, 1.0, -0.01, 1.5, 0, 1, float("nan"), float("inf")])
 def test_error_rates_outside_zero_and_one_are_refused(rate: float) -> None:
-    with pytest.raises(ValueError, match="error_rate=.*between 0 and 1"):
+    with pytest.raises(ValueError, match=r"error_rate=.*between 0 and 1"):
         Options(error_rate=rate)
 
 

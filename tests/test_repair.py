@@ -15,7 +15,8 @@ from damage import Entry, cut, entries_of, files, flip, footer_of, sections, wri
 
 import lsmkv
 from lsmkv.batch import encode_batch
-from lsmkv.errors import CorruptionError, LockedError, NotAStoreError
+from lsmkv.encoding import checksum
+from lsmkv.errors import CorruptionError, LockedError, NotAStoreError, UnsupportedFormatError
 from lsmkv.log import HEADER_BYTES, LogWriter, read_log
 from lsmkv.options import Options
 from lsmkv.repair import RepairReport, repair
@@ -25,7 +26,8 @@ from lsmkv.sstable.block import Block
 from lsmkv.sstable.layout import FOOTER_BYTES, TableMeta
 from lsmkv.sstable.salvage import LostBlock, TableSalvage
 from lsmkv.sstable.writer import TableFormat
-from lsmkv.storage import Storage
+from lsmkv.stats import Stats
+from lsmkv.storage import RandomFile, Storage
 
 KEYS = [b"key%05d" % number for number in range(600)]
 Content = dict[bytes, bytes]
@@ -221,6 +223,72 @@ def test_a_repair_that_fails_leaves_no_new_files(
     assert _snapshot(store) == before
 
 
+def test_a_crash_before_the_switch_leaves_the_store_as_it_was(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = _build(store)
+
+    def crash(source: str, target: str) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "replace", crash)
+        repair(store, in_place=True)
+    assert _content(store) == content
+    assert repair(store, in_place=True).is_complete
+    assert _content(store) == content
+
+
+def test_a_crash_after_the_switch_has_every_original_in_the_folder(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _build(store)
+    damaged = files(store, ".sst")[0]
+    flip(damaged, 3)
+    before = _snapshot(store)
+    remove = os.unlink
+
+    def crash(path: str) -> None:
+        if path.endswith(".sst"):
+            raise KeyboardInterrupt
+        remove(path)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "unlink", crash)
+        repair(store, in_place=True)
+    _content(store)  # opening removes what the new manifest does not name
+    lost = _snapshot(store / "lost")
+    assert lost[damaged.name] == before[damaged.name]
+    assert not damaged.exists()
+
+
+def test_a_file_that_may_not_be_read_is_not_called_lost(
+    store: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _build(store)
+    real = os.open
+
+    def refuse(path: str, flags: int, mode: int = 0o777) -> int:
+        if path.endswith(".sst"):
+            raise PermissionError(errno.EACCES, "not allowed", path)
+        return real(path, flags, mode)
+
+    with monkeypatch.context() as patch, pytest.raises(PermissionError):
+        patch.setattr(os, "open", refuse)
+        repair(store, output)
+
+
+def test_a_table_of_a_newer_format_is_refused(store: Path, output: Path) -> None:
+    _build(store)
+    path = files(store, ".sst")[0]
+    data = bytearray(path.read_bytes())
+    data[-16:-12] = (2).to_bytes(4, "little")
+    data[-12:-8] = (checksum(bytes(data[-72:-12]), 0) & 0xFFFF_FFFF).to_bytes(4, "little")
+    path.write_bytes(data)
+    with pytest.raises(UnsupportedFormatError):
+        repair(store, output)
+
+
 # --- one damaged table ---
 
 
@@ -359,6 +427,53 @@ def test_a_table_cut_anywhere_keeps_every_block_before_the_cut(tmp_path: Path) -
             block for block, (_, stop) in zip(blocks, bounds, strict=True) if stop <= length
         ]
         assert _salvaged(path) == expected
+
+
+class _BadSector(Storage):
+    """A disk with 16 bytes that cannot be read."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__()
+        self.offset = offset
+
+    def _random_file(self, path: str, descriptor: int, size: int, direct: bool) -> RandomFile:
+        return _BadFile(path, descriptor, size, self.stats, direct, self.offset)
+
+
+class _BadFile(RandomFile):
+    __slots__ = ("_bad",)
+
+    def __init__(
+        self, path: str, descriptor: int, size: int, stats: Stats, direct: bool, bad: int
+    ) -> None:
+        super().__init__(path, descriptor, size, stats, direct)
+        self._bad = bad
+
+    def _pread(self, length: int, offset: int) -> bytes:
+        if offset < self._bad + 16 and self._bad < offset + length:
+            raise OSError(errno.EIO, "bad sector")
+        return super()._pread(length, offset)
+
+
+@pytest.mark.parametrize("index", ["whole", "lost"])
+def test_a_place_that_the_disk_cannot_read_costs_its_blocks_alone(
+    tmp_path: Path, index: str
+) -> None:
+    path = tmp_path / "000001.sst"
+    form = TableFormat.from_options(Options(block_size_bytes=16_384, compression="none"), 0.01)
+    write_table(path, [(key, key * 30, 5) for key in KEYS], form)
+    blocks = entries_of(path)
+    bounds = _block_bounds(path)
+    assert len(blocks) > 4
+    if index == "lost":
+        flip(path, sections(path)["index"][0])
+    salvage = TableSalvage(_BadSector(bounds[2][0] + 1000), str(path))
+    kept = [
+        list(zip(item.keys(), item.values(), item.seqs(), strict=True))
+        for _, item in salvage.blocks()
+        if isinstance(item, Block)
+    ]
+    assert kept == blocks[:2] + blocks[3:]
 
 
 def test_a_truncated_table_reports_the_keys_that_are_lost(store: Path, output: Path) -> None:
@@ -723,6 +838,34 @@ def test_logs_before_a_missing_one_are_not_needed(tmp_path: Path) -> None:
     logs = salvage_logs(Storage(), str(tmp_path), [1, 3, 4], None)
     assert (sorted(logs.newest), logs.ignored) == ([b"3", b"4"], [1])
     assert logs.lost_bytes == 0
+
+
+def test_a_log_that_was_given_up_is_passed_over(tmp_path: Path) -> None:
+    storage = Storage()
+    paths = _chain(tmp_path, [[1], [2], []])
+    second = read_log(storage, str(paths[1]), 2, "log")
+    assert second is not None
+    before = LogWriter.reopen(storage, second)
+    writer = LogWriter.create(storage, str(tmp_path / "000004.log"), 4, "log", before)
+    writer.append(encode_batch(3, [(b"3", b"")]))
+    logs = salvage_logs(storage, str(tmp_path), [1, 2, 3, 4], None)
+    assert (sorted(logs.newest), logs.problems) == ([b"1", b"2", b"3"], [])
+
+
+def test_a_log_whose_making_was_cut_short_is_passed_over(tmp_path: Path) -> None:
+    paths = _chain(tmp_path, [[1], [2]])
+    (tmp_path / "000003.log").write_bytes(paths[0].read_bytes()[:30])
+    logs = salvage_logs(Storage(), str(tmp_path), [1, 2, 3], None)
+    assert (sorted(logs.newest), logs.problems, logs.lost_bytes) == ([b"1", b"2"], [], 0)
+
+
+def test_the_log_that_the_store_was_closed_with_is_missed(store: Path, output: Path) -> None:
+    log = _logged(store)
+    cut(log, 30)
+    report = repair(store, output)
+    assert [problem.path for problem in report.problems] == [str(log)]
+    assert report.log_bytes_lost > 30
+    assert not report.is_complete
 
 
 def test_a_record_with_the_wrong_sequence_number_ends_the_replay(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from itertools import islice, product
 
 import pytest
-from conftest import fill, number_key, open_small
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lsmkv
+from conftest import fill, number_key, open_small
 from lsmkv import DB
 
 Contents = dict[bytes, bytes]
@@ -252,6 +252,34 @@ def test_a_full_scan_reads_every_block_once(path: str) -> None:
         assert sum(1 for _ in db.items()) == 2000
         blocks = sum(table.block_count for table in db.inspect().tables())
         assert (db.stats() - before).block_reads == blocks
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_range_that_ends_where_a_block_starts_does_not_read_it(path: str, reverse: bool) -> None:
+    with open_small(path, block_cache_size_bytes=0) as db:
+        fill(db, range(2000))
+        db.compact_range()
+        index = next(db._engine.usable_view().version.tables()).index
+        before = db.stats()
+        for number in range(10):
+            wanted = db.keys(
+                start=index.first_key(number), stop=index.first_key(number + 1), reverse=reverse
+            )
+            assert sum(1 for _ in wanted) == index.entry_count(number)
+        assert (db.stats() - before).block_reads == 10
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_range_between_two_blocks_reads_nothing(path: str, reverse: bool) -> None:
+    with open_small(path, block_cache_size_bytes=0) as db:
+        fill(db, range(2000))
+        db.compact_range()
+        index = next(db._engine.usable_view().version.tables()).index
+        before = db.stats()
+        for number in range(10):
+            gap = index.last_key(number)
+            assert not any(db.keys(start=gap + b"a", stop=gap + b"b", reverse=reverse))
+        assert (db.stats() - before).block_reads == 0
 
 
 def test_an_empty_range_reads_nothing(path: str) -> None:

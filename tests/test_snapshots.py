@@ -4,8 +4,8 @@ import gc
 from collections.abc import Callable, Iterator
 
 import pytest
-from conftest import fill, number_key, open_small
 
+from conftest import fill, number_key, open_small
 from lsmkv import DB, ClosedError, Snapshot
 
 Contents = dict[bytes, bytes]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,7 @@ def db(tmp_path: Path) -> Iterator[lsmkv.DB]:
             db.flush()
         for key in KEYS[:10]:
             db.put(key, b"newer")
+        db.wait_until_settled()
         yield db
 
 
@@ -170,6 +172,43 @@ def test_a_missing_table_is_reported(db: lsmkv.DB) -> None:
     path.unlink()
     report = db.verify()
     assert [problem.path for problem in report.problems] == [str(path)]
+
+
+def test_tables_that_a_writer_has_replaced_are_not_missed(db: lsmkv.DB) -> None:
+    with lsmkv.open(db.path, read_only=True) as reader:
+        before = _tables(db)
+        db.compact_range()
+        db.close()
+        assert not set(before) & set(_tables(db))
+        report = reader.verify()
+        assert report.ok
+        assert report.table_count == len(before)
+
+
+def test_a_store_that_is_written_to_meanwhile_is_ok(tmp_path: Path) -> None:
+    chooser = random.Random(5)
+    stop = threading.Event()
+    with lsmkv.open(
+        tmp_path / "db",
+        write_buffer_size_bytes=4096,
+        table_size_bytes=4096,
+        level1_size_bytes=8192,
+        level0_compaction_trigger=2,
+    ) as db:
+
+        def write() -> None:
+            while not stop.is_set():
+                db.put(b"%04d" % chooser.randrange(2000), b"x" * 50)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            while db.stats().compactions < 10:
+                report = db.verify()
+                assert report.ok, str(report)
+        finally:
+            stop.set()
+            writer.join()
 
 
 def test_every_flipped_byte_of_a_table_is_noticed(tmp_path: Path) -> None:

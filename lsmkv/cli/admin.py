@@ -79,6 +79,7 @@ def repair(source: str, output: str | None, in_place: bool, yes: bool, as_json: 
 @store_argument
 @click.option("--start", metavar="KEY", help="First key.")
 @click.option("--stop", metavar="KEY", help="Key to stop before.")
+@click.option("--force", is_flag=True, help="Rewrite also what is one run already.")
 @with_form
 @settings_option
 @json_option
@@ -86,6 +87,7 @@ def compact(
     store: str,
     start: str | None,
     stop: str | None,
+    force: bool,
     form: Form,
     settings: dict[str, Any],
     as_json: bool,
@@ -93,18 +95,19 @@ def compact(
     """Merge all of STORE, or a range of its keys, into one sorted run.
 
     Overwritten and deleted entries are gone afterwards, and a look-up has one place to search.  It
-    needs free space for a second copy of what it merges.  What is one run already stays as it is,
-    whatever --set says.
+    needs free space for a second copy of what it merges.  What is one tidy run already stays as it
+    is, unless --force has it written anew, in the form that --set asks for.
 
     \b
     Example:  lsmkv compact users.db
               lsmkv compact users.db --start a --stop n
+              lsmkv compact users.db --force --set error_rate=0.001
     """
     start_bytes = None if start is None else argument_bytes(start, form, "--start")
     stop_bytes = None if stop is None else argument_bytes(stop, form, "--stop")
     with lsmkv.open(store, create_if_missing=False, **settings) as db, progress("Compacting"):
         before = db.inspect()
-        db.compact_range(start_bytes, stop_bytes)
+        db.compact_range(start_bytes, stop_bytes, force=force)
         after = db.inspect()
     if as_json:
         print_json({"before": _totals(before), "after": _totals(after)})

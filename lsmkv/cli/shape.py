@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 import click
@@ -11,7 +10,7 @@ import lsmkv
 from lsmkv.cli.data import store_argument
 from lsmkv.cli.keys import Form, argument_bytes, shortened, to_text, with_form
 from lsmkv.cli.output import count, percent, print_json, print_table, size
-from lsmkv.inspect import BlockInfo, LevelInfo, StoreInfo, TableInfo, block_infos
+from lsmkv.inspect import BlockInfo, LevelInfo, StoreInfo, TableInfo
 
 _KEYS: Final = ("first key", "last key")
 _SHOWN_KEY: Final = 32  # characters of a key in a table; --json has all of it
@@ -110,7 +109,7 @@ def inspect(store: str, blocks: bool, number: int | None, as_json: bool) -> None
         chosen = [table for table in info.tables() if number in (None, table.number)]
         if number is not None and not chosen:
             raise ValueError(f"{db.path} has no table {number}")
-        found = dict(_blocks(db, {table.number for table in chosen})) if blocks else {}
+        found = {table.number: list(db.blocks(table.number)) for table in chosen if blocks}
     if as_json:
         print_json(
             _as_json(info, chosen, found) if number is None else _table_json(chosen[0], found)
@@ -120,12 +119,6 @@ def inspect(store: str, blocks: bool, number: int | None, as_json: bool) -> None
             _print_blocks(table, found[table.number])
     else:
         _print_tables(info, chosen)
-
-
-def _blocks(db: lsmkv.DB, numbers: set[int]) -> Iterator[tuple[int, list[BlockInfo]]]:
-    for table in db._engine.usable_view().version.tables():
-        if table.meta.number in numbers:
-            yield table.meta.number, list(block_infos(table))
 
 
 def _table_json(table: TableInfo, found: dict[int, list[BlockInfo]]) -> dict[str, object]:

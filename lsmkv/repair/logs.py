@@ -11,6 +11,7 @@ from lsmkv.manifest import State, log_path
 from lsmkv.repair.report import raise_unless_damage
 from lsmkv.report import Problem
 from lsmkv.storage import ReadKind, Storage
+from lsmkv.verify import was_given_up
 
 Value = bytes | None  # None is a deletion
 
@@ -71,17 +72,27 @@ def salvage_logs(
     result = SalvagedLogs()
     first = 0 if state is None else state.log_number
     result.ignored = [number for number in numbers if number < first]
-    logs = [_read(storage, directory, number, result) for number in numbers if number >= first]
+    read = [_read(storage, directory, number, result) for number in numbers if number >= first]
+    logs = _begun(read)
     if state is None:
         start = _chain_start(logs)
         result.ignored += [log.number for log in logs[:start]]
-        _apply(logs[start:], None, None, result)
-    elif logs and logs[0].number == state.log_number:
-        _apply(logs, state.last_seq + 1, state.closed_log, result)
+        _apply(logs[start:], None, (0, 0), result)
+        return result
+    closed = state.closed_log or (0, 0)
+    if logs and logs[0].number == state.log_number:
+        _apply(logs, state.last_seq + 1, closed, result)
     else:
         path = log_path(directory, state.log_number)
-        result.problems.append(Problem(path, None, "the log that the manifest names is missing"))
+        reason = "the log that the manifest names is missing, or cut short inside its header"
+        result.problems.append(Problem(path, None, reason))
         _give_up(logs, result)
+    if closed[0] and closed[0] not in [log.number for log in logs]:
+        path = log_path(directory, closed[0])
+        if closed[0] != state.log_number:
+            reason = "the log that the store was closed with is missing"
+            result.problems.append(Problem(path, None, reason))
+        result.lost_bytes += closed[1]
     return result
 
 
@@ -119,6 +130,21 @@ class _CutStorage(Storage):
         return super().read_whole(path, kind, limit, start)[: self._end - start]
 
 
+def _begun(logs: list[_Log]) -> list[_Log]:
+    """Without those whose making was cut short or given up: nothing was ever written to them."""
+    begun: list[_Log] = []
+    for log in logs:
+        contents = log.contents
+        if contents is None and not log.is_damaged:
+            continue
+        if contents is not None and len(begun) > 1:
+            last = begun[-1].contents
+            if last is not None and not begun[-1].is_damaged and was_given_up(last, contents):
+                begun.pop()
+        begun.append(log)
+    return begun
+
+
 def _chain_start(logs: list[_Log]) -> int:
     """The position of the last log that does not follow the one before it."""
     start = 0
@@ -130,25 +156,22 @@ def _chain_start(logs: list[_Log]) -> int:
 
 
 def _apply(
-    logs: list[_Log], expected: int | None, closed: tuple[int, int] | None, result: SalvagedLogs
+    logs: list[_Log], expected: int | None, closed: tuple[int, int], result: SalvagedLogs
 ) -> None:
     """Apply the records of a chain of logs, up to the first hole.
 
-    ``expected`` is the first sequence number, where that is known.
+    ``expected`` is the first sequence number, where that is known; ``closed`` number and end of the
+    log that the store was closed with, 0 when it was not.
     """
     before: _Log | None = None
     for position, log in enumerate(logs):
         contents = log.contents
-        if contents is None:
-            if log.is_damaged or position + 1 < len(logs):
-                _give_up(logs[position:], result)
-            return
-        if before is not None and not _follows(before, contents, result):
+        if contents is None or (before is not None and not _follows(before, contents, result)):
             _give_up(logs[position:], result)
             return
         applied_end, expected = _replay(contents, expected, result)
         result.last_log = log.number, contents.end
-        closed_end = closed[1] if closed is not None and closed[0] == log.number else 0
+        closed_end = closed[1] if closed[0] == log.number else 0
         if not log.is_damaged and contents.end < max(log.size, closed_end):
             reason = f"{log.size - contents.end} bytes at the end are no whole record"
             if contents.end < closed_end:

@@ -63,8 +63,19 @@ def repair(
         UnsupportedFormatError: a file is in a format of another release: repair with that one.
         OSError: the repaired store cannot be written.  Repair in place has changed nothing then.
 
-    Reads every byte twice, at most; in memory are the operations of the logs and one table's
-    filters.
+    Reads every byte twice, or three times where tables have to be merged; in memory are the
+    operations of the logs and one table's filters.
+
+    >>> import lsmkv, os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store, output = os.path.join(folder, "store"), os.path.join(folder, "repaired")
+    ...     with lsmkv.open(store) as db:
+    ...         db[b"fox"] = b"red"
+    ...     os.remove(os.path.join(store, "CURRENT"))
+    ...     report = lsmkv.repair(store, output)
+    ...     with lsmkv.open(output) as db:
+    ...         report.is_complete, db[b"fox"]
+    (True, b'red')
     """
     if (output is None) != in_place:
         raise ValueError("give either output or in_place=True")

@@ -1,0 +1,672 @@
+"""Every operation on files failing in turn, interrupts, and a disk that is really full."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gc
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from conftest import fill, open_small
+from damage import files
+from gates import GatedStorage
+from storages import FaultyStorage
+
+import lsmkv
+from lsmkv.storage import AppendFile, Storage
+
+Changes = dict[bytes, bytes | None]
+TINY = {"write_buffer_size_bytes": 4096, "level0_compaction_trigger": 2}
+
+
+def contents(path: str) -> dict[bytes, bytes]:
+    with open_small(path, create_if_missing=False) as db:
+        return dict(db.items())
+
+
+def our_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("lsmkv")]
+
+
+def open_descriptors() -> int:
+    gc.collect()
+    return len(os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd"))
+
+
+def cause_of(error: BaseException) -> OSError:
+    """The failure of the disk that an error tells of."""
+    while isinstance(error, lsmkv.BackgroundError):
+        assert error.__cause__ is not None, f"{error!r} has no cause"
+        error = error.__cause__
+    assert isinstance(error, OSError), f"{error!r} is no failure of the disk"
+    return error
+
+
+# --- each operation in turn ----------------------------------------------------------------------
+
+
+class Session:
+    """A small workload, step by step, on a disk where some step may fail.
+
+    Attributes:
+        db: the store, when it is open.
+        acknowledged: what writes that returned have made of the contents.
+        doubtful: changes of writes that raised: each is there as a whole or not at all.
+        failures: what was raised.
+    """
+
+    def __init__(self, path: str, storage: FaultyStorage, *, resume: bool) -> None:
+        self.path = path
+        self.storage = storage
+        self.resume = resume
+        self.db: lsmkv.DB | None = None
+        self.acknowledged: dict[bytes, bytes] = {}
+        self.doubtful: list[Changes] = []
+        self.failures: list[OSError] = []
+
+    def run(self) -> None:
+        """The whole workload: writing, rotating, flushing, merging, closing, reopening."""
+        self.open()
+        self.write({b"first": b"1"})
+        self.write({b"synced": b"2"}, sync=True)
+        self.write({b"batch-%d" % number: b"3" * 20 for number in range(5)})
+        self.write({b"synced-batch-%d" % number: b"4" * 20 for number in range(5)}, sync=True)
+        self.write({b"first": None})
+        for number in range(0, 60, 2):
+            self.write({b"number-%02d" % number: b"x" * 300})
+        self.upkeep(lambda db: db.wait_until_settled())
+        for number in range(1, 60, 2):
+            self.write({b"number-%02d" % number: b"y" * 100}, sync=number % 10 == 1)
+        self.upkeep(lambda db: db.flush())
+        self.upkeep(lambda db: db.compact_range())
+        self.write({b"after": b"5"})
+        self.upkeep(lambda db: db.sync())
+        self.close()
+        self.open()
+        self.write({b"reopened": b"6"})
+        self.upkeep(lambda db: db.flush())
+        self.write({b"last": b"7"})
+        self.close()
+
+    def opened(self) -> lsmkv.DB:
+        return self.open() if self.db is None else self.db  # an empty store is false
+
+    def open(self) -> lsmkv.DB:
+        for _ in range(2):
+            try:
+                self.db = open_small(self.path, storage=self.storage, **TINY)
+                return self.db
+            except OSError as error:
+                self.mend(error)
+        raise AssertionError("it does not open on a disk that works again")
+
+    def write(self, changes: Changes, *, sync: bool = False) -> None:
+        db = self.opened()
+        try:
+            if len(changes) == 1:
+                ((key, value),) = changes.items()
+                if value is None:
+                    db.delete(key, sync=sync)
+                else:
+                    db.put(key, value, sync=sync)
+            else:
+                with db.write_batch(sync=sync) as batch:
+                    for key, value in changes.items():
+                        assert value is not None
+                        batch.put(key, value)
+        except (OSError, lsmkv.BackgroundError) as error:
+            self.doubtful.append(changes)
+            self.mend(error)
+        else:
+            for key, value in changes.items():
+                if value is None:
+                    self.acknowledged.pop(key)
+                else:
+                    self.acknowledged[key] = value
+
+    def upkeep(self, job: Callable[[lsmkv.DB], None]) -> None:
+        try:
+            job(self.opened())
+        except (OSError, lsmkv.BackgroundError) as error:
+            self.mend(error)
+
+    def close(self) -> None:
+        db, self.db = self.db, None
+        if db is not None:
+            try:
+                db.close()
+            except OSError as error:
+                self.failures.append(error)
+                self.storage.heal()
+
+    def mend(self, error: BaseException) -> None:
+        """After a failure: read everything, have the disk work again, and go on."""
+        self.failures.append(cause_of(error))
+        if self.db is not None:
+            self.check(dict(self.read_past_one_failure()))
+        self.storage.heal()
+        if self.db is not None:
+            if self.resume:
+                self.db.resume()
+            else:
+                with contextlib.suppress(OSError):
+                    self.db.close()
+                self.db = None
+                self.open()
+
+    def read_past_one_failure(self) -> list[tuple[bytes, bytes]]:
+        """All entries; a read that is itself what fails is tried once more on a mended disk."""
+        assert self.db is not None
+        try:
+            return list(self.db.items())
+        except OSError:
+            self.storage.heal()
+            return list(self.db.items())
+
+    def check(self, found: dict[bytes, bytes]) -> None:
+        """Everything acknowledged is there; what else is there was at least asked for."""
+        allowed: dict[bytes, list[bytes | None]] = {}
+        for changes in self.doubtful:
+            made = [found.get(key) == value for key, value in changes.items()]
+            assert all(made) or not any(made), f"half a batch: {changes}"
+            for key, value in changes.items():
+                allowed.setdefault(key, []).append(value)
+        for key in found.keys() | self.acknowledged.keys():
+            value = found.get(key)
+            assert value == self.acknowledged.get(key) or value in allowed.get(key, []), key
+
+
+def fail_each_in_turn(
+    tmp_path: Path,
+    operation: str,
+    *,
+    resume: bool,
+    error: int = errno.EIO,
+    times: int | None = 1,
+    short_write: int | None = None,
+) -> int:
+    """Run the workload with the first call of ``operation`` failing, then the second, ...
+
+    Returns how many were failed, which is all of them.
+    """
+    descriptors = open_descriptors()
+    for after in range(10_000):
+        path = str(tmp_path / "store")
+        storage = FaultyStorage()
+        fault = storage.fail(
+            operation, error=error, after=after, times=times, short_write=short_write
+        )
+        session = Session(path, storage, resume=resume)
+        session.run()
+        for failure in session.failures:
+            assert failure.errno in (error, errno.EIO), failure
+        found = contents(path)
+        session.check(found)
+        assert our_threads() == []
+        fired = fault.fired
+        del session, storage
+        assert open_descriptors() <= descriptors
+        shutil.rmtree(path)
+        if not fired:
+            return after
+    raise AssertionError("the workload never ends")
+
+
+WRITING = ["append", "sync", "create", "replace", "sync_directory", "truncate"]
+READING = ["pread", "open_random", "read_whole", "open_append"]
+OTHER = ["list_directory", "exists", "lock", "make_directory", "remove", "write_atomically"]
+
+
+@pytest.mark.parametrize("resume", [True, False], ids=["resume", "reopen"])
+@pytest.mark.parametrize("operation", [*WRITING, *READING, *OTHER])
+def test_one_failure_anywhere_loses_nothing_acknowledged(
+    tmp_path: Path, operation: str, resume: bool
+) -> None:
+    failed = fail_each_in_turn(tmp_path, operation, resume=resume)
+    assert failed or operation == "truncate"  # nothing is cut off where nothing fails
+
+
+@pytest.mark.parametrize("resume", [True, False], ids=["resume", "reopen"])
+@pytest.mark.parametrize("operation", ["append", "sync", "create", "sync_directory"])
+def test_a_disk_that_fails_until_mended_loses_nothing_acknowledged(
+    tmp_path: Path, operation: str, resume: bool
+) -> None:
+    assert fail_each_in_turn(tmp_path, operation, resume=resume, times=None)
+
+
+@pytest.mark.parametrize("resume", [True, False], ids=["resume", "reopen"])
+def test_no_space_anywhere_loses_nothing_acknowledged(tmp_path: Path, resume: bool) -> None:
+    assert fail_each_in_turn(tmp_path, "append", resume=resume, error=errno.ENOSPC, times=None)
+
+
+def test_short_writes_anywhere_are_completed(tmp_path: Path) -> None:
+    assert fail_each_in_turn(tmp_path, "append", resume=True, short_write=3)
+
+
+# --- what the writer is told ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def storage() -> FaultyStorage:
+    return FaultyStorage()
+
+
+@pytest.fixture
+def db(path: str, storage: FaultyStorage) -> Iterator[lsmkv.DB]:
+    with open_small(path, storage=storage) as opened:
+        opened[b"before"] = b"1"
+        yield opened
+        storage.heal()
+        with contextlib.suppress(OSError):
+            opened.close()
+
+
+def test_the_write_that_fails_raises_the_cause(db: lsmkv.DB, storage: FaultyStorage) -> None:
+    storage.fail("append", error=errno.ENOSPC)
+    with pytest.raises(OSError) as caught:
+        db[b"k"] = b"v"
+    assert caught.value.errno == errno.ENOSPC
+    db.resume()
+
+
+def test_later_writes_raise_a_background_error_with_the_cause(
+    db: lsmkv.DB, storage: FaultyStorage
+) -> None:
+    fault = storage.fail("append", error=errno.ENOSPC)
+    with pytest.raises(OSError):
+        db[b"k"] = b"v"
+    with pytest.raises(lsmkv.BackgroundError, match="No space left") as caught:
+        db[b"l"] = b"v"
+    assert cause_of(caught.value).errno == errno.ENOSPC
+    assert fault.fired == 1
+    db.resume()
+
+
+def test_a_write_that_failed_is_not_there(db: lsmkv.DB, storage: FaultyStorage) -> None:
+    storage.fail("append")
+    with pytest.raises(OSError):
+        db[b"k"] = b"v"
+    assert dict(db.items()) == {b"before": b"1"}
+    db.resume()
+    assert dict(db.items()) == {b"before": b"1"}
+
+
+def test_a_failed_flush_stops_writes_and_tells_why(db: lsmkv.DB, storage: FaultyStorage) -> None:
+    storage.fail("create", path_suffix=".sst", error=errno.ENOSPC)
+    with pytest.raises(lsmkv.BackgroundError) as caught:
+        db.flush()
+    assert cause_of(caught.value).errno == errno.ENOSPC
+    assert db[b"before"] == b"1"
+    db.resume()
+    assert db.inspect().entry_count == 1
+
+
+def test_a_failed_compaction_stops_writes_and_tells_why(
+    db: lsmkv.DB, storage: FaultyStorage
+) -> None:
+    db.flush()
+    db[b"before"] = b"2"
+    db.flush()
+    storage.fail("append", path_suffix=".sst")
+    with pytest.raises(OSError, match="injected: append"):
+        db.compact_range()
+    with pytest.raises(lsmkv.BackgroundError):
+        db[b"k"] = b"v"
+    assert db[b"before"] == b"2"
+    db.resume()
+    db.compact_range()
+    assert dict(db.items()) == {b"before": b"2"}
+
+
+def test_tables_of_a_flush_that_failed_are_removed(
+    db: lsmkv.DB, storage: FaultyStorage, path: str
+) -> None:
+    storage.fail("sync", path_suffix=".sst")
+    with pytest.raises(lsmkv.BackgroundError):
+        db.flush()
+    assert files(Path(path), ".sst") == []
+    db.resume()
+
+
+@pytest.mark.parametrize("operation", ["append", "sync"])
+def test_tables_whose_record_failed_stay_until_the_manifest_is_mended(
+    path: str, operation: str
+) -> None:
+    storage = FaultyStorage()
+    with open_small(path, storage=storage) as db:
+        db[b"k"] = b"v"
+        manifest = os.path.basename(files(Path(path), "MANIFEST-000002")[0])
+        storage.fail(operation, path_suffix=manifest)
+        with pytest.raises(lsmkv.BackgroundError):
+            db.flush()
+        (orphan,) = files(Path(path), ".sst")
+        db.resume()
+        (table,) = files(Path(path), ".sst")
+        assert table != orphan
+        assert db[b"k"] == b"v"
+
+
+# --- failed syncs --------------------------------------------------------------------------------
+
+
+def test_a_failed_sync_is_not_tried_again_into_a_success(
+    path: str, storage: FaultyStorage
+) -> None:
+    db = open_small(path, storage=storage)
+    fault = storage.fail("sync", path_suffix=".log")
+    with pytest.raises(OSError, match="injected: sync"):
+        db.put(b"k", b"v", sync=True)
+    with pytest.raises(lsmkv.BackgroundError):
+        db.put(b"l", b"v", sync=True)
+    with pytest.raises(lsmkv.BackgroundError):
+        db.sync()
+    with pytest.raises(OSError, match="earlier failure"):
+        db.close()
+    assert (fault.seen, fault.fired) == (1, 1)
+
+
+def test_after_a_failed_sync_resuming_puts_the_writes_into_a_table(
+    path: str, storage: FaultyStorage
+) -> None:
+    with open_small(path, storage=storage) as db:
+        storage.fail("sync", path_suffix=".log")
+        with pytest.raises(OSError):
+            db.put(b"k", b"v", sync=True)
+        db.resume()
+        assert db.inspect().entry_count == 1
+        db.put(b"l", b"v", sync=True)
+    assert contents(path) == {b"k": b"v", b"l": b"v"}
+
+
+def test_closing_syncs_the_log_even_after_a_failed_flush(path: str, storage: FaultyStorage) -> None:
+    db = open_small(path, storage=storage)
+    db[b"k"] = b"v"
+    storage.fail("create", path_suffix=".sst")
+    with pytest.raises(lsmkv.BackgroundError):
+        db.flush()
+    logs = [str(log) for log in files(Path(path), ".log")]
+    faults = [storage.fail("sync", path_suffix=log, times=0) for log in logs]
+    db.close()
+    assert faults[0].seen == 1
+
+
+def test_syncing_during_a_flush_syncs_the_log_that_is_being_flushed(path: str) -> None:
+    storage = GatedStorage(".sst")
+    with open_small(path, storage=storage) as db:
+        db[b"k"] = b"v"
+        storage.shut()
+        flush = threading.Thread(target=db.flush, daemon=True)
+        flush.start()
+        assert storage.held_up.wait(60)
+        db.sync()
+        (old,) = db._engine._old_logs.values()
+        assert old.synced == old.end
+        storage.open_up()
+        flush.join(60)
+
+
+# --- resuming ------------------------------------------------------------------------------------
+
+
+def test_resuming_without_a_failure_does_nothing(db: lsmkv.DB, storage: FaultyStorage) -> None:
+    before = storage.calls.copy()
+    db.resume()
+    assert storage.calls == before
+
+
+def test_resuming_while_the_cause_is_there_fails_and_changes_nothing(
+    db: lsmkv.DB, storage: FaultyStorage
+) -> None:
+    storage.fail("append", error=errno.ENOSPC, times=None)
+    with pytest.raises(OSError):
+        db[b"k"] = b"v"
+    for _ in range(3):
+        with pytest.raises((OSError, lsmkv.BackgroundError)):
+            db.resume()
+    with pytest.raises(lsmkv.BackgroundError):
+        db[b"k"] = b"v"
+    assert db[b"before"] == b"1"
+    storage.heal()
+    db.resume()
+    db[b"k"] = b"v"
+
+
+def test_resuming_reports_a_flush_that_fails_anew(db: lsmkv.DB, storage: FaultyStorage) -> None:
+    storage.fail("create", path_suffix=".sst", times=None)
+    with pytest.raises(lsmkv.BackgroundError):
+        db.flush()
+    with pytest.raises(lsmkv.BackgroundError):
+        db.resume()
+    storage.heal()
+    db.resume()
+    assert db[b"before"] == b"1"
+
+
+def test_two_threads_may_resume_at_once(db: lsmkv.DB, storage: FaultyStorage) -> None:
+    storage.fail("append", error=errno.ENOSPC)
+    with pytest.raises(OSError):
+        db[b"k"] = b"v"
+    threads = [threading.Thread(target=db.resume, daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    db[b"k"] = b"v"
+
+
+# --- opening and closing -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operation", ["read_whole", "open_random", "sync", "create"])
+def test_a_failed_opening_lets_go_of_lock_and_files(
+    path: str, storage: FaultyStorage, operation: str
+) -> None:
+    with open_small(path) as db:
+        fill(db, range(100))
+        db.flush()
+    descriptors = open_descriptors()
+    storage.fail(operation)
+    with pytest.raises(OSError, match="injected"):
+        open_small(path, storage=storage)
+    assert open_descriptors() == descriptors
+    open_small(path).close()
+
+
+def test_a_close_that_fails_closes_all_the_same(path: str, storage: FaultyStorage) -> None:
+    descriptors = open_descriptors()
+    db = open_small(path, storage=storage)
+    db[b"k"] = b"v"
+    storage.fail("append", times=None)
+    storage.fail("sync", times=None)
+    with pytest.raises(OSError, match="injected"):
+        db.close()
+    assert db.closed
+    assert our_threads() == []
+    del db
+    assert open_descriptors() == descriptors
+    assert contents(path) == {b"k": b"v"}
+
+
+def test_writes_that_race_with_closing_are_kept_or_refused(path: str) -> None:
+    db = open_small(path)
+    acknowledged: list[list[bytes]] = [[] for _ in range(4)]
+    refused: list[BaseException] = []
+    started = threading.Barrier(5)
+
+    def write(name: int, mine: list[bytes]) -> None:
+        started.wait(60)
+        try:
+            for number in range(100_000):
+                key = b"%d-%d" % (name, number)
+                db.put(key, b"v" * 50, sync=number % 50 == 0)
+                mine.append(key)
+        except BaseException as error:
+            refused.append(error)
+
+    threads = [
+        threading.Thread(target=write, args=(name, mine), daemon=True)
+        for name, mine in enumerate(acknowledged)
+    ]
+    for thread in threads:
+        thread.start()
+    started.wait(60)
+    while not all(acknowledged):
+        threading.Event().wait(0.001)
+    db.close()
+    for thread in threads:
+        thread.join(60)
+    assert [type(error) for error in refused] == [lsmkv.ClosedError] * 4
+    assert contents(path).keys() == {key for mine in acknowledged for key in mine}
+
+
+# --- interrupts ----------------------------------------------------------------------------------
+
+
+class InterruptedStorage(Storage):
+    """Raises KeyboardInterrupt, once, from a log's append: ``before`` or ``after`` it is done."""
+
+    armed = ""
+
+    def _append_file(self, path: str, descriptor: int, offset: int) -> AppendFile:
+        return _InterruptedFile(self, path, descriptor, offset)
+
+
+class _InterruptedFile(AppendFile):
+    def __init__(
+        self, storage: InterruptedStorage, path: str, descriptor: int, offset: int
+    ) -> None:
+        super().__init__(path, descriptor, offset)
+        self._storage = storage
+
+    def append(self, data: bytes) -> None:
+        super().append(data)
+        self._interrupt("after")
+
+    def _write(self, data: bytes | memoryview) -> int:
+        self._interrupt("before")
+        return super()._write(data)
+
+    def _interrupt(self, when: str) -> None:
+        if self._storage.armed == when and self.path.endswith(".log"):
+            self._storage.armed = ""
+            raise KeyboardInterrupt
+
+
+def test_an_interrupt_before_anything_was_written_changes_nothing(path: str) -> None:
+    storage = InterruptedStorage()
+    with open_small(path, storage=storage) as db:
+        storage.armed = "before"
+        with pytest.raises(KeyboardInterrupt):
+            db[b"a"] = b"1"
+        db[b"b"] = b"2"
+    assert contents(path) == {b"b": b"2"}
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_an_interrupt_between_log_and_memtable_stops_writes_until_resumed(
+    path: str, batch: bool
+) -> None:
+    storage = InterruptedStorage()
+    with open_small(path, storage=storage) as db:
+        storage.armed = "after"
+        with pytest.raises(KeyboardInterrupt):
+            if batch:
+                with db.write_batch() as pending:
+                    pending.put(b"a", b"1")
+            else:
+                db[b"a"] = b"1"
+        with pytest.raises(lsmkv.BackgroundError):
+            db[b"b"] = b"2"
+        db.resume()
+        db[b"b"] = b"2"
+    assert contents(path) == {b"b": b"2"}
+
+
+def test_a_store_closed_after_an_interrupt_opens_again(path: str) -> None:
+    storage = InterruptedStorage()
+    with open_small(path, storage=storage) as db:
+        storage.armed = "after"
+        with pytest.raises(KeyboardInterrupt):
+            db[b"a"] = b"1"
+    assert contents(path) == {b"a": b"1"}
+
+
+# --- a full disk ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MiB of its own, with a file ``ballast`` on it that takes half of it."""
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    if not sys.platform.startswith("linux") or os.geteuid() != 0:
+        pytest.skip("mounting a small file system takes Linux and root")
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(mount)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("a small file system cannot be mounted here")
+    try:
+        (mount / "ballast").write_bytes(bytes(512 * 1024))
+        yield mount
+    finally:
+        subprocess.run(["umount", "-l", str(mount)], check=True)
+
+
+def write_until_full(db: lsmkv.DB) -> dict[bytes, bytes]:
+    """What was acknowledged until the disk was full."""
+    written: dict[bytes, bytes] = {}
+    with pytest.raises((OSError, lsmkv.BackgroundError)) as caught:
+        for number in range(100_000):
+            key, value = b"key-%05d" % number, os.urandom(200)
+            db.put(key, value, sync=number % 20 == 0)
+            written[key] = value
+    assert cause_of(caught.value).errno == errno.ENOSPC
+    return written
+
+
+def test_on_a_full_disk_reads_go_on_with_everything_acknowledged(full_disk: Path) -> None:
+    with open_small(full_disk / "store") as db:
+        written = write_until_full(db)
+        assert written.items() <= dict(db.items()).items()
+        (full_disk / "ballast").unlink()
+        db.resume()
+
+
+def test_a_store_whose_disk_was_full_resumes_once_there_is_space(full_disk: Path) -> None:
+    with open_small(full_disk / "store") as db:
+        written = write_until_full(db)
+        (full_disk / "ballast").unlink()
+        db.resume()
+        db.put(b"new", b"1", sync=True)
+        assert written.items() <= dict(db.items()).items()
+        assert db.verify().ok
+    assert (written | {b"new": b"1"}).items() <= contents(str(full_disk / "store")).items()
+
+
+def test_a_store_closed_on_a_full_disk_has_lost_nothing(full_disk: Path) -> None:
+    db = open_small(full_disk / "store")
+    written = write_until_full(db)
+    with contextlib.suppress(OSError):
+        db.close()
+    with open_small(full_disk / "store", read_only=True) as db:
+        assert written.items() <= dict(db.items()).items()
+    (full_disk / "ballast").unlink()
+    assert written.items() <= contents(str(full_disk / "store")).items()
+
+
+def test_a_store_cannot_be_made_on_a_full_disk_and_can_be_later(full_disk: Path) -> None:
+    with contextlib.suppress(OSError), (full_disk / "rest").open("wb", buffering=0) as rest:
+        while True:
+            rest.write(bytes(4096))
+    with pytest.raises(OSError) as caught:
+        open_small(full_disk / "store")
+    assert caught.value.errno == errno.ENOSPC
+    (full_disk / "ballast").unlink()
+    open_small(full_disk / "store").close()

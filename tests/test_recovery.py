@@ -1,0 +1,871 @@
+"""Opening what a crash left: torn logs, chains of logs, lost power at any moment, leftovers."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from conftest import fill, open_small
+from damage import files, flip
+from storages import FaultyStorage
+
+import lsmkv
+from lsmkv.batch import Operation, encode_batch
+from lsmkv.errors import CorruptionError
+from lsmkv.log import HEADER_BYTES, RECORD_BYTES, LogWriter
+from lsmkv.manifest import CURRENT, Edit, Manifest, State, log_path, parse_file_name
+from lsmkv.recovery import recover
+from lsmkv.storage import AppendFile, Storage
+from lsmkv.tree import Tree
+
+Contents = dict[bytes, bytes]
+
+
+def contents(path: str | Path) -> Contents:
+    """What the store holds, opened without help."""
+    with open_small(path, create_if_missing=False) as db:
+        return dict(db.items())
+
+
+def names(path: str | Path, kind: str) -> list[str]:
+    """Names of the files of one kind."""
+    return [name for name in sorted(os.listdir(path)) if (parse_file_name(name) or ("",))[0] == kind]
+
+
+# --- stores made by hand -------------------------------------------------------------------------
+
+
+@dataclass
+class Handmade:
+    """A store of logs only, written record by record."""
+
+    path: Path
+    storage: Storage = field(default_factory=Storage)
+    logs: list[LogWriter] = field(default_factory=list)
+    next_seq: int = 1
+
+    def start_log(self, number: int, predecessor: LogWriter | None = None) -> LogWriter:
+        self.path.mkdir(exist_ok=True)
+        path = log_path(str(self.path), number)
+        log = LogWriter.create(self.storage, path, number, "log", predecessor)
+        self.logs.append(log)
+        return log
+
+    def put(self, *keys: bytes, seq: int | None = None) -> int:
+        """Append one batch of puts to the newest log; where its record ends."""
+        operations: list[Operation] = [(key, b"value of " + key) for key in keys]
+        first = self.next_seq if seq is None else seq
+        self.next_seq = first + len(operations)
+        return self.logs[-1].append(encode_batch(first, operations))
+
+    def sync(self) -> None:
+        self.logs[-1].sync_through(self.logs[-1].end)
+
+    def finish(self, *, closed: bool = False) -> None:
+        """Write manifest and CURRENT, as after a crash or after closing in good order."""
+        state = State(Tree(), max(log.number for log in self.logs) + 1, 0, self.logs[0].number)
+        manifest = Manifest(self.storage, str(self.path), state)
+        manifest.rewrite()
+        if closed:
+            self.sync()
+            last = self.logs[-1]
+            manifest.append(Edit(closed_log=(last.number, last.end)))
+        manifest.close()
+        for log in self.logs:
+            log.close(mark=closed and log is self.logs[-1])
+
+    def log(self, number: int) -> Path:
+        return Path(log_path(str(self.path), number))
+
+    def keys(self) -> list[bytes]:
+        return list(contents(self.path))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Handmade:
+    return Handmade(tmp_path / "store")
+
+
+def two_logs(store: Handmade, *, synced: bool) -> int:
+    """Keys a and b in log 1; c and d in log 2, synced between them or not.  Where b starts."""
+    store.start_log(1)
+    start_of_b = store.put(b"a")
+    store.put(b"b")
+    store.start_log(2, store.logs[0])
+    store.put(b"c")
+    if synced:
+        store.sync()
+    store.put(b"d")
+    store.finish()
+    return start_of_b
+
+
+# --- the last log --------------------------------------------------------------------------------
+
+
+def test_cut_at_any_byte_the_log_gives_the_whole_records_before_it(store: Handmade) -> None:
+    store.start_log(1)
+    ends = [store.put(b"a"), store.put(b"b", b"bb", b"bbb"), store.put(b"c")]
+    store.finish()
+    expected = {
+        0: [],
+        1: [b"a"],
+        2: [b"a", b"b", b"bb", b"bbb"],
+        3: [b"a", b"b", b"bb", b"bbb", b"c"],
+    }
+    data = store.log(1).read_bytes()
+    for length in range(HEADER_BYTES, len(data) + 1):
+        store.log(1).write_bytes(data[:length])
+        found = recover(Storage(), str(store.path))
+        assert sorted(found.memtables[0].live) == expected[sum(end <= length for end in ends)]
+
+
+def test_a_torn_tail_is_dropped_and_writing_goes_on_behind_it(store: Handmade) -> None:
+    store.start_log(1)
+    store.put(b"a")
+    store.put(b"b")
+    store.finish()
+    os.truncate(store.log(1), store.log(1).stat().st_size - 1)
+    with open_small(store.path) as db:
+        db.put(b"c", b"1")
+    assert store.keys() == [b"a", b"c"]
+
+
+def test_bytes_of_a_dropped_tail_never_come_back(store: Handmade) -> None:
+    store.start_log(1)
+    end = store.put(b"a")
+    store.put(b"b")
+    store.put(b"c")
+    store.finish()
+    flip(store.log(1), end + RECORD_BYTES)
+    assert store.keys() == [b"a"]
+    with open_small(store.path) as db:
+        db.put(b"bb", b"x" * 20)
+    assert store.keys() == [b"a", b"bb"]
+
+
+def test_damage_to_a_synced_record_is_an_error_with_its_place(store: Handmade) -> None:
+    store.start_log(1)
+    end = store.put(b"a")
+    store.put(b"b")
+    store.sync()
+    store.put(b"c")
+    store.finish()
+    flip(store.log(1), end + RECORD_BYTES)
+    with pytest.raises(CorruptionError, match="had been synced") as caught:
+        open_small(store.path)
+    assert (caught.value.path, caught.value.offset) == (str(store.log(1)), end)
+
+
+def test_damage_after_the_last_sync_keeps_the_prefix(store: Handmade) -> None:
+    store.start_log(1)
+    store.put(b"a")
+    store.sync()
+    end = store.put(b"b")
+    store.put(b"c")
+    store.put(b"d")
+    store.finish()
+    flip(store.log(1), end + RECORD_BYTES)
+    assert store.keys() == [b"a", b"b"]
+
+
+def test_a_failed_opening_changes_nothing(store: Handmade) -> None:
+    store.start_log(1)
+    store.put(b"a")
+    store.sync()
+    store.put(b"b")
+    store.finish()
+    flip(store.log(1), HEADER_BYTES + RECORD_BYTES)
+    before = {path.name: path.read_bytes() for path in store.path.iterdir()}
+    with pytest.raises(CorruptionError):
+        open_small(store.path)
+    (store.path / "LOCK").unlink()
+    assert {path.name: path.read_bytes() for path in store.path.iterdir()} == before
+
+
+def test_a_write_missing_between_two_records_is_an_error(store: Handmade) -> None:
+    store.start_log(1)
+    end = store.put(b"a")
+    store.put(b"c", seq=3)
+    store.finish()
+    with pytest.raises(CorruptionError, match="a write is missing") as caught:
+        open_small(store.path)
+    assert (caught.value.offset, caught.value.expected, caught.value.got) == (end, 2, 3)
+
+
+def test_a_write_that_stands_twice_is_an_error(store: Handmade) -> None:
+    store.start_log(1)
+    store.put(b"a")
+    store.put(b"b", seq=1)
+    store.finish()
+    with pytest.raises(CorruptionError, match="a write is missing"):
+        open_small(store.path)
+
+
+# --- stores closed in good order -----------------------------------------------------------------
+
+
+def test_a_closed_log_cut_short_at_a_record_is_an_error(store: Handmade) -> None:
+    store.start_log(1)
+    end = store.put(b"a")
+    store.put(b"b")
+    store.finish(closed=True)
+    os.truncate(store.log(1), end)
+    with pytest.raises(CorruptionError, match="closed with") as caught:
+        open_small(store.path)
+    assert (caught.value.path, caught.value.offset) == (str(store.log(1)), end)
+
+
+def test_cut_anywhere_before_its_final_mark_a_closed_log_is_an_error(store: Handmade) -> None:
+    store.start_log(1)
+    store.put(b"a")
+    end = store.put(b"b")
+    store.finish(closed=True)
+    data = store.log(1).read_bytes()
+    for length in range(end):
+        store.log(1).write_bytes(data[:length])
+        with pytest.raises(CorruptionError):
+            recover(Storage(), str(store.path))
+
+
+def test_a_closed_log_needs_its_final_mark_no_more(store: Handmade) -> None:
+    store.start_log(1)
+    end = store.put(b"a")
+    store.finish(closed=True)
+    data = store.log(1).read_bytes()
+    for length in range(end, len(data)):
+        store.log(1).write_bytes(data[:length])
+        assert list(recover(Storage(), str(store.path)).memtables[0].live) == [b"a"]
+
+
+def test_a_missing_log_that_the_store_was_closed_with_is_an_error(store: Handmade) -> None:
+    two_logs(store, synced=False)
+    closed = Handmade(store.path.with_name("closed"))
+    closed.start_log(1)
+    closed.put(b"a")
+    closed.start_log(2, closed.logs[0])
+    closed.put(b"b")
+    closed.finish(closed=True)
+    closed.log(2).unlink()
+    with pytest.raises(CorruptionError, match="closed with is missing") as caught:
+        open_small(closed.path)
+    assert caught.value.path == str(closed.log(2))
+
+
+def test_a_closed_log_whose_predecessor_lost_its_end_is_an_error(store: Handmade) -> None:
+    store.start_log(1)
+    end = store.put(b"a")
+    store.put(b"b")
+    store.start_log(2, store.logs[0])
+    store.finish(closed=True)
+    os.truncate(store.log(1), end)
+    with pytest.raises(CorruptionError, match="closed with is missing"):
+        open_small(store.path)
+
+
+def test_a_store_reopened_after_closing_may_be_torn_again(path: str) -> None:
+    with open_small(path) as db:
+        db[b"a"] = b"1"
+    storage = FaultyStorage()
+    db = open_small(path, storage=storage)
+    db[b"b"] = b"2"
+    storage.fail("sync", times=None)
+    with pytest.raises(OSError, match="injected: sync"):
+        db.close()
+    (log,) = files(Path(path), ".log")
+    os.truncate(log, log.stat().st_size - 1)
+    assert list(contents(path)) == [b"a"]
+
+
+# --- chains of logs ------------------------------------------------------------------------------
+
+
+def test_logs_are_read_one_after_the_other(store: Handmade) -> None:
+    two_logs(store, synced=True)
+    assert store.keys() == [b"a", b"b", b"c", b"d"]
+
+
+def test_a_log_that_follows_a_lost_unsynced_end_is_dropped(store: Handmade) -> None:
+    start_of_b = two_logs(store, synced=False)
+    os.truncate(store.log(1), start_of_b)
+    assert store.keys() == [b"a"]
+
+
+def test_a_dropped_log_is_removed_before_anything_is_written(store: Handmade) -> None:
+    start_of_b = two_logs(store, synced=False)
+    os.truncate(store.log(1), start_of_b)
+    open_small(store.path).close()
+    assert not store.log(2).exists()
+    with open_small(store.path) as db:
+        db[b"e"] = b"1"
+    assert store.keys() == [b"a", b"e"]
+
+
+def test_a_lost_end_that_a_later_log_knows_was_synced_is_an_error(store: Handmade) -> None:
+    start_of_b = two_logs(store, synced=True)
+    os.truncate(store.log(1), start_of_b)
+    with pytest.raises(CorruptionError, match="had been synced") as caught:
+        open_small(store.path)
+    assert (caught.value.path, caught.value.offset) == (str(store.log(1)), start_of_b)
+
+
+def test_damage_before_a_synced_log_is_an_error(store: Handmade) -> None:
+    start_of_b = two_logs(store, synced=True)
+    flip(store.log(1), start_of_b + RECORD_BYTES)
+    with pytest.raises(CorruptionError, match="had been synced"):
+        open_small(store.path)
+
+
+def test_a_missing_first_log_is_an_error(store: Handmade) -> None:
+    two_logs(store, synced=False)
+    store.log(1).unlink()
+    with pytest.raises(CorruptionError, match="is missing") as caught:
+        open_small(store.path)
+    assert caught.value.path == str(store.log(1))
+
+
+def test_a_log_missing_from_the_middle_is_an_error(store: Handmade) -> None:
+    for number in (1, 2, 3):
+        store.start_log(number, store.logs[-1] if store.logs else None)
+        store.put(b"%d" % number)
+    store.finish()
+    store.log(2).unlink()
+    with pytest.raises(CorruptionError, match="does not follow") as caught:
+        open_small(store.path)
+    assert caught.value.path == str(store.log(3))
+
+
+def test_a_first_log_without_a_whole_header_is_an_error(store: Handmade) -> None:
+    store.start_log(1)
+    store.finish()
+    os.truncate(store.log(1), HEADER_BYTES - 1)
+    with pytest.raises(CorruptionError, match="cut short inside its header") as caught:
+        open_small(store.path)
+    assert (caught.value.path, caught.value.offset) == (str(store.log(1)), 0)
+
+
+def test_a_last_log_torn_inside_its_header_was_never_written_to(store: Handmade) -> None:
+    store.start_log(1)
+    store.put(b"a")
+    store.start_log(2, store.logs[0])
+    store.finish()
+    data = store.log(2).read_bytes()
+    for length in range(HEADER_BYTES):
+        store.log(2).write_bytes(data[:length])
+        found = recover(Storage(), str(store.path))
+        assert [log.number for log in found.logs] == [1]
+
+
+def test_a_middle_log_torn_inside_its_header_is_an_error(store: Handmade) -> None:
+    for number in (1, 2, 3):
+        store.start_log(number, store.logs[-1] if store.logs else None)
+        store.put(b"%d" % number)
+    store.sync()
+    store.finish()
+    os.truncate(store.log(2), HEADER_BYTES - 1)
+    with pytest.raises(CorruptionError, match="does not follow"):
+        open_small(store.path)
+
+
+@pytest.mark.parametrize("length", [0, HEADER_BYTES - 1, HEADER_BYTES])
+def test_a_log_that_was_given_up_while_it_was_made_is_passed_over(
+    store: Handmade, length: int
+) -> None:
+    before = store.start_log(1)
+    store.put(b"a")
+    store.start_log(2, before)
+    store.start_log(3, before)
+    store.put(b"b")
+    store.finish()
+    os.truncate(store.log(2), length)
+    assert store.keys() == [b"a", b"b"]
+
+
+def test_a_log_that_belongs_to_another_store_is_an_error(store: Handmade, tmp_path: Path) -> None:
+    two_logs(store, synced=True)
+    other = Handmade(tmp_path / "other")
+    other.start_log(1)
+    other.put(b"aaa")
+    other.start_log(2, other.logs[0])
+    other.put(b"zzz")
+    other.finish()
+    store.log(2).write_bytes(other.log(2).read_bytes())
+    with pytest.raises(CorruptionError):
+        open_small(store.path)
+
+
+# --- leftovers, and what is not ours -------------------------------------------------------------
+
+
+def test_leftovers_are_removed_by_the_next_opening(path: str) -> None:
+    with open_small(path) as db:
+        db[b"a"] = b"1"
+    leftovers = ["000900.sst", "MANIFEST-000901", "000902.sst.tmp", "MANIFEST-000001"]
+    for name in leftovers:
+        (Path(path) / name).write_bytes(b"left by a crash")
+    open_small(path).close()
+    assert not set(leftovers) & set(os.listdir(path))
+
+
+def test_old_logs_left_by_a_crash_are_removed_and_not_read(path: str) -> None:
+    with open_small(path) as db:
+        db[b"a"] = b"old"
+        log = files(Path(path), ".log")[0]
+        old = log.read_bytes()
+        db.flush()
+        db[b"a"] = b"new"
+    log.write_bytes(old)
+    assert contents(path) == {b"a": b"new"}
+    assert not log.exists()
+
+
+def test_files_of_others_are_left_alone(path: str) -> None:
+    with open_small(path) as db:
+        db[b"a"] = b"1"
+    others = ["notes.txt", "000900.sst.bak", "1.log", "CURRENT.old", ".hidden", "0000900.log"]
+    for name in others:
+        (Path(path) / name).write_bytes(b"mine")
+    (Path(path) / "folder").mkdir()
+    contents(path)
+    assert all((Path(path) / name).read_bytes() == b"mine" for name in others)
+    assert (Path(path) / "folder").is_dir()
+
+
+def test_a_leftover_that_cannot_be_removed_is_no_obstacle(path: str) -> None:
+    with open_small(path) as db:
+        db[b"a"] = b"1"
+    (Path(path) / "000900.sst").write_bytes(b"left by a crash")
+    storage = FaultyStorage()
+    storage.fail("remove", path_suffix="000900.sst", times=None)
+    with open_small(path, storage=storage) as db:
+        assert db[b"a"] == b"1"
+
+
+def test_file_numbers_are_never_used_twice(path: str) -> None:
+    seen: set[str] = set()
+    for round_number in range(4):
+        with open_small(path) as db:
+            fresh = {name for name in os.listdir(path) if name.startswith("MANIFEST")}
+            assert not fresh & seen
+            fill(db, range(100 * round_number, 100 * round_number + 200))
+            db.flush()
+            seen |= {name for name in os.listdir(path) if parse_file_name(name)}
+
+
+def test_numbers_of_leftovers_are_not_used_again(path: str) -> None:
+    with open_small(path) as db:
+        db[b"a"] = b"1"
+    (Path(path) / "000900.sst").write_bytes(b"left by a crash")
+    with open_small(path) as db:
+        db.flush()
+        numbers = [(parse_file_name(name) or ("", 0))[1] for name in names(path, "table")]
+    assert min(numbers) > 900
+
+
+def test_a_missing_table_is_named(path: str) -> None:
+    with open_small(path) as db:
+        fill(db, range(100))
+        db.flush()
+    table = files(Path(path), ".sst")[0]
+    table.unlink()
+    with pytest.raises(CorruptionError, match="is missing") as caught:
+        open_small(path)
+    assert caught.value.path == str(table)
+
+
+def test_a_store_that_lost_current_is_not_made_anew(path: str) -> None:
+    with open_small(path) as db:
+        db[b"a"] = b"1"
+    (Path(path) / CURRENT).unlink()
+    with pytest.raises(lsmkv.NotAStoreError, match="repair"):
+        open_small(path)
+
+
+def test_an_interrupted_rotation_takes_back_the_new_log_and_writing_goes_on(path: str) -> None:
+    storage = InterruptedStorage()
+    expected = {}
+    with open_small(path, storage=storage) as db:
+        storage.armed = True
+        for number in range(300):
+            try:
+                db.put(b"%03d" % number, b"x" * 100)
+                expected[b"%03d" % number] = b"x" * 100
+            except KeyboardInterrupt:
+                assert not Path(storage.interrupted).exists()
+        assert not storage.armed
+    assert contents(path) == expected
+
+
+class InterruptedStorage(Storage):
+    """Raises KeyboardInterrupt, once, after the first sync of a log's header since ``armed``."""
+
+    armed = False
+    interrupted = ""
+
+    def _append_file(self, path: str, descriptor: int, offset: int) -> AppendFile:
+        return _InterruptedFile(self, path, descriptor, offset)
+
+
+class _InterruptedFile(AppendFile):
+    def __init__(
+        self, storage: InterruptedStorage, path: str, descriptor: int, offset: int
+    ) -> None:
+        super().__init__(path, descriptor, offset)
+        self._storage = storage
+
+    def _sync(self) -> None:
+        super()._sync()
+        if self._storage.armed and self.path.endswith(".log") and self.offset == HEADER_BYTES:
+            self._storage.armed = False
+            self._storage.interrupted = self.path
+            raise KeyboardInterrupt
+
+
+# --- lost power ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that was done to the store's directory, or a note of the workload.
+
+    ``length``: of a sync, how much of the file was there when it began; of a directory's sync, how
+    many events there were then; of a note, the number of the operation.
+    """
+
+    kind: str
+    name: str = ""
+    data: bytes = b""
+    length: int = 0
+
+
+class RecordingStorage(Storage):
+    """Notes everything that changes the disk, in order.  Syncs reach the notes only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[Event] = []
+        self.mutex = threading.Lock()
+
+    def note(self, kind: str, number: int) -> None:
+        with self.mutex:
+            self.events.append(Event(kind, length=number))
+
+    def create(self, path: str) -> AppendFile:
+        with self.mutex:
+            file = super().create(path)
+            self.events.append(Event("create", os.path.basename(path)))
+            return file
+
+    def replace(self, source: str, target: str) -> None:
+        with self.mutex:
+            super().replace(source, target)
+            self.events.append(
+                Event("replace", os.path.basename(source), os.path.basename(target).encode())
+            )
+
+    def remove(self, path: str) -> None:
+        with self.mutex:
+            if os.path.exists(path):
+                self.events.append(Event("remove", os.path.basename(path)))
+            super().remove(path)
+
+    def sync_directory(self, path: str) -> None:
+        with self.mutex:
+            self.events.append(Event("sync_directory", length=len(self.events)))
+
+    def _append_file(self, path: str, descriptor: int, offset: int) -> AppendFile:
+        return _RecordingFile(self, path, descriptor, offset)
+
+
+class _RecordingFile(AppendFile):
+    def __init__(self, storage: RecordingStorage, path: str, descriptor: int, offset: int) -> None:
+        super().__init__(path, descriptor, offset)
+        self._storage = storage
+        self._name = os.path.basename(path)
+
+    def _write(self, data: bytes | memoryview) -> int:
+        with self._storage.mutex:
+            self._storage.events.append(Event("append", self._name, bytes(data)))
+            return super()._write(data)
+
+    def _truncate(self, length: int) -> None:
+        with self._storage.mutex:
+            self._storage.events.append(Event("truncate", self._name, length=length))
+            super()._truncate(length)
+
+    def _sync(self) -> None:
+        with self._storage.mutex:
+            size = os.stat(self.path).st_size if os.path.exists(self.path) else self.offset
+            self._storage.events.append(Event("sync", self._name, length=size))
+
+
+class UnsyncedStorage(Storage):
+    """Syncs nothing, which makes opening many stores faster."""
+
+    def sync_directory(self, path: str) -> None:
+        pass
+
+    def _append_file(self, path: str, descriptor: int, offset: int) -> AppendFile:
+        return _UnsyncedFile(path, descriptor, offset)
+
+
+class _UnsyncedFile(AppendFile):
+    def _sync(self) -> None:
+        pass
+
+
+@dataclass(slots=True)
+class Inode:
+    """A file: what was written to it, and what of that is on disk for sure."""
+
+    written: bytes = b""
+    durable: bytes = b""
+
+
+Image = dict[str, bytes]
+
+
+class Disk:
+    """What may be on disk after the power fails: replays events, keeping apart what is certain.
+
+    Without a sync, a file may have lost any part of its end, and each creation, renaming or removal
+    may have been lost or not.
+    """
+
+    def __init__(self, start: Image | None = None) -> None:
+        self.names = {name: Inode(data, data) for name, data in (start or {}).items()}
+        self._durable_names = dict(self.names)
+        self._pending: list[tuple[int, Event, Inode | None]] = []
+        self._open = dict(self.names)
+        self._count = 0
+
+    def apply(self, event: Event) -> None:
+        at, self._count = self._count, self._count + 1
+        if event.kind in ("create", "replace", "remove"):
+            inode = Inode() if event.kind == "create" else None
+            self._pending.append((at, event, inode))
+            _rename(self.names, event, inode)
+            if inode is not None:
+                self._open[event.name] = inode
+        elif event.kind == "append":
+            self._open[event.name].written += event.data
+        elif event.kind == "truncate":
+            self._open[event.name].written = self._open[event.name].written[: event.length]
+        elif event.kind == "sync":
+            inode = self._open[event.name]
+            inode.durable = inode.written[: event.length]
+        elif event.kind == "sync_directory":
+            for done, change, inode in self._pending:
+                if done < event.length:
+                    _rename(self._durable_names, change, inode)
+            self._pending = [item for item in self._pending if item[0] >= event.length]
+
+    def everything(self) -> Image:
+        """As after the end of the process alone."""
+        return {name: inode.written for name, inode in self.names.items()}
+
+    def the_least(self) -> Image:
+        """Only what was synced."""
+        return {name: inode.durable for name, inode in self._durable_names.items()}
+
+    def something(self, dice: random.Random) -> Image:
+        """What was synced, and of the rest what the dice say."""
+        names_left = dict(self._durable_names)
+        for _, change, inode in self._pending:
+            if dice.random() < 0.5:
+                _rename(names_left, change, inode)
+        return {name: _partly(inode, dice) for name, inode in names_left.items()}
+
+
+def _rename(names_there: dict[str, Inode], event: Event, inode: Inode | None) -> None:
+    if inode is not None:
+        names_there[event.name] = inode
+    elif event.kind == "remove":
+        names_there.pop(event.name, None)
+    elif event.name in names_there:
+        names_there[event.data.decode()] = names_there.pop(event.name)
+
+
+def _partly(inode: Inode, dice: random.Random) -> bytes:
+    if not inode.written.startswith(inode.durable):
+        return dice.choice((inode.written, inode.durable))
+    extra = inode.written[len(inode.durable) :]
+    kept = extra[: dice.randint(0, len(extra))]
+    lost = dice.choice((b"", bytes(len(extra) - len(kept)), dice.randbytes(len(extra) - len(kept))))
+    return inode.durable + kept + lost
+
+
+@dataclass
+class Workload:
+    """A recorded run: events, and the contents after each operation (the first: after none)."""
+
+    events: list[Event]
+    models: list[Contents]
+
+    def moments(self) -> Iterator[tuple[int, Disk, int, int, int]]:
+        """After each event: its number, the disk, and the operations begun, done, and synced."""
+        disk = Disk()
+        begun = done = synced = 0
+        for number, event in enumerate(self.events):
+            disk.apply(event)
+            if event.kind == "begun":
+                begun = event.length
+            elif event.kind == "done":
+                done = event.length
+            elif event.kind == "synced":
+                synced = event.length
+            yield number, disk, begun, done, synced
+
+
+def record(path: Path, seed: int, operations: int) -> Workload:
+    """Everything a small store does: writes with and without sync, flushes, merges, reopening."""
+    dice = random.Random(seed)
+    storage = RecordingStorage()
+    models: list[Contents] = [{}]
+
+    def opened() -> lsmkv.DB:
+        return open_small(
+            path,
+            storage=storage,
+            write_buffer_size_bytes=4096,
+            level0_compaction_trigger=2,
+            max_immutable_memtables=2,
+        )
+
+    db = opened()
+    for number in range(1, operations + 1):
+        model = dict(models[-1])
+        storage.note("begun", number)
+        models.append(model)
+        drawn = dice.random()
+        sync = drawn < 0.1
+        if drawn < 0.75:
+            key, value = b"%03d" % dice.randrange(80), b"%d:" % number + b"x" * dice.randrange(250)
+            model[key] = value
+            db.put(key, value, sync=sync)
+        elif drawn < 0.85:
+            key = b"%03d" % dice.randrange(80)
+            model.pop(key, None)
+            db.delete(key)
+        else:
+            with db.write_batch(sync=drawn > 0.95) as batch:
+                for _ in range(dice.randint(2, 8)):
+                    key, value = b"%03d" % dice.randrange(80), b"%d;" % number + b"y" * 30
+                    model[key] = value
+                    batch.put(key, value)
+            sync = drawn > 0.95
+        storage.note("done", number)
+        if sync:
+            storage.note("synced", number)
+        if number % 60 == 0:
+            dice.choice((db.sync, db.flush, db.compact_range))()
+            storage.note("synced", number)
+        if number % 110 == 0:
+            db.close()
+            storage.note("synced", number)
+            db = opened()
+    db.close()
+    storage.note("synced", operations)
+    return Workload(storage.events, models)
+
+
+class Judge:
+    """Opens images, and holds what they contain against the models."""
+
+    def __init__(self, directory: Path, models: list[Contents]) -> None:
+        self._directory = directory
+        self._models = models
+        self.opened = 0
+
+    def place(self, image: Image) -> Path:
+        self.opened += 1
+        path = self._directory / str(self.opened)
+        path.mkdir()
+        for name, data in image.items():
+            (path / name).write_bytes(data)
+        return path
+
+    def check(self, image: Image, at_least: int, at_most: int, when: str) -> None:
+        """The store must hold what it held after one of these operations."""
+        path = self.place(image)
+        with open_small(path, storage=UnsyncedStorage()) as db:
+            found = dict(db.items())
+            assert any(found == self._models[n] for n in range(at_least, at_most + 1)), when
+            report = db.verify()
+            assert report.ok, f"{when}: {report}"
+        lsmkv.destroy(path)
+
+
+def lose_power(tmp_path: Path, seed: int, operations: int, chance: float) -> int:
+    """Lose the power at moments that the dice choose; the number of images checked."""
+    workload = record(tmp_path / "store", seed, operations)
+    judge = Judge(tmp_path, workload.models)
+    dice = random.Random(seed)
+    for number, disk, begun, done, synced in workload.moments():
+        if dice.random() < chance:
+            when = f"seed {seed}, event {number}"
+            judge.check(disk.everything(), done, begun, when + ", process killed")
+            judge.check(disk.the_least(), synced, begun, when + ", least on disk")
+            judge.check(disk.something(dice), synced, begun, when + ", something on disk")
+    return judge.opened
+
+
+def test_losing_power_at_any_moment_loses_nothing_synced_and_leaves_no_hole(tmp_path: Path) -> None:
+    assert lose_power(tmp_path, seed=1, operations=230, chance=0.4) > 500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 8))
+def test_losing_power_at_every_moment_loses_nothing_synced(tmp_path: Path, seed: int) -> None:
+    assert lose_power(tmp_path, seed, operations=450, chance=1.0) > 1000
+
+
+def test_a_creation_cut_short_at_any_step_is_no_obstacle(tmp_path: Path) -> None:
+    storage = RecordingStorage()
+    open_small(tmp_path / "store", storage=storage).close()
+    judge = Judge(tmp_path, [{}])
+    dice = random.Random(1)
+    disk = Disk()
+    for number, event in enumerate(storage.events):
+        disk.apply(event)
+        for image in (disk.everything(), disk.the_least(), disk.something(dice)):
+            judge.check(image, 0, 0, f"event {number}")
+    assert judge.opened >= 3 * 10
+
+
+def recoveries_cut_short(tmp_path: Path, seed: int, chance: float) -> int:
+    """Lose the power, and lose it again while the store recovers; the number of images checked."""
+    workload = record(tmp_path / "store", seed, 150)
+    judge = Judge(tmp_path, workload.models)
+    dice = random.Random(seed)
+    for number, disk, begun, _, synced in workload.moments():
+        if dice.random() >= chance:
+            continue
+        start = disk.something(dice)
+        storage = RecordingStorage()
+        open_small(judge.place(start), storage=storage).close()
+        again = Disk(start)
+        for step, event in enumerate(storage.events):
+            again.apply(event)
+            when = f"seed {seed}, event {number}, recovery's event {step}"
+            judge.check(again.everything(), synced, begun, when)
+            judge.check(again.the_least(), synced, begun, when)
+            judge.check(again.something(dice), synced, begun, when)
+    return judge.opened
+
+
+def test_losing_power_while_recovering_loses_nothing_more(tmp_path: Path) -> None:
+    assert recoveries_cut_short(tmp_path, seed=1, chance=0.03) > 300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_losing_power_at_any_moment_while_recovering_loses_nothing_more(
+    tmp_path: Path, seed: int
+) -> None:
+    assert recoveries_cut_short(tmp_path, seed, chance=0.2) > 1000

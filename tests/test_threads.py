@@ -1,0 +1,602 @@
+"""One handle and many threads: models, iterators, snapshots, close, flush, back-pressure, pins."""
+
+from __future__ import annotations
+
+import gc
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gates import WAIT_S, GatedStorage
+
+import lsmkv
+from lsmkv.options import CompactionStyle
+from lsmkv.stats import Stats
+from lsmkv.throttle import SLOWED_BYTES_PER_S, Throttle
+
+STYLES: tuple[CompactionStyle, ...] = ("leveled", "tiered", "lazy-leveled")
+
+
+def open_store(path: str | Path, **options: Any) -> lsmkv.DB:
+    """A store with buffers so small that it flushes and compacts all the time."""
+    chosen: dict[str, Any] = {
+        "write_buffer_size_bytes": 8192,
+        "block_size_bytes": 512,
+        "block_cache_size_bytes": 65_536,
+        "table_size_bytes": 16_384,
+        "level1_size_bytes": 32_768,
+        "size_ratio": 4,
+        "level0_compaction_trigger": 2,
+        **options,
+    }
+    return lsmkv.open(path, **chosen)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+def run_all(*jobs: Callable[[], object]) -> None:
+    """Run each job in a thread of its own; the first error of any is raised here."""
+    errors: list[BaseException] = []
+
+    def run(job: Callable[[], object]) -> None:
+        try:
+            job()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(job,), daemon=True) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT_S)
+    if errors:
+        raise errors[0]
+    assert not any(thread.is_alive() for thread in threads), "a thread hangs"
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for what another thread is to bring about."""
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "it never came about"
+        time.sleep(0.001)
+
+
+# --- reading and writing ---
+
+
+class Client:
+    """One thread's work on keys of its own, checked against a dict."""
+
+    def __init__(self, db: lsmkv.DB, number: int, operations: int) -> None:
+        self.db = db
+        self.prefix = b"client%d/" % number
+        self.chances = random.Random(number)
+        self.operations = operations
+        self.model: dict[bytes, bytes] = {}
+        self.snapshots: list[tuple[lsmkv.Snapshot, dict[bytes, bytes]]] = []
+
+    def key(self) -> bytes:
+        return self.prefix + b"%03d" % self.chances.randrange(200)
+
+    def value(self) -> bytes:
+        return b"%d " % self.chances.randrange(1_000_000) + b"v" * self.chances.randrange(120)
+
+    def put(self) -> None:
+        key, value = self.key(), self.value()
+        self.db.put(key, value)
+        self.model[key] = value
+
+    def delete(self) -> None:
+        key = self.key()
+        self.db.delete(key)
+        self.model.pop(key, None)
+
+    def batch(self) -> None:
+        with self.db.write_batch() as batch:
+            for _ in range(self.chances.randrange(20)):
+                key = self.key()
+                if self.chances.random() < 0.3:
+                    batch.delete(key)
+                    self.model.pop(key, None)
+                else:
+                    self.model[key] = self.value()
+                    batch.put(key, self.model[key])
+
+    def get(self) -> None:
+        key = self.key()
+        assert self.db.get(key) == self.model.get(key)
+
+    def scan(self) -> None:
+        reverse = self.chances.random() < 0.5
+        found = list(self.db.items(prefix=self.prefix, reverse=reverse))
+        assert found == sorted(self.model.items(), reverse=reverse)
+
+    def take_snapshot(self) -> None:
+        self.snapshots.append((self.db.snapshot(), dict(self.model)))
+
+    def check_snapshot(self) -> None:
+        if self.snapshots:
+            at = self.chances.randrange(len(self.snapshots))
+            snapshot, model = self.snapshots.pop(at)
+            with snapshot:
+                assert dict(snapshot.items(prefix=self.prefix)) == model
+                key = self.key()
+                assert snapshot.get(key) == model.get(key)
+
+    def walk(self) -> None:
+        with self.db.cursor() as cursor:
+            found = []
+            going = cursor.seek(self.prefix)
+            while going and cursor.key.startswith(self.prefix):
+                found.append(cursor.item)
+                going = cursor.next()
+            assert found == sorted(self.model.items())
+
+    def run(self) -> None:
+        actions = [self.put, self.delete, self.batch, self.get, self.scan]
+        actions += [self.take_snapshot, self.check_snapshot, self.walk]
+        weights = [40, 10, 8, 40, 2, 1, 1, 1]
+        for action in self.chances.choices(actions, weights, k=self.operations):
+            action()
+        while self.snapshots:
+            self.check_snapshot()
+        self.scan()
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("residency", ["resident", "cached"])
+def test_each_thread_sees_its_own_writes_and_no_others_in_their_place(
+    path: Path, style: CompactionStyle, residency: str
+) -> None:
+    with open_store(path, compaction=style, filter_residency=residency) as db:
+        clients = [Client(db, number, 1200) for number in range(4)]
+        run_all(*[client.run for client in clients])
+        stats = db.stats()
+        assert stats.flushes > 5 and stats.compactions > 2
+        expected = {key: value for client in clients for key, value in client.model.items()}
+        assert dict(db) == expected
+    with open_store(path, compaction=style) as db:
+        assert dict(db) == expected
+
+
+def test_a_batch_is_seen_whole_or_not_at_all(path: Path) -> None:
+    keys = [b"key%03d" % number for number in range(40)]
+    done = threading.Event()
+    with open_store(path) as db:
+
+        def write() -> None:
+            try:
+                for number in range(400):
+                    with db.write_batch() as batch:
+                        for key in keys:
+                            batch.put(key, b"%06d" % number)
+            finally:
+                done.set()
+
+        def read() -> None:
+            while not done.is_set():
+                assert len(set(db.values())) <= 1
+                with db.snapshot() as snapshot:
+                    assert len({snapshot.get(key) for key in keys}) == 1
+
+        run_all(write, read, read)
+
+
+def test_writes_are_seen_in_the_order_they_were_made(path: Path) -> None:
+    done = threading.Event()
+    with open_store(path) as db:
+
+        def write() -> None:
+            try:
+                for number in range(3000):
+                    db.put(b"first", b"%06d" % number)
+                    db.put(b"second", b"%06d" % number)
+            finally:
+                done.set()
+
+        def read() -> None:
+            last = b""
+            while not done.is_set():
+                second = db.get(b"second", b"")
+                first = db.get(b"first", b"")
+                assert last <= second <= first
+                last = second
+
+        run_all(write, read, read)
+
+
+def test_synced_writes_of_many_threads_are_all_made(path: Path) -> None:
+    with open_store(path) as db:
+
+        def write(number: int) -> None:
+            for count in range(50):
+                db.put(b"%d/%d" % (number, count), b"v", sync=True)
+
+        run_all(*[lambda number=number: write(number) for number in range(6)])
+        assert len(db) == db.stats().writes == 300
+
+
+# --- iterators and snapshots over flushes and compactions ---
+
+
+def filled(db: lsmkv.DB) -> dict[bytes, bytes]:
+    model = {b"key%05d" % number: b"old %d" % number for number in range(3000)}
+    for key, value in model.items():
+        db.put(key, value)
+    return model
+
+
+def rewrite_everything(db: lsmkv.DB) -> None:
+    """Nothing of the files that were there is left in the tree afterwards."""
+    for number in range(0, 3000, 2):
+        db.put(b"key%05d" % number, b"new")
+        db.delete(b"key%05d" % (number + 1))
+    db.compact_range()
+    db.wait_until_settled()
+
+
+def test_an_iterator_goes_on_over_flush_and_compaction(path: Path) -> None:
+    with open_store(path) as db:
+        model = filled(db)
+        upwards, downwards = iter(db.items()), reversed(db.items())
+        found_up = [next(upwards) for _ in range(700)]
+        found_down = [next(downwards) for _ in range(700)]
+        rewrite_everything(db)
+        assert found_up + list(upwards) == sorted(model.items())
+        assert found_down + list(downwards) == sorted(model.items(), reverse=True)
+
+
+def test_a_view_shows_what_it_showed_however_often_it_is_iterated(path: Path) -> None:
+    with open_store(path) as db:
+        model = filled(db)
+        view = db.items(start=b"key00100", stop=b"key02000")
+        expected = [item for item in sorted(model.items()) if b"key00100" <= item[0] < b"key02000"]
+        assert list(view) == expected
+        rewrite_everything(db)
+        assert list(view) == expected
+        assert len(view) == len(expected)
+        assert expected[5] in view
+
+
+def test_a_cursor_goes_both_ways_over_flush_and_compaction(path: Path) -> None:
+    with open_store(path) as db:
+        filled(db)
+        with db.cursor() as cursor:
+            assert cursor.seek(b"key01500")
+            rewrite_everything(db)
+            assert cursor.item == (b"key01500", b"old 1500")
+            for _ in range(800):
+                assert cursor.next()
+            assert cursor.item == (b"key02300", b"old 2300")
+            for _ in range(1600):
+                assert cursor.prev()
+            assert cursor.item == (b"key00700", b"old 700")
+
+
+def test_a_snapshot_is_kept_over_compactions_while_threads_write(path: Path) -> None:
+    with open_store(path) as db:
+        model = filled(db)
+        with db.snapshot() as snapshot:
+            clients = [Client(db, number, 800) for number in range(2)]
+
+            def check() -> None:
+                for _ in range(5):
+                    assert dict(snapshot) == model
+
+            run_all(*[client.run for client in clients], check, lambda: rewrite_everything(db))
+            assert dict(snapshot) == model
+
+
+def test_files_an_iterator_reads_are_removed_when_it_ends(path: Path) -> None:
+    with open_store(path) as db:
+        filled(db)
+        db.flush()
+        db.wait_until_settled()
+        iterator = iter(db.items())
+        next(iterator)
+        rewrite_everything(db)
+        live = {info.file_name for info in db.inspect().tables()}
+        assert {file.name for file in path.glob("*.sst")} > live
+        del iterator
+        gc.collect()
+        assert {file.name for file in path.glob("*.sst")} == live
+
+
+# --- the end ---
+
+
+@pytest.mark.parametrize("round_number", range(5))
+def test_close_gives_threads_that_read_and_write_a_closed_error(
+    path: Path, round_number: int
+) -> None:
+    db = open_store(path)
+    acknowledged = [0] * 4
+    working = [threading.Event() for _ in range(7)]
+
+    def write(number: int) -> None:
+        with pytest.raises(lsmkv.ClosedError):
+            while True:
+                db.put(b"%d" % number, b"%d" % (acknowledged[number] + 1))
+                acknowledged[number] += 1
+                if acknowledged[number] > 50 * round_number:
+                    working[number].set()
+
+    def read() -> None:
+        with pytest.raises(lsmkv.ClosedError):
+            while True:
+                db.get(b"1")
+                working[4].set()
+
+    def scan() -> None:
+        with pytest.raises(lsmkv.ClosedError):
+            while True:
+                list(db.items())
+                working[5].set()
+
+    def flush() -> None:
+        with pytest.raises(lsmkv.ClosedError):
+            while True:
+                db.flush()
+                working[6].set()
+
+    def close() -> None:
+        for event in working:
+            assert event.wait(WAIT_S)
+        db.close()
+
+    run_all(*[lambda number=number: write(number) for number in range(4)], read, scan, flush, close)
+    with open_store(path) as reopened:
+        found = [int(reopened[b"%d" % number]) for number in range(4)]
+    # A write that was under way when the store was closed may have been made, unacknowledged.
+    for present, promised in zip(found, acknowledged, strict=True):
+        assert promised <= present <= promised + 1
+
+
+def test_close_wakes_writers_that_wait_for_room(path: Path) -> None:
+    storage = GatedStorage(thread="lsmkv-flush")
+    db = open_store(path, storage=storage, max_immutable_memtables=1)
+    storage.shut()
+
+    def write() -> None:
+        with pytest.raises(lsmkv.ClosedError):
+            while True:
+                db.put(b"key", b"v" * 1000)
+
+    def close() -> None:
+        wait_until(lambda: db.stats().write_stops > 0)
+        storage.open_up()
+        db.close()
+
+    run_all(write, write, close)
+
+
+def test_close_ends_a_scan_with_a_closed_error(path: Path) -> None:
+    db = open_store(path)
+    filled(db)
+    items = iter(db.items())
+    next(items)
+    db.close()
+    with pytest.raises(lsmkv.ClosedError):
+        for _ in items:
+            pass
+
+
+def test_close_by_many_threads_at_once(path: Path) -> None:
+    db = open_store(path)
+    model = filled(db)
+    run_all(*[db.close] * 6)
+    with open_store(path) as db:
+        assert dict(db) == model
+
+
+# --- flush ---
+
+
+def test_flush_by_many_threads_at_once(path: Path) -> None:
+    with open_store(path) as db:
+
+        def work(number: int) -> None:
+            for count in range(40):
+                db.put(b"%d/%03d" % (number, count), b"v" * 50)
+                db.flush()
+
+        run_all(*[lambda number=number: work(number) for number in range(5)])
+        assert len(db) == 200
+        assert db.inspect().memtable_key_counts == (0,)
+
+
+def test_flush_returns_when_what_was_written_before_is_in_tables(path: Path) -> None:
+    with open_store(path) as db:
+
+        def work(number: int) -> None:
+            for count in range(20):
+                key = b"%d/%03d" % (number, count)
+                db.put(key, b"value")
+                db.flush()
+                assert any(info.smallest <= key <= info.largest for info in db.inspect().tables())
+
+        run_all(*[lambda number=number: work(number) for number in range(4)])
+
+
+def test_compact_range_by_many_threads_at_once(path: Path) -> None:
+    with open_store(path) as db:
+        model = filled(db)
+        run_all(*[db.compact_range] * 4, db.flush, db.wait_until_settled)
+        assert dict(db) == model
+
+
+# --- back-pressure ---
+
+
+def scattered(count: int) -> list[int]:
+    """Numbers in an order in which runs overlap, so that none is just moved down."""
+    numbers = list(range(count))
+    random.Random(count).shuffle(numbers)
+    return numbers
+
+
+def write_until_done(db: lsmkv.DB, done: threading.Event, count: int = 300) -> None:
+    for number in scattered(count):
+        db.put(b"key%05d" % number, b"v" * 1000)
+    done.set()
+
+
+def test_writers_stop_at_the_level_0_trigger_and_go_on_when_compaction_has_caught_up(
+    path: Path,
+) -> None:
+    storage = GatedStorage(thread="lsmkv-compact")
+    done = threading.Event()
+    with open_store(path, storage=storage, level0_slowdown_trigger=3, level0_stop_trigger=4) as db:
+        storage.shut()
+
+        def watch() -> None:
+            assert storage.held_up.wait(WAIT_S)
+            wait_until(lambda: len(db.inspect().levels[0].runs) >= 4)
+            wait_until(lambda: db.stats().write_stops > 0)
+            assert not done.is_set()
+            assert db.get(b"key%05d" % scattered(300)[0]) == b"v" * 1000  # reads go on
+            storage.open_up()
+
+        run_all(lambda: write_until_done(db, done), watch)
+        stats = db.stats()
+        assert stats.write_stops >= 1 and stats.write_stop_s > 0.0
+        assert len(db) == 300
+
+
+def test_writers_stop_when_too_many_memtables_wait_to_be_flushed(path: Path) -> None:
+    storage = GatedStorage(thread="lsmkv-flush")
+    done = threading.Event()
+    with open_store(path, storage=storage, max_immutable_memtables=2) as db:
+        storage.shut()
+
+        def watch() -> None:
+            wait_until(lambda: db.stats().write_stops > 0)
+            assert not done.is_set()
+            assert len(db.inspect().memtable_key_counts) == 3
+            storage.open_up()
+
+        run_all(lambda: write_until_done(db, done), watch)
+        assert db.stats().write_stop_s > 0.0
+        assert len(db) == 300
+
+
+def test_writers_are_slowed_down_before_they_are_stopped(path: Path) -> None:
+    storage = GatedStorage(thread="lsmkv-compact")
+    with open_store(
+        path, storage=storage, level0_slowdown_trigger=2, level0_stop_trigger=1000
+    ) as db:
+        storage.shut()
+        for number in scattered(100):
+            db.put(b"key%05d" % number, b"v" * 1000)
+        db.flush()
+        assert len(db.inspect().levels[0].runs) >= 2
+        before = db.stats().write_slowdowns
+        db.put(b"slow", b"v" * 40_000)
+        stats = db.stats()
+        assert stats.write_slowdowns == before + 1
+        assert stats.write_slowdown_s > 0.0 and stats.write_stops == 0
+        storage.open_up()
+        db.wait_until_settled()
+        db.put(b"fast", b"")
+        assert db.stats().write_slowdowns == before + 1
+
+
+def test_a_store_without_pressure_neither_slows_nor_stops_its_writers(path: Path) -> None:
+    with lsmkv.open(path) as db:
+        for number in range(1000):
+            db.put(b"key%05d" % number, b"v" * 100)
+        stats = db.stats()
+    assert (stats.write_slowdowns, stats.write_stops) == (0, 0)
+    assert (stats.write_slowdown_s, stats.write_stop_s) == (0.0, 0.0)
+
+
+class NotedCondition(threading.Condition):
+    """Notes how long it is asked to wait, and does not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.waits.append(timeout)
+        return False
+
+
+def test_a_throttled_write_waits_as_long_as_it_takes_at_the_rate() -> None:
+    changed = NotedCondition()
+    throttle = Throttle(Stats())
+    with changed:
+        throttle.delay(SLOWED_BYTES_PER_S // 2, changed)
+    assert changed.waits == [0.5]
+
+
+def test_throttled_writes_save_up_waits_that_are_too_short() -> None:
+    changed = NotedCondition()
+    throttle = Throttle(Stats())
+    with changed:
+        for _ in range(1000):
+            throttle.delay(1024, changed)
+    assert len(changed.waits) < 1000
+    assert sum(changed.waits) == pytest.approx(1000 * 1024 / SLOWED_BYTES_PER_S, abs=0.001)
+
+
+# --- pins ---
+
+
+def test_a_snapshot_may_be_closed_by_another_thread(path: Path) -> None:
+    with open_store(path) as db:
+        db.put(b"key", b"old")
+        snapshot = db.snapshot()
+        db.put(b"key", b"new")
+        run_all(snapshot.close)
+        db.compact_range()
+        assert db.inspect().entry_count == 1
+        with pytest.raises(lsmkv.ClosedError):
+            snapshot.get(b"key")
+
+
+def test_a_snapshot_may_be_dropped_by_another_thread(path: Path) -> None:
+    with open_store(path) as db:
+        db.put(b"key", b"old")
+        held = [db.snapshot()]
+        db.put(b"key", b"new")
+        run_all(held.clear)
+        gc.collect()
+        db.compact_range()
+        assert db.inspect().entry_count == 1
+
+
+def test_a_pin_caught_in_a_cycle_is_released_by_the_collector_of_any_thread(path: Path) -> None:
+    with open_store(path) as db:
+        db.put(b"key", b"old")
+        cycle: list[object] = [iter(db.items()), db.snapshot()]
+        cycle.append(cycle)
+        next(cycle[0])  # type: ignore[call-overload]  # the iterator has begun
+        db.put(b"key", b"new")
+        del cycle
+        run_all(gc.collect)
+        db.compact_range()
+        assert db.inspect().entry_count == 1
+
+
+def test_snapshots_taken_and_closed_by_many_threads_leave_no_pin_behind(path: Path) -> None:
+    with open_store(path) as db:
+
+        def work(number: int) -> None:
+            for count in range(200):
+                with db.snapshot() as snapshot:
+                    db.put(b"%d" % number, b"%d" % count)
+                    assert snapshot.get(b"%d" % number) == (b"%d" % (count - 1) if count else None)
+
+        run_all(*[lambda number=number: work(number) for number in range(4)])
+        db.compact_range()
+        assert db.inspect().entry_count == 4
