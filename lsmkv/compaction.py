@@ -121,7 +121,10 @@ def _with_next_level(
         for run in tree.levels[level + 1 : level + 2]
         for table in (run[0].overlapping(smallest, largest) if run else ())
     )
-    if not below and _disjoint(inputs):
+    deletes = any(table.tombstone_count for run in inputs for table in run)
+    drop = not _overlaps_below(tree, level + 2, smallest, largest)
+    # Deletions that have reached the bottom are dropped, not moved: nothing may overlap them again.
+    if not below and _disjoint(inputs) and not (deletes and drop):
         return Compaction(inputs, level + 1, LEVELED_RUN, False, move=True)
     inputs = (*inputs, below) if below else inputs
     smallest, largest = _key_range(inputs)

@@ -444,6 +444,8 @@ class Engine:
         Raises:
             OSError, BackgroundError: it is not mended.
         """
+        if self._failure is not None:
+            self._maintenance.rest()  # what began before it was mended may still fail
         with self._tables.lock, self._mutex:
             if self.view is None or self.read_only:
                 self._check_writable()

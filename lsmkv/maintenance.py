@@ -87,6 +87,11 @@ class Maintenance:
             return False
         return pick(view.version.tree, self._host.options, PickState()) is None
 
+    def rest(self) -> None:
+        """Return once no worker does anything; after a failure none starts anything new."""
+        self._flusher.rest()
+        self._compactor.rest()
+
     def stop(self) -> None:
         """Start nothing more, have what runs give up, and return once it has."""
         self._stopping = True

@@ -74,7 +74,8 @@ class Stats:
         filter_reads, filter_read_bytes: filters read.
         index_reads, index_read_bytes: footers, indexes and properties read.
         log_reads, log_read_bytes: logs and manifests read.
-        compaction_block_reads, compaction_read_bytes: data blocks read by compactions.
+        compaction_block_reads, compaction_read_bytes: data blocks read by compactions, and by
+            ``verify`` and ``blocks``, which are no look-ups either.
         block_cache_hits, block_cache_misses, block_cache_evictions.
 
     Writes

@@ -40,13 +40,19 @@ class Worker:
                 thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
                 thread.start()
                 self._thread = thread
-            self._state.notify()
+            self._state.notify_all()
+
+    def rest(self) -> None:
+        """Return once the job that runs now, if any, has ended, and nothing is left to do."""
+        with self._state:
+            while self.busy and not self._stopping:
+                self._state.wait()
 
     def stop(self) -> None:
         """Take no more work, and return once the job that runs now has ended."""
         with self._state:
             self._stopping = True
-            self._state.notify()
+            self._state.notify_all()
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join()
@@ -56,6 +62,7 @@ class Worker:
             with self._state:
                 while not self._woken and not self._stopping:
                     self.busy = False
+                    self._state.notify_all()
                     self._state.wait()
                 if self._stopping:
                     self.busy = False

@@ -143,7 +143,7 @@ def forge_table(
             SCHEME_BLOOM,
             probes,
         )
-        frame = encode_block_frame(payload, bits, trailer, len(data))
+        frame = encode_block_frame(payload, bits, trailer, 1, len(data))
         index.add(
             block[0][0],
             block[-1][0],

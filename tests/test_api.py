@@ -50,7 +50,7 @@ def test_what_was_written_is_there_after_reopening(path: str) -> None:
 
 
 def test_create_if_missing_false_refuses_and_makes_nothing(path: str) -> None:
-    with pytest.raises(lsmkv.NotAStoreError, match="create_if_missing"):
+    with pytest.raises(lsmkv.NotAStoreError, match="holds no lsmkv store"):
         open_small(path, create_if_missing=False)
     assert not os.path.exists(path)
 
@@ -93,8 +93,9 @@ def test_a_directory_that_lost_its_current_is_not_taken_for_a_new_store(path: st
     with open_small(path) as db:
         db[b"k"] = b"v"
     os.remove(os.path.join(path, "CURRENT"))
-    with pytest.raises(lsmkv.NotAStoreError, match=r"lsmkv\.repair"):
-        open_small(path)
+    for read_only in (False, True):
+        with pytest.raises(lsmkv.NotAStoreError, match=r"lsmkv\.repair"):
+            open_small(path, read_only=read_only)
 
 
 def test_files_of_others_in_the_directory_are_left_alone(path: str) -> None:
@@ -719,9 +720,9 @@ USES: dict[str, Callable[[DB], object]] = {
     "memory_usage": lambda db: db.memory_usage(),
     "approximate_count": lambda db: db.approximate_count(),
     "approximate_size": lambda db: db.approximate_size(),
-    "blocks": lambda db: db.blocks(1),
     "explain": lambda db: db.explain(b"k"),
     "inspect": lambda db: db.inspect(),
+    "blocks": lambda db: db.blocks(1),
     "verify": lambda db: db.verify(),
     "with": lambda db: db.__enter__(),
 }
@@ -992,6 +993,21 @@ def test_flush_counts_what_it_wrote(db: DB) -> None:
     assert flushed.flush_bytes == sum(table.size_bytes for table in db.inspect().tables())
 
 
+def test_blocks_tell_every_block_of_a_table(db: DB) -> None:
+    contents = fill(db, range(150))
+    db.compact_range()
+    (table,) = db.inspect().tables()
+    blocks = list(db.blocks(table.number))
+    assert [block.number for block in blocks] == list(range(table.block_count))
+    assert sum(block.entry_count for block in blocks) == 150
+    assert (blocks[0].first_key, blocks[-1].last_key) == (min(contents), max(contents))
+
+
+def test_blocks_of_a_table_that_is_not_there_are_a_value_error(db: DB) -> None:
+    with pytest.raises(ValueError, match="table_number=99"):
+        db.blocks(99)
+
+
 # Upkeep
 
 
@@ -1037,6 +1053,24 @@ def test_compact_range_of_an_empty_range_merges_nothing(
         db.compact_range(start, stop)
         assert (db.stats().compactions, len(db.inspect().levels)) == (0, 1)
         assert dict(db) == contents
+
+
+def test_compact_range_leaves_what_is_one_run_already(db: DB) -> None:
+    fill(db, range(300))
+    db.compact_range()
+    before = [table.number for table in db.inspect().tables()]
+    db.compact_range()
+    assert [table.number for table in db.inspect().tables()] == before
+
+
+def test_compact_range_by_force_gives_it_the_form_of_the_present_options(path: str) -> None:
+    with open_small(path) as db:
+        contents = fill(db, range(300))
+        db.compact_range()
+    with open_small(path, compression="zstd", error_rate=0.2) as db:
+        db.compact_range(force=True)
+        assert {table.requested_rate for table in db.inspect().tables()} == {0.2}
+        assert dict(db.items()) == contents
 
 
 def test_wait_until_settled_returns_with_every_level_in_shape(db: DB) -> None:

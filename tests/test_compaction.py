@@ -230,9 +230,16 @@ def test_tiered_drops_deletions_when_it_merges_the_deepest_level() -> None:
     assert chosen({(1, run): [table(run, "a", "z")] for run in range(1, 5)}, TIERED).drop_deletions
 
 
-def test_moved_tables_keep_their_deletions() -> None:
+def test_deletions_are_dropped_and_not_moved_to_where_nothing_lies_below() -> None:
     upper = [table(number, f"{number}0", f"{number}9", deletions=9) for number in range(1, 6)]
-    assert not chosen({(1, 0): upper}, LEVELED).drop_deletions
+    found = chosen({(1, 0): upper}, LEVELED)
+    assert (found.move, found.drop_deletions) == (False, True)
+
+
+def test_moved_tables_keep_their_deletions_where_something_lies_below() -> None:
+    upper = [table(number, f"{number}0", f"{number}9", deletions=9) for number in range(1, 6)]
+    found = chosen({(1, 0): upper, (3, 0): [table(9, "00", "99")]}, LEVELED)
+    assert (found.move, found.drop_deletions) == (True, False)
 
 
 # --- tiered ---

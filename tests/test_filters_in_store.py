@@ -247,6 +247,7 @@ def test_a_key_outside_all_tables_costs_nothing(path: str) -> None:
     with loaded(path) as (db, storage):
         storage.reset()
         counts = look_up(db, [b"", b"zzz"])
+        assert counts.range_negatives == 2
         assert counts.fence_negatives == counts.filter_negatives == storage.reads() == 0
 
 

@@ -369,7 +369,7 @@ def test_without_its_dictionary_a_table_keeps_the_blocks_that_need_none(
     (path,) = files(store, ".sst")
     spans = sections(path)
     flip(path, sum(spans["dictionary"]) // 2)
-    salvage = TableSalvage(Storage(), str(path))
+    salvage = TableSalvage(Storage(), str(path), int(path.stem))
     lost = [item for _, item in salvage.blocks() if isinstance(item, LostBlock)]
     kept = [item for _, item in salvage.blocks() if isinstance(item, Block)]
     assert lost and kept
@@ -401,7 +401,7 @@ def test_every_flipped_byte_costs_its_own_block_at_most(tmp_path: Path) -> None:
 
 
 def _block_bounds(path: Path) -> list[tuple[int, int]]:
-    salvage = TableSalvage(Storage(), str(path))
+    salvage = TableSalvage(Storage(), str(path), int(path.stem))
     starts = [offset for offset, _ in salvage.blocks()]
     return list(zip(starts, [*starts[1:], footer_of(path).data_length], strict=True))
 
@@ -409,7 +409,7 @@ def _block_bounds(path: Path) -> list[tuple[int, int]]:
 def _salvaged(path: Path) -> list[list[Entry]]:
     return [
         list(zip(item.keys(), item.values(), item.seqs(), strict=True))
-        for _, item in TableSalvage(Storage(), str(path)).blocks()
+        for _, item in TableSalvage(Storage(), str(path), int(path.stem)).blocks()
         if isinstance(item, Block)
     ]
 
@@ -467,7 +467,7 @@ def test_a_place_that_the_disk_cannot_read_costs_its_blocks_alone(
     assert len(blocks) > 4
     if index == "lost":
         flip(path, sections(path)["index"][0])
-    salvage = TableSalvage(_BadSector(bounds[2][0] + 1000), str(path))
+    salvage = TableSalvage(_BadSector(bounds[2][0] + 1000), str(path), 1)
     kept = [
         list(zip(item.keys(), item.values(), item.seqs(), strict=True))
         for _, item in salvage.blocks()

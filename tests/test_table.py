@@ -320,7 +320,7 @@ def test_the_filter_in_a_block_is_the_one_that_look_ups_ask(tables: Tables) -> N
     embedded = b""
     for number in range(table.index.block_count):
         low, high = table.index.offset(number), table.index.offset(number + 1)
-        _, bits, trailer = decode_block_frame(data[low:high], table.path, low)
+        _, bits, trailer = decode_block_frame(data[low:high], table.path, table.meta.number, low)
         assert trailer.filter_scheme == SCHEME_BLOOM
         embedded += bits
     assert embedded == filters
@@ -919,6 +919,17 @@ def test_two_blocks_that_changed_places_are_noticed(tables: Tables) -> None:
         table.block(0, False)
 
 
+def test_a_block_of_another_table_at_the_same_offset_is_noticed(tables: Tables) -> None:
+    one, other = (tables.write(numbered(100, value=b"same")) for _ in range(2))
+    table, foreign = tables.open(one), tables.open(other)
+    low, end = table.index.offset(1), table.index.offset(2)
+    assert (foreign.index.offset(1), foreign.index.offset(2)) == (low, end)
+    data, others = Path(table.path).read_bytes(), Path(foreign.path).read_bytes()
+    Path(table.path).write_bytes(data[:low] + others[low:end] + data[end:])
+    with pytest.raises(CorruptionError, match="checksum"):
+        table.block(1, False)
+
+
 def test_each_block_ends_in_a_trailer_with_its_magic(tables: Tables) -> None:
     table = tables.table(numbered(300))
     data = Path(table.path).read_bytes()
@@ -936,7 +947,7 @@ def test_trailer_checksums_are_seeded_with_the_trailer_and_the_place(tables: Tab
     low, end = table.index.offset(1), table.index.offset(2)
     trailer = data[end - TRAILER_BYTES : end]
     (payload_length,) = struct.unpack_from("<I", trailer)
-    seed = checksum(trailer[:24], low)
+    seed = checksum(trailer[:24], (table.meta.number << 40) + low)
     payload = data[low : low + payload_length]
     bits = data[low + payload_length : end - TRAILER_BYTES]
     sums = [checksum(part, seed) & 0xFFFF_FFFF for part in (payload, bits)]

@@ -4,6 +4,8 @@ A look-up hashes its key once; the hash is handed down to every filter and block
 the low 63 bits of the first half of MurmurHash3 x64-128 with seed 0 (Appleby's reference
 implementation, by way of ``mmh3``): 63 bits, so that it is the same non-negative number whether
 it is held in a Python integer or a machine word.
+
+The other functions are what the hash strategies of :mod:`lsmkv.filters.strategies` are made of.
 """
 
 from __future__ import annotations
@@ -26,3 +28,17 @@ def hash_key(key: bytes) -> i64:
     3893542974706830610
     """
     return read_i64_le(mmh3.mmh3_x64_128_digest(key), 0) & MASK_63
+
+
+def murmur3_32(data: bytes, seed: int) -> int:
+    """MurmurHash3 x86-32 of ``data`` (Appleby): 0 <= h < 2**32.  ``seed`` is a 32-bit number.
+
+    >>> hex(murmur3_32(b"hello", 0))
+    '0x248bfa47'
+    """
+    return mmh3.hash(data, seed, signed=False)
+
+
+def murmur3_128(data: bytes) -> tuple[int, int]:
+    """The two halves of MurmurHash3 x64-128 of ``data`` with seed 0, 64 bits each."""
+    return mmh3.hash64(data, 0, signed=False)

@@ -129,7 +129,7 @@ class TableRescue:
     ) -> RescuedTable | None:
         """Write the whole blocks of a damaged table to a new one."""
         try:
-            salvage = TableSalvage(self._storage, path)
+            salvage = TableSalvage(self._storage, path, number)
         except OSError as error:
             raise_unless_damage(error)
             self._lose(number, expected, Problem.of(error, path))

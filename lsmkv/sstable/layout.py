@@ -18,8 +18,8 @@ Block trailer (32 bytes)::
     24  u32  payload_checksum                 28  u32  filter_checksum
 
 Both checksums are the low 32 bits of XXH3-64, seeded with the XXH3-64 of the trailer's first 24
-bytes, which is itself seeded with the block's offset: damage to the trailer, or a block in the
-wrong place, fails them both.  The magic lets salvage find blocks when the index is lost.
+bytes, which is itself seeded with the table's number * 2^40 + the block's offset (mod 2^64): damage
+to the trailer, or a block in the wrong place or the wrong table, fails them both.  The magic lets salvage find blocks when the index is lost.
 
 Footer (72 bytes)::
 
@@ -48,10 +48,11 @@ FORMAT_VERSION: Final = 1
 _MAGIC: Final = b"lsmkvSST"
 _FOOTER: Final = struct.Struct("<QQQQQQQII8s")
 FOOTER_BYTES: Final = 72
-_TRAILER: Final = struct.Struct("<IIIIIBBHII")
+TRAILER: Final = struct.Struct("<IIIIIBBHII")
 TRAILER_BYTES: Final = 32
 _TRAILER_FIELDS: Final = struct.Struct("<IIIIIBBH")
-_FIELDS_BYTES: Final = 24
+TRAILER_FIELDS_BYTES: Final = 24  # what of a trailer seeds the checksums
+_MASK_64: Final = 0xFFFF_FFFF_FFFF_FFFF
 BLOCK_MAGIC: Final = 0x4B62
 
 CODEC_NONE: Final = 0
@@ -74,10 +75,15 @@ class BlockTrailer(NamedTuple):
     probe_count: int
 
 
+def checksum_seed(trailer: bytes, number: int, offset: int) -> int:
+    """What seeds the checksums of a block of table ``number`` at ``offset``."""
+    return checksum(trailer[:TRAILER_FIELDS_BYTES], ((number << 40) + offset) & _MASK_64)
+
+
 def encode_block_frame(
-    payload: bytes, filter_bits: bytes, trailer: BlockTrailer, offset: int
+    payload: bytes, filter_bits: bytes, trailer: BlockTrailer, number: int, offset: int
 ) -> bytes:
-    """A whole block as it stands in the file at ``offset``."""
+    """A whole block as it stands in table ``number`` at ``offset``."""
     fields = _TRAILER_FIELDS.pack(
         trailer.payload_length,
         trailer.raw_length,
@@ -88,15 +94,17 @@ def encode_block_frame(
         trailer.filter_scheme << 5 | trailer.probe_count,
         BLOCK_MAGIC,
     )
-    seed = checksum(fields, offset)
+    seed = checksum_seed(fields, number, offset)
     checks = struct.pack(
         "<II", checksum(payload, seed) & 0xFFFFFFFF, checksum(filter_bits, seed) & 0xFFFFFFFF
     )
     return b"".join((payload, filter_bits, fields, checks))
 
 
-def decode_block_frame(data: bytes, path: str, offset: int) -> tuple[bytes, bytes, BlockTrailer]:
-    """Payload (as stored), filter and trailer of the block ``data``, which stands at ``offset``.
+def decode_block_frame(
+    data: bytes, path: str, number: int, offset: int
+) -> tuple[bytes, bytes, BlockTrailer]:
+    """Payload (as stored), filter and trailer of the block of table ``number`` at ``offset``.
 
     Raises:
         CorruptionError: lengths that do not fit, or a checksum that fails.
@@ -116,7 +124,7 @@ def decode_block_frame(data: bytes, path: str, offset: int) -> tuple[bytes, byte
         scheme,
         magic,
         *sums,
-    ) = _TRAILER.unpack_from(data, end)
+    ) = TRAILER.unpack_from(data, end)
     if magic != BLOCK_MAGIC or payload_length + filter_length != end:
         raise CorruptionError(
             path,
@@ -125,7 +133,7 @@ def decode_block_frame(data: bytes, path: str, offset: int) -> tuple[bytes, byte
             expected=end,
             got=payload_length + filter_length,
         )
-    seed = checksum(data[end : end + _FIELDS_BYTES], offset)
+    seed = checksum_seed(data[end:], number, offset)
     payload, filter_bits = data[:payload_length], data[payload_length:end]
     for part, expected, what in ((payload, sums[0], "payload"), (filter_bits, sums[1], "filter")):
         got = checksum(part, seed) & 0xFFFFFFFF

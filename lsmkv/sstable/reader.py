@@ -331,7 +331,7 @@ class TableReader:
         return self.index.offset(number + 1) - self.index.offset(number)
 
     def _decode(self, data: bytes, number: i64, offset: int) -> Block:
-        payload, _, trailer = decode_block_frame(data, self.path, offset)
+        payload, _, trailer = decode_block_frame(data, self.path, self.meta.number, offset)
         if trailer.raw_length > MAX_BLOCK_BYTES:
             raise CorruptionError(self.path, offset, f"block states {trailer.raw_length} bytes")
         raw = self._decompressor.decompress(
@@ -437,8 +437,8 @@ class TableReader:
     def _frame(self, number: i64) -> tuple[bytes, BlockTrailer]:
         offset = self.index.offset(number)
         length = self.index.offset(number + 1) - offset
-        frame = self._file.pread(offset, length, ReadKind.DATA)
-        return frame, decode_block_frame(frame, self.path, offset)[2]
+        frame = self._file.pread(offset, length, ReadKind.COMPACTION)
+        return frame, decode_block_frame(frame, self.path, self.meta.number, offset)[2]
 
     def verify_block(self, number: int) -> Block:
         """Check one block to the last byte: checksums, order, the index's word on it, its filter.

@@ -12,7 +12,6 @@ The layout is that of :mod:`lsmkv.sstable.layout`.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,16 +27,16 @@ from lsmkv.sstable.layout import (
     CODEC_ZSTD,
     FOOTER_BYTES,
     SCHEME_BLOOM,
+    TRAILER,
     TRAILER_BYTES,
     Footer,
     TableProperties,
+    checksum_seed,
     decode_footer,
     decode_properties,
 )
 from lsmkv.storage import RandomFile, ReadKind, Storage
 
-_TRAILER: Final = struct.Struct("<IIIIIBBHII")
-_FIELDS_BYTES: Final = 24  # what of a trailer seeds the checksums
 _MAGIC_AT: Final = 22
 _MAGIC_BYTES: Final = BLOCK_MAGIC.to_bytes(2, "little")
 _SCAN_BYTES: Final = 1 << 20
@@ -64,7 +63,7 @@ class LostBlock:
 
 
 class TableSalvage:
-    """A table file, read as far as it checks out.
+    """The file of table ``number``, read as far as it checks out.
 
     Attributes:
         properties: what the table says of itself; None when that is lost.
@@ -76,8 +75,9 @@ class TableSalvage:
         OSError: the file cannot be opened.
     """
 
-    def __init__(self, storage: Storage, path: str) -> None:
+    def __init__(self, storage: Storage, path: str, number: int) -> None:
         self.path = path
+        self._number = number
         self.footer: Footer | None = None
         self.properties: TableProperties | None = None
         self.problems: list[CorruptionError] = []
@@ -163,7 +163,7 @@ class TableSalvage:
     def _pread(self, offset: int, length: int) -> bytes:
         """A range of the file; what the device cannot read is damage like any other."""
         try:
-            return self._file.pread(offset, length, ReadKind.DATA)
+            return self._file.pread(offset, length, ReadKind.COMPACTION)
         except OSError as error:
             raise CorruptionError(self.path, offset, f"it cannot be read: {error}") from error
 
@@ -194,11 +194,11 @@ class TableSalvage:
         if end < 0:
             fail(f"block of {len(frame)} bytes is shorter than its trailer")
         payload_length, raw_length, filter_length, entries, _, codec, _, magic, *sums = (
-            _TRAILER.unpack_from(frame, end)
+            TRAILER.unpack_from(frame, end)
         )
         if magic != BLOCK_MAGIC or payload_length + filter_length != end:
             fail("block trailer does not fit its block")
-        seed = checksum(frame[end : end + _FIELDS_BYTES], offset)
+        seed = checksum_seed(frame[end:], self._number, offset)
         payload = frame[:payload_length]
         if checksum(payload, seed) & _MASK_32 != sums[0]:
             fail("checksum of a block's payload fails")
@@ -272,7 +272,7 @@ class TableSalvage:
     def _checked_length(self, trailer: bytes, at: int) -> int | None:
         """Length of what stands before the trailer found at ``at``; None when it is no trailer."""
         payload_length, raw_length, filter_length, entries, _, codec, scheme, _, payload_sum, _ = (
-            _TRAILER.unpack(trailer)
+            TRAILER.unpack(trailer)
         )
         length: int = payload_length + filter_length
         if (
@@ -284,7 +284,7 @@ class TableSalvage:
             or scheme >> 5 > SCHEME_BLOOM
         ):
             return None
-        seed = checksum(trailer[:_FIELDS_BYTES], at - length)
+        seed = checksum_seed(trailer, self._number, at - length)
         try:
             payload = self._pread(at - length, payload_length)
         except CorruptionError:

@@ -268,7 +268,7 @@ class TableWriter:
             SCHEME_BLOOM if block.filter_bits else SCHEME_NONE,
             block.probe_count,
         )
-        frame = encode_block_frame(stored, block.filter_bits, trailer, self._data_bytes)
+        frame = encode_block_frame(stored, block.filter_bits, trailer, self._number, self._data_bytes)
         self._index.add(
             block.first,
             block.last,

@@ -1,0 +1,119 @@
+"""What a filter can do, one small protocol for each ability.
+
+A filter has the methods of its abilities and no others, so a type checker refuses to delete from a
+Bloom filter or to add to a static one.  The protocols are for annotations: a function that only
+asks takes a :class:`Membership`, whatever filter it is.
+
+Keys are ``bytes``.  Where a filter takes the product's 63-bit hash of a key
+(:func:`~lsmkv.filters.hashing.hash_key`) as well, a caller with several filters hashes once.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, Self
+
+
+class Membership(Protocol):
+    """Can be asked whether it holds a key."""
+
+    def may_contain(self, key: bytes, /) -> bool:
+        """False when the filter certainly does not hold ``key``; True when it may."""
+        ...
+
+
+class HashMembership(Membership, Protocol):
+    """Can be asked with the product's hash of a key, too."""
+
+    def may_contain_hash(self, h: int, /) -> bool:
+        """As ``may_contain``, for the key whose 63-bit hash is ``h``."""
+        ...
+
+
+class Insert(Protocol):
+    """Takes keys one by one."""
+
+    def add(self, key: bytes, /) -> None:
+        """From now on the filter holds ``key``."""
+        ...
+
+
+class HashInsert(Insert, Protocol):
+    """Takes the product's hashes of keys, too."""
+
+    def add_hash(self, h: int, /) -> None:
+        """As ``add``, for the key whose 63-bit hash is ``h``."""
+        ...
+
+
+class Delete(Protocol):
+    """Can be made to forget a key."""
+
+    def remove(self, key: bytes, /) -> bool:
+        """Forget one ``add`` of ``key``; False, with nothing changed, when it is not there.
+
+        Only keys that were added may be removed: removing a false positive takes away what other
+        keys need, and they may then be denied.
+        """
+        ...
+
+
+class CountEstimate(Protocol):
+    """Knows about how often a key was added."""
+
+    def count_of(self, key: bytes, /) -> int:
+        """About how often ``key`` was added and not removed; 0 is certain."""
+        ...
+
+
+class KeyCount(Protocol):
+    """Knows how many keys it holds, exactly or about; each filter says which."""
+
+    def key_count(self) -> float:
+        """How many keys the filter holds."""
+        ...
+
+
+class Union(Protocol):
+    """Can be united with another of the same shape."""
+
+    def union(self, other: Self, /) -> Self:
+        """A filter that answers as one built from the keys of both.
+
+        Raises:
+            ValueError: the two differ in size or another parameter.
+        """
+        ...
+
+
+class Fold(Protocol):
+    """Can be halved in size while it holds few keys."""
+
+    def fold(self) -> Self:
+        """A filter of half the size that holds the same keys.
+
+        Raises:
+            ValueError: the size can be halved no more.
+        """
+        ...
+
+
+class Save(Protocol):
+    """Turns into bytes that say what they are, and back."""
+
+    def to_bytes(self) -> bytes:
+        """The filter as bytes: the same ones on every platform and in every process."""
+        ...
+
+    @classmethod
+    def from_bytes(cls, data: bytes, path: str = "filter") -> Self:
+        """The filter that ``data`` was made from.
+
+        Args:
+            data: what ``to_bytes`` gave.
+            path: what errors call the place that the bytes come from.
+
+        Raises:
+            CorruptionError: the bytes are damaged, or no filter.
+            UnsupportedFormatError: they are of another version or another kind of filter.
+        """
+        ...

@@ -1,0 +1,214 @@
+"""The house rules that a program can check: who imports whom, how long files are, their names."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "lsmkv"
+MAX_LINES = 500
+
+# From the bottom up: a module imports only from modules of earlier lines.
+LAYERS = """
+    lsmkv.errors
+    lsmkv.encoding
+    lsmkv.filters.sizing  lsmkv.filters.allocation  lsmkv.filters.keys
+    lsmkv.filters
+    lsmkv.filters.hashing  lsmkv.filters.bloom
+    lsmkv.options  lsmkv.stats  lsmkv.report
+    lsmkv.storage  lsmkv.cache
+    lsmkv.sstable  lsmkv.sstable.layout  lsmkv.sstable.block  lsmkv.sstable.index
+    lsmkv.sstable.codec
+    lsmkv.sstable.reader  lsmkv.sstable.writer  lsmkv.sstable.salvage
+    lsmkv.batch  lsmkv.memtable  lsmkv.log
+    lsmkv.tree  lsmkv.merge
+    lsmkv.manifest  lsmkv.version
+    lsmkv.scan  lsmkv.compaction  lsmkv.recovery
+    lsmkv.pins  lsmkv.worker  lsmkv.throttle  lsmkv.tables
+    lsmkv.maintenance
+    lsmkv.engine
+    lsmkv.cursor  lsmkv.writes
+    lsmkv.reads
+    lsmkv.explain  lsmkv.inspect  lsmkv.verify
+    lsmkv.repair.report
+    lsmkv.repair.order  lsmkv.repair.logs  lsmkv.repair.state  lsmkv.repair.tables
+    lsmkv.repair.run
+    lsmkv.repair
+    lsmkv.db
+    lsmkv
+    lsmkv.cli.keys
+    lsmkv.cli.output  lsmkv.cli.settings  lsmkv.cli.group
+    lsmkv.cli.records
+    lsmkv.cli.data
+    lsmkv.cli.shape  lsmkv.cli.loading  lsmkv.cli.admin
+    lsmkv.cli
+    lsmkv.__main__
+"""
+
+# Third-party library -> the modules that may import it; a folder stands for all in it.
+HOMES = {
+    "mmh3": {"lsmkv.filters.hashing"},
+    "xxhash": {"lsmkv.encoding"},
+    "zstandard": {"lsmkv.sstable.codec"},
+    "sortedcontainers": {"lsmkv.memtable"},
+    "click": {"lsmkv.cli"},
+    "rich": {"lsmkv.cli"},
+    # Typed JSON: table properties, manifest edits, lines of exported records.
+    "msgspec": {
+        "lsmkv.sstable.layout",
+        "lsmkv.sstable.writer",
+        "lsmkv.tree",
+        "lsmkv.manifest",
+        "lsmkv.cli.records",
+    },
+    # What typed code is compiled with: machine integers, and bytes read as such.
+    "mypy_extensions": {"lsmkv"},
+    "librt": {"lsmkv"},
+}
+
+# Libraries that a program which only stores data should never have to load.
+HEAVY = {"click", "rich", "lsmkv.cli", "bench"}
+HEAVY |= {"matplotlib", "plotly", "numpy", "pandas", "scipy"}
+HEAVY |= {"http", "urllib.request", "socketserver", "asyncio", "multiprocessing"}
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the package, by name."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+RANK = {
+    name: rank for rank, line in enumerate(LAYERS.strip().splitlines()) for name in line.split()
+}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Names of the modules that a file imports, in functions too; never relatively."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0 and node.module, f"{path}: relative import"
+            for alias in node.names:
+                within = f"{node.module}.{alias.name}"
+                yield within if within in MODULES else node.module
+
+
+def graph() -> dict[str, set[str]]:
+    """Which modules of the package each module imports."""
+    return {
+        name: {found for found in imports(path) if found in MODULES}
+        for name, path in MODULES.items()
+    }
+
+
+GRAPH = graph()
+
+
+def test_every_module_has_a_layer() -> None:
+    assert sorted(RANK) == sorted(MODULES)
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_a_module_imports_only_from_layers_below_it(name: str) -> None:
+    upwards = {found for found in GRAPH[name] if RANK[found] > RANK[name]}
+    assert not upwards
+
+
+def test_modules_of_one_layer_do_not_import_in_a_circle() -> None:
+    remaining = {name: set(found) for name, found in GRAPH.items()}
+    while True:
+        leaves = [name for name, found in remaining.items() if not found & remaining.keys()]
+        if not leaves:
+            break
+        for name in leaves:
+            del remaining[name]
+    assert not remaining
+
+
+def is_home(module: str, homes: set[str]) -> bool:
+    return any(module == home or module.startswith(f"{home}.") for home in homes)
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_third_party_libraries_are_imported_only_where_they_belong(name: str) -> None:
+    for found in imports(MODULES[name]):
+        library = found.partition(".")[0]
+        if library == "lsmkv" or library in sys.stdlib_module_names:
+            continue
+        assert library in HOMES, f"{name} imports {library}, which has no place in the list"
+        assert is_home(name, HOMES[library]), f"{name} imports {library}"
+
+
+@pytest.mark.parametrize("library", sorted(HOMES))
+def test_no_library_is_listed_that_nobody_imports(library: str) -> None:
+    users = {
+        name
+        for name, path in MODULES.items()
+        for found in imports(path)
+        if found.partition(".")[0] == library
+    }
+    assert users
+    assert all(is_home(user, HOMES[library]) for user in users)
+    for home in HOMES[library]:
+        assert any(is_home(user, {home}) for user in users), f"{home} does not import {library}"
+
+
+def test_the_store_itself_does_not_know_the_command_line() -> None:
+    for name, found in GRAPH.items():
+        if not is_home(name, {"lsmkv.cli", "lsmkv.__main__"}):
+            assert not any(is_home(module, {"lsmkv.cli"}) for module in found)
+
+
+def test_only_the_storage_layer_touches_files() -> None:
+    """Nobody else opens a file, or asks the operating system to."""
+    calls = {"open", "os.open", "os.read", "os.pread", "os.write", "os.fsync", "os.fdatasync"}
+    calls |= {"os.rename", "os.replace", "os.unlink", "os.remove", "os.mkdir", "os.listdir"}
+    for name, path in MODULES.items():
+        if name == "lsmkv.storage" or is_home(name, {"lsmkv.cli"}):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in calls:
+                pytest.fail(f"{name}:{node.lineno} calls {ast.unparse(node.func)}")
+
+
+@pytest.mark.parametrize("statement", ["import lsmkv", "from lsmkv import Options, open, repair"])
+def test_importing_the_package_loads_nothing_heavy(statement: str) -> None:
+    script = f"{statement}; import sys; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    assert "lsmkv.engine" in loaded
+    assert [name for name in loaded if is_home(name, HEAVY)] == []
+
+
+def source_files() -> list[Path]:
+    return sorted(
+        path for folder in ("lsmkv", "bench", "tools") for path in (ROOT / folder).rglob("*.py")
+    )
+
+
+@pytest.mark.parametrize("path", source_files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_file_is_long(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) < MAX_LINES
+
+
+def test_nothing_is_called_utils() -> None:
+    vague = {"utils", "util", "helpers", "common", "misc"}
+    assert [path for path in source_files() if path.stem in vague] == []
