@@ -322,6 +322,10 @@ class Storage:
         """Rename, taking the place of ``target`` in one step; durable after ``sync_directory``."""
         os.replace(source, target)
 
+    def link(self, source: str, target: str) -> None:
+        """Give a file, or a link as such, a second name; FileExistsError if that is taken."""
+        os.link(source, target, follow_symlinks=False)
+
     def write_atomically(self, path: str, data: bytes) -> None:
         """Make ``data`` the whole content of ``path``, durably; a crash leaves the old or the new.
 

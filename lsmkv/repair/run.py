@@ -299,7 +299,7 @@ class _Repair:
         manifest.close()
         for name, moved in linked:
             original = os.path.join(self._source, name)
-            if os.path.lexists(moved):
+            if self._storage.exists(moved):
                 self._storage.remove(original)
             else:
                 self._storage.replace(original, moved)
@@ -319,14 +319,25 @@ class _Repair:
         linked: list[tuple[str, str]] = []
         if CURRENT in self._originals:
             with contextlib.suppress(OSError):
-                os.link(os.path.join(self._source, CURRENT), _free_name(folder, CURRENT))
+                self._storage.link(
+                    os.path.join(self._source, CURRENT), self._free_name(folder, CURRENT)
+                )
         for name in names:
-            moved = _free_name(folder, name)
+            moved = self._free_name(folder, name)
             with contextlib.suppress(OSError):
-                os.link(os.path.join(self._source, name), moved, follow_symlinks=False)
+                self._storage.link(os.path.join(self._source, name), moved)
             linked.append((name, moved))
         self._storage.sync_directory(folder)
         return linked
+
+    def _free_name(self, folder: str, name: str) -> str:
+        """A path in ``folder`` that nothing has yet."""
+        path = os.path.join(folder, name)
+        count = 0
+        while self._storage.exists(path):
+            count += 1
+            path = os.path.join(folder, f"{name}.{count}")
+        return path
 
     def _report(self, found: FoundState, logs: SalvagedLogs, moved: list[str]) -> RepairReport:
         rescue, tables = self._rescue, self._numbers["table"]
@@ -355,13 +366,3 @@ class _Repair:
             notes=tuple(found.notes),
             moved=tuple(moved),
         )
-
-
-def _free_name(folder: str, name: str) -> str:
-    """A path in ``folder`` that nothing has yet."""
-    path = os.path.join(folder, name)
-    count = 0
-    while os.path.lexists(path):
-        count += 1
-        path = os.path.join(folder, f"{name}.{count}")
-    return path

@@ -12,7 +12,7 @@ from lsmkv.encoding import checksum
 from lsmkv.filters import bloom
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import FilterKey
-from lsmkv.filters.sizing import filter_bytes_for, probes_for
+from lsmkv.filters.sizing import filter_bytes_for, keys_for, probes_for
 from lsmkv.options import Options
 from lsmkv.sstable.block import ENTRY_OVERHEAD_BYTES, Value, encode_block
 from lsmkv.sstable.codec import Compressor, train_dictionary
@@ -94,6 +94,8 @@ class TableWriter:
         self._filters: list[bytes] = []
         self._filters_bytes = 0
         self._table_hashes: dict[int, None] = {}
+        # Half of what one filter can hold: a block's keys may still follow.
+        self._table_filter_keys = keys_for(bloom.MAX_BITS, min(form.error_rate, 0.5)) // 2
         self._build_ns = 0
         # the block being filled
         self._keys: list[bytes] = []
@@ -125,8 +127,11 @@ class TableWriter:
 
     @property
     def is_full(self) -> bool:
-        """Whether the index cannot hold much more; the next key belongs in a new table."""
-        return max(self._index.key_bytes, self._filters_bytes) > _MAX_SECTION_BYTES
+        """Whether index or filter cannot hold much more; the next key belongs in a new table."""
+        return (
+            max(self._index.key_bytes, self._filters_bytes) > _MAX_SECTION_BYTES
+            or len(self._table_hashes) > self._table_filter_keys
+        )
 
     def add(self, key: bytes, value: Value, seq: int) -> None:
         """Add the next entry; a value of None is a deletion."""
@@ -268,7 +273,9 @@ class TableWriter:
             SCHEME_BLOOM if block.filter_bits else SCHEME_NONE,
             block.probe_count,
         )
-        frame = encode_block_frame(stored, block.filter_bits, trailer, self._number, self._data_bytes)
+        frame = encode_block_frame(
+            stored, block.filter_bits, trailer, self._number, self._data_bytes
+        )
         self._index.add(
             block.first,
             block.last,
