@@ -13,7 +13,7 @@ import sys
 import click
 
 import lsmkv
-from lsmkv.cli import admin, data, loading, shape
+from lsmkv.cli import admin, data, loading, shape, sizes
 from lsmkv.cli.group import CommandGroup
 from lsmkv.filters import bloom
 
@@ -72,6 +72,7 @@ for _command in (
     admin.verify,
     admin.repair,
     admin.compact,
+    sizes.command,
 ):
     cli.add_command(_command)
 
