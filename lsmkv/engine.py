@@ -12,12 +12,11 @@ use what it names; it is replaced, never changed.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import time
-import weakref
 
+from lsmkv import forks
 from lsmkv.batch import Operation, encode_batch, encode_operation
 from lsmkv.cache import BlockCache
 from lsmkv.compaction import CancelledError
@@ -30,11 +29,11 @@ from lsmkv.errors import (
     ReadOnlyError,
 )
 from lsmkv.log import LogWriter
+from lsmkv.logs import LogSet
 from lsmkv.maintenance import Maintenance
 from lsmkv.manifest import (
     Edit,
     State,
-    log_path,
     parse_file_name,
 )
 from lsmkv.memtable import Memtable
@@ -77,8 +76,7 @@ class Engine:
         self._closing = False
         self._mutex = threading.Lock()
         self._changed = threading.Condition(self._mutex)
-        self._log: LogWriter | None = None
-        self._old_logs: dict[int, LogWriter] = {}
+        self._logs = LogSet(storage, directory)
         self._throttle = Throttle(storage.stats)
         self._maintenance = Maintenance(self, self._tables)
 
@@ -94,9 +92,8 @@ class Engine:
             if parse_file_name(name) is not None:  # left by a creation that was cut short
                 self.storage.remove(os.path.join(self.directory, name))
         number = 1
-        path = log_path(self.directory, number)
         try:
-            self._log = LogWriter.create(self.storage, path, number, "log")
+            self._logs.create(number)
             self._tables.start_manifest(State(Tree(), number + 1, last_seq=0, log_number=number))
             self._start(View(Memtable(1, number), (), Version(Tree(), {})))
         except BaseException:
@@ -113,12 +110,7 @@ class Engine:
         try:
             found = recover(self.storage, self.directory)
             version = self._tables.open_version(found.state.tree)
-            for contents in found.logs:
-                self._log = LogWriter.reopen(self.storage, contents)
-                self._old_logs[contents.number] = self._log
-            assert self._log is not None
-            del self._old_logs[self._log.number]
-            self._tables.remove_logs_after(self._log.number)
+            self._logs.reopen(found.logs)
             self._tables.start_manifest(found.state)
             manifest = self._tables.manifest
             remove_leftovers(self.storage, self.directory, manifest.state, manifest.number)
@@ -141,11 +133,11 @@ class Engine:
         with self._mutex:
             self.last_seq = found.last_seq
             self.view = View(memtable, tuple(reversed(waiting)), version)
-        _live_engines.add(self)
+        forks.watch(self)
 
     def _start(self, view: View) -> None:
         self.view = view
-        _live_engines.add(self)
+        forks.watch(self)
         self._note_crowding()
         if view.flushing:
             self._maintenance.wake_flusher()
@@ -229,12 +221,7 @@ class Engine:
 
     def retire_log(self, number: int) -> None:
         """What the log holds is in tables now."""
-        log = self._old_logs.pop(number, None)
-        if log is not None:
-            log.obsolete = True
-            log.close()
-        with contextlib.suppress(OSError):  # the next open removes what is left over
-            self.storage.remove(log_path(self.directory, number))
+        self._logs.retire(number)
 
     # Writing
 
@@ -298,16 +285,15 @@ class Engine:
         """Log and memtable that have room for a write (the mutex is held, and let go to wait)."""
         if self.view is None or self.read_only or self._failure is not None:
             self._check_writable()
-        assert self._log is not None
         if self._throttle.on:
             self._throttle.delay(size, self._changed)
             self._check_writable()
-        if self._log.end >= self.options.write_buffer_size_bytes:
+        if self._logs.current.end >= self.options.write_buffer_size_bytes:
             self._make_room()
         if self.last_seq > MAX_SEQUENCE - (1 << 32):
             raise OverflowError("the store has used up its sequence numbers; copy it to a new one")
         view = self.usable_view()
-        return self._log, view.memtable
+        return self._logs.current, view.memtable
 
     def _sync(self, log: LogWriter, end: int) -> None:
         try:
@@ -325,16 +311,14 @@ class Engine:
         """
         with self._mutex:
             self._check_writable()
-            log = self._log
-            assert log is not None
+            log = self._logs.current
             end = log.end
         self._sync(log, end)
 
     def _make_room(self) -> None:
         """Set the full memtable aside, once there is room for another that waits."""
-        assert self._log is not None
         stopped_at: float | None = None
-        while self._log.end >= self.options.write_buffer_size_bytes:
+        while self._logs.current.end >= self.options.write_buffer_size_bytes:
             view = self.usable_view()
             if (
                 len(view.flushing) < self.options.max_immutable_memtables
@@ -353,25 +337,14 @@ class Engine:
 
     def _rotate(self, view: View) -> None:
         """Start a fresh log and memtable (the mutex is held)."""
-        old = self._log
-        assert old is not None
         number = self._tables.manifest.allocate()
-        path = log_path(self.directory, number)
-        log: LogWriter | None = None
+        end = self._logs.current.end
         try:
-            log = LogWriter.create(self.storage, path, number, "log", predecessor=old)
-            self.storage.sync_directory(self.directory)
-        except BaseException as error:
-            if log is not None:
-                log.close()
-                with contextlib.suppress(OSError):  # recovery passes over what is left
-                    self.storage.remove(path)
-            if isinstance(error, OSError):
-                self._fail(error)
+            self._logs.rotate(number)
+        except OSError as error:
+            self._fail(error)
             raise
-        self._old_logs[old.number] = old
-        self._log = log
-        view.memtable.log_bytes = old.end
+        view.memtable.log_bytes = end
         memtable = Memtable(self.last_seq + 1, number)
         self.view = View(memtable, view.memtables, view.version)
         self._maintenance.wake_flusher()
@@ -389,7 +362,7 @@ class Engine:
             view = self.usable_view()
             if view.memtable.live:
                 self._rotate(view)
-            waited_for = self._log.number if self._log is not None else 0
+            waited_for = self._logs.current.number
             while any(memtable.log_number < waited_for for memtable in self.usable_view().flushing):
                 self._maintenance.wake_flusher()
                 self._changed.wait()
@@ -430,8 +403,7 @@ class Engine:
     def memtable_bytes(self) -> int:
         """About the memory of the memtables: the length of the logs that hold the same writes."""
         view = self.usable_view()
-        if self._log is not None:
-            view.memtable.log_bytes = self._log.end
+        view.memtable.log_bytes = self._logs.end or view.memtable.log_bytes
         return sum(memtable.log_bytes for memtable in view.memtables)
 
     # Trouble and the end
@@ -495,8 +467,7 @@ class Engine:
             self._release()
 
     def _sync_for_good(self) -> None:
-        log = self._log
-        assert log is not None
+        log = self._logs.current
         end = log.end
         log.sync_through(end)
         if self._failure is None:  # or the manifest may be what failed
@@ -506,8 +477,7 @@ class Engine:
 
     def _release(self) -> None:
         self._tables.close()
-        for log in [*self._old_logs.values(), *filter(None, [self._log])]:
-            log.close()
+        self._logs.close()
         if self._lock is not None:
             self._lock.release()
 
@@ -525,14 +495,3 @@ class Engine:
 def _level0(view: View) -> tuple[RunMeta, ...]:
     levels = view.version.tree.levels
     return levels[0] if levels else ()
-
-
-_live_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
-
-
-def _mark_forked() -> None:
-    for engine in list(_live_engines):
-        engine.mark_forked()
-
-
-os.register_at_fork(after_in_child=_mark_forked)

@@ -92,20 +92,23 @@ def recover_beside_writer(
             found = recover(storage, directory)
             return found, open_tables(found.state.tree)
         except (FileNotFoundError, CorruptionError):
-            if before is not None and _manifest_extent(storage, directory) == before:
+            if _manifest_extent(storage, directory) == before:
                 raise
     raise BackgroundError(
         f"{directory} changed whenever it was looked at, {_MOST_LOOKS} times in a row"
     )
 
 
-def _manifest_extent(storage: Storage, directory: str) -> tuple[int, int] | None:
-    """Number and length of the manifest in force; None while it is being replaced."""
+def _manifest_extent(storage: Storage, directory: str) -> tuple[int, int]:
+    """Number and length of the manifest in force; the length is -1 when it is missing.
+
+    (It is for a moment, to a reader who saw CURRENT just before it was replaced.)
+    """
+    number = read_current(storage, directory)
     try:
-        number = read_current(storage, directory)
         return number, storage.file_size(manifest_path(directory, number))
     except FileNotFoundError:
-        return None
+        return number, -1
 
 
 def _chain(storage: Storage, directory: str, state: State, numbers: list[int]) -> list[LogContents]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -141,14 +140,6 @@ class TableSet:
             self.manifest.allocate,
             is_cancelled,
         )
-
-    def remove_logs_after(self, number: int) -> None:
-        """Remove logs above ``number``, durably: recovery gave them up, they must not come back."""
-        for name in self._storage.list_directory(self._directory):
-            parsed = parse_file_name(name)
-            if parsed is not None and parsed[0] == "log" and parsed[1] > number:
-                self._storage.remove(os.path.join(self._directory, name))
-        self._storage.sync_directory(self._directory)
 
     def close(self) -> None:
         """Let go of every table (each is closed with its last reader) and of the manifest."""

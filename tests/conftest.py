@@ -8,9 +8,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from golden_support import golden, pytest_addoption  # for pytest to find
+from hypothesis import HealthCheck, settings
 
 import lsmkv
 from lsmkv.storage import Storage
+
+__all__ = ["golden", "pytest_addoption"]
+
+# No test asserts a wall-clock time, and a slow machine is no defect.
+settings.register_profile("lsmkv", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("lsmkv")
 
 SMALL: Final = lsmkv.Options(
     write_buffer_size_bytes=8192,

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import SMALL, fill, number_key, open_small
 
 import lsmkv
-from conftest import SMALL, fill, number_key, open_small
 from lsmkv import DB, ClosedError
 from lsmkv.storage import FileLock, Storage
 
@@ -1079,6 +1079,23 @@ def test_wait_until_settled_returns_with_every_level_in_shape(db: DB) -> None:
     info = db.inspect()
     assert len(info.levels[0].runs) < SMALL.level0_compaction_trigger
     assert all(len(level.runs) <= 1 for level in info.levels[1:])
+
+
+@pytest.mark.parametrize("style", ["leveled", "tiered", "lazy-leveled"])
+def test_deletions_on_their_way_down_go_on_hiding_what_is_below(path: str, style: str) -> None:
+    with open_small(
+        path, compaction=style, level0_compaction_trigger=2, size_ratio=4, table_size_bytes=4096
+    ) as db:
+        contents = fill(db, range(2000))
+        db.compact_range()
+        for start in range(8):
+            for number in range(start, 2000, 10):
+                db.delete(number_key(number))
+                del contents[number_key(number)]
+            db.flush()
+            db.wait_until_settled()
+            assert list(iter(db)) == list(contents)
+            assert db.get(number_key(start)) is None
 
 
 def test_resume_does_nothing_when_there_was_no_failure(db: DB) -> None:

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import fill, open_small
@@ -23,16 +24,16 @@ import lsmkv
 from lsmkv.storage import AppendFile, Storage
 
 Changes = dict[bytes, bytes | None]
-TINY = {"write_buffer_size_bytes": 4096, "level0_compaction_trigger": 2}
+TINY: dict[str, Any] = {"write_buffer_size_bytes": 4096, "level0_compaction_trigger": 2}
 
 
-def contents(path: str) -> dict[bytes, bytes]:
-    with open_small(path, create_if_missing=False) as db:
+def contents(path: str, storage: Storage | None = None) -> dict[bytes, bytes]:
+    with open_small(path, create_if_missing=False, storage=storage) as db:
         return dict(db.items())
 
 
-def our_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("lsmkv")]
+def our_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("lsmkv")}
 
 
 def open_descriptors() -> int:
@@ -50,6 +51,33 @@ def cause_of(error: BaseException) -> OSError:
 
 
 # --- each operation in turn ----------------------------------------------------------------------
+
+
+class UnsyncedStorage(FaultyStorage):
+    """Fails as it is told to, and does not really sync, which takes most of the time."""
+
+    def sync_directory(self, path: str) -> None:
+        self.check("sync_directory", path)
+
+    def _append_file(self, path: str, descriptor: int, offset: int) -> AppendFile:
+        return _UnsyncedFile(self, path, descriptor, offset)
+
+
+class _UnsyncedFile(AppendFile):
+    def __init__(self, storage: UnsyncedStorage, path: str, descriptor: int, offset: int) -> None:
+        super().__init__(path, descriptor, offset)
+        self._storage = storage
+
+    def _write(self, data: bytes | memoryview) -> int:
+        short = self._storage.check("append", self.path)
+        return super()._write(data if short is None else data[:short])
+
+    def _truncate(self, length: int) -> None:
+        self._storage.check("truncate", self.path)
+        super()._truncate(length)
+
+    def _sync(self) -> None:
+        self._storage.check("sync", self.path)
 
 
 class Session:
@@ -197,19 +225,18 @@ def fail_each_in_turn(
 
     Returns how many were failed, which is all of them.
     """
-    descriptors = open_descriptors()
+    threads, descriptors = our_threads(), open_descriptors()
     for after in range(10_000):
         path = str(tmp_path / "store")
-        storage = FaultyStorage()
+        storage = UnsyncedStorage()
         fault = storage.fail(
             operation, error=error, after=after, times=times, short_write=short_write
         )
         session = Session(path, storage, resume=resume)
         session.run()
         assert set(session.failures) <= {error, errno.EIO}
-        found = contents(path)
-        session.check(found)
-        assert our_threads() == []
+        session.check(contents(path, UnsyncedStorage()))
+        assert our_threads() <= threads
         fired = fault.fired
         del session, storage
         assert open_descriptors() <= descriptors
@@ -353,12 +380,22 @@ def test_tables_whose_record_failed_stay_until_the_manifest_is_mended(
         assert db[b"k"] == b"v"
 
 
+@pytest.mark.parametrize("operation", ["sync", "sync_directory"])
+def test_a_rotation_that_failed_takes_back_the_new_log(
+    path: str, storage: FaultyStorage, operation: str
+) -> None:
+    with open_small(path, storage=storage) as db:
+        storage.fail(operation)
+        with pytest.raises(OSError, match="injected"):
+            fill(db, range(1000))
+        assert len(files(Path(path), ".log")) == 1
+        db.resume()
+
+
 # --- failed syncs --------------------------------------------------------------------------------
 
 
-def test_a_failed_sync_is_not_tried_again_into_a_success(
-    path: str, storage: FaultyStorage
-) -> None:
+def test_a_failed_sync_is_not_tried_again_into_a_success(path: str, storage: FaultyStorage) -> None:
     db = open_small(path, storage=storage)
     fault = storage.fail("sync", path_suffix=".log")
     with pytest.raises(OSError, match="injected: sync"):
@@ -406,7 +443,7 @@ def test_syncing_during_a_flush_syncs_the_log_that_is_being_flushed(path: str) -
         flush.start()
         assert storage.held_up.wait(60)
         db.sync()
-        (old,) = db._engine._old_logs.values()
+        (old,) = db._engine._logs._waiting.values()
         assert old.synced == old.end
         storage.open_up()
         flush.join(60)
@@ -535,23 +572,38 @@ def test_a_failed_opening_lets_go_of_lock_and_files(
     storage.fail(operation)
     with pytest.raises(OSError, match="injected"):
         open_small(path, storage=storage)
-    assert open_descriptors() == descriptors
+    assert open_descriptors() <= descriptors
     open_small(path).close()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which files are open")
+def test_an_error_of_opening_that_is_kept_keeps_no_log_open(
+    path: str, storage: FaultyStorage
+) -> None:
+    open_small(path).close()
+    storage.fail("create", path_suffix="MANIFEST-000003")
+    with pytest.raises(OSError, match="injected") as caught:
+        open_small(path, storage=storage)
+    links = [os.readlink(entry) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
+    assert not [link for link in links if link.startswith(path)]
+    assert caught.value.filename.startswith(path)
+
+
 def test_a_close_that_fails_closes_all_the_same(path: str, storage: FaultyStorage) -> None:
-    descriptors = open_descriptors()
+    threads, descriptors = our_threads(), open_descriptors()
     db = open_small(path, storage=storage)
     db[b"k"] = b"v"
+    db.flush()
+    db[b"k"] = b"v2"
     storage.fail("append", times=None)
     storage.fail("sync", times=None)
     with pytest.raises(OSError, match="injected"):
         db.close()
     assert db.closed
-    assert our_threads() == []
+    assert our_threads() <= threads
     del db
-    assert open_descriptors() == descriptors
-    assert contents(path) == {b"k": b"v"}
+    assert open_descriptors() <= descriptors
+    assert contents(path) == {b"k": b"v2"}
 
 
 def test_writes_that_race_with_closing_are_kept_or_refused(path: str) -> None:

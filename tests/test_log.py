@@ -418,7 +418,7 @@ def test_writers_that_wait_during_a_sync_share_the_next_one(path: Path) -> None:
     threads = start(lambda: log.sync_through(first))
     assert gate.arrived.acquire(timeout=HUNG_S)
     ends = [log.append(b"%d" % number) for number in range(8)]
-    threads += start(*[lambda end=end: log.sync_through(end) for end in ends])  # type: ignore[misc]
+    threads += start(*[lambda end=end: log.sync_through(end) for end in ends])
     wait_until(lambda: log._waiting == 8)
     gate.open.set()
     join(threads)

@@ -333,7 +333,9 @@ def test_numbers_are_given_out_once_whoever_asks(tmp_path: Path) -> None:
     manifest = started(tmp_path)
     given_out: list[list[int]] = [[] for _ in range(4)]
     threads = [
-        threading.Thread(target=lambda mine=mine: mine.extend(manifest.allocate() for _ in range(500)))
+        threading.Thread(
+            target=lambda mine=mine: mine.extend(manifest.allocate() for _ in range(500))
+        )
         for mine in given_out
     ]
     for thread in threads:

@@ -34,7 +34,9 @@ def contents(path: str | Path) -> Contents:
 
 def names(path: str | Path, kind: str) -> list[str]:
     """Names of the files of one kind."""
-    return [name for name in sorted(os.listdir(path)) if (parse_file_name(name) or ("",))[0] == kind]
+    return [
+        name for name in sorted(os.listdir(path)) if (parse_file_name(name) or ("",))[0] == kind
+    ]
 
 
 # --- stores made by hand -------------------------------------------------------------------------

@@ -288,14 +288,13 @@ class CrashLoop:
         if child.returncode != -signal.SIGKILL:
             raise CrashError(f"the writer ended by itself ({child.returncode}):\n{complaint}")
         whole = len(reports) - len(reports) % _REPORT.size
-        numbers_reported = [number for (number,) in _REPORT.iter_unpack(reports[:whole])]
-        expected = [0, *range(self.done, self.done + len(numbers_reported) - 1)]
-        if numbers_reported != expected[: len(numbers_reported)]:
+        reported: list[int] = [number for (number,) in _REPORT.iter_unpack(reports[:whole])]
+        if reported != [0, *range(self.done, self.done + len(reported) - 1)][: len(reported)]:
             raise CrashError("the writer's reports are out of order")
-        if len(numbers_reported) < 2:
+        if len(reported) < 2:
             self.totals.killed_opening += 1
             return self.done
-        return numbers_reported[-1]
+        return reported[-1]
 
     def _check(self, acknowledged: int, *, read_only: bool) -> None:
         for number in range(self.done + 1, acknowledged + 1):

@@ -19,7 +19,8 @@ Block trailer (32 bytes)::
 
 Both checksums are the low 32 bits of XXH3-64, seeded with the XXH3-64 of the trailer's first 24
 bytes, which is itself seeded with the table's number * 2^40 + the block's offset (mod 2^64): damage
-to the trailer, or a block in the wrong place or the wrong table, fails them both.  The magic lets salvage find blocks when the index is lost.
+to the trailer, or a block in the wrong place or the wrong table, fails them both.  The magic lets
+salvage find blocks when the index is lost.
 
 Footer (72 bytes)::
 

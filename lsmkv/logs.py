@@ -1,0 +1,91 @@
+"""The write-ahead logs of an open store: the one written to, and those whose memtables wait."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from lsmkv.log import LogContents, LogWriter
+from lsmkv.manifest import log_path, parse_file_name
+from lsmkv.storage import Storage
+
+
+class LogSet:
+    """Logs by age.  For one thread at a time (the engine's mutex), but for ``retire``."""
+
+    def __init__(self, storage: Storage, directory: str) -> None:
+        self._storage = storage
+        self._directory = directory
+        self._current: LogWriter | None = None
+        self._waiting: dict[int, LogWriter] = {}
+
+    @property
+    def current(self) -> LogWriter:
+        """The log that writes go to."""
+        assert self._current is not None, "a read-only store has no log to write to"
+        return self._current
+
+    @property
+    def end(self) -> int | None:
+        """How long the current log is; None when there is none (of a read-only store)."""
+        return None if self._current is None else self._current.end
+
+    def create(self, number: int) -> None:
+        """Start the first log of a new store.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        path = log_path(self._directory, number)
+        self._current = LogWriter.create(self._storage, path, number, "log")
+
+    def reopen(self, found: list[LogContents]) -> None:
+        """Go on with logs that were read, oldest first; later ones are removed for good.
+
+        Raises:
+            OSError: one cannot be opened, synced or removed.
+        """
+        for contents in found:
+            self._set_current(LogWriter.reopen(self._storage, contents))
+        newest = found[-1].number
+        for name in self._storage.list_directory(self._directory):
+            parsed = parse_file_name(name)
+            if parsed is not None and parsed[0] == "log" and parsed[1] > newest:
+                self._storage.remove(os.path.join(self._directory, name))
+        self._storage.sync_directory(self._directory)
+
+    def rotate(self, number: int) -> None:
+        """Put a fresh log in the place of the current one, which is kept until it is retired.
+
+        Raises:
+            OSError: it cannot be made; the current log stays.
+        """
+        path = log_path(self._directory, number)
+        log = LogWriter.create(self._storage, path, number, "log", predecessor=self.current)
+        try:
+            self._storage.sync_directory(self._directory)
+        except BaseException:
+            log.close()
+            with contextlib.suppress(OSError):  # recovery passes over what is left
+                self._storage.remove(path)
+            raise
+        self._set_current(log)
+
+    def _set_current(self, log: LogWriter) -> None:
+        if self._current is not None:
+            self._waiting[self._current.number] = self._current
+        self._current = log
+
+    def retire(self, number: int) -> None:
+        """What the log holds is in tables now: remove it.  Any thread may call this."""
+        log = self._waiting.pop(number, None)
+        if log is not None:
+            log.obsolete = True
+            log.close()
+        with contextlib.suppress(OSError):  # the next open removes what is left over
+            self._storage.remove(log_path(self._directory, number))
+
+    def close(self) -> None:
+        """Close every log; a second call does nothing."""
+        for log in [*self._waiting.values(), *filter(None, [self._current])]:
+            log.close()
