@@ -43,7 +43,7 @@ from lsmkv.recovery import recover, recover_beside_writer, remove_leftovers
 from lsmkv.storage import FileLock, Storage
 from lsmkv.tables import TableSet
 from lsmkv.throttle import Throttle
-from lsmkv.tree import RunMeta, Tree
+from lsmkv.tree import Tree
 from lsmkv.version import Version, View
 
 
@@ -126,13 +126,16 @@ class Engine:
 
         Raises: as :meth:`open`.
         """
-        found, version = recover_beside_writer(
-            self.storage, self.directory, self._tables.open_version
-        )
-        *waiting, memtable = found.memtables
-        with self._mutex:
-            self.last_seq = found.last_seq
-            self.view = View(memtable, tuple(reversed(waiting)), version)
+        with self._tables.lock:  # one look at a time, or a later one might be undone
+            found, version = recover_beside_writer(
+                self.storage, self.directory, self._tables.open_version
+            )
+            *waiting, memtable = found.memtables
+            with self._mutex:
+                if self._closing:
+                    raise self._why_unusable
+                self.last_seq = found.last_seq
+                self.view = View(memtable, tuple(reversed(waiting)), version)
         forks.watch(self)
 
     def _start(self, view: View) -> None:
@@ -216,8 +219,8 @@ class Engine:
             self._changed.notify_all()
 
     def _note_crowding(self) -> None:
-        runs = _level0(self.usable_view())
-        self._throttle.on = len(runs) >= self.options.level0_slowdown_trigger
+        runs = self.usable_view().version.tree.level0_run_count
+        self._throttle.on = runs >= self.options.level0_slowdown_trigger
 
     def retire_log(self, number: int) -> None:
         """What the log holds is in tables now."""
@@ -259,11 +262,7 @@ class Engine:
             start = log.end
             try:
                 end = log.append(first.to_bytes(8, "little") + payload[8:])
-                if self.pins:
-                    for seq, (key, value) in enumerate(operations, first):
-                        memtable.put(key, value, seq, True)
-                else:
-                    memtable.live.update(operations)
+                memtable.put_all(operations, first, bool(self.pins))
                 self.last_seq = first + count - 1
             except BaseException as error:
                 self._write_failed(log, start, error)
@@ -322,7 +321,7 @@ class Engine:
             view = self.usable_view()
             if (
                 len(view.flushing) < self.options.max_immutable_memtables
-                and len(_level0(view)) < self.options.level0_stop_trigger
+                and view.version.tree.level0_run_count < self.options.level0_stop_trigger
             ):
                 self._rotate(view)
                 break
@@ -416,6 +415,7 @@ class Engine:
         Raises:
             OSError, BackgroundError: it is not mended.
         """
+        self.usable_view()
         if self._failure is not None:
             self._maintenance.rest()  # what began before it was mended may still fail
         with self._tables.lock, self._mutex:
@@ -484,14 +484,12 @@ class Engine:
     def mark_forked(self) -> None:
         """In the child of a fork: be unusable, and let go of the parent's lock."""
         if self.view is not None:
+            self._mutex = threading.Lock()  # a thread that is not here may hold the old one
+            self._changed = threading.Condition(self._mutex)
+            self._tables.lock = threading.Lock()
             self.view = None
             self._why_unusable = ForkedError(
                 f"{self.directory} was opened before the process forked; open it anew in the child"
             )
             if self._lock is not None:
                 self._lock.release()
-
-
-def _level0(view: View) -> tuple[RunMeta, ...]:
-    levels = view.version.tree.levels
-    return levels[0] if levels else ()

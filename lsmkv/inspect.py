@@ -76,7 +76,6 @@ class TableInfo(Report):
         requested_rate: the false-positive rate the filters were sized for.
         expected_rate: the exact rate of what came of it: the mean over the blocks.  None when only
             the blocks themselves could tell, and they were not to be read.
-        filter_build_ns: time spent on building the filters.
         writer: what wrote the file.
     """
 
@@ -101,7 +100,6 @@ class TableInfo(Report):
     filter_memory_bytes: int
     requested_rate: float
     expected_rate: float | None
-    filter_build_ns: int
     writer: str
 
     def __str__(self) -> str:
@@ -360,6 +358,5 @@ def _table_info(table: TableReader, read_blocks: bool) -> TableInfo:
         table.filter_memory_bytes,
         properties.error_rate,
         rate,
-        properties.build_ns,
         properties.writer,
     )

@@ -127,11 +127,11 @@ class Maintenance:
             last_seq=newer.first_seq - 1,
             log_number=newer.log_number,
         )
-        self._tables.install(edit, lambda version: host.publish(version, memtable))
         written = sum(meta.size_bytes for meta in tables)
-        host.stats.flushes += 1
+        host.stats.flushes += 1  # counted before anybody who waits for it can see it done
         host.stats.flush_bytes += written
         host.stats.flush_us.add((time.perf_counter() - started) * 1e6)
+        self._tables.install(edit, lambda version: host.publish(version, memtable))
         host.retire_log(memtable.log_number)
         self._compactor.wake()
         return True
@@ -185,7 +185,8 @@ class Maintenance:
         runs = [self._tables.readers(run) for run in chosen.inputs]
         versions = merge_tables(runs, host.pins.sequence_numbers(), chosen.drop_deletions)
         entries = sum(meta.entry_count for meta in inputs)
-        rate = output_error_rate(view.version.tree, removed, entries, host.options)
+        joined = chosen.output_level, chosen.output_run
+        rate = output_error_rate(view.version.tree, removed, entries, host.options, joined)
         tables = write_tables(versions, self._tables.job(rate, self._is_stopping))
         number = chosen.output_run
         if number is None:

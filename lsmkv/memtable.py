@@ -57,6 +57,16 @@ class Memtable:
             self._history.setdefault(key, []).append((seq, self.live.get(key, ABSENT)))
         self.live[key] = value
 
+    def put_all(self, operations: list[tuple[bytes, Value]], seq: int, keep_old: bool) -> None:
+        """Set many keys in one step, from ``seq`` on: a ``get`` sees all of them or none.
+
+        No snapshot lies inside a batch, so ``seq`` may stand for all of its numbers.
+        """
+        if keep_old:
+            for key in dict(operations):
+                self._history.setdefault(key, []).append((seq, self.live.get(key, ABSENT)))
+        self.live.update(operations)  # one uninterrupted call
+
     def get(self, key: bytes) -> Value | Absent:
         """The newest value; None for a deletion, ABSENT when this memtable knows nothing."""
         return self.live.get(key, ABSENT)

@@ -149,8 +149,6 @@ def retained_versions(
             if drop_deletions and (oldest is None or seq <= oldest):
                 if value is not None:
                     yield key, value, 0
-                # older versions of the key are hidden by this one from everybody
-                seen_from = 0
             else:
                 yield entry
 

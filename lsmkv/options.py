@@ -57,7 +57,8 @@ class Options:
         max_immutable_memtables: writers stop while this many full memtables wait to be flushed; 2.
 
     Blocks
-        block_size_bytes: a data block is closed once its payload, uncompressed, is this long; 4 KiB.
+        block_size_bytes: a data block is closed once its keys and values, with 7 bytes for
+            each entry, are this long, uncompressed and with prefixes not yet shared; 4 KiB.
         block_cache_size_bytes: budget for blocks (and, with ``filter_residency="cached"``, filters)
             kept in memory, uncompressed; 64 MiB.
         compression: ``"zstd"`` or ``"none"``.

@@ -83,6 +83,7 @@ class Stats:
         log_bytes: bytes appended to logs.  log_syncs: fdatasyncs of logs.
         flushes, flush_bytes: memtables written out, and the bytes of their tables.
         compactions, compaction_write_bytes: compactions run, and the bytes they wrote.
+        filter_build_ns: time spent on hashing keys for filters and setting their bits.
         tables_moved: tables moved down a level without being rewritten.
         write_slowdowns, write_slowdown_s: writes that were delayed, and for how long in all.
         write_stops, write_stop_s: writes that had to wait, and for how long in all.
@@ -122,6 +123,7 @@ class Stats:
     flush_bytes: int = 0
     compactions: int = 0
     compaction_write_bytes: int = 0
+    filter_build_ns: int = 0
     tables_moved: int = 0
     write_slowdowns: int = 0
     write_slowdown_s: float = 0.0

@@ -57,12 +57,14 @@ class TableSet:
         Raises:
             CorruptionError, UnsupportedFormatError, OSError: a table cannot be opened.
         """
-        readers = {
-            meta.number: self._readers.get(meta.number) or self._open(meta)
-            for meta in tree.tables()
-        }
+        readers = {meta.number: self._reader_of(meta) or self._open(meta) for meta in tree.tables()}
         self._readers = readers
         return Version(tree, readers)
+
+    def _reader_of(self, meta: TableMeta) -> TableReader | None:
+        """The open reader of just this table, not of one of another store with its number."""
+        reader = self._readers.get(meta.number)
+        return reader if reader is not None and reader.meta == meta else None
 
     def _open(self, meta: TableMeta) -> TableReader:
         path = table_path(self._directory, meta.number)

@@ -83,6 +83,11 @@ class Tree:
         return sum(run.size_bytes for run in self.levels[level])
 
     @property
+    def level0_run_count(self) -> int:
+        """Runs on level 0: flushed, and not compacted yet."""
+        return len(self.levels[0]) if self.levels else 0
+
+    @property
     def deepest(self) -> int:
         """The deepest level that has a run; -1 when the tree is empty."""
         return len(self.levels) - 1

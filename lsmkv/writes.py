@@ -26,6 +26,7 @@ class WriteBatch:
     def _open(self) -> OperationList:
         if self._pending is None:
             raise ClosedError("the write batch was committed or discarded already")
+        self._engine.usable_view()
         return self._pending
 
     def put(self, key: Buffer, value: Buffer) -> None:

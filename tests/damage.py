@@ -174,7 +174,6 @@ def forge_table(
         error_rate=0.01,
         filter_key_count=0,
         probe_count=0,
-        build_ns=0,
         writer="forged",
     )
     said = msgspec.structs.replace(said, **(properties or {}))

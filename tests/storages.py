@@ -182,6 +182,10 @@ class FaultyStorage(Storage):
         self.check("read_whole", path)
         return super().read_whole(path, kind, limit, start)
 
+    def link(self, source: str, target: str) -> None:
+        self.check("link", source, target)
+        super().link(source, target)
+
     def replace(self, source: str, target: str) -> None:
         self.check("replace", source, target)
         super().replace(source, target)

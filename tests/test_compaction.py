@@ -236,6 +236,12 @@ def test_deletions_are_dropped_and_not_moved_to_where_nothing_lies_below() -> No
     assert (found.move, found.drop_deletions) == (False, True)
 
 
+def test_deletions_that_reach_the_bottom_are_dropped_and_not_moved() -> None:
+    upper = [table(number, f"{number}0", f"{number}9", deletions=9) for number in range(1, 6)]
+    found = chosen({(1, 0): upper, (2, 0): [table(9, "70", "80")]}, LEVELED)
+    assert (found.move, found.drop_deletions) == (False, True)
+
+
 def test_moved_tables_keep_their_deletions_where_something_lies_below() -> None:
     upper = [table(number, f"{number}0", f"{number}9", deletions=9) for number in range(1, 6)]
     found = chosen({(1, 0): upper, (3, 0): [table(9, "00", "99")]}, LEVELED)
@@ -770,6 +776,16 @@ def test_monkey_gives_larger_runs_higher_rates_and_wastes_fewer_reads(tmp_path: 
     # Runs are given their rate when they are written, so the memory is about the uniform one's.
     assert memory_bits(counts, rates) < 1.3 * memory_bits(counts, [0.05] * len(counts))
     assert expected_wasted_reads(rates) < expected_wasted_reads([0.05] * len(rates))
+
+
+def test_monkey_takes_the_memory_of_the_uniform_rate_in_a_leveled_tree(tmp_path: Path) -> None:
+    with open_store(tmp_path, "leveled", filter_allocation="monkey") as db:
+        load(db, 1, 8000, 50_000)
+        info = db.inspect()
+        assert len(info.levels) >= 4
+        uniform = memory_bits([info.entry_count], [db.options.error_rate])
+        # Rates are given when tables are written, and sizes are rounded up to bytes.
+        assert 0.85 * uniform < 8 * info.filter_bytes < 1.15 * uniform
 
 
 @pytest.mark.parametrize("style", STYLES)

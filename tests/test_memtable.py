@@ -165,3 +165,13 @@ def test_a_memtable_of_no_keys_has_nothing_to_show() -> None:
     assert not list(memtable.scan(9, None, None, reverse=False))
     assert not list(memtable.versions())
     assert isinstance(memtable.get_at(b"k", 9), Absent)
+
+
+def test_a_batch_is_hidden_whole_from_an_earlier_snapshot() -> None:
+    memtable = Memtable(1, 1)
+    memtable.put(b"a", b"old", 1, False)
+    memtable.put_all([(b"a", b"1"), (b"b", b"2"), (b"a", None)], 2, True)
+    assert (memtable.get(b"a"), memtable.get(b"b")) == (None, b"2")
+    assert memtable.get_at(b"a", 1) == b"old"
+    assert isinstance(memtable.get_at(b"b", 1), Absent)
+    assert list(memtable.versions()) == [[(b"a", None, 2), (b"a", b"old", 1), (b"b", b"2", 2)]]

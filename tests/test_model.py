@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import tempfile
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
@@ -39,7 +40,8 @@ KEYS: Final = [
     *(bytes(key) for length in range(4) for key in product((0x00, 0x61, 0xFF), repeat=length)),
     b"a/", b"a/1", b"a/2", b"b/1", b"b/1/x", b"\xff" * 9, b"a" * 300, b"a" * 299 + b"\xff",
 ]  # fmt: skip
-keys = st.sampled_from(KEYS)
+MANY_KEYS: Final = [*KEYS, *(b"b%03d" % number for number in range(150))]
+keys = st.sampled_from(KEYS) | st.sampled_from(MANY_KEYS)
 values = st.sampled_from([b"", b"v", b"w" * 40, bytes(range(256)), b"long" * 150]) | st.binary(
     max_size=8
 )
@@ -208,14 +210,24 @@ class StoreMachine(RuleBasedStateMachine):
                 self.contents[key] = value
         self.lmdb.write(operations)
 
-    @rule(value=values, first=st.integers(0, 5), step=st.integers(1, 3))
-    def fill(self, value: bytes, first: int, step: int) -> None:
-        """Many single puts: more than a memtable holds."""
+    @rule(seed=st.integers(0, 99), first=st.integers(0, 5), step=st.integers(1, 3))
+    def fill(self, seed: int, first: int, step: int) -> None:
+        """Many single puts: several memtables' worth, for a tree of several levels."""
+        chance = random.Random(seed)
         operations: list[tuple[bytes, bytes | None]] = []
-        for key in KEYS[first::step]:
+        for key in MANY_KEYS[first::step]:
+            value = chance.randbytes(chance.randrange(200))
             self.store[key] = self.contents[key] = value
             operations.append((key, value))
         self.lmdb.write(operations)
+
+    @rule(first=st.integers(0, 20), step=st.integers(1, 20))
+    def delete_many(self, first: int, step: int) -> None:
+        """Deletions over the whole range, on their way down past what they hide."""
+        for key in MANY_KEYS[first::step]:
+            self.store.delete(key)
+            self.contents.pop(key, None)
+        self.lmdb.write([(key, None) for key in MANY_KEYS[first::step]])
 
     @rule()
     def clear(self) -> None:
@@ -312,7 +324,7 @@ class StoreMachine(RuleBasedStateMachine):
     ) -> None:
         held = self.held[number % len(self.held)]
         snapshot, contents = held.snapshot, held.contents
-        assert snapshot.multi_get(KEYS) == [contents.get(key) for key in KEYS]
+        assert snapshot.multi_get(MANY_KEYS) == [contents.get(key) for key in MANY_KEYS]
         expected = in_range(contents, start, stop, None, reverse)
         assert list(iter(snapshot.items(start=start, stop=stop, reverse=reverse))) == expected
         with snapshot.cursor() as cursor:
@@ -338,9 +350,9 @@ class StoreMachine(RuleBasedStateMachine):
     def flush(self) -> None:
         self.store.flush()
 
-    @rule(start=bounds, stop=bounds)
-    def compact(self, start: bytes | None, stop: bytes | None) -> None:
-        self.store.compact_range(start, stop)
+    @rule(start=bounds, stop=bounds, force=st.booleans())
+    def compact(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
+        self.store.compact_range(start, stop, force=force)
 
     @rule()
     def compact_all(self) -> None:
@@ -377,9 +389,9 @@ def run(max_examples: int, step_count: int) -> None:
 
 
 def test_the_store_does_what_a_sorted_dict_does() -> None:
-    run(max_examples=150, step_count=60)
+    run(max_examples=100, step_count=60)
 
 
 @pytest.mark.slow
 def test_the_store_does_what_a_sorted_dict_does_for_long() -> None:
-    run(max_examples=1000, step_count=100)
+    run(max_examples=600, step_count=100)

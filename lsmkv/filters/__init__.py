@@ -1,12 +1,29 @@
-"""Bloom filters: what they hold, how large they are, how often they are wrong.
+"""Filters: sets that take a few bits per key and are wrong at a known rate, one way only.
 
-``sizing`` is the maths of one filter, ``allocation`` shares memory out among many, and ``keys``
-says which part of a key a filter holds.  None of them reads, writes or hashes anything.
+The package can be used by itself: ``from lsmkv import filters``.  ``docs/filters.md`` tells which
+filter is for what.
+
+* Maths, no bits: :mod:`~lsmkv.filters.sizing` (Bloom filters, exact), :mod:`~lsmkv.filters.rates` and
+  :mod:`~lsmkv.filters.layouts` (the others), :mod:`~lsmkv.filters.allocation` (memory among many).
+* Filters: one module for each kind.  What a filter can do is what it has methods for;
+  :mod:`~lsmkv.filters.protocols` names these abilities for annotations.
+* :mod:`~lsmkv.filters.strategies`: other people's ways to hash, for comparison.
+* In the store: :mod:`~lsmkv.filters.hashing` and :mod:`~lsmkv.filters.bloom` (what a block embeds),
+  :mod:`~lsmkv.filters.keys` (which part of a key), :mod:`~lsmkv.filters.policy` (what else a block
+  could embed).
 """
 
 from __future__ import annotations
 
 from lsmkv.filters.allocation import expected_wasted_reads, memory_bits, monkey_error_rates
+from lsmkv.filters.blocked import BlockedBloomFilter
+from lsmkv.filters.classic import BloomFilter, SingleHashFilter
+from lsmkv.filters.counting import CountingBloomFilter
+from lsmkv.filters.cuckoo import CuckooFilter, FilterFullError
+from lsmkv.filters.fingerprints import FingerprintFilter
+from lsmkv.filters.folding import FoldableBloomFilter
+from lsmkv.filters.fuse import BinaryFuseFilter, FilterBuildError
+from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import (
     DelimitedPrefix,
     FilterKey,
@@ -14,6 +31,53 @@ from lsmkv.filters.keys import (
     WholeKey,
     filter_key_from_spec,
 )
+from lsmkv.filters.known import GrowingKnownFalsePositives, KnownFalsePositives
+from lsmkv.filters.layouts import (
+    blocked_bits_for,
+    blocked_lines_for,
+    blocked_probes_for,
+    blocked_rate,
+    cuckoo_bits_for,
+    cuckoo_buckets_for,
+    cuckoo_fingerprint_bits_for,
+    cuckoo_rate,
+    fuse_bits_for,
+    fuse_fingerprint_bits_for,
+    fuse_rate,
+)
+from lsmkv.filters.loading import load
+from lsmkv.filters.partitioned import PartitionedBloomFilter
+from lsmkv.filters.policy import FilterPolicy, policy_for, policy_named
+from lsmkv.filters.protocols import (
+    CountEstimate,
+    Delete,
+    Fold,
+    HashInsert,
+    HashMembership,
+    Insert,
+    KeyCount,
+    Membership,
+    Save,
+    Union,
+)
+from lsmkv.filters.rates import (
+    crossover_keys,
+    each_rate,
+    either_rate,
+    fingerprint_bits_for,
+    fingerprint_rate,
+    keys_that_fit,
+    over_lower_bound,
+    partitioned_bits_for,
+    partitioned_bits_roughly,
+    partitioned_probes_for,
+    partitioned_rate,
+    rate_that_fits,
+    single_hash_bits_for,
+    single_hash_rate,
+    sorted_bits_for,
+)
+from lsmkv.filters.rolling import RollingBloomFilter, RollingCountingFilter, Window
 from lsmkv.filters.sizing import (
     MAX_PROBES,
     bits_for,
@@ -25,23 +89,90 @@ from lsmkv.filters.sizing import (
     probes_for,
     rate_for,
 )
+from lsmkv.filters.strategies import (
+    STRATEGIES,
+    HashStrategy,
+    StrategyBloomFilter,
+    strategy_named,
+)
 
 __all__ = [
     "MAX_PROBES",
+    "STRATEGIES",
+    "BinaryFuseFilter",
+    "BlockedBloomFilter",
+    "BloomFilter",
+    "CountEstimate",
+    "CountingBloomFilter",
+    "CuckooFilter",
+    "Delete",
     "DelimitedPrefix",
+    "FilterBuildError",
+    "FilterFullError",
     "FilterKey",
+    "FilterPolicy",
+    "FingerprintFilter",
     "FixedPrefix",
+    "Fold",
+    "FoldableBloomFilter",
+    "GrowingKnownFalsePositives",
+    "HashInsert",
+    "HashMembership",
+    "HashStrategy",
+    "Insert",
+    "KeyCount",
+    "KnownFalsePositives",
+    "Membership",
+    "PartitionedBloomFilter",
+    "RollingBloomFilter",
+    "RollingCountingFilter",
+    "Save",
+    "SingleHashFilter",
+    "StrategyBloomFilter",
+    "Union",
     "WholeKey",
+    "Window",
     "bits_for",
+    "blocked_bits_for",
+    "blocked_lines_for",
+    "blocked_probes_for",
+    "blocked_rate",
     "classic_rate",
+    "crossover_keys",
+    "cuckoo_bits_for",
+    "cuckoo_buckets_for",
+    "cuckoo_fingerprint_bits_for",
+    "cuckoo_rate",
+    "each_rate",
+    "either_rate",
     "exact_rate",
     "expected_wasted_reads",
     "filter_bytes_for",
     "filter_key_from_spec",
+    "fingerprint_bits_for",
+    "fingerprint_rate",
+    "fuse_bits_for",
+    "fuse_fingerprint_bits_for",
+    "fuse_rate",
+    "hash_key",
     "keys_for",
+    "keys_that_fit",
+    "load",
     "lower_bound_bits",
     "memory_bits",
     "monkey_error_rates",
+    "over_lower_bound",
+    "partitioned_bits_for",
+    "partitioned_bits_roughly",
+    "partitioned_probes_for",
+    "partitioned_rate",
+    "policy_for",
+    "policy_named",
     "probes_for",
     "rate_for",
+    "rate_that_fits",
+    "single_hash_bits_for",
+    "single_hash_rate",
+    "sorted_bits_for",
+    "strategy_named",
 ]

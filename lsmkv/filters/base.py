@@ -7,11 +7,12 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Final
 
+from lsmkv.filters.bloom import MAX_BITS
 from lsmkv.filters.hashing import MASK_63, hash_key
 from lsmkv.filters.saved import MAX_PROBES_SAVED, SavedFilter
 
-MAX_BYTES: Final = (1 << 31) // 8 - 1
-"""Most bytes of one array of bits: the number of a bit has 31 bits (see ``bloom.MAX_BITS``)."""
+MAX_BYTES: Final = MAX_BITS // 8
+"""Most bytes of one array of bits."""
 
 
 class HashedFilter(SavedFilter):
@@ -71,14 +72,6 @@ def check_probe_count(probe_count: int) -> None:
         raise ValueError(f"probe_count={probe_count!r}: must lie between 1 and {MAX_PROBES_SAVED}")
 
 
-def check_sizing(key_count: int, error_rate: float) -> None:
-    """Raise ValueError unless a filter can be sized for these."""
-    if key_count < 0:
-        raise ValueError(f"key_count={key_count!r}: must be 0 or more")
-    if not 0.0 < error_rate < 1.0:
-        raise ValueError(f"error_rate={error_rate!r}: must lie between 0 and 1, both excluded")
-
-
 def bits_set(bits: bytes | bytearray) -> int:
     """How many bits are 1.  O(len(bits))."""
     return int.from_bytes(bits, "little").bit_count()
@@ -90,7 +83,7 @@ def either(a: bytes | bytearray, b: bytes | bytearray) -> bytearray:
     return bytearray(union.to_bytes(len(a), "little"))
 
 
-def keys_by_fill(ones: int, bit_count: int, probe_count: int) -> float:
+def keys_by_fill(ones: float, bit_count: int, probe_count: int) -> float:
     """About how many distinct keys set ``ones`` of ``bit_count`` bits with k probes each.
 
     ln(1 - X/m) / (k ln(1 - 1/m)), which inverts the mean of X (Swamidass and Baldi, "Mathematical
@@ -98,6 +91,6 @@ def keys_by_fill(ones: int, bit_count: int, probe_count: int) -> float:
     al., "Cardinality estimation and dynamic length adaptation for Bloom filters", 2010).  Infinite
     when all bits are set: then any number could have done it.
     """
-    if ones == bit_count:
+    if ones >= bit_count:
         return math.inf
     return math.log1p(-ones / bit_count) / (probe_count * math.log1p(-1.0 / bit_count))

@@ -10,6 +10,7 @@ Sources: B. H. Bloom, "Space/time trade-offs in hash coding with allowable error
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import ClassVar, Final, Self
 
 from mypy_extensions import i64
@@ -20,12 +21,11 @@ from lsmkv.filters.base import (
     bits_set,
     check_byte_count,
     check_probe_count,
-    check_sizing,
     either,
     keys_by_fill,
 )
 from lsmkv.filters.bloom import MASK_63, MULTIPLIER
-from lsmkv.filters.rates import single_hash_bits_for
+from lsmkv.filters.rates import check_arguments, single_hash_bits_for
 from lsmkv.filters.saved import MAX_PROBES_SAVED, SavedParts
 from lsmkv.filters.sizing import exact_rate, filter_bytes_for, probes_for
 
@@ -100,15 +100,11 @@ class BitFilter(GrowingFilter):
             ValueError: the two differ in size, k or class.
         """
         self._check_same_shape(other)
-        united = self._like()
-        united._bits = either(self._bits, other._bits)
-        return united
+        return self._with_bits(either(self._bits, other._bits))
 
-    def _like(self) -> Self:
-        """An empty filter of the same shape."""
-        empty = type(self).__new__(type(self))
-        BitFilter.__init__(empty, len(self._bits), self._probe_count)
-        return empty
+    @abstractmethod
+    def _with_bits(self, bits: bytearray) -> Self:
+        """A filter of the same shape with these bits."""
 
     def _parameters(self) -> tuple[int, ...]:
         return (len(self._bits), self._probe_count)
@@ -149,9 +145,9 @@ class BloomFilter(BitFilter):
             ValueError: ``error_rate`` does not lie between 0 and 1, or the filter would be too
                 large.
         """
-        check_sizing(key_count, error_rate)
+        check_arguments(key_count, error_rate)
         byte_count = max(1, filter_bytes_for(key_count, error_rate))
-        return cls._with(byte_count, probes_for(byte_count * 8, key_count))
+        return cls(byte_count, probes_for(byte_count * 8, key_count))
 
     @classmethod
     def for_bits(cls, bit_count: int, key_count: int) -> Self:
@@ -164,7 +160,7 @@ class BloomFilter(BitFilter):
         BloomFilter(byte_count=125000, probe_count=7)
         """
         byte_count = (bit_count + 7) // 8
-        return cls._with(byte_count, probes_for(byte_count * 8, key_count))
+        return cls(byte_count, probes_for(byte_count * 8, key_count))
 
     @classmethod
     def from_bits(cls, bits: bytes, probe_count: int) -> Self:
@@ -173,14 +169,14 @@ class BloomFilter(BitFilter):
         Raises:
             ValueError: there are no bits or too many, or ``probe_count`` is out of range.
         """
-        restored = cls._with(len(bits), probe_count)
+        restored = cls(len(bits), probe_count)
         restored._bits = bytearray(bits)
         return restored
 
-    @classmethod
-    def _with(cls, byte_count: int, probe_count: int) -> Self:
-        """An empty filter of this shape, whatever else the class adds to it."""
-        return cls(byte_count, probe_count)
+    def _with_bits(self, bits: bytearray) -> Self:
+        united = type(self)(len(bits), self._probe_count)
+        united._bits = bits
+        return united
 
     @classmethod
     def _restore(cls, parts: SavedParts) -> Self:
@@ -220,8 +216,13 @@ class SingleHashFilter(BitFilter):
             ValueError: ``error_rate`` does not lie between 0 and 1, or the filter would be too
                 large.
         """
-        check_sizing(key_count, error_rate)
+        check_arguments(key_count, error_rate)
         return cls(max(1, math.ceil(single_hash_bits_for(key_count, error_rate) / 8)))
+
+    def _with_bits(self, bits: bytearray) -> Self:
+        united = type(self)(len(bits))
+        united._bits = bits
+        return united
 
     def _parameters(self) -> tuple[int, ...]:
         return (len(self._bits),)
@@ -253,3 +254,18 @@ def all_probed_set(bits: bytearray, probe_count: i64, h: i64) -> bool:
         if not (bits[bit >> 3] >> (bit & 7)) & 1:
             return False
     return True
+
+
+def probed(bit_count: i64, probe_count: i64, h: i64) -> list[int]:
+    """The bits of the hash ``h`` in ``bit_count`` bits, in the order they are asked.
+
+    O(probe_count).
+
+    >>> probed(100, 3, 1)
+    [23, 74, 75]
+    """
+    bits: list[int] = []
+    for _ in range(probe_count):
+        h = (h * MULTIPLIER) & MASK_63
+        bits.append(((h >> 31) * bit_count) >> 32)
+    return bits

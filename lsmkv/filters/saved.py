@@ -118,13 +118,17 @@ class SavedParts:
 
 
 class SavedFilter(ABC):
-    """A filter that can be saved.
+    """A filter that can be asked and saved.
 
     Class attributes:
         KIND: the number that stands for the class in saved bytes.
     """
 
     KIND: ClassVar[int] = 0
+
+    @abstractmethod
+    def may_contain(self, key: bytes, /) -> bool:
+        """Whether the filter may hold ``key``; False is certain."""
 
     @abstractmethod
     def _parameters(self) -> tuple[int, ...]:

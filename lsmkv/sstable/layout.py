@@ -199,10 +199,9 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True):
 
     ``filter_key`` is a :class:`~lsmkv.filters.keys.FilterKey` in its text form; ``granularity`` is
     ``"block"`` or ``"table"``; ``has_versions`` tells whether some key stands more than once;
-    ``probe_count`` and ``filter_key_count`` are those of a table-wide
-    filter, 0 with filters per block.  ``raw_bytes`` counts payloads before compression and
-    ``build_ns`` the time spent on building filters.  ``filter_scheme`` is that of every filter: a
-    reader that does not know it would take the wrong bits for an answer.
+    ``probe_count`` and ``filter_key_count`` are those of a table-wide filter, 0 with filters per
+    block.  ``raw_bytes`` counts payloads before compression.  ``filter_scheme`` is that of every
+    filter: a reader that does not know it would take the wrong bits for an answer.
     """
 
     number: int
@@ -221,7 +220,6 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True):
     error_rate: float
     filter_key_count: int
     probe_count: int
-    build_ns: int
     writer: str
     filter_scheme: int = SCHEME_BLOOM
 

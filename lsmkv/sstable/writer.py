@@ -96,7 +96,7 @@ class TableWriter:
         self._table_hashes: dict[int, None] = {}
         # Half of what one filter can hold: a block's keys may still follow.
         self._table_filter_keys = keys_for(bloom.MAX_BITS, min(form.error_rate, 0.5)) // 2
-        self._build_ns = 0
+        self._stats = storage.stats
         # the block being filled
         self._keys: list[bytes] = []
         self._values: list[Value] = []
@@ -189,7 +189,6 @@ class TableWriter:
             error_rate=self._form.error_rate,
             filter_key_count=filter_key_count,
             probe_count=probe_count,
-            build_ns=self._build_ns,
             writer=WRITER,
         )
         tail = index + msgspec.json.encode(properties)
@@ -314,7 +313,8 @@ class TableWriter:
             built = b"", 0, 0
         else:
             built = self._build_filter(hashes)
-        self._build_ns += time.perf_counter_ns() - started_ns
+        spent_ns = time.perf_counter_ns() - started_ns
+        self._stats.filter_build_ns += spent_ns
         return built
 
     def _build_filter(self, hashes: list[int]) -> tuple[bytes, int, int]:

@@ -1,0 +1,82 @@
+"""Small integers of equal width, packed without gaps.
+
+Integer i of w bits takes the bits i*w to (i+1)*w - 1; bit b is bit ``b % 8`` (from the least
+significant) of byte ``b // 8``.  Widths go up to 62 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mypy_extensions import i64
+
+
+def packed_bytes(count: int, width: int) -> int:
+    """The bytes that ``count`` integers of ``width`` bits take."""
+    return (count * width + 7) // 8
+
+
+def pack(numbers: Iterable[int], width: int) -> bytearray:
+    """``numbers``, each of at most ``width`` bits, packed.  O(len(numbers)).
+
+    >>> pack([1, 2, 3], 4).hex()
+    '2103'
+    """
+    packed = bytearray()
+    pending = pending_bits = 0
+    for number in numbers:
+        pending |= number << pending_bits
+        pending_bits += width
+        while pending_bits >= 8:
+            packed.append(pending & 0xFF)
+            pending >>= 8
+            pending_bits -= 8
+    if pending_bits:
+        packed.append(pending)
+    return packed
+
+
+def read(packed: bytearray, index: i64, width: i64) -> int:
+    """The integer at ``index``.  O(width).
+
+    >>> read(bytearray.fromhex("2103"), 1, 4)
+    2
+    """
+    first: i64 = index * width
+    shift: i64 = first & 7
+    at: i64 = first >> 3
+    number: i64 = packed[at] >> shift
+    have: i64 = 8 - shift
+    while have < width:
+        at += 1
+        byte: i64 = packed[at]
+        left: i64 = width - have
+        if left < 8:
+            byte &= (1 << left) - 1
+        number |= byte << have
+        have += 8
+    mask: i64 = (1 << width) - 1
+    return number & mask
+
+
+def write(packed: bytearray, index: i64, width: i64, number: i64) -> None:
+    """Set the integer at ``index``, at most ``width`` bits long.  O(width).
+
+    >>> numbers = bytearray(2)
+    >>> write(numbers, 1, 4, 2)
+    >>> numbers.hex()
+    '2000'
+    """
+    first: i64 = index * width
+    at: i64 = first >> 3
+    shift: i64 = first & 7
+    left: i64 = width
+    while left > 0:
+        room: i64 = 8 - shift
+        taken: i64 = room if left > room else left
+        mask: i64 = ((1 << taken) - 1) << shift
+        packed[at] = (packed[at] & ~mask & 0xFF) | ((number << shift) & mask)
+        number >>= taken
+        left -= taken
+        at += 1
+        shift = 0

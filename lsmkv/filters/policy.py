@@ -1,0 +1,244 @@
+"""Filter policies: what a table needs of a kind of filter, to embed it in its blocks.
+
+A policy turns hashes into bits and a small parameter, and asks bits that stand anywhere in a larger
+run of bytes.  Bits, scheme and parameter are what a block stores, so a table written with one policy
+can be read by whoever knows the scheme.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final
+
+from mypy_extensions import i64
+
+from lsmkv.filters import blocked, bloom, fuse
+from lsmkv.filters.base import MAX_BYTES
+from lsmkv.filters.layouts import (
+    FUSE_WIDTHS,
+    LINE_BYTES,
+    blocked_lines_for,
+    blocked_probes_for,
+    blocked_rate,
+    fuse_fingerprint_bits_for,
+    fuse_rate,
+)
+from lsmkv.filters.sizing import exact_rate, filter_bytes_for, probes_for
+
+SCHEME_BLOOM: Final = 1
+SCHEME_BLOCKED: Final = 2
+SCHEME_FUSE: Final = 3
+
+MAX_PARAMETER: Final = 31
+"""A block's trailer has 5 bits for the parameter."""
+
+NO_FILTER: Final = (b"", 0)
+"""What ``build`` gives where no filter is worth its bits, or none can be built."""
+
+
+class FilterPolicy(ABC):
+    """A kind of filter that a table can embed.
+
+    No bits at all mean "no filter", and may hold anything, whatever the policy.
+    """
+
+    @property
+    @abstractmethod
+    def scheme(self) -> int:
+        """The number that stands for the policy on disk, 1 to 7."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What options and reports call it."""
+
+    @abstractmethod
+    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
+        """Bits that hold every hash, and the parameter to ask them with, 0 to 31.
+
+        Args:
+            hashes: the 63-bit hashes of the keys, without repeats.
+            error_rate: the false-positive rate to build for, above 0; from 1 on there is no filter.
+
+        Returns:
+            Bits and parameter; ``(b"", 0)`` for no filter.
+        """
+
+    @abstractmethod
+    def may_contain(self, bits: bytes, start: i64, byte_count: i64, parameter: i64, h: i64) -> bool:
+        """Whether the filter in ``bits[start : start + byte_count]`` may hold the hash ``h``.
+
+        False is certain.  O(1) or O(parameter).
+        """
+
+    @abstractmethod
+    def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
+        """The false-positive rate of a filter of that size, with that many distinct keys in it.
+
+        1.0 for no filter.
+        """
+
+    @abstractmethod
+    def is_possible(self, byte_count: int, parameter: int) -> bool:
+        """Whether a filter of this policy can have that size and parameter: to check what is read."""
+
+
+class BloomPolicy(FilterPolicy):
+    """Bloom filters with the product's probes (:mod:`lsmkv.filters.bloom`); the parameter is k."""
+
+    @property
+    def scheme(self) -> int:
+        """1."""
+        return SCHEME_BLOOM
+
+    @property
+    def name(self) -> str:
+        """``"bloom"``."""
+        return "bloom"
+
+    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
+        """Bits and k: m from the number of hashes and the rate, then the k with the lowest rate."""
+        byte_count = filter_bytes_for(len(hashes), error_rate)
+        if byte_count == 0 or byte_count > MAX_BYTES:
+            return NO_FILTER
+        probe_count = probes_for(byte_count * 8, len(hashes))
+        return bloom.build(hashes, byte_count, probe_count), probe_count
+
+    def may_contain(self, bits: bytes, start: i64, byte_count: i64, parameter: i64, h: i64) -> bool:
+        """See :func:`lsmkv.filters.bloom.may_contain`."""
+        return bloom.may_contain(bits, start, byte_count, parameter, h)
+
+    def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
+        """See :func:`lsmkv.filters.sizing.exact_rate`."""
+        return exact_rate(byte_count * 8, key_count, parameter)
+
+    def is_possible(self, byte_count: int, parameter: int) -> bool:
+        """Any size, with at least one probe."""
+        return 0 <= byte_count <= MAX_BYTES and (byte_count == 0 or 1 <= parameter <= MAX_PARAMETER)
+
+
+class BlockedPolicy(FilterPolicy):
+    """Cache-line blocked Bloom filters (:mod:`lsmkv.filters.blocked`); the parameter is k.
+
+    The smallest has one line of 64 bytes, so few keys get a better rate than they need.
+    """
+
+    @property
+    def scheme(self) -> int:
+        """2."""
+        return SCHEME_BLOCKED
+
+    @property
+    def name(self) -> str:
+        """``"blocked-bloom"``."""
+        return "blocked-bloom"
+
+    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
+        """Bits and k: the fewest lines with the rate, and the k with the lowest rate for them."""
+        if not hashes or error_rate >= 1.0:
+            return NO_FILTER
+        line_count = blocked_lines_for(len(hashes), error_rate)
+        if line_count * LINE_BYTES > MAX_BYTES:
+            return NO_FILTER
+        probe_count = blocked_probes_for(line_count, len(hashes))
+        return blocked.build(hashes, line_count, probe_count), probe_count
+
+    def may_contain(self, bits: bytes, start: i64, byte_count: i64, parameter: i64, h: i64) -> bool:
+        """See :func:`lsmkv.filters.blocked.may_contain`."""
+        return blocked.may_contain(bits, start, byte_count, parameter, h)
+
+    def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
+        """See :func:`lsmkv.filters.layouts.blocked_rate`."""
+        return blocked_rate(byte_count // LINE_BYTES, key_count, parameter)
+
+    def is_possible(self, byte_count: int, parameter: int) -> bool:
+        """Whole lines, with at least one probe."""
+        return (
+            0 <= byte_count <= MAX_BYTES
+            and byte_count % LINE_BYTES == 0
+            and (byte_count == 0 or 1 <= parameter <= MAX_PARAMETER)
+        )
+
+
+class FusePolicy(FilterPolicy):
+    """Binary fuse filters (:mod:`lsmkv.filters.fuse`); the parameter is the fingerprints' length.
+
+    They get rates of 2**-8 and 2**-16, whichever is the first to do; below 2**-16 they miss what
+    was asked for.
+    """
+
+    @property
+    def scheme(self) -> int:
+        """3."""
+        return SCHEME_FUSE
+
+    @property
+    def name(self) -> str:
+        """``"binary-fuse"``."""
+        return "binary-fuse"
+
+    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
+        """Bits, with their header, and 8 or 16; no filter where none can be built."""
+        if not hashes or error_rate >= 1.0:
+            return NO_FILTER
+        width = fuse_fingerprint_bits_for(error_rate)
+        try:
+            return fuse.build(hashes, width), width
+        except (ValueError, fuse.FilterBuildError):  # too many keys; or repeats, against the rules
+            return NO_FILTER
+
+    def may_contain(self, bits: bytes, start: i64, byte_count: i64, parameter: i64, h: i64) -> bool:
+        """See :func:`lsmkv.filters.fuse.may_contain`."""
+        return fuse.may_contain(bits, start, byte_count, parameter, h)
+
+    def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
+        """2**-parameter."""
+        return fuse_rate(parameter) if byte_count else 1.0
+
+    def is_possible(self, byte_count: int, parameter: int) -> bool:
+        """Fingerprints of 8 or 16 bits, and room for a header and three segments."""
+        if byte_count == 0:
+            return True
+        if parameter not in FUSE_WIDTHS:
+            return False
+        cells, rest = divmod(byte_count - fuse.HEADER_BYTES, parameter // 8)
+        return cells >= 3 and byte_count <= MAX_BYTES and rest == 0
+
+
+BLOOM: Final = BloomPolicy()
+BLOCKED: Final = BlockedPolicy()
+FUSE: Final = FusePolicy()
+
+POLICIES: Final[tuple[FilterPolicy, ...]] = (BLOOM, BLOCKED, FUSE)
+"""Every policy."""
+
+
+def policy_for(scheme: int) -> FilterPolicy:
+    """The policy whose number on disk is ``scheme``.
+
+    Raises:
+        ValueError: this release knows none.
+
+    >>> policy_for(1).name
+    'bloom'
+    """
+    for policy in POLICIES:
+        if policy.scheme == scheme:
+            return policy
+    raise ValueError(f"filter scheme {scheme}: this release knows no such policy")
+
+
+def policy_named(name: str) -> FilterPolicy:
+    """The policy of that name.
+
+    Raises:
+        ValueError: there is none.
+
+    >>> policy_named("binary-fuse").scheme
+    3
+    """
+    for policy in POLICIES:
+        if policy.name == name:
+            return policy
+    names = ", ".join([policy.name for policy in POLICIES])
+    raise ValueError(f"filter policy {name!r}: must be one of {names}")
