@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from golden_support import golden, pytest_addoption  # for pytest to find
 from hypothesis import HealthCheck, settings
 
 import lsmkv
+from golden_support import golden, pytest_addoption  # for pytest to find
 from lsmkv.storage import Storage
 
 __all__ = ["golden", "pytest_addoption"]

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SMALL, fill, number_key, open_small
 
 import lsmkv
+from conftest import SMALL, fill, number_key, open_small
 from lsmkv import DB, ClosedError
 from lsmkv.storage import FileLock, Storage
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import fill, open_small
-from gates import WAIT_S, GatedStorage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lsmkv
+from conftest import fill, open_small
+from gates import WAIT_S, GatedStorage
 from lsmkv.cache import BlockCache
 from lsmkv.compaction import (
     CancelledError,

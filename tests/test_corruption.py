@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import fill, open_small
-from damage import cut, files, flip, footer_of, open_table
 
 import lsmkv
+from conftest import fill, open_small
+from damage import cut, files, flip, footer_of, open_table
 from lsmkv.batch import encode_batch
 from lsmkv.encoding import checksum
 from lsmkv.errors import CorruptionError, NotAStoreError, UnsupportedFormatError

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from damage import Entry, open_table, write_table
 
 import lsmkv
+from damage import Entry, open_table, write_table
 from lsmkv.explain import Explanation, RunStep, explain_lookup
 from lsmkv.filters.sizing import exact_rate
 from lsmkv.memtable import Memtable

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import lsmkv
 from conftest import fill, open_small
 from damage import files
 from gates import GatedStorage
-from storages import FaultyStorage
-
-import lsmkv
 from lsmkv.storage import AppendFile, Storage
+from storages import FaultyStorage
 
 Changes = dict[bytes, bytes | None]
 TINY: dict[str, Any] = {"write_buffer_size_bytes": 4096, "level0_compaction_trigger": 2}

@@ -6,10 +6,10 @@ import math
 import random
 
 import pytest
-from filter_kinds import KINDS, Build
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from filter_kinds import KINDS, Build
 from lsmkv import filters
 from lsmkv.filters import (
     BlockedBloomFilter,

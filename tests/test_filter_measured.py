@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import pytest
-from filter_kinds import assert_is_the_rate
 
+from filter_kinds import assert_is_the_rate
 from lsmkv import filters
 from lsmkv.filters.policy import POLICIES
 

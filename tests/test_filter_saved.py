@@ -9,11 +9,11 @@ import subprocess
 import sys
 
 import pytest
-from filter_kinds import KINDS, Build
-from golden_support import Golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from filter_kinds import KINDS, Build
+from golden_support import Golden
 from lsmkv import filters
 from lsmkv.encoding import checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError

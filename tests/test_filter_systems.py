@@ -9,8 +9,8 @@ import math
 import random
 
 import pytest
-from filter_kinds import assert_is_the_rate
 
+from filter_kinds import assert_is_the_rate
 from lsmkv import filters
 from lsmkv.filters import (
     BloomFilter,

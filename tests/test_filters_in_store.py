@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import pytest
 from scipy.stats import binom
-from storages import CountingStorage
 
 import lsmkv
 from lsmkv import DB, DelimitedPrefix, FixedPrefix, Options, Stats
@@ -23,6 +22,7 @@ from lsmkv.filters.allocation import expected_wasted_reads, memory_bits
 from lsmkv.filters.sizing import exact_rate
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage import ReadKind
+from storages import CountingStorage
 
 THREAD_IO: Final = "/proc/thread-self/io"
 RATES: Final = [0.5, 0.1, 0.01, 0.001]

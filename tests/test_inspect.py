@@ -8,9 +8,9 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
-from damage import entries_of, files, footer_of, open_table, write_table
 
 import lsmkv
+from damage import entries_of, files, footer_of, open_table, write_table
 from lsmkv.filters.sizing import exact_rate
 from lsmkv.inspect import TableInfo, block_infos, expected_error_rate, inspect_view
 from lsmkv.memtable import Memtable

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from damage import flip
-from storages import FaultyStorage, SlowStorage
 
+from damage import flip
 from lsmkv.encoding import checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.log import (
@@ -24,6 +23,7 @@ from lsmkv.log import (
     read_log,
 )
 from lsmkv.storage import Storage
+from storages import FaultyStorage, SlowStorage
 
 MARK_BYTES = RECORD_BYTES + 8
 PAYLOADS = [b"one", b"", b"three" * 9, bytes(range(256)), b"five"]

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from damage import flip
 from hypothesis import given
 from hypothesis import strategies as st
-from storages import FaultyStorage
 
+from damage import flip
 from lsmkv.encoding import MAX_SEQUENCE, checksum
 from lsmkv.errors import CorruptionError, NotAStoreError
 from lsmkv.log import HEADER_BYTES, LogWriter
@@ -32,6 +31,7 @@ from lsmkv.manifest import (
 from lsmkv.sstable.layout import TableMeta
 from lsmkv.storage import AppendFile, Storage
 from lsmkv.tree import PlacedTable, Tree
+from storages import FaultyStorage
 
 START = State(Tree(), next_file=2, last_seq=0, log_number=1)
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from gates import WAIT_S, GatedStorage
 
 import lsmkv
+from gates import WAIT_S, GatedStorage
 from lsmkv.storage import Storage
 
 HANG_S: Final = 60  # only ends a process that would hang

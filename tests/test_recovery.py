@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from conftest import fill, open_small
-from damage import files, flip
-from storages import FaultyStorage
 
 import lsmkv
+from conftest import fill, open_small
+from damage import files, flip
 from lsmkv.batch import Operation, encode_batch
 from lsmkv.errors import CorruptionError
 from lsmkv.log import HEADER_BYTES, RECORD_BYTES, LogWriter
@@ -22,6 +21,7 @@ from lsmkv.manifest import CURRENT, Edit, Manifest, State, log_path, parse_file_
 from lsmkv.recovery import recover
 from lsmkv.storage import AppendFile, Storage
 from lsmkv.tree import Tree
+from storages import FaultyStorage
 
 Contents = dict[bytes, bytes]
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from damage import Entry, cut, entries_of, files, flip, footer_of, sections, write_table
 
 import lsmkv
+from damage import Entry, cut, entries_of, files, flip, footer_of, sections, write_table
 from lsmkv.batch import encode_batch
 from lsmkv.encoding import checksum
 from lsmkv.errors import CorruptionError, LockedError, NotAStoreError, UnsupportedFormatError

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from storages import OPERATIONS, CountingStorage, FaultyStorage, SlowStorage
 
 from lsmkv.errors import CorruptionError, LockedError
 from lsmkv.stats import Stats
@@ -24,6 +23,7 @@ from lsmkv.storage import (
     ReadKind,
     Storage,
 )
+from storages import OPERATIONS, CountingStorage, FaultyStorage, SlowStorage
 
 CONTENT = bytes(range(256)) * 50  # 12,800 bytes: not a multiple of the alignment of direct reads
 

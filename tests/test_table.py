@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from storages import CountingStorage
 
 import lsmkv
 from lsmkv.cache import BlockCache
@@ -42,6 +41,7 @@ from lsmkv.sstable.layout import (
 from lsmkv.sstable.reader import ABSENT, Absent, TableReader
 from lsmkv.sstable.writer import TableFormat, TableWriter
 from lsmkv.storage import ReadKind, Storage
+from storages import CountingStorage
 
 if TYPE_CHECKING:
     from golden_support import Golden

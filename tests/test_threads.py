@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gates import WAIT_S, GatedStorage
 
 import lsmkv
+from gates import WAIT_S, GatedStorage
 from lsmkv.options import CompactionStyle
 from lsmkv.stats import Stats
 from lsmkv.throttle import SLOWED_BYTES_PER_S, Throttle

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from damage import cut, files, flip, forge_table, open_table, sections, write_table
 
 import lsmkv
+from damage import cut, files, flip, forge_table, open_table, sections, write_table
 from lsmkv.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.sstable.writer import TableFormat

@@ -31,12 +31,12 @@ A store is a directory of its own:
 | `LOCK` | locked by the process that has the store open for writing; holds its process number |
 | `*.tmp` | a file being written that will be renamed; removed when the store is opened |
 
-Numbers are given out in ascending order and never used twice. Files that the manifest does not name, left
-by a crash, are removed when the store is opened for writing; other files are not touched.
+Numbers are given out in ascending order and never used twice. Files that the manifest does not name,
+left by a crash, are removed when the store is opened for writing; other files are not touched.
 
-Order on disk: a table is synced, and the directory after it, before the manifest's edit that names it; the
-edit is synced before the log that it makes superfluous is removed; a log's header is synced, and the directory
-after it, before its first record is written.
+Order on disk: a table is synced, and the directory after it, before the manifest's edit that names it;
+the edit is synced before the log that it makes superfluous is removed; a log's header is synced, and
+the directory after it, before its first record is written.
 """
 
 _SECTIONS: Final = (
