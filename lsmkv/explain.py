@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal
 
 from lsmkv.filters.hashing import hash_key
-from lsmkv.filters.sizing import exact_rate
 from lsmkv.report import Report
 from lsmkv.sstable.block import Block
 from lsmkv.sstable.reader import Absent, TableReader
@@ -370,7 +369,7 @@ def _ask(table: TableReader, number: int, filter_hash: int) -> FilterStep:
         key_count = index.entry_count(number) if counts_entries else None
     if bits == 0:
         return FilterStep("none", scope, None, 0, 0, None, 0)
-    rate = None if key_count is None else exact_rate(bits, key_count, probes)
+    rate = None if key_count is None else table.policy.exact_rate(bits // 8, key_count, probes)
     verdict: Verdict = "off"
     read_bytes = 0
     if table.has_filters:
@@ -382,5 +381,5 @@ def _ask(table: TableReader, number: int, filter_hash: int) -> FilterStep:
 def _with_counted_keys(asked: FilterStep, table: TableReader, block: Block) -> FilterStep:
     """The same with n, counted in the block that was read anyway."""
     key_count = len(set(map(table.filter_key.part, block.keys())))
-    rate = exact_rate(asked.bit_count, key_count, asked.probe_count)
+    rate = table.policy.exact_rate(asked.bit_count // 8, key_count, asked.probe_count)
     return replace(asked, key_count=key_count, expected_rate=rate)

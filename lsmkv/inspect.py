@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from lsmkv.filters.sizing import exact_rate
+from lsmkv.filters.policy import FilterPolicy
 from lsmkv.report import Report
 from lsmkv.sstable.layout import CODEC_NONE, CODEC_ZSTD
 from lsmkv.sstable.reader import TableReader
@@ -68,7 +68,7 @@ class TableInfo(Report):
         raw_bytes, stored_bytes: data blocks before compression, and as they are in the file (with
             their filters and trailers).
         dictionary_bytes, index_bytes: sizes of the compression dictionary and the index.
-        filter_kind: ``"bloom"`` or ``"none"``.
+        filter_kind: the name of its policy (``Options.filter_policy``), or ``"none"``.
         granularity: one filter per ``"block"``, or one for the ``"table"``.
         filter_key: which part of the key the filters hold, in text form.
         filter_bytes: size of the filters; of those in the blocks there is a copy in the file.
@@ -274,9 +274,10 @@ def expected_error_rate(table: TableReader) -> float:
     if known is not None:
         return known
     return _mean_rate(
+        table.policy,
         Counter(
             (block.bit_count, block.key_count, block.probe_count) for block in block_infos(table)
-        )
+        ),
     )
 
 
@@ -300,7 +301,7 @@ def block_infos(table: TableReader) -> Iterator[BlockInfo]:
             block.filter_key_count,
             block.filter_bits,
             block.probe_count,
-            exact_rate(block.filter_bits, block.filter_key_count, block.probe_count),
+            _rate(table.policy, block.filter_bits, block.filter_key_count, block.probe_count),
         )
 
 
@@ -311,11 +312,12 @@ def _rate_by_index(table: TableReader) -> float | None:
         return 1.0
     if properties.granularity == "table":
         bits = footer.filters_length * 8
-        return exact_rate(bits, properties.filter_key_count, properties.probe_count)
+        return _rate(table.policy, bits, properties.filter_key_count, properties.probe_count)
     if properties.has_versions or not table.filter_key.is_whole:
         return None
     starts = [int(index.filter_start(number)) for number in range(index.block_count + 1)]
     return _mean_rate(
+        table.policy,
         Counter(
             (
                 (starts[number + 1] - starts[number]) * 8,
@@ -323,14 +325,19 @@ def _rate_by_index(table: TableReader) -> float | None:
                 int(index.probe_count(number)),
             )
             for number in range(index.block_count)
-        )
+        ),
     )
 
 
-def _mean_rate(shapes: Counter[tuple[int, int, int]]) -> float:
+def _mean_rate(policy: FilterPolicy, shapes: Counter[tuple[int, int, int]]) -> float:
     """The mean exact rate of filters whose (m, n, k) are counted."""
-    total = math.fsum(count * exact_rate(*shape) for shape, count in shapes.items())
+    total = math.fsum(count * _rate(policy, *shape) for shape, count in shapes.items())
     return total / shapes.total()
+
+
+def _rate(policy: FilterPolicy, bit_count: int, key_count: int, parameter: int) -> float:
+    """The exact rate of one filter; 1.0 without one."""
+    return policy.exact_rate(bit_count // 8, key_count, parameter) if bit_count else 1.0
 
 
 def _table_info(table: TableReader, read_blocks: bool) -> TableInfo:
@@ -351,7 +358,7 @@ def _table_info(table: TableReader, read_blocks: bool) -> TableInfo:
         footer.data_length,
         footer.dictionary_length,
         footer.index_length,
-        "bloom" if footer.filters_length else "none",
+        table.policy.name if footer.filters_length else "none",
         properties.granularity,
         properties.filter_key,
         footer.filters_length,

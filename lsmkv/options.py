@@ -13,6 +13,7 @@ CompactionStyle = Literal["leveled", "tiered", "lazy-leveled"]
 FilterResidency = Literal["resident", "cached", "off"]
 FilterGranularity = Literal["block", "table"]
 FilterAllocation = Literal["uniform", "monkey"]
+FilterPolicyName = Literal["bloom", "blocked-bloom", "binary-fuse"]
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -23,6 +24,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "filter_residency": get_args(FilterResidency),
     "filter_granularity": get_args(FilterGranularity),
     "filter_allocation": get_args(FilterAllocation),
+    "filter_policy": get_args(FilterPolicyName),
 }
 
 # Smallest and largest value of each whole-number option.
@@ -75,6 +77,9 @@ class Options:
         filter_granularity: one filter per ``"block"`` or one per ``"table"``.
         filter_allocation: the same p for every level (``"uniform"``), or p growing with the size of
             a run at the same total memory (``"monkey"``: Dayan, Athanassoulis, Idreos, SIGMOD 2017).
+        filter_policy: the kind of filter that tables are written with: ``"bloom"``,
+            ``"blocked-bloom"`` (one cache line per look-up) or ``"binary-fuse"`` (fewest bits; rates of
+            2^-8 and 2^-16); the latter two are for ``filter_granularity="table"`` above all.
         filter_key: the part of the key that filters hold: ``WholeKey()``, ``FixedPrefix(n)`` or
             ``DelimitedPrefix(delimiter, count)``.
 
@@ -113,6 +118,7 @@ class Options:
     filter_residency: FilterResidency = "resident"
     filter_granularity: FilterGranularity = "block"
     filter_allocation: FilterAllocation = "uniform"
+    filter_policy: FilterPolicyName = "bloom"
     filter_key: FilterKey = WholeKey()
     compaction: CompactionStyle = "leveled"
     size_ratio: int = 10

@@ -12,13 +12,13 @@ from lsmkv.cache import BlockCache
 from lsmkv.encoding import checksum
 from lsmkv.filters import bloom
 from lsmkv.filters.hashing import hash_key
+from lsmkv.filters.policy import SCHEME_BLOOM
 from lsmkv.filters.sizing import filter_bytes_for, probes_for
 from lsmkv.sstable.block import encode_block
 from lsmkv.sstable.index import IndexBuilder
 from lsmkv.sstable.layout import (
     CODEC_NONE,
     FOOTER_BYTES,
-    SCHEME_BLOOM,
     TRAILER_BYTES,
     BlockTrailer,
     Footer,
@@ -174,6 +174,7 @@ def forge_table(
         error_rate=0.01,
         filter_key_count=0,
         probe_count=0,
+        filter_scheme=SCHEME_BLOOM,
         writer="forged",
     )
     said = msgspec.structs.replace(said, **(properties or {}))

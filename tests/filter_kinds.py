@@ -29,6 +29,19 @@ def _grown(empty: Callable[[int, float], GrowingFilter]) -> Build:
     return build
 
 
+def _cuckoo(keys: Sequence[bytes], error_rate: float) -> filters.CuckooFilter:
+    """With room for more keys when these do not fit: once in a few hundred small sets."""
+    room = len(keys)
+    while True:
+        built = filters.CuckooFilter.for_keys(room, error_rate)
+        try:
+            built.update(keys)
+        except filters.FilterFullError:
+            room = 2 * room + 1
+        else:
+            return built
+
+
 def _of_strategy(strategy: filters.HashStrategy) -> Build:
     def build(keys: Sequence[bytes], error_rate: float) -> filters.StrategyBloomFilter:
         built = filters.StrategyBloomFilter.for_keys(len(keys), error_rate, strategy)
@@ -56,7 +69,7 @@ KINDS: Final[dict[str, Build]] = {
         lambda n, p: filters.RollingCountingFilter.for_window(_endless(n), n, p)
     ),
     "fingerprints": filters.FingerprintFilter.from_keys,
-    "cuckoo": _grown(filters.CuckooFilter.for_keys),
+    "cuckoo": _cuckoo,
     "binary-fuse": filters.BinaryFuseFilter.from_keys,
     **{f"strategy-{strategy.name}": _of_strategy(strategy) for strategy in STRATEGIES},
 }

@@ -192,6 +192,9 @@ def test_folding_stops_where_the_rate_would_be_exceeded() -> None:
     folded = built.fold_for(200, 0.01)
     assert folded.byte_count < built.byte_count / 20
     assert folded.expected_rate(200) <= 0.01 < folded.fold().expected_rate(200)
+    for rate in (0.2, 0.02, 0.002, 0.0002):
+        folded = built.fold_for(200, rate)
+        assert folded.expected_rate(200) <= rate < folded.fold().expected_rate(200)
     assert built.fold_for(10_000, 0.01) is built
 
 

@@ -460,6 +460,20 @@ def test_a11_ninety_five_percent_of_the_slots_can_be_filled() -> None:
     assert cuckoo.load == 0.95
 
 
+@pytest.mark.parametrize("key_count", [8, 30, 120, 600])
+def test_a11_sets_that_a_filter_is_sized_for_hardly_ever_fail_to_fit(key_count: int) -> None:
+    draw = random.Random(f"{key_count} keys")
+    refused = 0
+    for _ in range(12_000 // key_count):
+        cuckoo = CuckooFilter.for_keys(key_count, 0.01)
+        try:
+            for _ in range(key_count):
+                cuckoo.add_hash(draw.getrandbits(63))
+        except filters.FilterFullError:
+            refused += 1
+    assert refused <= 0.01 * (12_000 // key_count)
+
+
 def test_a11_the_ninth_copy_of_a_key_never_fits() -> None:
     cuckoo = CuckooFilter(100, 12)
     for _ in range(8):

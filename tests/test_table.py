@@ -24,6 +24,7 @@ from lsmkv.encoding import MAX_KEY_BYTES, MAX_SEQUENCE, checksum
 from lsmkv.errors import CorruptionError, Error, UnsupportedFormatError
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import DelimitedPrefix, FixedPrefix
+from lsmkv.filters.policy import SCHEME_BLOOM
 from lsmkv.filters.sizing import filter_bytes_for, probes_for
 from lsmkv.options import Options
 from lsmkv.sstable.block import ENTRY_OVERHEAD_BYTES
@@ -32,7 +33,6 @@ from lsmkv.sstable.layout import (
     CODEC_NONE,
     CODEC_ZSTD,
     FOOTER_BYTES,
-    SCHEME_BLOOM,
     TRAILER_BYTES,
     TableMeta,
     decode_block_frame,
@@ -1012,7 +1012,7 @@ def test_filters_of_an_unknown_scheme_are_refused_and_not_asked(tables: Tables) 
     table = tables.table(numbered(10))
     changed = with_properties(table, b'"filter_scheme":1', b'"filter_scheme":7')
     Path(table.path).write_bytes(changed)
-    with pytest.raises(UnsupportedFormatError, match="unknown scheme 7"):
+    with pytest.raises(UnsupportedFormatError, match="filter scheme 7"):
         TableReader(
             tables.storage, table.path, tables.cache, meta=None, filter_residency="resident"
         )

@@ -84,7 +84,10 @@ class CuckooFilter(GrowingFilter):
 
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float) -> Self:
-        """An empty filter with room for ``key_count`` keys, but for a chance below 1 % at worst.
+        """An empty filter with room for ``key_count`` keys, most likely.
+
+        See :func:`~lsmkv.filters.layouts.cuckoo_buckets_for`: a small set may still not fit.  Whoever
+        cannot have that asks for room for more keys.
 
         Raises:
             ValueError: ``error_rate`` does not lie between 0 and 1, or the filter would be too

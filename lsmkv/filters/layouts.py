@@ -28,6 +28,13 @@ LINE_BYTES: Final = LINE_BITS // 8
 CUCKOO_SLOTS: Final = 4
 """Fingerprints that a bucket of a cuckoo filter holds."""
 
+MIN_CUCKOO_FINGERPRINT_BITS: Final = 6
+"""Shortest fingerprint that a cuckoo filter is sized with.
+
+With fewer kinds of fingerprints a key has too few other buckets to go to, and ten thousand keys no
+longer fill 95 % of the slots.
+"""
+
 MAX_CUCKOO_FINGERPRINT_BITS: Final = 31
 """Longest fingerprint of a cuckoo filter."""
 
@@ -163,7 +170,8 @@ def cuckoo_buckets_for(key_count: int) -> int:
     """The buckets that ``key_count`` keys need, with next to no risk of being refused.
 
     n/0.95 slots (Fan et al. 2014 fill 95 %), and sqrt(n) more, without which few keys often fail:
-    an allowance found by trial, not a bound.  O(1).
+    an allowance found by trial, not a bound.  Of some ten keys, one set in a few hundred is still
+    refused, of hundreds none that was tried.  O(1).
 
     Raises:
         ValueError: ``key_count`` is negative.
@@ -179,8 +187,8 @@ def cuckoo_buckets_for(key_count: int) -> int:
 def cuckoo_fingerprint_bits_for(key_count: int, error_rate: float) -> int:
     """The bits of a cuckoo filter's fingerprint: about log2(2*4/p), rounded up.  O(1).
 
-    The least f for which :func:`cuckoo_rate` with :func:`cuckoo_buckets_for` buckets is at most
-    ``error_rate``; 31 if none is.
+    The least f, from 6, for which :func:`cuckoo_rate` with :func:`cuckoo_buckets_for` buckets is at
+    most ``error_rate``; 31 if none is.
 
     Raises:
         ValueError: ``key_count`` is negative, or ``error_rate`` does not lie between 0 and 1.

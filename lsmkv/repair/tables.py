@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lsmkv.cache import BlockCache
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.keys import filter_key_from_spec
+from lsmkv.filters.policy import policy_for
 from lsmkv.manifest import table_path
 from lsmkv.options import Options
 from lsmkv.repair.report import LostRange, raise_unless_damage
@@ -213,6 +214,7 @@ def form_of(properties: TableProperties, footer: Footer) -> TableFormat:
         dictionary_size_bytes=footer.dictionary_length,
         filter_key=filter_key_from_spec(properties.filter_key),
         granularity=properties.granularity,
+        policy=policy_for(properties.filter_scheme).name,
         error_rate=properties.error_rate,
     )
 

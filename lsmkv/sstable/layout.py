@@ -60,7 +60,6 @@ CODEC_NONE: Final = 0
 CODEC_ZSTD: Final = 1
 
 SCHEME_NONE: Final = 0
-SCHEME_BLOOM: Final = 1
 
 
 class BlockTrailer(NamedTuple):
@@ -221,7 +220,7 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True):
     filter_key_count: int
     probe_count: int
     writer: str
-    filter_scheme: int = SCHEME_BLOOM
+    filter_scheme: int
 
     def meta(self, size_bytes: int) -> TableMeta:
         """The part that the manifest keeps."""

@@ -16,15 +16,14 @@ from mypy_extensions import i64
 from lsmkv.cache import BlockCache, CacheItem
 from lsmkv.encoding import checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
-from lsmkv.filters import bloom
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import filter_key_from_spec
+from lsmkv.filters.policy import FilterPolicy, policy_for
 from lsmkv.sstable.block import MAX_BLOCK_BYTES, Block
 from lsmkv.sstable.codec import Decompressor
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.layout import (
     FOOTER_BYTES,
-    SCHEME_BLOOM,
     SCHEME_NONE,
     BlockInfo,
     BlockTrailer,
@@ -123,9 +122,10 @@ class TableReader:
             self.filter_key = filter_key_from_spec(self.properties.filter_key)
         except ValueError as error:
             raise CorruptionError(path, footer.properties_offset, str(error)) from error
-        if footer.filters_length and self.properties.filter_scheme != SCHEME_BLOOM:
-            scheme = self.properties.filter_scheme
-            raise UnsupportedFormatError(path, f"table has filters of unknown scheme {scheme}")
+        try:
+            self.policy: FilterPolicy = policy_for(self.properties.filter_scheme)
+        except ValueError as error:
+            raise UnsupportedFormatError(path, str(error)) from error
         self.index = TableIndex(
             tail[: footer.index_length],
             path,
@@ -227,11 +227,11 @@ class TableReader:
     def _ask(self, block_number: i64, start: i64, length: i64, probes: i64, h: i64) -> bool:
         resident = self._resident
         if resident is not None:
-            return bloom.may_contain(resident, start, length, probes, h)
+            return self.policy.may_contain(resident, start, length, probes, h)
         if length == 0:
             return True
         chunk = self._filter_chunk(self.index.chunk_of(block_number))
-        return bloom.may_contain(chunk.bits, start - chunk.start, length, probes, h)
+        return self.policy.may_contain(chunk.bits, start - chunk.start, length, probes, h)
 
     @property
     def has_table_filter(self) -> bool:
@@ -461,8 +461,8 @@ class TableReader:
         keys = block.keys()
         if keys[0] != index.first_key(number) or keys[-1] != index.last_key(number):
             fail("first or last key of a block is not the index's")
-        if trailer.filter_scheme not in (SCHEME_NONE, SCHEME_BLOOM):
-            fail(f"unknown filter scheme {trailer.filter_scheme}")
+        if trailer.filter_scheme not in (SCHEME_NONE, self.policy.scheme):
+            fail(f"filter scheme {trailer.filter_scheme} is not the table's, {self.policy.scheme}")
         embedded = frame[trailer.payload_length : trailer.payload_length + trailer.filter_length]
         start = index.filter_start(number)
         if trailer.filter_length != index.filter_start(number + 1) - start or (
@@ -475,7 +475,7 @@ class TableReader:
                 fail("filter of a block differs from its copy in the filter section")
             for key in keys:
                 part_hash = self.filter_hash(key, hash_key(key))
-                if not bloom.may_contain(
+                if not self.policy.may_contain(
                     embedded, 0, trailer.filter_length, trailer.probe_count, part_hash
                 ):
                     fail(f"filter of a block denies its key {key[:40]!r}")

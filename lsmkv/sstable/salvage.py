@@ -19,6 +19,7 @@ from typing import Final, NoReturn
 
 from lsmkv.encoding import checksum
 from lsmkv.errors import CorruptionError
+from lsmkv.filters.policy import POLICIES
 from lsmkv.sstable.block import MAX_BLOCK_BYTES, Block
 from lsmkv.sstable.codec import Decompressor
 from lsmkv.sstable.index import TableIndex
@@ -26,7 +27,6 @@ from lsmkv.sstable.layout import (
     BLOCK_MAGIC,
     CODEC_ZSTD,
     FOOTER_BYTES,
-    SCHEME_BLOOM,
     TRAILER,
     TRAILER_BYTES,
     Footer,
@@ -281,7 +281,7 @@ class TableSalvage:
             or not entries
             or raw_length > MAX_BLOCK_BYTES
             or codec > CODEC_ZSTD
-            or scheme >> 5 > SCHEME_BLOOM
+            or scheme >> 5 > POLICIES[-1].scheme
         ):
             return None
         seed = checksum_seed(trailer, self._number, at - length)

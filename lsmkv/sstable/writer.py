@@ -9,17 +9,17 @@ from typing import Final
 import msgspec
 
 from lsmkv.encoding import checksum
-from lsmkv.filters import bloom
+from lsmkv.filters.bloom import MAX_BITS
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import FilterKey
-from lsmkv.filters.sizing import filter_bytes_for, keys_for, probes_for
+from lsmkv.filters.policy import NO_FILTER, policy_named
+from lsmkv.filters.sizing import keys_for
 from lsmkv.options import Options
 from lsmkv.sstable.block import ENTRY_OVERHEAD_BYTES, Value, encode_block
 from lsmkv.sstable.codec import Compressor, train_dictionary
 from lsmkv.sstable.index import IndexBuilder
 from lsmkv.sstable.layout import (
     CODEC_NONE,
-    SCHEME_BLOOM,
     SCHEME_NONE,
     BlockTrailer,
     Footer,
@@ -45,6 +45,7 @@ class TableFormat:
     dictionary_size_bytes: int
     filter_key: FilterKey
     granularity: str
+    policy: str
     error_rate: float
 
     @classmethod
@@ -56,6 +57,7 @@ class TableFormat:
             options.compression_dictionary_size_bytes,
             options.filter_key,
             options.filter_granularity,
+            options.filter_policy,
             error_rate,
         )
 
@@ -83,6 +85,7 @@ class TableWriter:
         self._path = path
         self._number = number
         self._form = form
+        self._policy = policy_named(form.policy)
         self._file = storage.create(path)
         self._index = IndexBuilder()
         self._compressor: Compressor | None = None
@@ -95,7 +98,7 @@ class TableWriter:
         self._filters_bytes = 0
         self._table_hashes: dict[int, None] = {}
         # Half of what one filter can hold: a block's keys may still follow.
-        self._table_filter_keys = keys_for(bloom.MAX_BITS, min(form.error_rate, 0.5)) // 2
+        self._table_filter_keys = keys_for(MAX_BITS, min(form.error_rate, 0.5)) // 2
         self._stats = storage.stats
         # the block being filled
         self._keys: list[bytes] = []
@@ -189,6 +192,7 @@ class TableWriter:
             error_rate=self._form.error_rate,
             filter_key_count=filter_key_count,
             probe_count=probe_count,
+            filter_scheme=self._policy.scheme,
             writer=WRITER,
         )
         tail = index + msgspec.json.encode(properties)
@@ -269,7 +273,7 @@ class TableWriter:
             block.entry_count,
             block.filter_key_count,
             codec,
-            SCHEME_BLOOM if block.filter_bits else SCHEME_NONE,
+            self._policy.scheme if block.filter_bits else SCHEME_NONE,
             block.probe_count,
         )
         frame = encode_block_frame(
@@ -318,8 +322,5 @@ class TableWriter:
         return built
 
     def _build_filter(self, hashes: list[int]) -> tuple[bytes, int, int]:
-        byte_count = filter_bytes_for(len(hashes), self._form.error_rate)
-        if byte_count == 0 or byte_count * 8 > bloom.MAX_BITS:
-            return b"", 0, 0
-        probe_count = probes_for(byte_count * 8, len(hashes))
-        return bloom.build(hashes, byte_count, probe_count), len(hashes), probe_count
+        bits, parameter = built = self._policy.build(hashes, self._form.error_rate)
+        return (b"", 0, 0) if built == NO_FILTER else (bits, len(hashes), parameter)
