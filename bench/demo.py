@@ -11,6 +11,7 @@ and key ranges cannot answer for the filters.
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import os
@@ -448,8 +449,11 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def main() -> None:
-    """Run the demonstration on the files of this Python."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the demonstration on the files of this Python; it takes no options."""
+    argparse.ArgumentParser(
+        prog="python -m bench demo", description=(__doc__ or "").partition("\n")[0]
+    ).parse_args(arguments)
     width = None if sys.stdout.isatty() else 100
     console = Console(highlight=False, markup=False, emoji=False, width=width)
     started = time.monotonic()

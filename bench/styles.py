@@ -1,4 +1,4 @@
-"""Compaction styles side by side: what each writes, keeps and reads.  ``python -m bench.styles``
+"""Compaction styles side by side: what each writes, keeps and reads.  ``python -m bench styles``
 
 Every style takes the same seeded load (random puts over a key space, so that about every other put
 overwrites), with buffers small enough that the tree grows several levels, and then the same look-ups
@@ -12,7 +12,7 @@ import argparse
 import random
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, get_args
 
@@ -119,12 +119,14 @@ def _scan_reads(db: lsmkv.DB, starts: list[bytes]) -> float:
     return (db.stats() - before).block_reads / len(starts)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure every style and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m bench styles", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--puts", type=int, default=400_000, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=2017, help="default: %(default)s")
-    arguments = parser.parse_args()
+    options = parser.parse_args(arguments)
     table = Table(
         Column("style", no_wrap=True),
         "write amp.",
@@ -136,11 +138,11 @@ def main() -> None:
         "absent, no filters",
         f"scan of {SCAN_ENTRIES}",
         "load, s",
-        title=f"{arguments.puts:,} random puts, p = 1 %, seed {arguments.seed}",
+        title=f"{options.puts:,} random puts, p = 1 %, seed {options.seed}",
         box=box.SIMPLE_HEAD,
     )
     for style in get_args(CompactionStyle):
-        row = measure(style, arguments.puts, arguments.seed)
+        row = measure(style, options.puts, options.seed)
         table.add_row(
             row.style,
             f"{row.write_amplification:.2f}",

@@ -37,7 +37,8 @@ class Cursor:
     (True, (b'c', b'3'), True, b'a', False)
     """
 
-    def __init__(self, engine: Engine, view: View, pin: Pin) -> None:
+    def __init__(self, engine: Engine, view: View, pin: Pin, owner: object) -> None:
+        self._owner = owner  # a store that nobody else holds stays open for its cursors
         self._engine = engine
         self._view = view
         self._pin: Pin | None = pin

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import warnings
 from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import asdict, dataclass
@@ -28,6 +29,7 @@ from lsmkv.stats import Stats
 from lsmkv.storage import Storage
 from lsmkv.verify import VerifyReport, verify_store
 from lsmkv.version import View
+from lsmkv.worker import in_worker
 from lsmkv.writes import WriteBatch
 
 _CLEAR_BATCH: Final = 1000
@@ -81,7 +83,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         Compaction keeps what a snapshot sees until it is closed.
         """
         view, pin = self._engine.pin_view()
-        return Snapshot(self._engine, view, pin)
+        return Snapshot(self._engine, view, pin, self)
 
     # Writing
 
@@ -332,6 +334,9 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             warnings.warn(
                 f"{engine.directory} was not closed", ResourceWarning, stacklevel=2, source=self
             )
+            if in_worker():  # the garbage collector may run in the middle of its work
+                threading.Thread(target=engine.close, name="lsmkv-close").start()
+                return
             with contextlib.suppress(Exception):
                 engine.close()
 

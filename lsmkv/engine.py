@@ -16,7 +16,7 @@ import os
 import threading
 import time
 
-from lsmkv import forks
+from lsmkv import handles
 from lsmkv.batch import Operation, encode_batch, encode_operation
 from lsmkv.cache import BlockCache
 from lsmkv.compaction import CancelledError
@@ -136,11 +136,11 @@ class Engine:
                     raise self._why_unusable
                 self.last_seq = found.last_seq
                 self.view = View(memtable, tuple(reversed(waiting)), version)
-        forks.watch(self)
+        handles.watch(self)
 
     def _start(self, view: View) -> None:
         self.view = view
-        forks.watch(self)
+        handles.watch(self)
         self._note_crowding()
         if view.flushing:
             self._maintenance.wake_flusher()

@@ -13,8 +13,8 @@ from typing import ClassVar, Final, Literal
 
 from lsmkv.filters.hashing import hash_key
 from lsmkv.report import Report
-from lsmkv.sstable.block import Block
-from lsmkv.sstable.reader import Absent, TableReader
+from lsmkv.sstable.block import Absent, Block
+from lsmkv.sstable.reader import TableReader
 from lsmkv.version import Run, View
 
 Verdict = Literal["none", "off", "no", "maybe"]

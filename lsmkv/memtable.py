@@ -23,7 +23,7 @@ from typing import Final
 
 from sortedcontainers import SortedList
 
-from lsmkv.sstable.reader import ABSENT, Absent
+from lsmkv.sstable.block import ABSENT, Absent
 
 Value = bytes | None  # None is a deletion
 _SCAN_KEYS: Final = 256  # keys a scan takes from the sorted list at a time

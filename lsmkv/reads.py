@@ -51,7 +51,10 @@ def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> Sc
 class _Range:
     """A range of keys of one consistent view: what the views of keys, values and items share."""
 
-    def __init__(self, engine: Engine, view: View, pin: Pin, wanted: ScanRange) -> None:
+    def __init__(
+        self, engine: Engine, view: View, pin: Pin, wanted: ScanRange, owner: object
+    ) -> None:
+        self._owner = owner  # a store that nobody else holds stays open for its readers
         self.engine = engine
         self.wanted = wanted
         self._view = view
@@ -251,12 +254,12 @@ class StoreReader(Mapping[bytes, bytes]):
     def _range(self, start: object, stop: object, prefix: object, reverse: bool) -> _Range:
         wanted = scan_range(start, stop, prefix, reverse)
         view, pin = self._pinned()
-        return _Range(self._engine, view, pin, wanted)
+        return _Range(self._engine, view, pin, wanted, self)
 
     def cursor(self) -> Cursor:
         """A cursor over the store as it is now, not yet at any key."""
         view, pin = self._pinned()
-        return Cursor(self._engine, view, pin)
+        return Cursor(self._engine, view, pin, self)
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self.keys())
@@ -276,7 +279,8 @@ class StoreReader(Mapping[bytes, bytes]):
 class Snapshot(StoreReader):
     """The store as it was when ``DB.snapshot`` was called; release it with ``close`` or ``with``."""
 
-    def __init__(self, engine: Engine, view: View, pin: Pin) -> None:
+    def __init__(self, engine: Engine, view: View, pin: Pin, owner: object) -> None:
+        self._owner = owner  # a store that nobody else holds stays open for its snapshots
         self._engine = engine
         self._pin: Pin | None = pin
         # Of a store that another handle writes to, no pin keeps old versions: the view itself does.

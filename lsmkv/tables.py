@@ -37,6 +37,7 @@ class TableSet:
         self._readers: dict[int, TableReader] = {}
         self._doubtful: list[TableMeta] = []  # a record that failed names them
         self._manifest: Manifest | None = None
+        self._closed = False
 
     @property
     def manifest(self) -> Manifest:
@@ -113,7 +114,7 @@ class TableSet:
             gone = [self._readers.pop(number) for number in edit.removed if number not in staying]
             publish(Version(self.manifest.state.tree, self._readers))
             for reader in gone:
-                reader.retire()
+                reader.retire(self._is_open)
 
     def mend_manifest(self) -> None:
         """Start a fresh manifest after a failure, and remove tables that only a lost record names.
@@ -143,8 +144,12 @@ class TableSet:
             is_cancelled,
         )
 
+    def _is_open(self) -> bool:
+        return not self._closed
+
     def close(self) -> None:
         """Let go of every table (each is closed with its last reader) and of the manifest."""
+        self._closed = True
         self._readers = {}
         if self._manifest is not None:
             self._manifest.close()

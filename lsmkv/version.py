@@ -14,7 +14,8 @@ from mypy_extensions import i64
 from lsmkv.encoding import MAX_SEQUENCE
 from lsmkv.filters.hashing import hash_key
 from lsmkv.memtable import Memtable
-from lsmkv.sstable.reader import ABSENT, Absent, TableReader
+from lsmkv.sstable.block import ABSENT, Absent
+from lsmkv.sstable.reader import TableReader
 from lsmkv.stats import Stats
 from lsmkv.tree import Tree
 

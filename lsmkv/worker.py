@@ -6,11 +6,20 @@ import threading
 from collections.abc import Callable
 
 
+def in_worker() -> bool:
+    """Whether the present thread is a worker's."""
+    return isinstance(threading.current_thread(), _WorkerThread)
+
+
+class _WorkerThread(threading.Thread):
+    """Tells a worker's thread from others."""
+
+
 class Worker:
     """Runs ``job`` again and again until it returns False, each time it is woken.
 
-    The thread starts with the first ``wake``.  It is a daemon: a process that ends without closing
-    the store leaves it as a crash would, which recovery is made for.
+    The thread starts with the first ``wake``.  It is a daemon, so that the end of the process does not
+    wait for work without end: the store is closed then, which stops the worker.
 
     Args:
         job: does one piece of work; True when there may be more.
@@ -37,7 +46,7 @@ class Worker:
             self._woken = True
             self.busy = True
             if self._thread is None:
-                thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
+                thread = _WorkerThread(target=self._loop, name=self._name, daemon=True)
                 thread.start()
                 self._thread = thread
             self._state.notify_all()

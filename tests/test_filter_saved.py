@@ -115,6 +115,13 @@ def test_every_cut_is_noticed(build: Build) -> None:
             filters.load(data[:length])
 
 
+@every_kind
+def test_bytes_too_many_are_noticed(build: Build) -> None:
+    data = build(KEYS[:3], 0.1).to_bytes()
+    with pytest.raises(CorruptionError, match=r"wrong size of body|do not fill segments"):
+        filters.load(resealed(data[:-8] + b"\0" + data[-8:]))
+
+
 def test_errors_name_the_place() -> None:
     with pytest.raises(
         CorruptionError, match=r"^spam at offset 0: 3 bytes are too short"

@@ -38,7 +38,7 @@ LAYERS = """
     lsmkv.tree  lsmkv.merge
     lsmkv.manifest  lsmkv.version
     lsmkv.scan  lsmkv.compaction  lsmkv.recovery
-    lsmkv.pins  lsmkv.worker  lsmkv.throttle  lsmkv.forks  lsmkv.logs  lsmkv.tables
+    lsmkv.pins  lsmkv.worker  lsmkv.throttle  lsmkv.handles  lsmkv.logs  lsmkv.tables
     lsmkv.maintenance
     lsmkv.engine
     lsmkv.cursor  lsmkv.writes

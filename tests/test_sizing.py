@@ -234,9 +234,9 @@ def test_rate_for_is_the_exact_rate_at_the_best_probes() -> None:
 @settings(deadline=None)
 @given(st.integers(100_000, 10_000_000), st.floats(1e-6, 0.3))
 def test_a_large_filter_achieves_the_rate_it_was_sized_for(keys: int, rate: float) -> None:
-    # Up to 2 % above it, as k has to be a whole number.
+    # Up to 2.2 % above it (at p = 0.181), as k has to be a whole number.
     achieved = rate_for(bits_for(keys, rate), keys)
-    assert rate * 0.999 <= achieved <= rate * 1.021
+    assert rate * 0.999 <= achieved <= rate * 1.025
 
 
 # --- arguments ---

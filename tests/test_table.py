@@ -27,7 +27,7 @@ from lsmkv.filters.keys import DelimitedPrefix, FixedPrefix
 from lsmkv.filters.policy import SCHEME_BLOOM
 from lsmkv.filters.sizing import filter_bytes_for, probes_for
 from lsmkv.options import Options
-from lsmkv.sstable.block import ENTRY_OVERHEAD_BYTES
+from lsmkv.sstable.block import ABSENT, ENTRY_OVERHEAD_BYTES, Absent
 from lsmkv.sstable.layout import (
     BLOCK_MAGIC,
     CODEC_NONE,
@@ -38,7 +38,7 @@ from lsmkv.sstable.layout import (
     decode_block_frame,
     decode_footer,
 )
-from lsmkv.sstable.reader import ABSENT, Absent, TableReader
+from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.writer import TableFormat, TableWriter
 from lsmkv.storage import ReadKind, Storage
 from storages import CountingStorage
@@ -804,7 +804,7 @@ def test_a_table_that_was_not_retired_keeps_its_file(tables: Tables) -> None:
 def test_a_retired_table_is_removed_with_the_last_reference(tables: Tables) -> None:
     table: TableReader | None = tables.table(numbered(10))
     assert table is not None
-    table.retire()
+    table.retire(lambda: True)
     table = None
     gc.collect()
     assert table is None and os.listdir(tables.directory) == []
@@ -813,7 +813,7 @@ def test_a_retired_table_is_removed_with_the_last_reference(tables: Tables) -> N
 def test_a_retired_table_answers_as_long_as_it_is_referred_to(tables: Tables) -> None:
     entries = numbered(300)
     table = tables.table(entries)
-    table.retire()
+    table.retire(lambda: True)
     assert [ask(table, key) for key, _, _ in entries] == [value for _, value, _ in entries]
 
 
@@ -822,7 +822,7 @@ def test_an_iterator_keeps_a_retired_table(tables: Tables) -> None:
     assert table is not None
     blocks: Iterator[Any] = table.blocks_ahead(range(40), ReadKind.DATA, cached_first=0)
     next(blocks)
-    table.retire()
+    table.retire(lambda: True)
     table = None
     gc.collect()
     assert os.path.exists(tables.path(1))
@@ -838,7 +838,7 @@ def test_retiring_empties_the_cache_of_the_table_alone(tables: Tables) -> None:
     for key, _, _ in entries:
         ask(kept, key), ask(retired, key)
     used = tables.cache.used_bytes
-    retired.retire()
+    retired.retire(lambda: True)
     assert tables.cache.used_bytes == used // 2
 
 

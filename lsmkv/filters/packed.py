@@ -50,9 +50,6 @@ def read(packed: bytearray, index: i64, width: i64) -> int:
     while have < width:
         at += 1
         byte: i64 = packed[at]
-        left: i64 = width - have
-        if left < 8:
-            byte &= (1 << left) - 1
         number |= byte << have
         have += 8
     mask: i64 = (1 << width) - 1

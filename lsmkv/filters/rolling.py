@@ -39,7 +39,7 @@ Clock = Callable[[], float]
 F = TypeVar("F", BloomFilter, CountingBloomFilter)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Window:
     """How long a rolling filter fills one array.
 
@@ -128,19 +128,15 @@ class RollingFilter(GrowingFilter, Generic[F]):
         """The false-positive rate with so many distinct keys in the new and the old array."""
         return either_rate(self._new.expected_rate(new_keys), self._old.expected_rate(old_keys))
 
-    @classmethod
-    def from_bytes(cls, data: bytes, path: str = "filter", clock: Clock = time.monotonic) -> Self:
-        """The filter that ``data`` was made from, its window as old by ``clock`` as it was then.
+    def use_clock(self, clock: Clock) -> None:
+        """Go by another clock from now on; the present window stays as old as it is.
 
-        Raises:
-            CorruptionError: the bytes are damaged, or no saved filter.
-            UnsupportedFormatError: they are of another version or another kind of filter.
+        A filter that was loaded goes by ``time.monotonic``, and its window is as old as when it was
+        saved.
         """
-        restored = super().from_bytes(data, path)
-        age = restored._clock() - restored._started
-        restored._clock = clock
-        restored._started = clock() - age
-        return restored
+        age = self._clock() - self._started
+        self._clock = clock
+        self._started = clock() - age
 
     def _turn(self) -> None:
         """Rotate if the time has come; if two windows have gone by, forget both arrays."""

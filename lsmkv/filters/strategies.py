@@ -26,7 +26,7 @@ _MAX_BITS: Final = 8 * MAX_BYTES
 _MASK_32: Final = 0xFFFF_FFFF
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HashStrategy:
     """A way to derive probes.
 

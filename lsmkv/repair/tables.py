@@ -138,7 +138,7 @@ class TableRescue:
             return None
         known = expected
         if salvage.properties is not None:
-            said = salvage.properties.meta(size)
+            said = salvage.properties.meta(size, expected.checksum if expected else 0)
             if expected is not None and said != expected:
                 self._lose(number, expected, Problem(path, None, "it is another table"))
                 self._advance(size)

@@ -60,6 +60,17 @@ _OBJECT_BYTES: Final = 400
 Value = bytes | None  # None is a deletion
 
 
+class Absent:
+    """The type of :data:`ABSENT`."""
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = Absent()
+"""A table or memtable knows nothing of the key (which is not the same as: the key was deleted)."""
+
+
 def encode_block(
     keys: list[bytes],
     values: list[Value],

@@ -12,6 +12,8 @@ from lsmkv.sstable.layout import CODEC_NONE, CODEC_ZSTD
 _FRAME_KEEPS_NO_CHECKSUM = False  # blocks carry their own
 # Fewer and smaller samples than this train nothing useful (zstd asks for about 100 times the size).
 _MIN_SAMPLES = 8
+# A zstd block is at least 4 bytes, header included, and at most 128 KiB uncompressed (RFC 8878).
+_MOST_PER_4_BYTES = 128 * 1024
 
 
 class Compressor:
@@ -57,6 +59,10 @@ class Decompressor:
         if codec != CODEC_ZSTD:
             raise UnsupportedFormatError(
                 path, f"block at offset {offset} has unknown codec {codec}"
+            )
+        if raw_length > (len(data) // 4 + 1) * _MOST_PER_4_BYTES:
+            raise CorruptionError(
+                path, offset, f"{len(data)} compressed bytes cannot hold {raw_length} bytes"
             )
         zstd: zstandard.ZstdDecompressor | None = getattr(self._local, "zstd", None)
         if zstd is None:

@@ -171,7 +171,10 @@ class BlockInfo(NamedTuple):
 
 
 class TableMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the manifest knows of a table; keys are base64 in JSON."""
+    """What the manifest knows of a table; keys are base64 in JSON.
+
+    ``checksum`` is that of index and properties, from the footer: no other table has the same.
+    """
 
     number: int
     size_bytes: int
@@ -181,6 +184,7 @@ class TableMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     largest_seq: int
     entry_count: int
     tombstone_count: int
+    checksum: int = 0
 
     def problem(self) -> str | None:
         """What is impossible about these values; None when nothing is."""
@@ -222,8 +226,8 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True):
     writer: str
     filter_scheme: int
 
-    def meta(self, size_bytes: int) -> TableMeta:
-        """The part that the manifest keeps."""
+    def meta(self, size_bytes: int, checksum: int) -> TableMeta:
+        """The part that the manifest keeps, with the size of the file and its footer's checksum."""
         return TableMeta(
             number=self.number,
             size_bytes=size_bytes,
@@ -233,6 +237,7 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True):
             largest_seq=self.largest_seq,
             entry_count=self.entry_count,
             tombstone_count=self.tombstone_count,
+            checksum=checksum,
         )
 
 

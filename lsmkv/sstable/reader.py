@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NoReturn
 
 from mypy_extensions import i64
@@ -19,7 +19,7 @@ from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import filter_key_from_spec
 from lsmkv.filters.policy import FilterPolicy, policy_for
-from lsmkv.sstable.block import MAX_BLOCK_BYTES, Block
+from lsmkv.sstable.block import ABSENT, MAX_BLOCK_BYTES, Absent, Block
 from lsmkv.sstable.codec import Decompressor
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.layout import (
@@ -38,17 +38,6 @@ from lsmkv.storage import ReadKind, Storage
 BLOCKS_PER_CACHE_TABLE: Final = 1 << 32  # cache keys: table number * this + block
 _READ_AHEAD_BYTES: Final = 256 * 1024  # a long scan or a compaction reads about this much at once
 _CHUNK_BIT: Final = 1 << 31  # set in the cache keys of filter chunks
-
-
-class Absent:
-    """The type of :data:`ABSENT`."""
-
-    def __repr__(self) -> str:
-        return "ABSENT"
-
-
-ABSENT: Final = Absent()
-"""A table or memtable knows nothing of the key (which is not the same as: the key was deleted)."""
 
 
 class FilterChunk(CacheItem):
@@ -82,7 +71,7 @@ class TableReader:
         meta: TableMeta | None,
         filter_residency: str,
     ) -> None:
-        self._retired = False
+        self._retired: Callable[[], bool] | None = None
         self._storage = storage
         self._cache = cache
         self._stats = storage.stats
@@ -109,7 +98,7 @@ class TableReader:
         self.properties = decode_properties(
             tail[footer.index_length :], path, footer.properties_offset
         )
-        self.meta: TableMeta = self.properties.meta(size)
+        self.meta: TableMeta = self.properties.meta(size, footer.tail_checksum)
         if meta is not None and meta != self.meta:
             raise CorruptionError(
                 path,
@@ -145,13 +134,18 @@ class TableReader:
             self._resident = self._read_filters()
 
     def __del__(self) -> None:
-        if self._retired and os.getpid() == self._pid:
+        if self._retired is not None and os.getpid() == self._pid and self._retired():
             with contextlib.suppress(OSError):  # the next open removes what is left over
                 self._storage.remove(self.path)
 
-    def retire(self) -> None:
-        """Remove the file once nobody reads it any more."""
-        self._retired = True
+    def retire(self, still_ours: Callable[[], bool]) -> None:
+        """Remove the file once nobody reads it any more.
+
+        Args:
+            still_ours: asked at that moment.  Once the store is closed the directory may be
+                another's; the next open removes what is left over.
+        """
+        self._retired = still_ours
         base = self._cache_base
         self._cache.discard(range(base, base + self.index.block_count))
         self._cache.discard(range(base + _CHUNK_BIT, base + _CHUNK_BIT + self.index.chunk_count))

@@ -209,7 +209,7 @@ class TableWriter:
         self._file.sync()
         size_bytes = self._file.offset
         self._file.close()
-        return properties.meta(size_bytes)
+        return properties.meta(size_bytes, footer.tail_checksum)
 
     def abandon(self) -> None:
         """Close and remove the unfinished file."""

@@ -1,0 +1,41 @@
+"""``python -m bench EXPERIMENT ...``: the measurements by name."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Final
+
+EXPERIMENTS: Final = {
+    "demo": ("bench.demo", "disk reads that filters save, on the files of this Python"),
+    "filters": ("bench.filters", "every filter and its peers: size, error rate, speed"),
+    "styles": ("bench.styles", "compaction styles: what each writes, keeps and reads"),
+}
+"""Name -> module and what it measures.  A module has ``main(arguments)``, and is imported only when it
+is run: experiments need different libraries."""
+
+USAGE: Final = "usage: python -m bench {" + ",".join(EXPERIMENTS) + "} [OPTION ...]"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the experiment that the first argument names with the others."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if not given or given[0] in ("-h", "--help"):
+        print(USAGE + "\n")
+        for name, (_, summary) in EXPERIMENTS.items():
+            print(f"  {name:<9} {summary}")
+        print("\nOptions of one: python -m bench NAME --help")
+        raise SystemExit(0 if given else 2)
+    if given[0] not in EXPERIMENTS:
+        raise SystemExit(f"bench: no experiment {given[0]!r}\n{USAGE}")
+    try:
+        module = importlib.import_module(EXPERIMENTS[given[0]][0])
+    except ModuleNotFoundError as error:
+        raise SystemExit(
+            f"bench: {error.name} is not installed: pip install 'lsmkv[bench]'"
+        ) from error
+    module.main(given[1:])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,217 @@
+"""Who takes part in ``python -m bench filters``: how each is filled and asked, and what it should do.
+
+Everybody gets the same keys and the same requested error rate, and sizes itself as its own
+constructor does.  Peers come from PyPI (``pip install 'lsmkv[bench]'``); one that is not installed is
+in the table as missing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, Literal
+
+from lsmkv import filters
+from lsmkv.filters import FilterFullError
+from lsmkv.filters.hashing import murmur3_128
+
+Basis = Literal["exact", "expected", "ideal"]
+"""What the rate in theory is: exact; a good approximation; or that of independent probes, which the
+contender need not have."""
+
+Group = Literal["package", "strategy", "peer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One way to build a filter.
+
+    Attributes:
+        name: stable, in every table and file.
+        group: of this package, another hash strategy in its Bloom filter, or another library.
+        fill: a filter of keys, sized for their number and a requested error rate.
+        facts: its size in bits and its rate in theory, by the filter and its number of keys.
+        basis: what that rate is.
+        by_operator: asked with ``in``, not with ``may_contain``.
+        start: an empty filter to ``add`` to, None when all keys must be known: what is timed.
+        least_rate: the lowest error rate that it takes part at.
+        most_rate: the highest.
+        library: what must be installed, for a peer.
+    """
+
+    name: str
+    group: Group
+    fill: Callable[[Sequence[bytes], float], Any]
+    facts: Callable[[Any, int], tuple[int, float]]
+    basis: Basis
+    start: Callable[[int, float], Any] | None = None
+    by_operator: bool = False
+    least_rate: float = 0.0
+    most_rate: float = 1.0
+    library: str = ""
+
+    def is_installed(self) -> bool:
+        """Whether it can be measured here."""
+        if not self.library:
+            return True
+        try:
+            importlib.import_module(self.library.replace("-", "_"))
+        except ImportError:
+            return False
+        return True
+
+    def offers(self, error_rate: float) -> bool:
+        """Whether it takes part at this error rate."""
+        return self.least_rate <= error_rate <= self.most_rate
+
+    def version(self) -> str:
+        """The version of its library."""
+        return importlib.metadata.version(self.library or "lsmkv")
+
+
+def _growing(
+    name: str,
+    start: Callable[[int, float], Any],
+    facts: Callable[[Any, int], tuple[int, float]],
+    basis: Basis,
+    group: Group = "package",
+) -> Contender:
+    return Contender(name, group, _filler(start), facts, basis, start)
+
+
+def _filler(start: Callable[[int, float], Any]) -> Callable[[Sequence[bytes], float], Any]:
+    def fill(keys: Sequence[bytes], error_rate: float) -> Any:
+        filled = start(len(keys), error_rate)
+        for key in keys:
+            filled.add(key)
+        return filled
+
+    return fill
+
+
+def _strategy(name: str) -> Contender:
+    strategy = filters.strategy_named(name)
+    return _growing(
+        f"bloom/{name}",
+        lambda n, p: filters.StrategyBloomFilter.for_keys(n, p, strategy),
+        lambda f, n: (f.bit_count, f.ideal_rate(n)),
+        "ideal",
+        "strategy",
+    )
+
+
+def _by_bytes(f: Any, key_count: int) -> tuple[int, float]:
+    return 8 * f.byte_count, f.expected_rate(key_count)
+
+
+def _static_facts(f: Any, key_count: int) -> tuple[int, float]:
+    return 8 * f.byte_count, f.expected_rate()
+
+
+# Peers
+
+
+@cache
+def _library(name: str) -> Any:
+    return importlib.import_module(name)
+
+
+def _rbloom_hash(key: bytes) -> int:
+    """128 signed bits, as rbloom asks for; ``hash``, its default, differs in every process."""
+    low, high = murmur3_128(key)
+    number = high << 64 | low
+    return number - (1 << 128) if number >> 127 else number
+
+
+def _rbloom_facts(f: Any, key_count: int) -> tuple[int, float]:
+    probe_count = int.from_bytes(f.save_bytes()[:8], "little")  # the header that it documents
+    return f.size_in_bits, filters.exact_rate(f.size_in_bits, key_count, probe_count)
+
+
+def _pybloom_facts(f: Any, key_count: int) -> tuple[int, float]:
+    return f.num_bits, filters.partitioned_rate(f.num_bits, key_count, f.num_slices)
+
+
+RBLOOM: Final = Contender(
+    "rbloom",
+    "peer",
+    _filler(lambda n, p: _library("rbloom").Bloom(n, p, _rbloom_hash)),
+    _rbloom_facts,
+    "ideal",
+    start=lambda n, p: _library("rbloom").Bloom(n, p),  # timed as most use it, with ``hash``
+    by_operator=True,
+    library="rbloom",
+)
+PYBLOOM: Final = Contender(
+    "pybloom-live",
+    "peer",
+    _filler(lambda n, p: _library("pybloom_live").BloomFilter(n, p)),
+    _pybloom_facts,
+    "ideal",
+    start=lambda n, p: _library("pybloom_live").BloomFilter(n, p),
+    by_operator=True,
+    library="pybloom-live",
+)
+
+CONTENDERS: Final = (
+    _growing("bloom", filters.BloomFilter.for_keys, _by_bytes, "exact"),
+    _growing("partitioned", filters.PartitionedBloomFilter.for_keys, _by_bytes, "exact"),
+    _growing("single-hash", filters.SingleHashFilter.for_keys, _by_bytes, "exact"),
+    Contender(
+        "fingerprints",
+        "package",
+        filters.FingerprintFilter.from_keys,
+        lambda f, n: (8 * f.byte_count, filters.fingerprint_rate(f.fingerprint_bits, n)),
+        "exact",
+    ),
+    _growing(
+        "counting-4", lambda n, p: filters.CountingBloomFilter.for_keys(n, p, 4), _by_bytes, "exact"
+    ),
+    _growing(
+        "counting-8", lambda n, p: filters.CountingBloomFilter.for_keys(n, p, 8), _by_bytes, "exact"
+    ),
+    _growing("cuckoo", filters.CuckooFilter.for_keys, _by_bytes, "expected"),
+    _growing("blocked", filters.BlockedBloomFilter.for_keys, _by_bytes, "exact"),
+    Contender(
+        "binary-fuse-8",
+        "package",
+        filters.BinaryFuseFilter.from_keys,
+        _static_facts,
+        "expected",
+        least_rate=filters.fuse_rate(8),
+    ),
+    Contender(
+        "binary-fuse-16",
+        "package",
+        filters.BinaryFuseFilter.from_keys,
+        _static_facts,
+        "expected",
+        most_rate=filters.fuse_rate(8) * 0.999,
+    ),
+    _strategy("double-hashing"),
+    _strategy("enhanced-double-hashing"),
+    _strategy("leveldb"),
+    _strategy("hbase"),
+    RBLOOM,
+    PYBLOOM,
+)
+"""Everybody, in the order of the tables."""
+
+REFUSALS: Final = (FilterFullError,)
+"""What a filter raises that has no room for a set of keys that it was sized for."""
+
+
+def contender_named(name: str) -> Contender:
+    """The contender of that name.
+
+    Raises:
+        ValueError: there is none.
+    """
+    for contender in CONTENDERS:
+        if contender.name == name:
+            return contender
+    names = ", ".join([contender.name for contender in CONTENDERS])
+    raise ValueError(f"contender {name!r}: must be one of {names}")

@@ -1,0 +1,46 @@
+"""Open stores, to be told of what befalls their process: a fork, and its end.
+
+In the child of a fork they must not be used; at the end of the process those that nobody closed are
+closed, while their threads can still run.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import weakref
+from typing import Protocol
+
+
+class Handle(Protocol):
+    """Something that belongs to one process and is to be closed."""
+
+    def mark_forked(self) -> None:
+        """Called in the child of a fork: be unusable there, and wait for no lock."""
+
+    def close(self) -> None:
+        """Called at the end of the process; may have been called before."""
+
+
+_watched: weakref.WeakSet[Handle] = weakref.WeakSet()
+
+
+def watch(handle: Handle) -> None:
+    """Tell ``handle`` of forks and of the end of the process, for as long as it lives."""
+    _watched.add(handle)
+
+
+def _mark_forked() -> None:
+    for handle in list(_watched):
+        handle.mark_forked()
+
+
+def _close_all() -> None:
+    for handle in list(_watched):
+        with contextlib.suppress(Exception):  # what was not synced was promised to nobody
+            handle.close()
+
+
+os.register_at_fork(after_in_child=_mark_forked)
+atexit.register(_close_all)
