@@ -188,7 +188,7 @@ def time_figure(report: Report) -> Figure:
         panel.set_xscale("log")
         panel.xaxis.set_major_formatter(ticker.FuncFormatter(lambda ns, _: f"{ns:,.0f}"))
         panel.grid(axis="x", which="both", color="0.93")
-    axes[0].legend(loc="lower right", fontsize=8)
+    axes[0].legend(loc="upper left", fontsize=8)
     figure.suptitle(f"Time per operation at {rate * 100:g} % requested: median, least and most")
     figure.supxlabel("nanoseconds, loop included, on a logarithmic scale", fontsize=9)
     return figure

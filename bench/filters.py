@@ -286,7 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     os.makedirs(options.out, exist_ok=True)
     console = Console(
-        highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 110
+        highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 130
     )
     command = ["python", "-m", "bench", "filters", "--out", options.out]
     command += ["--into", options.into] if options.into else []
