@@ -8,7 +8,9 @@ from typing import Final
 
 EXPERIMENTS: Final = {
     "demo": ("bench.demo", "disk reads that filters save, on the files of this Python"),
+    "figures": ("bench.figures", "figures that documents state, beside what comes out here"),
     "filters": ("bench.filters", "every filter and its peers: size, error rate, speed"),
+    "speed": ("bench.speed", "microseconds per operation of this build, alone"),
     "styles": ("bench.styles", "compaction styles: what each writes, keeps and reads"),
 }
 """Name -> module and what it measures.  A module has ``main(arguments)``, and is imported only when it
