@@ -445,16 +445,24 @@ def _check_creation(files: Storage, directory: str, create_if_missing: bool) -> 
     obstacle.
     """
     names = files.list_directory(directory) if files.exists(directory) else []
+    if holds_store(files, directory):  # made by another process just now
+        return
     for name in names:
         kind, _ = parse_file_name(name) or ("", 0)
-        size = files.file_size(os.path.join(directory, name))
-        if kind == "table" or (kind == "log" and size > HEADER_BYTES):
+        if kind == "table" or (kind == "log" and _holds_records(files, directory, name)):
             raise NotAStoreError(
                 f"{directory} holds {name} but no {CURRENT}: a store that lost it, "
                 "which lsmkv.repair can rebuild"
             )
     if not create_if_missing:
         raise NotAStoreError(f"{directory} holds no lsmkv store (it has no {CURRENT})")
+
+
+def _holds_records(files: Storage, directory: str, log: str) -> bool:
+    try:
+        return files.file_size(os.path.join(directory, log)) > HEADER_BYTES
+    except FileNotFoundError:  # another process is making a store here
+        return False
 
 
 def destroy(path: PathLike) -> None:

@@ -1112,3 +1112,15 @@ def test_a_copy_of_the_directory_of_a_closed_store_is_a_store(path: str, tmp_pat
     with open_small(tmp_path / "copy") as db:
         assert dict(db) == contents
         assert db.verify().ok
+
+
+def test_reading_where_a_store_is_being_made_finds_none_yet(path: str) -> None:
+    class Vanishing(Storage):
+        """A directory whose temporary files are gone by the time one looks at them."""
+
+        def list_directory(self, path: str) -> list[str]:
+            return [*super().list_directory(path), "000001.log", "CURRENT.tmp"]
+
+    Path(path).mkdir()
+    with pytest.raises(lsmkv.NotAStoreError, match="holds no lsmkv store"):
+        lsmkv.open(path, read_only=True, storage=Vanishing())

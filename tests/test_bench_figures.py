@@ -15,8 +15,8 @@ def test_the_document_shows_the_figures_that_come_out_now() -> None:
 
 def test_only_the_marked_section_of_a_file_is_replaced(tmp_path: Path) -> None:
     file = tmp_path / "page.md"
-    file.write_text(f"before\n{figures.BEGIN}old\n{figures.END}after\n")
+    file.write_text(f"before\n{figures.BEGIN}a stale line\n{figures.END}after\n")
     figures.main(["--into", str(file)])
     text = file.read_text()
     assert text.startswith(f"before\n{figures.BEGIN}") and text.endswith(f"{figures.END}after\n")
-    assert "old" not in text and "| 9586 bits | 9586 bits |" in text
+    assert "stale" not in text and "| 9586 bits | 9586 bits |" in text
