@@ -2,8 +2,10 @@
 
 Every style takes the same seeded load (random puts over a key space, so that about every other put
 overwrites), with buffers small enough that the tree grows several levels, and then the same look-ups
-and scans with the block cache off.  All figures but the last column are counts, the same on every
-machine; the load's time is there for the sake of proportion.
+and scans with the block cache off.  All figures but the last column are counts; yet they differ from
+run to run, because compaction works beside the load and what it finds to merge depends on timing.
+They also depend on where in its cycle the load leaves a tree: run it several times, and with several
+numbers of puts.
 """
 
 from __future__ import annotations
