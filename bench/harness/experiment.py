@@ -1,0 +1,226 @@
+"""An experiment from its command line to its files.
+
+``python -m bench NAME --out DIR`` plans configurations, measures each (:mod:`bench.harness.sweep`),
+makes rows of what came out, and writes ``NAME.json``, ``NAME.csv``, the charts as PNG and SVG, and
+``report.html``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bench.harness import plugins, records
+from bench.harness.environment import environment
+from bench.harness.story import Story
+from bench.harness.sweep import executor_for, sweep
+
+T = TypeVar("T")
+M = TypeVar("M")
+R = TypeVar("R")
+
+DEFAULT_SEED: Final = 1970  # the year of Bloom's paper
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the command line asks for.
+
+    Attributes:
+        quick: a few minutes, not hours.
+        seed: decides every key, value and order.
+        options: the experiment's own options, as parsed.
+    """
+
+    quick: bool
+    seed: int
+    options: argparse.Namespace
+
+
+def _none(_: argparse.ArgumentParser) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment(Generic[T, M, R]):
+    """An experiment: what it asks, and the functions that answer.
+
+    Attributes:
+        name: in commands and of its files.
+        title: heading of the report.
+        question: what is asked, in a sentence or three.
+        method: how it is measured: paragraphs.
+        row_type: a dataclass of :func:`bench.harness.records.column`.
+        tasks: the configurations, as data that can be pickled; ``str`` of one is shown as progress.
+        measure: a module's function that measures one of them in an empty directory.
+        rows: the rows, from all measurements (in the order of the tasks).
+        story: what the rows say: sentences, tables and charts.
+        libraries: distributions whose versions matter, besides lsmkv's own.
+        missing: names of what cannot be measured here because it is not installed.
+        alone: times are the point: always one configuration at a time, on this machine.
+        add_options: adds the experiment's own options.
+    """
+
+    name: str
+    title: str
+    question: str
+    method: Sequence[str]
+    row_type: type[R]
+    tasks: Callable[[Plan], list[T]]
+    measure: Callable[[T, str], M]
+    rows: Callable[[list[M]], list[R]]
+    story: Callable[[list[R]], Story]
+    libraries: Sequence[str] = ()
+    missing: Callable[[], list[str]] = list
+    alone: bool = False
+    add_options: Callable[[argparse.ArgumentParser], None] = _none
+
+
+@dataclass(frozen=True, slots=True)
+class Results(Generic[R]):
+    """What a run found, and the header that says how."""
+
+    header: dict[str, Any]
+    rows: list[R] = field(default_factory=list)
+
+
+def parser_for(experiment: Experiment[Any, Any, Any]) -> argparse.ArgumentParser:
+    """The command line of an experiment."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m bench {experiment.name}", description=experiment.question
+    )
+    parser.add_argument("--out", required=True, metavar="DIR", help="folder for the files")
+    parser.add_argument("--quick", action="store_true", help="a part that takes a few minutes")
+    parser.add_argument("--seed", type=int, default=DEFAULT_SEED, help="default: %(default)s")
+    parser.add_argument(
+        "--work", metavar="DIR", help="where stores are made; default: the temporary directory"
+    )
+    parser.add_argument(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a Python file that adds an engine, a workload or a filter policy; may be repeated",
+    )
+    if not experiment.alone:
+        parser.add_argument(
+            "--jobs",
+            type=int,
+            default=1,
+            help="processes that measure at once; more than one disturbs times, never counts; "
+            "default: %(default)s",
+        )
+        parser.add_argument(
+            "--dask",
+            metavar="ADDRESS",
+            help="measure on the workers of this dask.distributed scheduler ('local' starts one)",
+        )
+    experiment.add_options(parser)
+    return parser
+
+
+def run(
+    experiment: Experiment[T, M, R],
+    arguments: Sequence[str],
+    console: Console | None = None,
+) -> Results[R]:
+    """Measure what ``arguments`` ask for; with a console, show a progress bar.
+
+    Nothing is written but what stands in the working directories.
+    """
+    given = parser_for(experiment).parse_args(arguments)
+    plugins.load(given.plugin)
+    tasks = experiment.tasks(Plan(given.quick, given.seed, given))
+    jobs = 1 if experiment.alone else max(1, given.jobs)
+    dask = None if experiment.alone else given.dask
+    began = time.monotonic()
+    columns = (
+        TextColumn("{task.description:<44.44}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    shown = console or Console(quiet=True)
+    # On a terminal the bar moves; elsewhere each configuration leaves a line.
+    with (
+        Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bar,
+        executor_for(jobs, dask) as executor,
+    ):
+        progress = bar.add_task(experiment.name, total=len(tasks))
+        done = 0
+
+        def step(what: str) -> None:
+            nonlocal done
+            done += 1
+            bar.update(progress, advance=1, description=what)
+            if not shown.is_terminal:
+                elapsed = time.monotonic() - began
+                shown.print(f"[{elapsed:6.1f} s] {done}/{len(tasks)} {what}", soft_wrap=True)
+
+        measured = sweep(
+            experiment.measure,
+            tasks,
+            executor,
+            work=given.work,
+            plugin_files=given.plugin,
+            step=step,
+        )
+    header = {
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "command": shlex.join(["python", "-m", "bench", experiment.name, *arguments]),
+        "seed": given.seed,
+        "quick": given.quick,
+        "executor": f"dask ({dask})" if dask else f"{jobs} process{'es' * (jobs > 1)}",
+        "missing": experiment.missing(),
+        "environment": environment(given.work or tempfile.gettempdir(), experiment.libraries),
+        "elapsed_s": round(time.monotonic() - began, 1),
+    }
+    return Results(header, experiment.rows(measured))
+
+
+def write(experiment: Experiment[T, M, R], results: Results[R], directory: str) -> list[str]:
+    """Write every file below ``directory``, and return their paths, the report first."""
+    from bench.harness import charts, report  # drawing is slow to import
+
+    os.makedirs(directory, exist_ok=True)
+    story = experiment.story(results.rows)
+    paths = [os.path.join(directory, f"{experiment.name}.{kind}") for kind in ("json", "csv")]
+    records.write_json(paths[0], results.header, experiment.row_type, results.rows)
+    records.write_csv(paths[1], experiment.row_type, results.rows)
+    drawn = [path for chart in story.charts for path in charts.save(chart, directory)]
+    page = os.path.join(directory, "report.html")
+    report.write(page, experiment, results, story)
+    return [page, *paths, *drawn]
+
+
+def main(experiment: Experiment[Any, Any, Any], arguments: Sequence[str]) -> None:
+    """The command: measure, write, and say what came out."""
+    console = Console(
+        highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 130
+    )
+    given = parser_for(experiment).parse_args(arguments)
+    os.makedirs(given.out, exist_ok=True)  # before an hour of work, not after it
+    results = run(experiment, arguments, console)
+    for name in results.header["missing"]:
+        console.print(f"{name} is not installed, and was not measured: pip install 'lsmkv[bench]'")
+    story = experiment.story(results.rows)
+    for table in story.tables:
+        console.print(table.to_rich())
+    for finding in story.findings:
+        console.print(f"- {finding}", soft_wrap=True)
+    written = write(experiment, results, given.out)
+    console.print(f"\nTook {results.header['elapsed_s']:.0f} s.  Written:")
+    for path in written:
+        console.print(f"  {path}", soft_wrap=True)
+    if story.failures:
+        raise SystemExit("bench: " + "; ".join(story.failures))

@@ -1,0 +1,47 @@
+"""Confidence intervals of what was counted, and the spread of what was timed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy
+from scipy.stats import binomtest
+
+CONFIDENCE: Final = 0.95
+
+
+def rate_interval(hits: int, trials: int) -> tuple[float, float]:
+    """Where a rate lies of which ``hits`` of ``trials`` were seen: Clopper and Pearson's 95 %.
+
+    Biometrika 26(4), 1934.  (0, 1) when there were no trials.
+
+    >>> [round(end, 4) for end in rate_interval(10, 1000)]
+    [0.0048, 0.0183]
+    """
+    if not trials:
+        return 0.0, 1.0
+    found = binomtest(hits, trials).proportion_ci(CONFIDENCE, method="exact")
+    return float(found.low), float(found.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """Of many timings, in the unit they came in."""
+
+    p50: float
+    p95: float
+    p99: float
+
+
+def percentiles(values: Sequence[float]) -> Percentiles:
+    """The median and the upper tail; nan of no values.
+
+    >>> percentiles(range(101))
+    Percentiles(p50=50.0, p95=95.0, p99=99.0)
+    """
+    if not len(values):
+        return Percentiles(float("nan"), float("nan"), float("nan"))
+    found = numpy.percentile(numpy.asarray(values, dtype=float), (50, 95, 99))
+    return Percentiles(*(float(each) for each in found))

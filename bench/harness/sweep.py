@@ -1,0 +1,111 @@
+"""Running an experiment's configurations: one after the other, in processes, or on a cluster.
+
+A configuration is data, and measuring it a module's function, so any
+``concurrent.futures.Executor`` can take them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from bench.harness import plugins
+
+T = TypeVar("T")
+M = TypeVar("M")
+Step = Callable[[str], None]
+
+
+def sweep(
+    measure: Callable[[T, str], M],
+    tasks: Sequence[T],
+    executor: Executor | None,
+    *,
+    work: str | None = None,
+    plugin_files: Sequence[str] = (),
+    step: Step = lambda _: None,
+) -> list[M]:
+    """What ``measure(task, directory)`` gave for each task, in the order of the tasks.
+
+    Args:
+        measure: a module's function; it gets an empty directory, which is removed afterwards.
+        executor: where to run; None: here, one after the other.
+        work: where directories are made (on the machine that measures); None: the system's choice.
+        plugin_files: loaded before anything is measured, wherever that is.
+        step: told of each task that is done.
+
+    Raises:
+        Exception: whatever the first failing task raised; those not begun are cancelled.
+    """
+    if executor is None:
+        results = []
+        for task in tasks:
+            results.append(_run(measure, task, work, plugin_files))
+            step(str(task))
+        return results
+    futures: dict[Future[M], int] = {}
+    try:
+        for number, task in enumerate(tasks):
+            futures[executor.submit(_run, measure, task, work, plugin_files)] = number
+        found: dict[int, M] = {}
+        for future in as_completed(futures):
+            found[futures[future]] = future.result()
+            step(str(tasks[futures[future]]))
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise
+    return [found[number] for number in range(len(tasks))]
+
+
+def _run(
+    measure: Callable[[T, str], M], task: T, work: str | None, plugin_files: Sequence[str]
+) -> M:
+    plugins.load(plugin_files)
+    with tempfile.TemporaryDirectory(prefix="lsmkv-bench-", dir=work) as directory:
+        return measure(task, directory)
+
+
+@contextmanager
+def executor_for(jobs: int, dask_address: str | None) -> Iterator[Executor | None]:
+    """The executor that the command line asks for; None for one job, here.
+
+    Args:
+        jobs: processes on this machine.
+        dask_address: of a ``dask.distributed`` scheduler, whose workers have this code installed;
+            ``"local"`` starts one here, of ``jobs`` processes.
+
+    Raises:
+        SystemExit: dask is not installed.
+    """
+    if dask_address is not None:
+        try:
+            distributed: Any = importlib.import_module("distributed")
+        except ImportError as error:
+            raise SystemExit(
+                "bench: dask.distributed is not installed: pip install 'lsmkv[dask]'"
+            ) from error
+        if dask_address == "local":
+            with (
+                distributed.LocalCluster(
+                    n_workers=max(1, jobs), threads_per_worker=1, dashboard_address=None
+                ) as cluster,
+                distributed.Client(cluster) as client,
+                client.get_executor(pure=False) as executor,
+            ):
+                yield executor
+        else:
+            with distributed.Client(dask_address) as client, client.get_executor(pure=False) as executor:
+                yield executor
+    elif jobs > 1:
+        # spawn: no state, open file or thread of this process reaches what is measured.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+            yield pool
+    else:
+        yield None

@@ -1,0 +1,90 @@
+"""Keys and values: seeded, and with an absent key beside every present one.
+
+An absent key lies between two present ones, so that the ranges of tables and blocks do not answer
+for the filters.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+KEY_BYTES: Final = 16
+_POOL: Final = 1024
+
+
+def present_key(number: int) -> bytes:
+    """The key of that number: 16 digits, even, so that order by number is order by key.
+
+    >>> present_key(7)
+    b'0000000000000014'
+    """
+    return b"%016d" % (2 * number)
+
+
+def absent_key(number: int) -> bytes:
+    """A key that no number has, just after that of ``number``.
+
+    >>> absent_key(7)
+    b'0000000000000015'
+    """
+    return b"%016d" % (2 * number + 1)
+
+
+def shuffled(count: int, seed: int) -> list[int]:
+    """The numbers below ``count`` in a seeded random order."""
+    numbers = list(range(count))
+    random.Random(f"order/{seed}").shuffle(numbers)
+    return numbers
+
+
+class Values:
+    """Values of one length, half of each random and half a run of one byte: zstd halves them.
+
+    They come from a pool of 1024, by number, so that making one costs next to nothing.
+
+    >>> values = Values(100, seed=1)
+    >>> len(values.of(3)), values.of(3) == values.of(3), values.of(3) == values.of(4)
+    (100, True, False)
+    """
+
+    def __init__(self, length_bytes: int, seed: int) -> None:
+        draw = random.Random(f"values/{seed}")
+        noise = (length_bytes + 1) // 2
+        filler = b"v" * (length_bytes - noise)
+        self._pool = [draw.randbytes(noise) + filler for _ in range(_POOL)]
+
+    def of(self, number: int) -> bytes:
+        """The value that goes with that number."""
+        return self._pool[number % _POOL]
+
+
+def lookups(
+    present: Sequence[bytes], absent: Sequence[bytes], hit_ratio: float, count: int, seed: int
+) -> list[bytes]:
+    """``count`` keys to look up, in random order, of which exactly the given part is there.
+
+    Args:
+        present, absent: what to draw from, with repetition.
+        hit_ratio: 0 to 1; the number of present keys is rounded.
+
+    >>> sorted(lookups([b"p"], [b"a"], 0.25, 4, seed=1))
+    [b'a', b'a', b'a', b'p']
+    """
+    draw = random.Random(f"lookups/{seed}/{hit_ratio}")
+    hits = round(count * hit_ratio)
+    keys = [draw.choice(present) for _ in range(hits)]
+    keys += [draw.choice(absent) for _ in range(count - hits)]
+    draw.shuffle(keys)
+    return keys
+
+
+def chunks(numbers: Sequence[int], parts: int) -> Iterator[Sequence[int]]:
+    """``numbers`` in ``parts`` parts of nearly equal length.
+
+    >>> [list(part) for part in chunks(range(5), 2)]
+    [[0, 1], [2, 3, 4]]
+    """
+    for part in range(parts):
+        yield numbers[len(numbers) * part // parts : len(numbers) * (part + 1) // parts]
