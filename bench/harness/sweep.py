@@ -100,7 +100,10 @@ def executor_for(jobs: int, dask_address: str | None) -> Iterator[Executor | Non
             ):
                 yield executor
         else:
-            with distributed.Client(dask_address) as client, client.get_executor(pure=False) as executor:
+            with (
+                distributed.Client(dask_address) as client,
+                client.get_executor(pure=False) as executor,
+            ):
                 yield executor
     elif jobs > 1:
         # spawn: no state, open file or thread of this process reaches what is measured.
