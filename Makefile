@@ -6,7 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: help demo bench test test-long lint format golden crash clean
+.PHONY: help demo bench bench-full test test-long lint format golden crash clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -27,16 +27,15 @@ $(VENV)/installed-dev: $(VENV)/installed
 	@touch $@
 
 # What the measurements need besides.
-$(VENV)/installed-bench: $(VENV)/installed
-	@echo "Installing what the measurements need into $(VENV) ..."
-	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
-	@touch $@
+$(VENV)/installed-EXPERIMENTS := saved-io granularity compaction filters peers ycsb
 
-demo: $(VENV)/installed  ## Write real data, look it up, and see the disk reads that the filters save
-	@$(RUN) -m bench.demo
+bench: $(VENV)/installed-bench  ## Measure everything, the quick form: a report for each experiment in out/
+	@set -e; for name in $(EXPERIMENTS); do \
+		echo "== $$name"; $(RUN) -m bench $$name --quick --out out/$$name; done
 
-bench: $(VENV)/installed-bench  ## Measure every filter and its peers: tables and plots in out/filters
-	@$(RUN) -m bench filters --quick --out out/filters
+bench-full: $(VENV)/installed-bench  ## The full form of the same (hours)
+	@set -e; for name in $(EXPERIMENTS); do \
+		echo "== $$name"; $(RUN) -m bench $$name --out out/$$name; done
 
 test: $(VENV)/installed-dev  ## Run the test suite (a few minutes)
 	@echo "Running the tests on $$(nproc 2>/dev/null || echo some) cores ..."

@@ -7,11 +7,18 @@ import sys
 from typing import Final
 
 EXPERIMENTS: Final = {
+    "compaction": (
+        "bench.compaction",
+        "compaction styles over a sustained load: writes, space, reads",
+    ),
     "demo": ("bench.demo", "disk reads that filters save, on the files of this Python"),
     "figures": ("bench.figures", "figures that documents state, beside what comes out here"),
     "filters": ("bench.filters", "every filter and its peers: size, error rate, speed"),
+    "granularity": ("bench.granularity", "a filter per block or per table, at equal memory"),
+    "peers": ("bench.peers", "lsmkv beside RocksDB, LevelDB, LMDB and SQLite"),
+    "saved-io": ("bench.saved_io", "disk reads saved as the false-positive rate varies"),
     "speed": ("bench.speed", "microseconds per operation of this build, alone"),
-    "styles": ("bench.styles", "compaction styles: what each writes, keeps and reads"),
+    "ycsb": ("bench.ycsb.experiment", "YCSB's workloads on lsmkv and other embedded stores"),
 }
 """Name -> module and what it measures.  A module has ``main(arguments)``, and is imported only when it
 is run: experiments need different libraries."""
@@ -25,7 +32,7 @@ def main(arguments: list[str] | None = None) -> None:
     if not given or given[0] in ("-h", "--help"):
         print(USAGE + "\n")
         for name, (_, summary) in EXPERIMENTS.items():
-            print(f"  {name:<9} {summary}")
+            print(f"  {name:<11} {summary}")
         print("\nOptions of one: python -m bench NAME --help")
         raise SystemExit(0 if given else 2)
     if given[0] not in EXPERIMENTS:

@@ -204,11 +204,6 @@ class Engine:
             with self._mutex:
                 self._fail(error)
 
-    def work_ran_out(self) -> None:
-        """Wake whoever waits for the tree to settle."""
-        with self._mutex:
-            self._changed.notify_all()
-
     def publish(self, version: Version, flushed: Memtable | None) -> None:
         """Let readers see ``version``, and no more the memtable that is in its tables now."""
         with self._mutex:
@@ -389,15 +384,14 @@ class Engine:
         Raises:
             BackgroundError: one of them failed.
         """
-        with self._mutex:
-            while True:
+        while True:
+            with self._mutex:
                 self._check_writable()
-                view = self.usable_view()
-                if self._maintenance.is_settled(view):
+                if self._maintenance.is_settled(self.usable_view()):
                     return
-                self._maintenance.wake_flusher()
-                self._maintenance.wake_compactor()
-                self._changed.wait(0.05)
+            self._maintenance.wake_flusher()
+            self._maintenance.wake_compactor()
+            self._maintenance.rest()
 
     def memtable_bytes(self) -> int:
         """About the memory of the memtables: the length of the logs that hold the same writes."""

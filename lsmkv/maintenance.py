@@ -57,9 +57,6 @@ class Host(Protocol):
     def work_failed(self, error: BaseException) -> None:
         """A flush or compaction failed."""
 
-    def work_ran_out(self) -> None:
-        """A worker has nothing left to do."""
-
 
 class Maintenance:
     """Flushes and compactions, one of each at a time."""
@@ -149,7 +146,6 @@ class Maintenance:
             if chosen is not None:
                 self._run(view, chosen)
                 return True
-        host.work_ran_out()
         return False
 
     def compact_range(self, start: bytes | None, stop: bytes | None, force: bool) -> None:

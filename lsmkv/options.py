@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Self, get_args
 
 from lsmkv.filters.keys import FilterKey, WholeKey
+from lsmkv.filters.policy import policies
 
 Compression = Literal["none", "zstd"]
 CompactionStyle = Literal["leveled", "tiered", "lazy-leveled"]
 FilterResidency = Literal["resident", "cached", "off"]
 FilterGranularity = Literal["block", "table"]
 FilterAllocation = Literal["uniform", "monkey"]
-FilterPolicyName = Literal["bloom", "blocked-bloom", "binary-fuse"]
+FilterPolicyName = Literal["none", "bloom", "blocked-bloom", "binary-fuse"]
+"""The policies of this package; others may be registered."""
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -24,7 +26,6 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "filter_residency": get_args(FilterResidency),
     "filter_granularity": get_args(FilterGranularity),
     "filter_allocation": get_args(FilterAllocation),
-    "filter_policy": get_args(FilterPolicyName),
 }
 
 # Smallest and largest value of each whole-number option.
@@ -79,7 +80,9 @@ class Options:
             a run at the same total memory (``"monkey"``: Dayan, Athanassoulis, Idreos, SIGMOD 2017).
         filter_policy: the kind of filter that tables are written with: ``"bloom"``,
             ``"blocked-bloom"`` (one cache line per look-up) or ``"binary-fuse"`` (fewest bits; rates of
-            2^-8 and 2^-16); the latter two are for ``filter_granularity="table"`` above all.
+            2^-8 and 2^-16); these two are for ``filter_granularity="table"`` above all.  ``"none"``
+            writes no filters.  Others go by the name they were registered with
+            (:func:`lsmkv.filters.policy.register`).
         filter_key: the part of the key that filters hold: ``WholeKey()``, ``FixedPrefix(n)`` or
             ``DelimitedPrefix(delimiter, count)``.
 
@@ -118,7 +121,7 @@ class Options:
     filter_residency: FilterResidency = "resident"
     filter_granularity: FilterGranularity = "block"
     filter_allocation: FilterAllocation = "uniform"
-    filter_policy: FilterPolicyName = "bloom"
+    filter_policy: FilterPolicyName | str = "bloom"
     filter_key: FilterKey = WholeKey()
     compaction: CompactionStyle = "leveled"
     size_ratio: int = 10
@@ -136,7 +139,8 @@ class Options:
                 raise TypeError(f"{name}={number!r}: must be an int")
             if not low <= number <= high:
                 raise ValueError(f"{name}={number!r}: must lie between {low} and {high}")
-        for name, choices in _CHOICES.items():
+        filter_policies = tuple(policy.name for policy in policies())
+        for name, choices in (*_CHOICES.items(), ("filter_policy", filter_policies)):
             choice = getattr(self, name)
             if choice not in choices:
                 raise ValueError(

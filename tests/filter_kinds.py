@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 from scipy.stats import beta
 
 from lsmkv import filters
-from lsmkv.filters import Membership, Save
+from lsmkv.filters import Membership, Save, policy
 from lsmkv.filters.base import GrowingFilter
 from lsmkv.filters.strategies import STRATEGIES
 
@@ -74,6 +75,18 @@ KINDS: Final[dict[str, Build]] = {
     **{f"strategy-{strategy.name}": _of_strategy(strategy) for strategy in STRATEGIES},
 }
 """From name to the function that builds such a filter of distinct keys at an error rate."""
+
+
+@contextmanager
+def own_registry() -> Iterator[None]:
+    """Inside, no policies but the package's are registered, and what is registered is forgotten."""
+    known = policy._known
+    before = list(known)
+    known[:] = [policy.NONE, *policy.POLICIES]
+    try:
+        yield
+    finally:
+        known[:] = before
 
 
 def assert_is_the_rate(passed: int, asked: int, rate: float) -> None:

@@ -8,17 +8,21 @@ import random
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scipy import stats
 
 from bench import __main__ as bench
-from bench import filters
-from bench.filter_contenders import CONTENDERS
-from bench.filter_measure import Configuration, count, interval, keys_of
-from bench.filter_report import COUNTED, DOCUMENTED, Report, Row, insert, markdown
+from bench.filters import EXPERIMENT, tasks
+from bench.filters.contenders import CONTENDERS, missing
+from bench.filters.measure import Configuration, count, interval, keys_of
+from bench.filters.report import DOCUMENTED, insert, markdown, story, write_markdown
+from bench.filters.rows import Row, names
+from bench.harness import experiment, records
+from bench.harness.experiment import Results
 
-TINY = filters.Effort(
+TINY = tasks.Effort(
     key_counts=(8, 30),
     error_rates=(0.1, 0.01),
     false_positives=3,
@@ -31,22 +35,30 @@ TINY = filters.Effort(
 )
 
 
-def counted(report: Report) -> list[list[object]]:
-    return [[getattr(row, column) for column in COUNTED] for row in report.rows]
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "QUICK", TINY)
 
 
-def test_a_run_writes_every_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(filters, "QUICK", TINY)
+def run(*arguments: str) -> Results[Row]:
+    return experiment.run(EXPERIMENT, ["--quick", "--out", "unused", *arguments])
+
+
+def counted(results: Results[Row]) -> list[dict[str, Any]]:
+    return records.repeatable(results.rows)
+
+
+def test_a_run_writes_every_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bench.main(["filters", "--out", str(tmp_path), "--quick", "--seed", "5", "--jobs", "1"])
     written = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
     plots = {"filters-rate.png", "filters-bits.png", "filters-time.png"}
-    assert written.keys() == {"filters.csv", "filters.json", "filters.md"} | plots
+    drawn = plots | {name.replace("png", "svg") for name in plots}
+    assert written.keys() == {"filters.csv", "filters.json", "filters.md", "report.html"} | drawn
     assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in plots)
     document = json.loads((tmp_path / "filters.json").read_text())
     assert (document["schema"], document["seed"], document["missing"]) == (1, 5, [])
-    assert {"machine", "versions", "command", "effort"} < document.keys()
+    assert [column["name"] for column in document["columns"]] == [f.name for f in fields(Row)]
+    assert {"rbloom", "pybloom-live"} < document["environment"]["versions"].keys()
     with (tmp_path / "filters.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == [field.name for field in fields(Row)]
@@ -54,21 +66,33 @@ def test_a_run_writes_every_file(
     offered = [(c.name, p) for c in CONTENDERS for p in TINY.error_rates if c.offers(p)]
     assert len(rows) == len(offered) * len(TINY.key_counts)
     assert {row["false_negative_count"] for row in rows} == {"0"}
+    assert all(float(row["query_absent_ns_median"]) > 0 for row in rows)
     assert "30 keys, 1 % requested" in capsys.readouterr().out
 
 
-def test_every_column_is_documented() -> None:
+def test_every_contender_is_described() -> None:
     document = (Path(bench.__file__).parent / "README.md").read_text()
-    for field in fields(Row):
-        assert f"`{field.name}`" in document, field.name
     for contender in CONTENDERS:
         assert f"`{contender.name}`" in document, contender.name
 
 
-def test_counts_are_the_same_for_a_seed_and_in_other_processes() -> None:
-    first = counted(filters.run(TINY, 1))
-    assert counted(filters.run(TINY, 1, jobs=2)) == first
-    assert counted(filters.run(TINY, 2)) != first
+def test_only_times_change_from_run_to_run_and_in_other_processes() -> None:
+    first = counted(run("--seed", "1"))
+    assert counted(run("--seed", "1", "--jobs", "2")) == first
+    assert counted(run("--seed", "2")) != first
+    times = {c["name"] for c in records.columns(Row)} - first[0].keys()
+    assert times == {
+        f"{operation}_ns_{what}"
+        for operation in ("add", "query_present", "query_absent")
+        for what in ("median", "min", "max")
+    }
+
+
+def test_a_denied_key_fails_the_experiment() -> None:
+    rows = run().rows
+    assert story(rows).failures == []
+    rows[0] = replace(rows[0], false_negative_count=1)
+    assert story(rows).failures == [f"{rows[0].filter} denied keys that it holds"]
 
 
 @pytest.mark.parametrize(
@@ -82,30 +106,55 @@ def test_the_interval_tells_independent_probes_from_double_hashing(name: str, ri
     assert found.false_negatives == 0
 
 
-def test_a_missing_peer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_peer_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setitem(sys.modules, "rbloom", None)
-    report = filters.run(replace(TINY, key_counts=(8,), error_rates=(0.1,)), 1)
-    assert report.missing == ["rbloom"]
-    assert "rbloom" not in report.names
-    assert "| rbloom | not installed |" in markdown(report)
+    assert missing() == ["rbloom"]
+    results = run()
+    assert results.header["missing"] == ["rbloom"]
+    assert "rbloom" not in names(results.rows)
+    assert "| rbloom | not installed |" in markdown(results.header, results.rows)
+    assert ["rbloom", "not installed"] in [
+        list(row[:2]) for row in story(results.rows).tables[0].cells
+    ]
 
 
 def test_tables_are_put_between_their_markers(tmp_path: Path) -> None:
-    report = filters.run(replace(TINY, key_counts=(30,), error_rates=(0.1,)), 1, command="this")
     document = tmp_path / "document.md"
     document.write_text("before\n<!-- bench filters -->\nold\n<!-- end -->\nafter\n")
-    insert(report, str(document))
+    arguments = ["--quick", "--out", str(tmp_path), "--into", str(document)]
+    results = experiment.run(EXPERIMENT, arguments)
+    given = experiment.parser_for(EXPERIMENT).parse_args(arguments)
+    written = write_markdown(results, given)
+    assert written == [str(tmp_path / "filters.md"), str(document)]
     once = document.read_text()
-    assert once.startswith("before\n<!-- bench filters -->\n\nCommand: `this`.")
+    command = "Command: `python -m bench filters --quick --out "
+    assert once.startswith(f"before\n<!-- bench filters -->\n\n{command}")
     assert once.endswith("\n\n<!-- end -->\nafter\n")
     assert "**30 keys, 10 % requested**" in once
+    assert "8 keys" not in once
     assert "old" not in once
-    insert(report, str(document))
+    assert "**8 keys, 10 % requested**" in (tmp_path / "filters.md").read_text()
+
+
+def test_putting_tables_in_twice_changes_nothing(tmp_path: Path) -> None:
+    document = tmp_path / "document.md"
+    document.write_text("<!-- bench filters -->\n<!-- end -->\n")
+    results = run()
+    insert(results, str(document))
+    once = document.read_text()
+    insert(results, str(document))
     assert document.read_text() == once
     assert DOCUMENTED == (30, 300)
+
+
+def test_a_document_without_markers_is_left_alone(tmp_path: Path) -> None:
+    document = tmp_path / "document.md"
     document.write_text("no markers")
     with pytest.raises(ValueError, match="no section"):
-        insert(report, str(document))
+        insert(run(), str(document))
+    assert document.read_text() == "no markers"
 
 
 def test_the_interval_of_independent_trials_is_clopper_and_pearsons() -> None:
@@ -152,6 +201,6 @@ def test_the_experiments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         bench.main(["--help"])
     assert left.value.code == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in ("demo", "filters", "styles"))
+    assert all(name in shown for name in ("demo", "filters", "compaction"))
     with pytest.raises(SystemExit, match="no experiment 'nothing'"):
         bench.main(["nothing"])

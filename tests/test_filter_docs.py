@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from filter_kinds import own_registry
 from lsmkv import filters
 
 DOCUMENT = (Path(__file__).parent.parent / "docs" / "filters.md").read_text(encoding="utf-8")
@@ -61,7 +62,8 @@ def test_every_filter_is_recommended_for_something() -> None:
 
 @pytest.mark.parametrize("code", re.findall(r"^```python\n(.*?)^```", DOCUMENT, flags=re.M | re.S))
 def test_python_of_the_document_runs(code: str) -> None:
-    exec(compile(code, "docs/filters.md", "exec"), {})
+    with own_registry():
+        exec(compile(code, "docs/filters.md", "exec"), {"__name__": "docs"})
 
 
 def test_policies_are_in_their_table() -> None:

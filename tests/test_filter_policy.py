@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lsmkv import filters
 from lsmkv.filters import FilterPolicy, blocked, bloom, fuse
-from lsmkv.filters.policy import MAX_PARAMETER, NO_FILTER, POLICIES
+from lsmkv.filters.policy import MAX_PARAMETER, NO_FILTER, NONE, POLICIES
 from lsmkv.filters.sizing import filter_bytes_for, probes_for
 
 hash_sets = st.sets(st.integers(0, (1 << 63) - 1), max_size=80)
@@ -106,19 +106,28 @@ def test_less_than_a_line_may_hold_anything() -> None:
     assert not filters.policy_named("blocked-bloom").is_possible(63, 5)
 
 
+def test_no_policy_builds_nothing_and_denies_nothing() -> None:
+    assert NONE.build([1, 2, 3], 0.01) == NO_FILTER
+    assert NONE.may_contain(b"", 0, 0, 0, 1)
+    assert NONE.exact_rate(0, 3, 0) == 1.0
+    assert NONE.is_possible(0, 0)
+    assert not NONE.is_possible(1, 0)
+
+
 def test_policies_are_found_by_scheme_and_name() -> None:
-    for policy in POLICIES:
+    for policy in (NONE, *POLICIES):
         assert filters.policy_for(policy.scheme) is policy
         assert filters.policy_named(policy.name) is policy
-    assert [policy.scheme for policy in POLICIES] == [1, 2, 3]
+    assert [policy.scheme for policy in (NONE, *POLICIES)] == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("scheme", [0, 4, 7])
+@pytest.mark.parametrize("scheme", [-1, 4, 5, 8])
 def test_unknown_schemes_are_named(scheme: int) -> None:
     with pytest.raises(ValueError, match=f"filter scheme {scheme}: this release knows no such"):
         filters.policy_for(scheme)
 
 
 def test_unknown_names_are_named() -> None:
-    with pytest.raises(ValueError, match="'xor': must be one of bloom, blocked-bloom, binary-fuse"):
+    names = "none, bloom, blocked-bloom, binary-fuse, or be registered"
+    with pytest.raises(ValueError, match=f"'xor': must be one of {names}"):
         filters.policy_named("xor")

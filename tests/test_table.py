@@ -725,10 +725,25 @@ def test_each_group_of_neighbours_is_one_read(
     assert reads_of(forty_blocks, numbers) == (3, 6)
 
 
-def test_the_first_blocks_of_a_scan_are_read_one_by_one_through_the_cache(
+def test_a_scan_reads_one_by_one_and_then_ever_more_blocks_together(
     forty_blocks: tuple[Tables, TableMeta],
 ) -> None:
-    assert reads_of(forty_blocks, range(40), cached_first=4) == (5, 40)
+    # One by one through the cache: 4; then together 4, 8, 16, and the 8 that are left.
+    assert reads_of(forty_blocks, range(40), cached_first=4) == (4 + 4, 40)
+
+
+@pytest.mark.parametrize("wanted", [1, 3, 4, 5, 9, 17, 30, 40])
+@pytest.mark.parametrize("descending", [False, True], ids=["up", "down"])
+def test_a_scan_that_stops_has_read_about_as_much_in_vain_as_it_needed_at_most(
+    forty_blocks: tuple[Tables, TableMeta], wanted: int, descending: bool
+) -> None:
+    tables = Tables(forty_blocks[0].directory)
+    table = tables.open(forty_blocks[1])
+    numbers = range(39, -1, -1) if descending else range(40)
+    blocks = table.blocks_ahead(numbers, ReadKind.DATA, cached_first=4)
+    for _ in range(wanted):
+        next(blocks)
+    assert wanted <= tables.stats.block_reads <= max(4, 2 * wanted + 2)
 
 
 def test_a_read_ahead_is_about_a_quarter_of_a_mebibyte(tmp_path: Path) -> None:

@@ -83,6 +83,11 @@ def series(number: int) -> dict[str, Any]:
     }
 
 
+def plain_axis(axis: Any) -> None:
+    """Label an axis, a logarithmic one above all, with numbers as people write them."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+
+
 def percent_axis(axis: Any) -> None:
     """Label an axis of rates with per cents that have no needless zeros."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value * 100:g}"))

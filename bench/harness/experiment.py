@@ -23,7 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from bench.harness import plugins, records
 from bench.harness.environment import environment
 from bench.harness.story import Story
-from bench.harness.sweep import executor_for, sweep
+from bench.harness.sweep import Step, executor_for, sweep
 
 T = TypeVar("T")
 M = TypeVar("M")
@@ -67,7 +67,10 @@ class Experiment(Generic[T, M, R]):
         libraries: distributions whose versions matter, besides lsmkv's own.
         missing: names of what cannot be measured here because it is not installed.
         alone: times are the point: always one configuration at a time, on this machine.
+        after: what this process adds to the measurements, alone, once all of them are there (times,
+            above all); it says what it has done, step by step.
         add_options: adds the experiment's own options.
+        write_more: writes what its own options ask for, and returns the paths.
     """
 
     name: str
@@ -82,7 +85,9 @@ class Experiment(Generic[T, M, R]):
     libraries: Sequence[str] = ()
     missing: Callable[[], list[str]] = list
     alone: bool = False
+    after: Callable[[Plan, list[M], Step], list[M]] | None = None
     add_options: Callable[[argparse.ArgumentParser], None] = _none
+    write_more: Callable[[Results[R], argparse.Namespace], list[str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +144,8 @@ def run(
     """
     given = parser_for(experiment).parse_args(arguments)
     plugins.load(given.plugin)
-    tasks = experiment.tasks(Plan(given.quick, given.seed, given))
+    plan = Plan(given.quick, given.seed, given)
+    tasks = experiment.tasks(plan)
     jobs = 1 if experiment.alone else max(1, given.jobs)
     dask = None if experiment.alone else given.dask
     began = time.monotonic()
@@ -151,10 +157,7 @@ def run(
     )
     shown = console or Console(quiet=True)
     # On a terminal the bar moves; elsewhere each configuration leaves a line.
-    with (
-        Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bar,
-        executor_for(jobs, dask) as executor,
-    ):
+    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bar:
         progress = bar.add_task(experiment.name, total=len(tasks))
         done = 0
 
@@ -164,16 +167,21 @@ def run(
             bar.update(progress, advance=1, description=what)
             if not shown.is_terminal:
                 elapsed = time.monotonic() - began
-                shown.print(f"[{elapsed:6.1f} s] {done}/{len(tasks)} {what}", soft_wrap=True)
+                place = f"{done}/{len(tasks)} " if done <= len(tasks) else ""
+                shown.print(f"[{elapsed:6.1f} s] {place}{what}", soft_wrap=True)
 
-        measured = sweep(
-            experiment.measure,
-            tasks,
-            executor,
-            work=given.work,
-            plugin_files=given.plugin,
-            step=step,
-        )
+        with executor_for(jobs, dask) as executor:
+            measured = sweep(
+                experiment.measure,
+                tasks,
+                executor,
+                work=given.work,
+                plugin_files=given.plugin,
+                step=step,
+            )
+        if experiment.after is not None:
+            bar.update(progress, total=None)
+            measured = experiment.after(plan, measured, step)
     header = {
         "experiment": experiment.name,
         "title": experiment.title,
@@ -215,10 +223,13 @@ def main(experiment: Experiment[Any, Any, Any], arguments: Sequence[str]) -> Non
         console.print(f"{name} is not installed, and was not measured: pip install 'lsmkv[bench]'")
     story = experiment.story(results.rows)
     for table in story.tables:
-        console.print(table.to_rich())
+        if table.brief:
+            console.print(table.to_rich())
     for finding in story.findings:
         console.print(f"- {finding}", soft_wrap=True)
     written = write(experiment, results, given.out)
+    if experiment.write_more is not None:
+        written += experiment.write_more(results, given)
     console.print(f"\nTook {results.header['elapsed_s']:.0f} s.  Written:")
     for path in written:
         console.print(f"  {path}", soft_wrap=True)

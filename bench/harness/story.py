@@ -23,6 +23,7 @@ class Table:
         cells: its rows.
         note: what a reader has to know, below it.
         left: how many columns, from the left, are words and not numbers.
+        brief: short enough to be printed at the end of the command too.
     """
 
     title: str
@@ -30,6 +31,7 @@ class Table:
     cells: Sequence[Sequence[str]]
     note: str = ""
     left: int = 1
+    brief: bool = True
 
     def to_rich(self) -> RichTable:
         """The table for a terminal."""

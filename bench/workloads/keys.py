@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 KEY_BYTES: Final = 16
 _POOL: Final = 1024
@@ -80,11 +82,11 @@ def lookups(
     return keys
 
 
-def chunks(numbers: Sequence[int], parts: int) -> Iterator[Sequence[int]]:
-    """``numbers`` in ``parts`` parts of nearly equal length.
+def chunks(items: Sequence[T], parts: int) -> Iterator[Sequence[T]]:
+    """``items`` in ``parts`` parts of nearly equal length.
 
     >>> [list(part) for part in chunks(range(5), 2)]
     [[0, 1], [2, 3, 4]]
     """
     for part in range(parts):
-        yield numbers[len(numbers) * part // parts : len(numbers) * (part + 1) // parts]
+        yield items[len(items) * part // parts : len(items) * (part + 1) // parts]

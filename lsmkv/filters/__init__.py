@@ -47,7 +47,7 @@ from lsmkv.filters.layouts import (
 )
 from lsmkv.filters.loading import load
 from lsmkv.filters.partitioned import PartitionedBloomFilter
-from lsmkv.filters.policy import FilterPolicy, policy_for, policy_named
+from lsmkv.filters.policy import FilterPolicy, policies, policy_for, policy_named
 from lsmkv.filters.protocols import (
     CountEstimate,
     Delete,
@@ -166,6 +166,7 @@ __all__ = [
     "partitioned_bits_roughly",
     "partitioned_probes_for",
     "partitioned_rate",
+    "policies",
     "policy_for",
     "policy_named",
     "probes_for",

@@ -3,14 +3,17 @@
 A policy turns hashes into bits and a small parameter, and asks bits that stand anywhere in a larger
 run of bytes.  Bits, scheme and parameter are what a block stores, so a table written with one policy
 can be read by whoever knows the scheme.
+
+A policy of one's own is a subclass of :class:`FilterPolicy`, made known by :func:`register`.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from lsmkv.filters import blocked, bloom, fuse
 from lsmkv.filters.base import MAX_BYTES
@@ -25,9 +28,12 @@ from lsmkv.filters.layouts import (
 )
 from lsmkv.filters.sizing import exact_rate, filter_bytes_for, probes_for
 
+SCHEME_NONE: Final = 0
 SCHEME_BLOOM: Final = 1
 SCHEME_BLOCKED: Final = 2
 SCHEME_FUSE: Final = 3
+PRIVATE_SCHEMES: Final = (6, 7)
+"""The numbers for policies that are not this package's; 4 and 5 are for those it may yet have."""
 
 MAX_PARAMETER: Final = 31
 """A block's trailer has 5 bits for the parameter."""
@@ -35,17 +41,22 @@ MAX_PARAMETER: Final = 31
 NO_FILTER: Final = (b"", 0)
 """What ``build`` gives where no filter is worth its bits, or none can be built."""
 
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 
+
+# Compiled classes take subclasses from interpreted code, as third parties' are, only when told to.
+@mypyc_attr(allow_interpreted_subclasses=True)
 class FilterPolicy(ABC):
     """A kind of filter that a table can embed.
 
-    No bits at all mean "no filter", and may hold anything, whatever the policy.
+    No bits at all mean "no filter", and may hold anything, whatever the policy; ``may_contain`` is
+    asked about them too.  Any number of threads may ask and build at once.
     """
 
     @property
     @abstractmethod
     def scheme(self) -> int:
-        """The number that stands for the policy on disk, 1 to 7."""
+        """The number that stands for the policy on disk, 0 to 7; 6 or 7 for one to be registered."""
 
     @property
     @abstractmethod
@@ -81,6 +92,36 @@ class FilterPolicy(ABC):
     @abstractmethod
     def is_possible(self, byte_count: int, parameter: int) -> bool:
         """Whether a filter of this policy can have that size and parameter: to check what is read."""
+
+
+class NoPolicy(FilterPolicy):
+    """No filters: every block whose keys span the one looked for is searched."""
+
+    @property
+    def scheme(self) -> int:
+        """0."""
+        return SCHEME_NONE
+
+    @property
+    def name(self) -> str:
+        """``"none"``."""
+        return "none"
+
+    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
+        """No bits."""
+        return NO_FILTER
+
+    def may_contain(self, bits: bytes, start: i64, byte_count: i64, parameter: i64, h: i64) -> bool:
+        """True."""
+        return True
+
+    def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
+        """1.0."""
+        return 1.0
+
+    def is_possible(self, byte_count: int, parameter: int) -> bool:
+        """Only without bits."""
+        return byte_count == 0
 
 
 class BloomPolicy(FilterPolicy):
@@ -205,26 +246,76 @@ class FusePolicy(FilterPolicy):
         return cells >= 3 and byte_count <= MAX_BYTES and rest == 0
 
 
+NONE: Final = NoPolicy()
 BLOOM: Final = BloomPolicy()
 BLOCKED: Final = BlockedPolicy()
 FUSE: Final = FusePolicy()
 
 POLICIES: Final[tuple[FilterPolicy, ...]] = (BLOOM, BLOCKED, FUSE)
-"""Every policy."""
+"""Every kind of filter of this package."""
+
+_known: Final[list[FilterPolicy]] = [NONE, *POLICIES]
 
 
-def policy_for(scheme: int) -> FilterPolicy:
-    """The policy whose number on disk is ``scheme``.
+def policies() -> list[FilterPolicy]:
+    """Every policy that options can name: none, this package's, those registered.
+
+    >>> [policy.name for policy in policies()][:4]
+    ['none', 'bloom', 'blocked-bloom', 'binary-fuse']
+    """
+    return list(_known)
+
+
+def register(policy: FilterPolicy) -> None:
+    """Make a policy of somebody else's known in this process, for tables to be written and read with.
+
+    A table says the scheme and the name of the policy that it was written with, and can only be read
+    where the same is registered.
 
     Raises:
-        ValueError: this release knows none.
+        ValueError: its scheme is neither 6 nor 7, its name is not made of 1 to 40 lower-case letters,
+            digits, dots, dashes and underscores, or a known policy has the one or the other.
+    """
+    name, scheme = policy.name, policy.scheme
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            f"filter policy {name!r}: a name is 1 to 40 of a-z, 0-9, '.', '-' and '_', "
+            "a letter or digit first"
+        )
+    if scheme not in PRIVATE_SCHEMES:
+        raise ValueError(
+            f"filter policy {name!r}: scheme {scheme} is not for registered policies; 6 and 7 are"
+        )
+    for known in _known:
+        if name == known.name or scheme == known.scheme:
+            raise ValueError(
+                f"filter policy {name!r}, scheme {scheme}: "
+                f"{known.name!r} is registered with scheme {known.scheme}"
+            )
+    _known.append(policy)
+
+
+def policy_for(scheme: int, name: str = "") -> FilterPolicy:
+    """The policy whose number on disk is ``scheme``.
+
+    Args:
+        name: what it must be called, since schemes 6 and 7 are whoever's they are; "": anything.
+
+    Raises:
+        ValueError: none is known in this process.
 
     >>> policy_for(1).name
     'bloom'
     """
-    for policy in POLICIES:
-        if policy.scheme == scheme:
+    for policy in _known:
+        if policy.scheme == scheme and name in ("", policy.name):
             return policy
+    if scheme in PRIVATE_SCHEMES:
+        whose = f" of policy {name!r}" if name else ""
+        raise ValueError(
+            f"filter scheme {scheme}{whose} is not registered in this process; call "
+            "lsmkv.filters.policy.register with the policy first"
+        )
     raise ValueError(f"filter scheme {scheme}: this release knows no such policy")
 
 
@@ -237,8 +328,8 @@ def policy_named(name: str) -> FilterPolicy:
     >>> policy_named("binary-fuse").scheme
     3
     """
-    for policy in POLICIES:
+    for policy in _known:
         if policy.name == name:
             return policy
-    names = ", ".join([policy.name for policy in POLICIES])
-    raise ValueError(f"filter policy {name!r}: must be one of {names}")
+    names = ", ".join([policy.name for policy in _known])
+    raise ValueError(f"filter policy {name!r}: must be one of {names}, or be registered")

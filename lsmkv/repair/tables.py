@@ -214,7 +214,7 @@ def form_of(properties: TableProperties, footer: Footer) -> TableFormat:
         dictionary_size_bytes=footer.dictionary_length,
         filter_key=filter_key_from_spec(properties.filter_key),
         granularity=properties.granularity,
-        policy=policy_for(properties.filter_scheme).name,
+        policy=policy_for(properties.filter_scheme, properties.filter_policy).name,
         error_rate=properties.error_rate,
     )
 

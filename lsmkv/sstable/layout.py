@@ -22,6 +22,9 @@ bytes, which is itself seeded with the table's number * 2^40 + the block's offse
 to the trailer, or a block in the wrong place or the wrong table, fails them both.  The magic lets
 salvage find blocks when the index is lost.
 
+Filter schemes: 0 no filter, 1 Bloom, 2 blocked Bloom, 3 binary fuse; 4 and 5 are reserved.  6 and 7
+are for policies that others register, so tables with these name the policy in their properties.
+
 Footer (72 bytes)::
 
     0   u64  data_length         32  u64  properties_length
@@ -58,8 +61,6 @@ BLOCK_MAGIC: Final = 0x4B62
 
 CODEC_NONE: Final = 0
 CODEC_ZSTD: Final = 1
-
-SCHEME_NONE: Final = 0
 
 
 class BlockTrailer(NamedTuple):
@@ -197,14 +198,15 @@ class TableMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         return None if self.size_bytes > FOOTER_BYTES else "its size is too small"
 
 
-class TableProperties(msgspec.Struct, frozen=True, kw_only=True):
+class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What a table says of itself, as JSON in its properties section.
 
     ``filter_key`` is a :class:`~lsmkv.filters.keys.FilterKey` in its text form; ``granularity`` is
     ``"block"`` or ``"table"``; ``has_versions`` tells whether some key stands more than once;
     ``probe_count`` and ``filter_key_count`` are those of a table-wide filter, 0 with filters per
     block.  ``raw_bytes`` counts payloads before compression.  ``filter_scheme`` is that of every
-    filter: a reader that does not know it would take the wrong bits for an answer.
+    filter: a reader that does not know it would take the wrong bits for an answer; so would one
+    where scheme 6 or 7 is another policy's, which ``filter_policy``, the name, is there to tell.
     """
 
     number: int
@@ -225,6 +227,7 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True):
     probe_count: int
     writer: str
     filter_scheme: int
+    filter_policy: str = ""
 
     def meta(self, size_bytes: int, checksum: int) -> TableMeta:
         """The part that the manifest keeps, with the size of the file and its footer's checksum."""

@@ -18,13 +18,12 @@ from lsmkv.encoding import checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import filter_key_from_spec
-from lsmkv.filters.policy import FilterPolicy, policy_for
+from lsmkv.filters.policy import SCHEME_NONE, FilterPolicy, policy_for
 from lsmkv.sstable.block import ABSENT, MAX_BLOCK_BYTES, Absent, Block
 from lsmkv.sstable.codec import Decompressor
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.layout import (
     FOOTER_BYTES,
-    SCHEME_NONE,
     BlockInfo,
     BlockTrailer,
     Footer,
@@ -112,7 +111,9 @@ class TableReader:
         except ValueError as error:
             raise CorruptionError(path, footer.properties_offset, str(error)) from error
         try:
-            self.policy: FilterPolicy = policy_for(self.properties.filter_scheme)
+            self.policy: FilterPolicy = policy_for(
+                self.properties.filter_scheme, self.properties.filter_policy
+            )
         except ValueError as error:
             raise UnsupportedFormatError(path, str(error)) from error
         self.index = TableIndex(
@@ -272,54 +273,59 @@ class TableReader:
         """Whether block ``number`` is in the cache now."""
         return self._cache.peek(self._cache_base + number)
 
-    def blocks(self, start: i64, stop: i64, kind: ReadKind) -> list[Block]:
-        """Blocks ``start`` to ``stop - 1`` with one read, past the cache."""
-        first = self.index.offset(start)
-        data = self._file.pread(first, self.index.offset(stop) - first, kind, stop - start)
-        found: list[Block] = []
-        for number in range(start, stop):
-            low = self.index.offset(number)
-            high = self.index.offset(number + 1)
-            found.append(self._decode(data[low - first : high - first], number, low))
-        return found
-
     def blocks_ahead(
         self, numbers: Sequence[int], kind: ReadKind, *, cached_first: int
     ) -> Iterator[Block]:
         """The blocks ``numbers``, which ascend or descend, for a scan.
 
         The first ``cached_first`` go through the cache.  The rest only profit from what is in it, so
-        that a long scan does not drive out what look-ups need; neighbours are read together.
+        that a long scan does not drive out what look-ups need; neighbours are read together.  Each
+        read is twice as long as the one before, up to about 256 KiB: how far a scan goes shows only as
+        it goes, and so it reads at most about as much in vain as it needs.  With no ``cached_first``
+        (a compaction goes to the end) reads are long at once.
         """
         for number in numbers[:cached_first]:
             yield self.block(number, True)
         at = cached_first
+        ahead = sum(map(self._length, numbers[:cached_first])) or _READ_AHEAD_BYTES
         while at < len(numbers):
             if cached_first and self.is_cached(numbers[at]):
                 yield self.block(numbers[at], False)
                 at += 1
                 continue
-            end = self._neighbours_end(numbers, at, bool(cached_first))
-            first, last = numbers[at], numbers[end - 1]
-            if first <= last:
-                yield from self.blocks(first, last + 1, kind)
-            else:
-                yield from reversed(self.blocks(last, first + 1, kind))
+            end = self._neighbours_end(
+                numbers, at, min(ahead, _READ_AHEAD_BYTES), bool(cached_first)
+            )
+            ahead *= 2
+            yield from self._read_together(numbers[at:end], kind)
             at = end
 
-    def _neighbours_end(self, numbers: Sequence[int], at: int, stop_at_cached: bool) -> int:
-        """How far from ``at`` on ``numbers`` can be read at once."""
+    def _neighbours_end(
+        self, numbers: Sequence[int], at: int, size_bytes: int, stop_at_cached: bool
+    ) -> int:
+        """How far from ``at`` on ``numbers`` can be read at once, in about ``size_bytes``."""
         end = at + 1
         size = self._length(numbers[at])
         while (
             end < len(numbers)
-            and size < _READ_AHEAD_BYTES
+            and size < size_bytes
             and abs(numbers[end] - numbers[end - 1]) == 1
             and not (stop_at_cached and self.is_cached(numbers[end]))
         ):
             size += self._length(numbers[end])
             end += 1
         return end
+
+    def _read_together(self, numbers: Sequence[int], kind: ReadKind) -> Iterator[Block]:
+        """Blocks that stand side by side, with one read, past the cache; each decoded in its turn."""
+        low, high = sorted((numbers[0], numbers[-1]))
+        first = self.index.offset(low)
+        length = self.index.offset(high + 1) - first
+        data = self._file.pread(first, length, kind, len(numbers))
+        for number in numbers:
+            start = self.index.offset(number)
+            stop = self.index.offset(number + 1)
+            yield self._decode(data[start - first : stop - first], number, start)
 
     def _length(self, number: int) -> int:
         return self.index.offset(number + 1) - self.index.offset(number)

@@ -19,7 +19,6 @@ from typing import Final, NoReturn
 
 from lsmkv.encoding import checksum
 from lsmkv.errors import CorruptionError
-from lsmkv.filters.policy import POLICIES
 from lsmkv.sstable.block import MAX_BLOCK_BYTES, Block
 from lsmkv.sstable.codec import Decompressor
 from lsmkv.sstable.index import TableIndex
@@ -271,7 +270,7 @@ class TableSalvage:
 
     def _checked_length(self, trailer: bytes, at: int) -> int | None:
         """Length of what stands before the trailer found at ``at``; None when it is no trailer."""
-        payload_length, raw_length, filter_length, entries, _, codec, scheme, _, payload_sum, _ = (
+        payload_length, raw_length, filter_length, entries, _, codec, _, _, payload_sum, _ = (
             TRAILER.unpack(trailer)
         )
         length: int = payload_length + filter_length
@@ -281,7 +280,6 @@ class TableSalvage:
             or not entries
             or raw_length > MAX_BLOCK_BYTES
             or codec > CODEC_ZSTD
-            or scheme >> 5 > POLICIES[-1].scheme
         ):
             return None
         seed = checksum_seed(trailer, self._number, at - length)

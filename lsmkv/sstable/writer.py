@@ -12,7 +12,7 @@ from lsmkv.encoding import checksum
 from lsmkv.filters.bloom import MAX_BITS
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import FilterKey
-from lsmkv.filters.policy import NO_FILTER, policy_named
+from lsmkv.filters.policy import MAX_PARAMETER, PRIVATE_SCHEMES, SCHEME_NONE, policy_named
 from lsmkv.filters.sizing import keys_for
 from lsmkv.options import Options
 from lsmkv.sstable.block import ENTRY_OVERHEAD_BYTES, Value, encode_block
@@ -20,7 +20,6 @@ from lsmkv.sstable.codec import Compressor, train_dictionary
 from lsmkv.sstable.index import IndexBuilder
 from lsmkv.sstable.layout import (
     CODEC_NONE,
-    SCHEME_NONE,
     BlockTrailer,
     Footer,
     TableMeta,
@@ -173,7 +172,7 @@ class TableWriter:
         filters = b"".join(self._filters)
         filter_key_count = probe_count = 0
         if self._form.granularity == "table":
-            filters, filter_key_count, probe_count = self._build_filter(list(self._table_hashes))
+            filters, filter_key_count, probe_count = self._build_table_filter()
         index = self._index.finish(filters)
         properties = TableProperties(
             number=self._number,
@@ -193,6 +192,7 @@ class TableWriter:
             filter_key_count=filter_key_count,
             probe_count=probe_count,
             filter_scheme=self._policy.scheme,
+            filter_policy=self._policy.name if self._policy.scheme in PRIVATE_SCHEMES else "",
             writer=WRITER,
         )
         tail = index + msgspec.json.encode(properties)
@@ -304,6 +304,8 @@ class TableWriter:
 
     def _block_filter(self) -> tuple[bytes, int, int]:
         """The filter of the block being filled, its key count and k; nothing when it has none."""
+        if self._policy.scheme == SCHEME_NONE:
+            return b"", 0, 0
         started_ns = time.perf_counter_ns()
         if self._whole_keys:
             hashes = self._hashes
@@ -321,6 +323,20 @@ class TableWriter:
         self._stats.filter_build_ns += spent_ns
         return built
 
+    def _build_table_filter(self) -> tuple[bytes, int, int]:
+        started_ns = time.perf_counter_ns()
+        built = self._build_filter(list(self._table_hashes))
+        spent_ns = time.perf_counter_ns() - started_ns
+        self._stats.filter_build_ns += spent_ns
+        return built
+
     def _build_filter(self, hashes: list[int]) -> tuple[bytes, int, int]:
-        bits, parameter = built = self._policy.build(hashes, self._form.error_rate)
-        return (b"", 0, 0) if built == NO_FILTER else (bits, len(hashes), parameter)
+        bits, parameter = self._policy.build(hashes, self._form.error_rate)
+        if not bits:
+            return b"", 0, 0
+        if not 0 <= parameter <= MAX_PARAMETER:  # one more bit would change the scheme
+            raise ValueError(
+                f"filter policy {self._policy.name!r} built a filter with the parameter {parameter}, "
+                f"which does not lie between 0 and {MAX_PARAMETER}"
+            )
+        return bits, len(hashes), parameter

@@ -8,7 +8,6 @@ in the table as missing.
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -66,10 +65,6 @@ class Contender:
     def offers(self, error_rate: float) -> bool:
         """Whether it takes part at this error rate."""
         return self.least_rate <= error_rate <= self.most_rate
-
-    def version(self) -> str:
-        """The version of its library."""
-        return importlib.metadata.version(self.library or "lsmkv")
 
 
 def _growing(
@@ -202,6 +197,11 @@ CONTENDERS: Final = (
 
 REFUSALS: Final = (FilterFullError,)
 """What a filter raises that has no room for a set of keys that it was sized for."""
+
+
+def missing() -> list[str]:
+    """The names of those that cannot be measured here."""
+    return [contender.name for contender in CONTENDERS if not contender.is_installed()]
 
 
 def contender_named(name: str) -> Contender:

@@ -1,0 +1,66 @@
+"""What is recorded of one configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.harness.records import column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One configuration; means, least and most are over the second half of the load."""
+
+    load: str = column("what was written", "setting")
+    style: str = column("compaction style", "setting")
+    size_ratio: int = column("T, between levels", "setting")
+    error_rate: float = column("false-positive rate asked for", "setting")
+    allocation: str = column("how filter memory is shared among runs", "setting")
+    key_space_count: int = column("keys that the load draws from", "setting")
+    operation_count: int = column("puts and deletions in all", "setting")
+    seed: int = column("decides keys, values and look-ups", "setting")
+
+    live_bytes: int = column("keys and values that are live at the end")
+    user_bytes: int = column("keys and values handed to the store, whole load")
+    flush_bytes: int = column("tables written by flushes, whole load")
+    compaction_write_bytes: int = column("tables written by compactions, whole load")
+    compaction_read_bytes: int = column("data blocks read by compactions, whole load")
+    compaction_count: int = column("compactions that rewrote tables, whole load")
+    tables_moved_count: int = column("tables moved down without being rewritten, whole load")
+
+    write_amplification: float = column("bytes flushed and compacted, per byte handed over")
+    write_amplification_min: float = column("the least of four equal windows")
+    write_amplification_max: float = column("the most of four equal windows")
+    write_amplification_expected: float = column("in theory, with full levels and no overwrites")
+    write_burst_max: float = column(
+        "the most bytes written after one write buffer, per byte in that buffer"
+    )
+    space_amplification_mean: float = column("bytes of table files per live byte")
+    space_amplification_min: float = column("the least after any write buffer")
+    space_amplification_max: float = column("the most after any write buffer")
+    run_count_mean: float = column("sorted runs")
+    run_count_min: int = column("the least after any write buffer")
+    run_count_max: int = column("the most after any write buffer")
+    level_count: int = column("most levels with tables below level 0")
+    filter_bytes_per_key: float = column("filters in memory per live key")
+    filter_bytes_per_entry: float = column("filters in memory per stored entry")
+
+    sample_count: int = column("states in which reads were measured")
+    absent_reads_mean: float = column("data blocks read per look-up of an absent key, cache off")
+    absent_reads_min: float = column("the least of all samples")
+    absent_reads_max: float = column("the most of all samples (chance included)")
+    absent_reads_expected_mean: float = column("by the filters' exact rates, in the same states")
+    absent_reads_expected_max: float = column("by the exact rates, the most after any write buffer")
+    absent_lookup_count: int = column("look-ups of absent keys in all")
+    absent_block_reads: int = column("data blocks that they read")
+    present_reads_mean: float = column("data blocks read per look-up of a present key, cache off")
+    present_reads_min: float = column("the least of all samples")
+    present_reads_max: float = column("the most of all samples (chance included)")
+    scan_reads_mean: float = column("data blocks read per scan of 100 entries, cache off")
+    scan_reads_min: float = column("the least of all samples")
+    scan_reads_max: float = column("the most of all samples (chance included)")
+    wrong_answers: int = column("look-ups and scans with a wrong answer; must be 0")
+    run_counts: str = column("sorted runs after each write buffer, from the first on")
+
+    load_s: float = column("writes, flushes and compactions, without what is sampled", "time")
+    chunk_s_max: float = column("the longest until one write buffer was settled", "time")

@@ -1,0 +1,101 @@
+"""LevelDB, through plyvel."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, ClassVar, Final
+
+from bench.engines.base import MIB, Engine, Pairs, Settings, Store, walk
+
+_LEVEL0_FILES: Final = 4
+"""Level 0 is compacted from this many files on (LevelDB's ``kL0_CompactionTrigger``)."""
+
+_LEVEL1_SIZE_BYTES: Final = 10 * MIB
+"""Above this level 1 is compacted; each further level may be ten times as large."""
+
+_BEYOND: Final = b"\xff" * 64
+_POLL_S: Final = 0.002
+
+
+class LevelDBStore(Store):
+    """An open LevelDB.  It counts nothing, and does not verify checksums on reads by default."""
+
+    def __init__(self, directory: str, settings: Settings) -> None:
+        import plyvel
+
+        self._db: Any = plyvel.DB(
+            directory,
+            create_if_missing=True,
+            bloom_filter_bits=round(settings.bits_per_key),
+            lru_cache_size=settings.cache_size_bytes,
+            write_buffer_size=settings.write_buffer_size_bytes,
+            block_size=settings.block_size_bytes,
+            compression="snappy" if settings.compression == "zstd" else None,
+        )
+        self.get = self._db.get
+        self.put = self._db.put
+        self.put_sync = partial(self._db.put, sync=True)
+
+    def put_batch(self, pairs: Pairs, sync: bool = False) -> None:
+        with self._db.write_batch(transaction=True, sync=sync) as batch:
+            put = batch.put
+            for key, value in pairs:
+                put(key, value)
+
+    def delete(self, key: bytes) -> None:
+        self._db.delete(key)
+
+    def multi_get(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
+        return list(map(self._db.get, keys))
+
+    def scan(self, start: bytes | None, limit: int | None, reverse: bool = False) -> int:
+        if not reverse:
+            return walk(self._db.iterator(start=start), limit)
+        return walk(self._db.iterator(stop=start, include_stop=True, reverse=True), limit)
+
+    def settle(self) -> None:
+        # Compacting a range without keys writes the memtable out, and nothing else.
+        self._db.compact_range(start=_BEYOND, stop=_BEYOND + b"\xff")
+        while self._compaction_due():
+            time.sleep(_POLL_S)
+
+    def _compaction_due(self) -> bool:
+        """Whether a level is larger than LevelDB lets it be (``VersionSet::Finalize``)."""
+        files, size_bytes = [0] * 7, [0] * 7
+        level = 0
+        for line in self._db.get_property(b"leveldb.sstables").splitlines():
+            if heading := re.match(rb"--- level (\d+) ---", line):
+                level = int(heading[1])
+            elif table := re.match(rb" \d+:(\d+)\[", line):
+                files[level] += 1
+                size_bytes[level] += int(table[1])
+        # The last level takes whatever comes.
+        return files[0] >= _LEVEL0_FILES or any(
+            size_bytes[level] >= _LEVEL1_SIZE_BYTES * 10 ** (level - 1) for level in range(1, 6)
+        )
+
+    def counters(self) -> dict[str, int]:
+        return {}
+
+    def close(self) -> None:
+        self._db.close()
+
+
+class LevelDB(Engine):
+    """LevelDB; Snappy where zstd is asked for, which its library does not have."""
+
+    name: ClassVar[str] = "leveldb"
+    distribution: ClassVar[str] = "plyvel"
+    module: ClassVar[str] = "plyvel"
+
+    def version(self) -> str:
+        """LevelDB's version, and plyvel's."""
+        import plyvel
+
+        return f"{plyvel.__leveldb_version__} (plyvel {super().version()})"
+
+    def open(self, directory: str, settings: Settings) -> Store:
+        return LevelDBStore(directory, settings)

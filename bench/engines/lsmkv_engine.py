@@ -1,0 +1,91 @@
+"""lsmkv itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from bench.engines.base import Engine, Pairs, Settings, Store, walk
+from bench.harness.environment import build
+
+
+def error_rate_for(bits_per_key: float) -> float:
+    """The rate that lsmkv gives that many bits per key for: ``sizing.bits_for`` turned round.
+
+    >>> round(error_rate_for(10), 5)
+    0.00819
+    """
+    return math.exp(-bits_per_key * math.log(2) ** 2)
+
+
+class LsmkvStore(Store):
+    """An open lsmkv store."""
+
+    def __init__(self, directory: str, settings: Settings) -> None:
+        import lsmkv
+
+        filtered = settings.bits_per_key > 0
+        self._db = lsmkv.open(
+            directory,
+            filter_policy="bloom" if filtered else "none",
+            error_rate=error_rate_for(settings.bits_per_key) if filtered else 0.5,  # 0 is no rate
+            block_cache_size_bytes=settings.cache_size_bytes,
+            write_buffer_size_bytes=settings.write_buffer_size_bytes,
+            block_size_bytes=settings.block_size_bytes,
+            compression=settings.compression,
+            direct_reads=settings.direct_reads,
+        )
+        self.get = self._db.get
+        self.put = self._db.put
+        self.put_sync = partial(self._db.put, sync=True)
+
+    def put_batch(self, pairs: Pairs, sync: bool = False) -> None:
+        with self._db.write_batch(sync=sync) as batch:
+            put = batch.put
+            for key, value in pairs:
+                put(key, value)
+
+    def delete(self, key: bytes) -> None:
+        self._db.delete(key)
+
+    def multi_get(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
+        return self._db.multi_get(keys)
+
+    def scan(self, start: bytes | None, limit: int | None, reverse: bool = False) -> int:
+        if not reverse:
+            return walk(self._db.items(start=start), limit)
+        stop = None if start is None else start + b"\0"  # just after start, which is included
+        return walk(self._db.items(stop=stop, reverse=True), limit)
+
+    def settle(self) -> None:
+        self._db.flush()
+        self._db.wait_until_settled()
+
+    def counters(self) -> dict[str, int]:
+        stats = self._db.stats()
+        return {
+            "filter_negatives": stats.filter_negatives,
+            "filter_positives": stats.filter_true_positives + stats.filter_false_positives,
+            "filter_true_positives": stats.filter_true_positives,
+            "data_block_reads": stats.block_reads,
+        }
+
+    def close(self) -> None:
+        self._db.close()
+
+
+class Lsmkv(Engine):
+    """This project's store, with its default compaction (leveled, size ratio 10)."""
+
+    name: ClassVar[str] = "lsmkv"
+    distribution: ClassVar[str] = "lsmkv"
+    module: ClassVar[str] = "lsmkv"
+
+    def version(self) -> str:
+        """The version, and whether its hot modules are compiled here."""
+        return f"{super().version()} ({build()})"
+
+    def open(self, directory: str, settings: Settings) -> Store:
+        return LsmkvStore(directory, settings)

@@ -1,0 +1,96 @@
+"""The row type of the comparison: every column says what it means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.harness.records import column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One tree with one way to spend filter memory."""
+
+    style: str = column("compaction style", "setting")
+    granularity: str = column("one filter per block, or per table", "setting")
+    policy: str = column("kind of filter; none: the same tree without filters", "setting")
+    allocation: str = column("uniform rates, or Monkey's", "setting")
+    budget_bits_per_key: float | None = column(
+        "filter memory asked for; empty where the kind of filter decides it", "setting"
+    )
+    error_rate: float = column("option error_rate that comes nearest to the budget", "setting")
+    entries: int = column("entries in the tree, all keys distinct", "setting")
+    shape: str = column("level:entries of each run, newest first; a run is one table", "setting")
+    absent_lookups: int = column("look-ups of absent keys that were counted", "setting")
+    present_lookups: int = column("look-ups of present keys that were counted", "setting")
+    cached_lookups: int = column("look-ups counted for each order with cached filters", "setting")
+    cached_share: float = column("block cache by filter bytes, with cached filters", "setting")
+
+    runs: int = column("runs, each of which an absent key has to be ruled out of")
+    run_entries: tuple[int, ...] = column("entries of each run, newest first")
+    block_keys: int = column("keys of a full block")
+    filter_bytes: int = column("filters held in memory")
+    filter_bytes_per_key: float = column("the same by entries")
+    filter_bits_per_key: float = column("the same in bits: what was really used of the budget")
+    same_rate_uniform_bits_per_key: float | None = column(
+        "filter bits per key that uniform rates would take at this error_rate"
+    )
+    filter_disk_bytes: int = column("filters in files: with those per block a copy in each block")
+    filter_disk_bytes_per_key: float = column("the same by entries")
+    largest_filter_read_bytes: int = column(
+        "most that asking one filter reads when it is not in memory: a chunk, or a table's filter"
+    )
+    index_bytes: int = column("indexes (fence keys, offsets) held in memory")
+    store_bytes: int = column("all table files")
+
+    absent_block_reads_per_lookup: float = column("data blocks read for an absent key, no cache")
+    absent_block_reads_expected: float = column(
+        "the same as the exact rates have it, for these keys"
+    )
+    absent_read_bytes_per_lookup: float = column("bytes of data blocks read for an absent key")
+    absent_filter_probes_per_lookup: float = column("filters asked for an absent key")
+    absent_fence_searches_per_lookup: float = column("index searches for an absent key")
+    false_positives: int = column("filters that let an absent key pass")
+    filter_probes: int = column("filters asked in all look-ups of absent keys")
+    false_positive_rate: float = column("measured: false positives by filters asked")
+    false_positive_rate_low: float = column("its 95 % interval, Clopper and Pearson's")
+    false_positive_rate_high: float = column("upper end of the interval")
+    false_positive_rate_exact: float = column("what the exact rates of the built filters give")
+    present_block_reads_per_lookup: float = column("data blocks read for a present key, no cache")
+    present_read_bytes_per_lookup: float = column("bytes of data blocks read for a present key")
+    present_filter_probes_per_lookup: float = column("filters asked for a present key")
+    present_fence_searches_per_lookup: float = column("index searches for a present key")
+    wrong_answers: int = column("present keys not found and absent keys found; always 0")
+    miscounted: int = column("counters of index searches that key ranges contradict; always 0")
+
+    cached_uniform_filter_reads_per_lookup: float = column(
+        "cached filters, random absent keys: filter reads"
+    )
+    cached_uniform_filter_read_bytes_per_lookup: float = column("the bytes of those reads")
+    cached_uniform_block_read_bytes_per_lookup: float = column("bytes of data blocks read then")
+    cached_hot_filter_reads_per_lookup: float = column(
+        "cached filters, 9 of 10 absent keys from a scattered hundredth: filter reads"
+    )
+    cached_hot_filter_read_bytes_per_lookup: float = column("the bytes of those reads")
+    cached_hot_block_read_bytes_per_lookup: float = column("bytes of data blocks read then")
+    cached_near_filter_reads_per_lookup: float = column(
+        "cached filters, stretches of 64 neighbouring absent keys: filter reads"
+    )
+    cached_near_filter_read_bytes_per_lookup: float = column("the bytes of those reads")
+    cached_near_block_read_bytes_per_lookup: float = column("bytes of data blocks read then")
+
+    lsmkv_build: str = column("whether lsmkv was compiled or interpreted", "time")
+    absent_warm_us_p50: float = column(
+        "look-up of an absent key, everything in memory: median, µs", "time"
+    )
+    absent_warm_us_p95: float = column("95th percentile, µs", "time")
+    absent_warm_us_p99: float = column("99th percentile, µs", "time")
+    present_warm_us_p50: float = column(
+        "look-up of a present key, everything in memory: median, µs", "time"
+    )
+    present_warm_us_p95: float = column("95th percentile, µs", "time")
+    present_warm_us_p99: float = column("99th percentile, µs", "time")
+    fence_search_ns: float = column("one index search for an absent key, by itself, ns", "time")
+    filter_probe_ns: float = column("one filter asked for an absent key, by itself, ns", "time")
+    filter_build_ns_per_key: float = column("building filters from hashes, ns a key", "time")
+    load_s: float = column("loading the tree, s", "time")

@@ -1,0 +1,159 @@
+"""What one measured process works with: its engine's stores, and keys made before the clock starts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bench.engines.base import KIB, Pairs, Settings, Store, engine_named
+from bench.workloads.keys import KEY_BYTES, Values, absent_key, present_key, shuffled
+
+VALUE_BYTES: Final = 100
+BATCH: Final = 1000
+"""Operations of a batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a measured process is told when it starts.
+
+    Attributes:
+        engine: its name.
+        directory: an empty one, for stores.
+        entries: of each large store.
+        seed: of this repetition.
+        bits_per_key, compression: as in ``Settings``.
+        cache_size_bytes: where the cache is warm; it should hold everything.
+        direct_reads: whether the file system can be read past the page cache.
+        plugins: files to load first.
+    """
+
+    engine: str
+    directory: str
+    entries: int
+    seed: int
+    bits_per_key: float
+    cache_size_bytes: int
+    compression: Any
+    direct_reads: bool
+    plugins: Sequence[str] = ()
+
+
+class Stores:
+    """The stores of one engine, in the directory of a :class:`Setup`, and what goes into them."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.entries = setup.entries
+        self._engine = engine_named(setup.engine)
+        self._values = Values(VALUE_BYTES, setup.seed)
+        self._for_reads: Store | None = None
+        self._orders: dict[int, list[int]] = {}
+
+    @property
+    def data_bytes(self) -> int:
+        """Keys and values of a large store."""
+        return self.entries * (KEY_BYTES + VALUE_BYTES)
+
+    def order(self, which: int) -> list[int]:
+        """The numbers of all keys in a random order; each ``which`` has its own."""
+        if which not in self._orders:
+            self._orders[which] = shuffled(self.entries, self.setup.seed * 10 + which)
+        return self._orders[which]
+
+    # Lists of keys are new objects each time: of one that was used before, Python knows the hash
+    # already, which helps who asks for it.
+
+    def present(self, numbers: Sequence[int]) -> list[bytes]:
+        """The keys of these numbers."""
+        return [present_key(number) for number in numbers]
+
+    def absent(self, numbers: Sequence[int]) -> list[bytes]:
+        """A key that is not there, just after that of each of these numbers."""
+        return [absent_key(number) for number in numbers]
+
+    def values(self, numbers: Sequence[int], shift: int = 0) -> list[bytes]:
+        """The values that go with these numbers; another ``shift`` gives others."""
+        return [self._values.of(number + shift) for number in numbers]
+
+    def batches(self, numbers: Sequence[int]) -> list[Pairs]:
+        """Keys and values of these numbers in batches of :data:`BATCH`."""
+        pairs = list(zip(self.present(numbers), self.values(numbers), strict=True))
+        return [pairs[at : at + BATCH] for at in range(0, len(pairs), BATCH)]
+
+    def settings(self, **changes: Any) -> Settings:
+        """How stores are opened, but for ``changes``."""
+        chosen: dict[str, Any] = {
+            "bits_per_key": self.setup.bits_per_key,
+            "cache_size_bytes": self.setup.cache_size_bytes,
+            "compression": self.setup.compression,
+            **changes,
+        }
+        return Settings(**chosen)
+
+    def small_write_buffer_bytes(self) -> int:
+        """A sixteenth of the data: a fill flushes and compacts while it goes on."""
+        return max(64 * KIB, self.data_bytes // 16)
+
+    def small_cache_bytes(self) -> int:
+        """A 64th of the data: nearly every block asked for has to be read."""
+        return max(64 * KIB, self.data_bytes // 64)
+
+    def path(self, name: str) -> str:
+        """The directory of the store of that name, made if need be."""
+        path = os.path.join(self.setup.directory, name)
+        os.makedirs(path, exist_ok=True)
+        return path
+
+    def open(self, name: str, **changes: Any) -> Store:
+        """Open or make the store of that name."""
+        return self._engine.open(self.path(name), self.settings(**changes))
+
+    @contextmanager
+    def fresh(self, name: str, **changes: Any) -> Iterator[Store]:
+        """A new store, which is closed and removed afterwards."""
+        self.remove(name)
+        store = self.open(name, **changes)
+        try:
+            yield store
+        finally:
+            store.close()
+            self.remove(name)
+
+    def remove(self, name: str) -> None:
+        """Remove the files of a store that is closed."""
+        shutil.rmtree(self.path(name))
+
+    # The store of the read phases
+
+    def for_reads(self) -> Store:
+        """The settled store that is read, open with a cache that holds everything."""
+        if self._for_reads is None:
+            self._fill_for_reads()
+            self._for_reads = self.open("reads")
+        return self._for_reads
+
+    def _fill_for_reads(self) -> None:
+        """Have it filled, unless a fill phase has left it."""
+        if not os.listdir(self.path("reads")):
+            store = self.open("reads")
+            for batch in self.batches(self.order(0)):
+                store.put_batch(batch)
+            store.settle()
+            store.close()
+
+    def closed_for_reads(self) -> str:
+        """The same store, closed; its directory."""
+        self._fill_for_reads()
+        self.close()
+        return self.path("reads")
+
+    def close(self) -> None:
+        """Close what is open."""
+        if self._for_reads is not None:
+            self._for_reads.close()
+            self._for_reads = None
