@@ -6,7 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: help demo bench bench-full test test-long lint format golden crash clean
+.PHONY: help demo bench bench-full test test-long test-compiled wheels lint format golden crash clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -27,7 +27,15 @@ $(VENV)/installed-dev: $(VENV)/installed
 	@touch $@
 
 # What the measurements need besides.
-$(VENV)/installed-EXPERIMENTS := saved-io granularity compaction filters peers ycsb
+$(VENV)/installed-bench: $(VENV)/installed
+	@echo "Installing what the measurements need into $(VENV) ..."
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@touch $@
+
+demo: $(VENV)/installed  ## Write real data, look it up, and see the disk reads that the filters save
+	@$(RUN) -m bench.demo
+
+EXPERIMENTS := saved-io granularity compaction filters peers ycsb
 
 bench: $(VENV)/installed-bench  ## Measure everything, the quick form: a report for each experiment in out/
 	@set -e; for name in $(EXPERIMENTS); do \
@@ -43,6 +51,28 @@ test: $(VENV)/installed-dev  ## Run the test suite (a few minutes)
 
 test-long: $(VENV)/installed-dev  ## Run the long tests too
 	@$(RUN) -m pytest -n auto
+
+# Wheels are built from nothing: what an earlier build left must not get in.
+wheels: $(VENV)/installed  ## Build a wheel compiled for this Python, and a pure one, in dist/
+	@rm -rf build dist
+	@LSMKV_PURE=0 $(RUN) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@rm -rf build
+	@LSMKV_PURE=1 $(RUN) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@ls dist
+
+# A copy of the checkout with the wheel's files over it: the checkout itself is never compiled.
+build/compiled: $(VENV)/installed-dev wheels
+	@mkdir -p $@
+	@git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t $@
+	@$(RUN) -m zipfile -e dist/*-cp*.whl $@
+
+.PHONY: build/compiled
+test-compiled: build/compiled  ## Run the test suite on the compiled build
+	@cd $< && $(abspath $(RUN)) -m lsmkv --version
+	@cd $< && $(abspath $(RUN)) -m pytest -n auto -m "not slow" tests
+
+bench-compiled: build/compiled  ## Measure the compiled build beside the peers: a report in out/peers
+	@cd $< && $(abspath $(RUN)) -m bench peers --out $(abspath out/peers)
 
 lint: $(VENV)/installed-dev  ## Check style and types
 	@$(RUN) -m ruff check .

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 Value = bytes | None  # None is a deletion
 Entry = tuple[bytes, Value]
 Version = tuple[bytes, Value, int]
@@ -21,6 +23,7 @@ Version = tuple[bytes, Value, int]
 _KEY: Final = itemgetter(0)
 
 
+@mypyc_attr(native_class=False)  # mypyc's own classes cannot inherit from list
 class PlainEntries(list[Entry]):
     """Entries of which none is a deletion and no key stands twice: nothing to be left out."""
 

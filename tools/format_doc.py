@@ -7,13 +7,14 @@ them in one place.  With ``--check`` it only says whether the document is up to 
 from __future__ import annotations
 
 import argparse
-import importlib
+import ast
 import re
 import sys
 from pathlib import Path
 from typing import Final
 
-DOCUMENT: Final = Path(__file__).parent.parent / "docs" / "format.md"
+ROOT: Final = Path(__file__).resolve().parent.parent
+DOCUMENT: Final = ROOT / "docs" / "format.md"
 
 _INTRODUCTION: Final = """\
 # The files of a store
@@ -56,9 +57,14 @@ def render() -> str:
     """The document, from the docstrings as they are now."""
     parts = [_INTRODUCTION]
     for title, name in _SECTIONS:
-        docstring = importlib.import_module(name).__doc__ or ""
-        parts.append(f"\n## {title}\n\n`{name}`: {_as_markdown(docstring)}\n")
+        parts.append(f"\n## {title}\n\n`{name}`: {_as_markdown(_docstring_of(name))}\n")
     return "".join(parts)
+
+
+def _docstring_of(name: str) -> str:
+    """The docstring of a module, from its source: compiled modules have none."""
+    path = ROOT / Path(*name.split(".")).with_suffix(".py")
+    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
 
 
 def _as_markdown(docstring: str) -> str:

@@ -324,6 +324,8 @@ class TableWriter:
         return built
 
     def _build_table_filter(self) -> tuple[bytes, int, int]:
+        if not self._table_hashes:
+            return b"", 0, 0
         started_ns = time.perf_counter_ns()
         built = self._build_filter(list(self._table_hashes))
         spent_ns = time.perf_counter_ns() - started_ns
