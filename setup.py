@@ -18,6 +18,7 @@ from setuptools import Extension, setup
 
 COMPILED = (
     "encoding",
+    "stats",
     "filters/hashing",
     "filters/bloom",
     "filters/blocked",

@@ -14,6 +14,7 @@ from collections.abc import (
     Mapping,
     ValuesView,
 )
+from itertools import chain
 from operator import itemgetter
 from types import TracebackType
 from typing import Self, TypeVar, overload
@@ -62,15 +63,20 @@ class _Range:
 
     def items(self, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """The entries in order, or in the opposite order."""
-        engine, wanted = self.engine, self.wanted
-        engine.usable_view()
+        wanted = self.wanted
         if reverse:
             wanted = ScanRange(wanted.start, wanted.stop, wanted.prefix, not wanted.reverse)
+        lists = self._lists(wanted)
+        return chain.from_iterable(map(reversed, lists) if wanted.reverse else lists)
+
+    def _lists(self, wanted: ScanRange) -> Iterator[list[tuple[bytes, bytes]]]:
+        """The entries in lists that ascend; a step after the store was closed says so."""
+        engine = self.engine
+        engine.usable_view()
         for entries in scan_view(self._view, self._pin.seq, wanted):
-            for entry in reversed(entries) if wanted.reverse else entries:
-                yield entry
-                if engine.view is None:
-                    engine.usable_view()  # says why not
+            yield entries
+            if engine.view is None:
+                engine.usable_view()  # says why not
 
     def value(self, key: object) -> bytes | None:
         """The value of ``key``, if it is in the range and has one."""
@@ -223,7 +229,9 @@ class StoreReader(Mapping[bytes, bytes]):
 
         Returns:
             A view of the store as it is now, whatever is written later.  It is read lazily, block
-            by block, each time it is iterated.  While it lives, what it shows is kept.
+            by block, each time it is iterated.  While it lives, what it shows is kept.  An iterator
+            of a store that was closed ends with a ClosedError, after the entries it has at hand at
+            the latest (a block's).
             (``list(view)`` scans twice, because ``list`` asks for the length first; ``list(iter(view))``
             scans once.)
         """

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import repeat
 from operator import itemgetter
 from typing import Final
+
+from mypy_extensions import i64
 
 from lsmkv.filters.hashing import hash_key
 from lsmkv.merge import Entry, PlainEntries, merge_stretches, newest_values
@@ -18,10 +19,13 @@ from lsmkv.storage import ReadKind
 from lsmkv.version import Run, View
 
 _KEY: Final = itemgetter(0)
+_FIRST_ENTRIES: Final = (
+    16  # of a table's first list; each list is up to twice as long as the one before
+)
+_MOST_ENTRIES: Final = 1 << 16  # of one list
 _CACHED_BLOCKS: Final = 4  # a scan's first blocks of each table go through the cache
 
 
-@dataclass(frozen=True, slots=True)
 class ScanRange:
     """What a scan asks for: start <= key < stop, forwards or backwards.
 
@@ -29,10 +33,19 @@ class ScanRange:
     the prefix and deny it are passed over.
     """
 
-    start: bytes | None = None
-    stop: bytes | None = None
-    prefix: bytes | None = None
-    reverse: bool = False
+    __slots__ = ("prefix", "reverse", "start", "stop")
+
+    def __init__(
+        self,
+        start: bytes | None = None,
+        stop: bytes | None = None,
+        prefix: bytes | None = None,
+        reverse: bool = False,
+    ) -> None:
+        self.start = start
+        self.stop = stop
+        self.prefix = prefix
+        self.reverse = reverse
 
     @property
     def is_empty(self) -> bool:
@@ -80,14 +93,61 @@ def _scan_table(table: TableReader, seq: int, wanted: ScanRange) -> Iterator[lis
     numbers: Sequence[int] = _blocks_with_prefix(table, range(first, last + 1), wanted.prefix)
     if wanted.reverse:
         numbers = numbers[::-1]
-    max_seq = None if seq >= meta.largest_seq else seq
+    if seq < meta.largest_seq or table.properties.has_versions:
+        max_seq = None if seq >= meta.largest_seq else seq
+        return _scan_versions(table, numbers, max_seq, start, stop, wanted.reverse)
+    return _scan_newest(table, numbers, start, stop, wanted.reverse)
+
+
+def _scan_newest(
+    table: TableReader,
+    numbers: Sequence[int],
+    start: bytes | None,
+    stop: bytes | None,
+    reverse: bool,
+) -> Iterator[list[Entry]]:
+    """The entries of a table that has each key once, all of them visible.
+
+    The first lists are short: most scans end before a whole block of small entries does.
+    """
+    size: i64 = _FIRST_ENTRIES
+    blocks = table.blocks_ahead(numbers, ReadKind.DATA, cached_first=_CACHED_BLOCKS)
+    for block in blocks:
+        low: i64 = 0
+        high: i64 = block.count
+        # Only the blocks at the ends reach past the range, but in the others it costs little to see.
+        if start is not None:
+            low = block.lower_bound(start)
+            if not reverse:
+                start = None
+        if stop is not None:
+            high = block.lower_bound(stop)
+            if reverse:
+                stop = None
+        while low < high:
+            if reverse:
+                begin, end = max(low, high - size), high
+                high = begin
+            else:
+                begin, end = low, min(low + size, high)
+                low = end
+            entries = block.entries(begin, end)
+            yield PlainEntries(entries) if block.is_plain else entries
+            size = min(2 * size, _MOST_ENTRIES)  # bounded: machine integers wrap silently
+
+
+def _scan_versions(
+    table: TableReader,
+    numbers: Sequence[int],
+    max_seq: int | None,
+    start: bytes | None,
+    stop: bytes | None,
+    reverse: bool,
+) -> Iterator[list[Entry]]:
+    """The entries of a table of which a key may have several, or that may be too new."""
     blocks = table.blocks_ahead(numbers, ReadKind.DATA, cached_first=_CACHED_BLOCKS)
     decoded = map(_entries, blocks, repeat(max_seq))  # mypyc would make a list of a generator
-    lists = _whole_keys(table, numbers, decoded, wanted.reverse)
-    if start is None and stop is None:
-        yield from lists
-        return
-    for entries in lists:
+    for entries in _whole_keys(table, numbers, decoded, reverse):
         # Only a first and a last block can reach past the range; a look at their ends is cheap.
         low = (
             0 if start is None or entries[0][0] >= start else bisect_left(entries, start, key=_KEY)
@@ -106,8 +166,6 @@ def _entries(block: Block, max_seq: int | None) -> list[Entry]:
             for key, value, seq in zip(block.keys(), block.values(), block.seqs(), strict=True)
             if seq <= max_seq
         ]
-    if block.is_plain:
-        return PlainEntries(zip(block.keys(), block.values(), strict=True))
     return list(zip(block.keys(), block.values(), strict=True))
 
 

@@ -11,7 +11,7 @@ import dataclasses
 from dataclasses import dataclass, field
 
 
-@dataclass(slots=True)
+@dataclass
 class Histogram:
     """Counts of values by power of two: bucket i holds values v with 2^(i-1) <= v < 2^i."""
 
@@ -54,7 +54,7 @@ class Histogram:
         )
 
 
-@dataclass(slots=True)
+@dataclass
 class Stats:
     """Everything counted since the store was opened.  ``later - earlier`` gives the difference.
 

@@ -59,7 +59,6 @@ def test_an_iterator_kept_too_long_removes_nothing_of_the_next_store(path: str) 
     with open_small(path) as db:
         contents = fill(db, range(500))
         db.flush()
-        late.close()  # type: ignore[attr-defined]  # it is a generator
         del late
         db.close()
     with open_small(path) as db:

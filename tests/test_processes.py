@@ -553,7 +553,7 @@ def test_what_was_made_of_a_handle_before_the_fork_is_refused_in_the_child(path:
             lambda: cursor.next(),
             lambda: cursor.item,
             lambda: cursor.seek(b"key00001"),
-            lambda: next(iterator),
+            lambda: list(iterator),
             lambda: list(view),
             lambda: len(view),
             lambda: batch.commit(),

@@ -235,6 +235,48 @@ class Block(CacheItem):
         at = self._seqs + width * position
         return self._base_seq + int.from_bytes(self.raw[at : at + width], "little")
 
+    def lower_bound(self, key: bytes) -> i64:
+        """Position of the first entry whose key is ``key`` or above; ``count`` if there is none.
+
+        O(log n) key comparisons.
+        """
+        low: i64 = 0
+        high: i64 = self.count
+        while low < high:
+            middle = (low + high) >> 1
+            if self._key(middle) < key:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _key(self, position: i64) -> bytes:
+        raw = self.raw
+        low: int = read_i32_le(self._key_ends, 4 * position)
+        high: int = read_i32_le(self._key_ends, 4 * position + 4)
+        suffix = raw[self._keys + low : self._keys + high]
+        return raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length] + suffix
+
+    def entries(self, start: i64, stop: i64) -> list[tuple[bytes, Value]]:
+        """Keys and values from position ``start`` up to, not including, ``stop``."""
+        raw, key_ends, value_ends = self.raw, self._key_ends, self._value_ends
+        prefix = raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length]
+        keys, values = self._keys, self._values
+        key_at = keys + i64(read_i32_le(key_ends, 4 * start))
+        value_at = values + i64(read_i32_le(value_ends, 4 * start))
+        found: list[tuple[bytes, Value]] = []
+        for position in range(4 * start + 4, 4 * stop + 4, 4):
+            key_end = keys + i64(read_i32_le(key_ends, position))
+            value_end = values + i64(read_i32_le(value_ends, position))
+            found.append((prefix + raw[key_at:key_end], raw[value_at:value_end]))
+            key_at = key_end
+            value_at = value_end
+        if self._tags >= 0:
+            for position, tag in enumerate(raw[self._tags + start : self._tags + stop]):
+                if tag == TAG_DELETE:
+                    found[position] = (found[position][0], None)
+        return found
+
     def keys(self) -> list[bytes]:
         """Every key, in order (a key with several versions as often).  O(n)."""
         raw, base = self.raw, self._keys
