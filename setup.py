@@ -23,6 +23,7 @@ COMPILED = (
     "filters/bloom",
     "filters/blocked",
     "filters/policy",
+    "storage",
     "cache",
     "sstable/block",
     "sstable/index",
@@ -34,13 +35,16 @@ COMPILED = (
     "merge",
     "version",
     "scan",
-    "pins",
+    "throttle",
+    "logs",
+    "engine",
+    "writes",
 )
 """The modules that a put, a get, a scan or a merge spends its time in.
 
 Left to the interpreter on purpose: ``options`` and ``filters/keys`` (dataclasses with slots, which
-mypyc cannot make), ``storage`` (tests and users replace its methods; its time is the system's),
-``filters/fuse`` (its integers need 64 bits without a sign, and boxed ones are slower than Python's),
+mypyc cannot make), ``db`` and ``reads`` (compiled, they would have no docstrings), ``finalizers``,
+``pins`` and ``worker`` (what happens when an object or a thread ends), ``filters/fuse`` (its integers need 64 bits without a sign, and boxed ones are slower than Python's),
 and everything that runs once per store or file.
 """
 

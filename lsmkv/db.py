@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from lsmkv.batch import Operation
-from lsmkv.encoding import Buffer, key_bytes, value_bytes
+from lsmkv.encoding import Buffer, key_bytes
 from lsmkv.engine import Engine
 from lsmkv.errors import NotAStoreError, StoreExistsError
 from lsmkv.explain import Explanation, explain_lookup
@@ -64,15 +64,9 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._lookup = engine.lookup
 
     # Reading: see StoreReader
-
-    def _lookup(self, key: bytes) -> bytes | None:
-        engine = self._engine
-        view = engine.view
-        if view is None:
-            view = engine.usable_view()  # says why there is none
-        return view.get(key, engine.stats)
 
     def _pinned(self) -> tuple[View, Pin]:
         return self._engine.pin_view()
@@ -103,11 +97,11 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             BackgroundError: an earlier failure made the store stop taking writes.
             ReadOnlyError, ClosedError: the store cannot be written through this handle.
         """
-        self._engine.write_one(key_bytes(key), value_bytes(value), sync)
+        self._engine.put(key, value, sync)
 
     def delete(self, key: Buffer, *, sync: bool = False) -> None:
         """Remove ``key``, which need not be there.  Arguments and errors as :meth:`put`."""
-        self._engine.write_one(key_bytes(key), None, sync)
+        self._engine.delete(key, sync)
 
     def write_batch(self, *, sync: bool = False) -> WriteBatch:
         """Operations that are applied together or not at all, on leaving the ``with`` block.
@@ -124,14 +118,13 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         return WriteBatch(self._engine, sync)
 
     def __setitem__(self, key: Buffer, value: Buffer) -> None:
-        self._engine.write_one(key_bytes(key), value_bytes(value), False)
+        self._engine.put(key, value, False)
 
     def __delitem__(self, key: Buffer) -> None:
         """Remove ``key``; KeyError when it is not there.  (``delete`` does not look first.)"""
-        data = key_bytes(key)
-        if self._lookup(data) is None:
+        if self._lookup(key) is None:
             raise KeyError(key)
-        self._engine.write_one(data, None, False)
+        self._engine.delete(key, False)
 
     def clear(self) -> None:
         """Remove every key that is there now, in batches (not in one atomic step)."""

@@ -10,6 +10,8 @@ from typing import Final
 
 import xxhash
 
+from lsmkv.errors import caused
+
 MAX_KEY_BYTES: Final = 65_535
 """Longest key, in bytes (its length is stored in 16 bits)."""
 
@@ -73,9 +75,8 @@ def _to_bytes(data: object, what: str) -> bytes:
     try:
         return bytes(memoryview(data))  # type: ignore[arg-type]  # the call is the check
     except TypeError:
-        raise TypeError(
-            f"a {what} is bytes or another bytes-like object, not {type(data).__name__}"
-        ) from None
+        reason = f"a {what} is bytes or another bytes-like object, not {type(data).__name__}"
+        raise caused(TypeError(reason), None)
 
 
 def prefix_successor(prefix: bytes) -> bytes | None:

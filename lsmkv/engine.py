@@ -20,22 +20,19 @@ from lsmkv import handles
 from lsmkv.batch import Operation, encode_batch, encode_operation
 from lsmkv.cache import BlockCache
 from lsmkv.compaction import CancelledError
-from lsmkv.encoding import MAX_SEQUENCE
+from lsmkv.encoding import MAX_SEQUENCE, Buffer, key_bytes, value_bytes
 from lsmkv.errors import (
     BackgroundError,
     ClosedError,
     CorruptionError,
     ForkedError,
     ReadOnlyError,
+    caused,
 )
 from lsmkv.log import LogWriter
 from lsmkv.logs import LogSet
 from lsmkv.maintenance import Maintenance
-from lsmkv.manifest import (
-    Edit,
-    State,
-    parse_file_name,
-)
+from lsmkv.manifest import Edit, State, parse_file_name
 from lsmkv.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.pins import Pin, Pins
@@ -177,10 +174,11 @@ class Engine:
         if self.read_only:
             raise ReadOnlyError(f"{self.directory} was opened with read_only=True")
         if self._failure is not None:
-            raise BackgroundError(
+            reason = (
                 f"{self.directory} takes no more writes after a failure ({self._failure}); "
                 "mend its cause and call resume()"
-            ) from self._failure
+            )
+            raise caused(BackgroundError(reason), self._failure)
 
     def _fail(self, error: BaseException) -> None:
         """Take no more writes (the caller holds the mutex)."""
@@ -221,7 +219,24 @@ class Engine:
         """What the log holds is in tables now."""
         self._logs.retire(number)
 
+    # Reading
+
+    def lookup(self, key: Buffer) -> bytes | None:
+        """The present value of ``key``; None when it has none.  Raises as ``DB.get``."""
+        view = self.view
+        if view is None:
+            view = self.usable_view()  # says why there is none
+        return view.get(key_bytes(key), self.stats)
+
     # Writing
+
+    def put(self, key: Buffer, value: Buffer, sync: bool) -> None:
+        """Set ``key``.  Raises as ``DB.put``."""
+        self.write_one(key_bytes(key), value_bytes(value), sync)
+
+    def delete(self, key: Buffer, sync: bool) -> None:
+        """Remove ``key``.  Raises as ``DB.put``."""
+        self.write_one(key_bytes(key), None, sync)
 
     def write_one(self, key: bytes, value: bytes | None, sync: bool) -> None:
         """Put (or, with None, delete) one key.
@@ -298,11 +313,7 @@ class Engine:
             raise
 
     def sync(self) -> None:
-        """Make every write so far durable.
-
-        Raises:
-            OSError: the log could not be synced.
-        """
+        """Make every write so far durable.  Raises as ``DB.sync``."""
         with self._mutex:
             self._check_writable()
             log = self._logs.current
@@ -372,18 +383,14 @@ class Engine:
         try:
             self._maintenance.compact_range(start, stop, force)
         except CancelledError:
-            raise self._why_unusable from None
+            raise caused(self._why_unusable, None)
         except (OSError, CorruptionError) as error:
             self.work_failed(error)
             raise
         self._maintenance.wake_compactor()
 
     def wait_until_settled(self) -> None:
-        """Return once no flush and no compaction is due.
-
-        Raises:
-            BackgroundError: one of them failed.
-        """
+        """Return once no flush and no compaction is due.  Raises as the method of ``DB``."""
         while True:
             with self._mutex:
                 self._check_writable()
@@ -470,6 +477,7 @@ class Engine:
                 self._tables.manifest.append(Edit(closed_log=(log.number, end)))
 
     def _release(self) -> None:
+        handles.unwatch(self)
         self._tables.close()
         self._logs.close()
         if self._lock is not None:

@@ -6,6 +6,22 @@ All of them derive from :class:`Error`.  Wrong arguments raise the built-in ``Ty
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+E = TypeVar("E", bound=BaseException)
+
+
+def caused(error: E, cause: BaseException | None) -> E:
+    """``error``, to be raised with that cause; with None, without one and without a context.
+
+    What ``raise ... from`` does, for modules that are compiled: mypyc leaves the cause out.
+
+    >>> caused(ValueError("wrong"), KeyError("k")).__cause__
+    KeyError('k')
+    """
+    error.__cause__ = cause  # which suppresses the context, too
+    return error
+
 
 class Error(Exception):
     """Base of every exception that is lsmkv's own."""

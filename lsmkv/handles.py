@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import weakref
 from typing import Protocol
 
 
@@ -23,12 +22,17 @@ class Handle(Protocol):
         """Called at the end of the process; may have been called before."""
 
 
-_watched: weakref.WeakSet[Handle] = weakref.WeakSet()
+_watched: set[Handle] = set()
 
 
 def watch(handle: Handle) -> None:
-    """Tell ``handle`` of forks and of the end of the process, for as long as it lives."""
+    """Tell ``handle`` of forks and of the end of the process, until it is closed."""
     _watched.add(handle)
+
+
+def unwatch(handle: Handle) -> None:
+    """Tell ``handle`` no more: it is closed.  It may not have been watched."""
+    _watched.discard(handle)
 
 
 def _mark_forked() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import (
+    Callable,
     ItemsView,
     Iterable,
     Iterator,
@@ -170,10 +171,8 @@ class StoreReader(Mapping[bytes, bytes]):
     """What can be asked of a store, now or as of a snapshot."""
 
     _engine: Engine
-
-    @abstractmethod
-    def _lookup(self, key: bytes) -> bytes | None:
-        """The value of a key that has been checked; None when there is none."""
+    _lookup: Callable[[Buffer], bytes | None]
+    """The value of a key; None when there is none.  Raises as :meth:`get`."""
 
     @abstractmethod
     def _pinned(self) -> tuple[View, Pin]:
@@ -193,25 +192,24 @@ class StoreReader(Mapping[bytes, bytes]):
             CorruptionError: a block that had to be read is damaged.
             ClosedError: the store, or the snapshot, is closed.
         """
-        value = self._lookup(key_bytes(key))
+        value = self._lookup(key)
         return default if value is None else value
 
     def __getitem__(self, key: Buffer) -> bytes:
-        value = self._lookup(key_bytes(key))
+        value = self._lookup(key)
         if value is None:
             raise KeyError(key)
         return value
 
     def __contains__(self, key: object) -> bool:
-        return self._lookup(key_bytes(key)) is not None
+        return self._lookup(key) is not None  # type: ignore[arg-type]  # it says so itself
 
     def multi_get(self, keys: Iterable[Buffer]) -> list[bytes | None]:
         """The value of each key, in the order given; None where there is none.
 
         Raises: as :meth:`get`.
         """
-        wanted = [key_bytes(key) for key in keys]
-        return [self._lookup(key) for key in wanted]
+        return list(map(self._lookup, keys))
 
     def keys(
         self,
@@ -303,8 +301,8 @@ class Snapshot(StoreReader):
         view = self._engine.usable_view()
         return self._kept_view or view
 
-    def _lookup(self, key: bytes) -> bytes | None:
-        value = self._view().get_at(key, self._live_pin().seq, self._engine.stats)
+    def _lookup(self, key: Buffer) -> bytes | None:
+        value = self._view().get_at(key_bytes(key), self._live_pin().seq, self._engine.stats)
         self._live_pin()  # still: or what it saw need not have been kept
         return value
 

@@ -16,9 +16,14 @@ import mmap
 import os
 import stat
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Final, Self
 
-from lsmkv.errors import CorruptionError, LockedError
+from mypy_extensions import mypyc_attr
+
+from lsmkv.errors import CorruptionError, LockedError, caused
+from lsmkv.finalizers import Finalizer
 from lsmkv.stats import Stats
 
 DIRECT_ALIGNMENT_BYTES: Final = 4096
@@ -44,20 +49,24 @@ class ReadKind(enum.IntEnum):
 _DATA: Final = ReadKind.DATA  # a global is found faster than an enumeration's member
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class _Descriptor:
     """A descriptor, closed once: by ``close``, by ``with``, or when the last reference goes."""
 
-    __slots__ = ("_descriptor", "path")
+    __slots__ = ("_close", "_descriptor", "_finalizer", "path")
 
-    def __init__(self, path: str, descriptor: int) -> None:
+    def __init__(self, path: str, descriptor: int, close: Callable[[int], None] = os.close) -> None:
         self._descriptor = descriptor
+        self._close = close
+        self._finalizer = Finalizer(partial(close, descriptor))
         self.path = path
 
     def close(self) -> None:
         """Close the descriptor (no other call may be under way); a second call does nothing."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
-            os.close(descriptor)
+            self._finalizer.cancel()
+            self._close(descriptor)
 
     def __enter__(self) -> Self:
         return self
@@ -65,16 +74,13 @@ class _Descriptor:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        with contextlib.suppress(OSError):
-            self.close()
-
     def _locate(self, error: BaseException) -> None:
         """Have ``error`` name the file, which errors of calls on descriptors do not."""
         if isinstance(error, OSError) and error.filename is None:
             error.filename = self.path
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class AppendFile(_Descriptor):
     """A file that grows at its end.
 
@@ -173,6 +179,7 @@ class AppendFile(_Descriptor):
             os.fdatasync(self._descriptor)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class RandomFile(_Descriptor):
     """A finished file of ``size`` bytes, read at any offset by any number of threads."""
 
@@ -215,7 +222,7 @@ class RandomFile(_Descriptor):
             return self._finish(data, start, asked, offset, length)
         except OSError as error:
             if self._direct and error.errno == errno.EINVAL:
-                raise OSError(errno.EINVAL, _NO_DIRECT, self.path) from error
+                raise caused(OSError(errno.EINVAL, _NO_DIRECT, self.path), error)
             self._locate(error)
             raise
 
@@ -245,17 +252,18 @@ class RandomFile(_Descriptor):
         # A mapping is page-aligned.  It is shared memory, and new for each call, so that a fork in
         # another thread cannot part it from the pages the device writes to (open(2), NOTES).
         with mmap.mmap(-1, length) as buffer:
-            return buffer[: os.preadv(self._descriptor, [buffer], offset)]
+            count = os.preadv(self._descriptor, [buffer], offset)
+            return buffer[:count]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class FileLock(_Descriptor):
     """Held until ``release``, the loss of the last reference, or the end of the process."""
 
-    __slots__ = ("_pid",)
+    __slots__ = ()
 
     def __init__(self, path: str, descriptor: int) -> None:
-        super().__init__(path, descriptor)
-        self._pid = os.getpid()
+        super().__init__(path, descriptor, partial(_unlock_and_close, os.getpid()))
 
     def release(self) -> None:
         """Let others lock; a second call does nothing.
@@ -264,14 +272,16 @@ class FileLock(_Descriptor):
         """
         self.close()
 
-    def close(self) -> None:
-        """The same as ``release``."""
-        if self._descriptor >= 0 and os.getpid() == self._pid:
-            with contextlib.suppress(OSError):  # closing is not enough while a forked child lives
-                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-        super().close()
+
+def _unlock_and_close(pid: int, descriptor: int) -> None:
+    """Let others lock, if this is still the process ``pid``, and close the descriptor."""
+    if os.getpid() == pid:
+        with contextlib.suppress(OSError):  # closing is not enough while a forked child lives
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Storage:
     """Opens files, and does everything else to the file system.  Any thread may use it.
 
@@ -404,7 +414,7 @@ class Storage:
         except BlockingIOError:
             holder = _read_pid(descriptor)
             lock.close()
-            raise LockedError(_parent(path), holder) from None
+            raise caused(LockedError(_parent(path), holder), None)
         with contextlib.suppress(OSError):  # for people to read: a full disk is no reason to fail
             record = f"{os.getpid()}\n".encode()
             os.pwrite(descriptor, record, 0)
@@ -426,7 +436,8 @@ class Storage:
             descriptor = self._open(path, flags | _OPEN_FLAGS)
         except OSError as error:
             if error.errno == errno.ELOOP and os.path.islink(path):
-                raise OSError(errno.ELOOP, "is a symbolic link; none is followed", path) from None
+                reason = "is a symbolic link; none is followed"
+                raise caused(OSError(errno.ELOOP, reason, path), None)
             raise
         status = os.fstat(descriptor)
         if stat.S_ISREG(status.st_mode):
@@ -440,7 +451,7 @@ class Storage:
             descriptor, size = self._open_regular(path, os.O_RDONLY | (_O_DIRECT if direct else 0))
         except OSError as error:
             if direct and error.errno == errno.EINVAL:
-                raise OSError(errno.EINVAL, _NO_DIRECT, path) from error
+                raise caused(OSError(errno.EINVAL, _NO_DIRECT, path), error)
             raise
         file = self._random_file(path, descriptor, size, direct)
         if direct and sys.platform == "darwin":

@@ -42,8 +42,11 @@ class WriteBatch:
         """Remove ``key`` when the batch is committed.  Raises as :meth:`put`."""
         self._open().add(key_bytes(key), None)
 
-    __setitem__ = put
-    __delitem__ = delete
+    def __setitem__(self, key: Buffer, value: Buffer) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: Buffer) -> None:
+        self.delete(key)
 
     def __len__(self) -> int:
         """Operations collected so far."""

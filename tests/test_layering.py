@@ -17,7 +17,7 @@ MAX_LINES = 500
 
 # From the bottom up: a module imports only from modules of lines above its own.
 LAYERS = """
-    lsmkv.errors
+    lsmkv.errors  lsmkv.finalizers
     lsmkv.encoding
     lsmkv.filters.hashing  lsmkv.filters.bloom  lsmkv.filters.packed  lsmkv.filters.protocols
     lsmkv.filters.sizing  lsmkv.filters.allocation  lsmkv.filters.keys
@@ -218,3 +218,36 @@ def test_no_file_is_long(path: Path) -> None:
 def test_nothing_is_called_utils() -> None:
     vague = {"utils", "util", "helpers", "common", "misc"}
     assert [path for path in source_files() if path.stem in vague] == []
+
+
+COMPILED = [
+    node.value
+    for tree in [ast.parse((ROOT / "setup.py").read_text(encoding="utf-8"))]
+    for statement in tree.body
+    if isinstance(statement, ast.Assign)
+    and isinstance(statement.targets[0], ast.Name)
+    and statement.targets[0].id == "COMPILED"
+    for node in ast.walk(statement.value)
+    if isinstance(node, ast.Constant)
+]
+"""What setup.py compiles, as paths below the package without the extension."""
+
+
+def test_setup_names_what_it_compiles() -> None:
+    assert len(COMPILED) > 10
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_no_compiled_module_raises_from_a_cause(name: str) -> None:
+    # mypyc leaves the cause out: errors.caused sets it.
+    tree = ast.parse((PACKAGE / f"{name}.py").read_text(encoding="utf-8"))
+    raised = [node for node in ast.walk(tree) if isinstance(node, ast.Raise)]
+    assert [node.lineno for node in raised if node.cause is not None] == []
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_no_compiled_class_has_a_finalizer_of_its_own(name: str) -> None:
+    # mypyc calls it with an exception pending: a Finalizer stands in.
+    tree = ast.parse((PACKAGE / f"{name}.py").read_text(encoding="utf-8"))
+    named = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    assert [node.lineno for node in named if node.name == "__del__"] == []

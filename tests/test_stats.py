@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import ast
 import dataclasses
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lsmkv
 from lsmkv.stats import Histogram, Stats
 
 values = st.lists(st.floats(0, 1e12), max_size=30)
@@ -109,6 +112,12 @@ def test_as_dict_has_every_counter_and_sums_up_histograms() -> None:
 
 
 def test_every_counter_is_described() -> None:
-    assert Stats.__doc__ is not None
+    source = Path(lsmkv.__file__).with_name("stats.py").read_text(encoding="utf-8")
+    (counters,) = [
+        node
+        for node in ast.parse(source).body
+        if isinstance(node, ast.ClassDef) and node.name == "Stats"
+    ]
+    described = ast.get_docstring(counters) or ""  # from the source: compiled classes have none
     for field in dataclasses.fields(Stats):
-        assert field.name in Stats.__doc__
+        assert field.name in described

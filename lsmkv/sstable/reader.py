@@ -6,19 +6,20 @@ cache or disk -> search in the block.  Each step may end it, and each is counted
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, NoReturn
 
 from mypy_extensions import i64
 
 from lsmkv.cache import BlockCache, CacheItem
 from lsmkv.encoding import checksum
-from lsmkv.errors import CorruptionError, UnsupportedFormatError
+from lsmkv.errors import CorruptionError, UnsupportedFormatError, caused
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import filter_key_from_spec
 from lsmkv.filters.policy import SCHEME_NONE, FilterPolicy, policy_for
+from lsmkv.finalizers import Finalizer
 from lsmkv.sstable.block import ABSENT, MAX_BLOCK_BYTES, Absent, Block
 from lsmkv.sstable.codec import Decompressor
 from lsmkv.sstable.index import TableIndex
@@ -70,11 +71,10 @@ class TableReader:
         meta: TableMeta | None,
         filter_residency: str,
     ) -> None:
-        self._retired: Callable[[], bool] | None = None
+        self._retired: Finalizer | None = None
         self._storage = storage
         self._cache = cache
         self._stats = storage.stats
-        self._pid = os.getpid()
         self.path = path
         self._file = storage.open_random(path)
         size = self._file.size
@@ -109,13 +109,13 @@ class TableReader:
         try:
             self.filter_key = filter_key_from_spec(self.properties.filter_key)
         except ValueError as error:
-            raise CorruptionError(path, footer.properties_offset, str(error)) from error
+            raise caused(CorruptionError(path, footer.properties_offset, str(error)), error)
         try:
             self.policy: FilterPolicy = policy_for(
                 self.properties.filter_scheme, self.properties.filter_policy
             )
         except ValueError as error:
-            raise UnsupportedFormatError(path, str(error)) from error
+            raise caused(UnsupportedFormatError(path, str(error)), error)
         self.index = TableIndex(
             tail[: footer.index_length],
             path,
@@ -134,11 +134,6 @@ class TableReader:
         if has_filters and (filter_residency == "resident"):
             self._resident = self._read_filters()
 
-    def __del__(self) -> None:
-        if self._retired is not None and os.getpid() == self._pid and self._retired():
-            with contextlib.suppress(OSError):  # the next open removes what is left over
-                self._storage.remove(self.path)
-
     def retire(self, still_ours: Callable[[], bool]) -> None:
         """Remove the file once nobody reads it any more.
 
@@ -146,7 +141,9 @@ class TableReader:
             still_ours: asked at that moment.  Once the store is closed the directory may be
                 another's; the next open removes what is left over.
         """
-        self._retired = still_ours
+        self._retired = Finalizer(
+            partial(_remove_file, self._storage, self.path, os.getpid(), still_ours)
+        )
         base = self._cache_base
         self._cache.discard(range(base, base + self.index.block_count))
         self._cache.discard(range(base + _CHUNK_BIT, base + _CHUNK_BIT + self.index.chunk_count))
@@ -492,6 +489,11 @@ class TableReader:
         first = self.index.first_key(0)
         last = self.index.last_key(self.index.block_count - 1)
         if first != self.meta.smallest or last != self.meta.largest:
-            raise CorruptionError(
-                self.path, self.footer.index_offset, "key range of a table is not its index's"
-            )
+            reason = "key range of a table is not its index's"
+            raise CorruptionError(self.path, self.footer.index_offset, reason)
+
+
+def _remove_file(storage: Storage, path: str, pid: int, still_ours: Callable[[], bool]) -> None:
+    """Remove a table's file, in the process that retired it.  What is left the next open removes."""
+    if os.getpid() == pid and still_ours():
+        storage.remove(path)
