@@ -71,8 +71,8 @@ test-compiled: build/compiled  ## Run the test suite on the compiled build
 	@cd $< && $(abspath $(RUN)) -m lsmkv --version
 	@cd $< && $(abspath $(RUN)) -m pytest -n auto -m "not slow" tests
 
-bench-compiled: build/compiled  ## Measure the compiled build beside the peers: a report in out/peers
-	@cd $< && $(abspath $(RUN)) -m bench peers --out $(abspath out/peers)
+bench-compiled: build/compiled  ## Measure the compiled build beside the peers: a report in out/peers, tables in docs/performance.md
+	@cd $< && $(abspath $(RUN)) -m bench peers --out $(abspath out/peers) --into $(abspath docs/performance.md)
 
 lint: $(VENV)/installed-dev  ## Check style and types
 	@$(RUN) -m ruff check .

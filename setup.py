@@ -42,7 +42,7 @@ COMPILED = (
 )
 """The modules that a put, a get, a scan or a merge spends its time in.
 
-Left to the interpreter on purpose: ``options`` and ``filters/keys`` (dataclasses with slots, which
+Left to the interpreter on purpose: ``filters/keys`` (dataclasses with slots and a base class, which
 mypyc cannot make), ``db`` and ``reads`` (compiled, they would have no docstrings), ``finalizers``,
 ``pins`` and ``worker`` (what happens when an object or a thread ends), ``filters/fuse`` (its integers need 64 bits without a sign, and boxed ones are slower than Python's),
 and everything that runs once per store or file.

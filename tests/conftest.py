@@ -1,4 +1,7 @@
-"""Stores small enough that few keys make many tables, runs and levels; and when slow tests run."""
+"""Stores small enough that few keys make many tables, runs and levels; and what pytest runs at all.
+
+Slow tests wait to be asked for, and nothing runs on compiled files older than their sources.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,9 @@ SMALL: Final = lsmkv.Options(
     table_size_bytes=16384,
     compression="none",
 )
+
+_UNPACKING_S: Final = 10.0
+"""Unpacking a wheel writes a module and its compiled form in any order, at about the same time."""
 
 
 def open_small(
@@ -78,6 +84,33 @@ def db(path: str) -> Iterator[lsmkv.DB]:
     """An empty small store."""
     with open_small(path) as opened:
         yield opened
+
+
+def outdated_sources(root: Path) -> list[Path]:
+    """Modules of the package in ``root`` whose compiled form, which runs instead, is older.
+
+    Their code is in one library beside the package, which each module's own file only loads.
+    """
+    library = max((file.stat().st_mtime for file in root.glob("*__mypyc*.so")), default=0.0)
+    found = []
+    for extension in sorted(root.glob("lsmkv/**/*.so")):
+        source = extension.with_name(f"{extension.name.partition('.')[0]}.py")
+        compiled = library or extension.stat().st_mtime
+        if not source.exists() or source.stat().st_mtime > compiled + _UNPACKING_S:
+            found.append(source)
+    return found
+
+
+def pytest_configure() -> None:
+    """Refuse to test compiled files that are older than what somebody has edited."""
+    root = Path(__file__).parent.parent
+    outdated = outdated_sources(root)
+    if outdated:
+        names = ", ".join(str(source.relative_to(root)) for source in outdated)
+        raise pytest.UsageError(
+            f"{root} would run compiled files older than their sources ({names}): "
+            "remove the .so files in lsmkv and beside it, or compile them anew"
+        )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -17,7 +17,7 @@ from bench import __main__ as bench
 from bench.filters import EXPERIMENT, tasks
 from bench.filters.contenders import CONTENDERS, missing
 from bench.filters.measure import Configuration, count, interval, keys_of
-from bench.filters.report import DOCUMENTED, insert, markdown, story, write_markdown
+from bench.filters.report import DOCUMENTED, markdown, section, story, write_markdown
 from bench.filters.rows import Row, names
 from bench.harness import experiment, records
 from bench.harness.experiment import Results
@@ -120,41 +120,14 @@ def test_a_missing_peer_is_reported(
     ]
 
 
-def test_tables_are_put_between_their_markers(tmp_path: Path) -> None:
-    document = tmp_path / "document.md"
-    document.write_text("before\n<!-- bench filters -->\nold\n<!-- end -->\nafter\n")
-    arguments = ["--quick", "--out", str(tmp_path), "--into", str(document)]
-    results = experiment.run(EXPERIMENT, arguments)
-    given = experiment.parser_for(EXPERIMENT).parse_args(arguments)
-    written = write_markdown(results, given)
-    assert written == [str(tmp_path / "filters.md"), str(document)]
-    once = document.read_text()
-    command = "Command: `python -m bench filters --quick --out "
-    assert once.startswith(f"before\n<!-- bench filters -->\n\n{command}")
-    assert once.endswith("\n\n<!-- end -->\nafter\n")
-    assert "**30 keys, 10 % requested**" in once
-    assert "8 keys" not in once
-    assert "old" not in once
-    assert "**8 keys, 10 % requested**" in (tmp_path / "filters.md").read_text()
-
-
-def test_putting_tables_in_twice_changes_nothing(tmp_path: Path) -> None:
-    document = tmp_path / "document.md"
-    document.write_text("<!-- bench filters -->\n<!-- end -->\n")
+def test_the_document_shows_the_tables_of_a_block_and_of_ten(tmp_path: Path) -> None:
     results = run()
-    insert(results, str(document))
-    once = document.read_text()
-    insert(results, str(document))
-    assert document.read_text() == once
+    given = experiment.parser_for(EXPERIMENT).parse_args(["--out", str(tmp_path)])
+    assert write_markdown(results, given) == [str(tmp_path / "filters.md")]
     assert DOCUMENTED == (30, 300)
-
-
-def test_a_document_without_markers_is_left_alone(tmp_path: Path) -> None:
-    document = tmp_path / "document.md"
-    document.write_text("no markers")
-    with pytest.raises(ValueError, match="no section"):
-        insert(run(), str(document))
-    assert document.read_text() == "no markers"
+    assert "**30 keys, 10 % requested**" in section(results)
+    assert "**8 keys" not in section(results)
+    assert "**8 keys, 10 % requested**" in (tmp_path / "filters.md").read_text()
 
 
 def test_the_interval_of_independent_trials_is_clopper_and_pearsons() -> None:

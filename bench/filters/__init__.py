@@ -11,7 +11,7 @@ from typing import Final
 
 from bench.filters.contenders import missing
 from bench.filters.measure import Configuration
-from bench.filters.report import add_options, story, write_markdown
+from bench.filters.report import section, story, write_markdown
 from bench.filters.rows import Row, join
 from bench.filters.tasks import Found, add_times, configurations, count_one
 from bench.harness import experiment
@@ -54,7 +54,7 @@ EXPERIMENT: Final[Experiment[Configuration, Found, Row]] = Experiment(
     libraries=("scipy", "rbloom", "pybloom-live", "bitarray"),
     missing=missing,
     after=add_times,
-    add_options=add_options,
+    document=section,
     write_more=write_markdown,
 )
 

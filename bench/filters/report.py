@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from bench.filters.contenders import missing
 from bench.filters.rows import Row, error_rates, key_counts, middle_rate, rows_of
+from bench.harness.document import provenance
 from bench.harness.experiment import Results
 from bench.harness.story import Story, Table
 
@@ -18,8 +19,6 @@ MARKDOWN_NAME: Final = "filters.md"
 DOCUMENTED: Final = (30, 300)
 """The numbers of keys that the documentation shows."""
 
-BEGIN: Final = "<!-- bench filters -->\n"
-END: Final = "<!-- end -->\n"
 
 HEADINGS: Final = (
     "filter",
@@ -174,45 +173,22 @@ def _number(rate: float) -> str:
 # Markdown
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """``--into``."""
-    parser.add_argument(
-        "--into",
-        metavar="FILE",
-        help="also replace the marked section of a Markdown file with tables",
-    )
-
-
 def write_markdown(results: Results[Row], given: argparse.Namespace) -> list[str]:
-    """Write ``filters.md``, and put some of it into the document of ``--into``."""
+    """Write ``filters.md``."""
     path = os.path.join(given.out, MARKDOWN_NAME)
     with open(path, "w", encoding="utf-8") as file:
         file.write(markdown(results.header, results.rows))
-    if not given.into:
-        return [path]
-    insert(results, given.into)
-    return [path, given.into]
+    return [path]
 
 
-def insert(results: Results[Row], path: str) -> None:
-    """Replace the section of a document between :data:`BEGIN` and :data:`END` with some tables.
-
-    Raises:
-        ValueError: the document has no such section.
-    """
-    with open(path, encoding="utf-8") as file:
-        before, begin, rest = file.read().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{path}: no section from {BEGIN.strip()} to {END.strip()}")
-    shown = [row for row in results.rows if row.key_count in DOCUMENTED]
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(f"{before}{begin}\n{markdown(results.header, shown)}\n{end}{after}")
+def section(results: Results[Row]) -> str:
+    """The tables that documents show."""
+    return markdown(results.header, [row for row in results.rows if row.key_count in DOCUMENTED])
 
 
 def markdown(header: dict[str, Any], rows: Sequence[Row]) -> str:
     """All tables as Markdown, below how they were made."""
-    lines = [f"Command: `{header['command']}`. {_provenance(header)}", ""]
+    lines = [f"Command: `{header['command']}`. {provenance(header)}", ""]
     for table in tables(rows, header["missing"]):
         lines += [
             f"**{table.title}**",
@@ -223,12 +199,3 @@ def markdown(header: dict[str, Any], rows: Sequence[Row]) -> str:
         lines += ["| " + " | ".join(row) + " |" for row in table.cells]
         lines.append("")
     return "\n".join([*lines, LEGEND, ""])
-
-
-def _provenance(header: dict[str, Any]) -> str:
-    where = header["environment"]
-    versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
-    return (
-        f"Seed {header['seed']}; {where['processor']}, {where['cpu_count']} CPUs, "
-        f"{where['system']}; {where['python']}; {where['lsmkv_build']}, {versions}."
-    )

@@ -15,12 +15,13 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench.harness import plugins, records
+from bench.harness import document, plugins, records
 from bench.harness.environment import environment
 from bench.harness.story import Story
 from bench.harness.sweep import Step, executor_for, sweep
@@ -70,7 +71,9 @@ class Experiment(Generic[T, M, R]):
         after: what this process adds to the measurements, alone, once all of them are there (times,
             above all); it says what it has done, step by step.
         add_options: adds the experiment's own options.
-        write_more: writes what its own options ask for, and returns the paths.
+        document: the section of a document that ``--into`` replaces, in Markdown; findings and the
+            brief tables by default.
+        write_more: writes more files, and returns their paths.
     """
 
     name: str
@@ -87,6 +90,7 @@ class Experiment(Generic[T, M, R]):
     alone: bool = False
     after: Callable[[Plan, list[M], Step], list[M]] | None = None
     add_options: Callable[[argparse.ArgumentParser], None] = _none
+    document: Callable[[Results[R]], str] | None = None
     write_more: Callable[[Results[R], argparse.Namespace], list[str]] | None = None
 
 
@@ -129,6 +133,11 @@ def parser_for(experiment: Experiment[Any, Any, Any]) -> argparse.ArgumentParser
             metavar="ADDRESS",
             help="measure on the workers of this dask.distributed scheduler ('local' starts one)",
         )
+    parser.add_argument(
+        "--into",
+        metavar="FILE",
+        help=f"also replace the section <!-- bench {experiment.name} --> of a Markdown document",
+    )
     experiment.add_options(parser)
     return parser
 
@@ -211,6 +220,10 @@ def write(experiment: Experiment[T, M, R], results: Results[R], directory: str) 
     return [page, *paths, *drawn]
 
 
+def _section(story: Story, results: Results[Any]) -> str:
+    return document.markdown(results.header, story)
+
+
 def main(experiment: Experiment[Any, Any, Any], arguments: Sequence[str]) -> None:
     """The command: measure, write, and say what came out."""
     console = Console(
@@ -218,6 +231,8 @@ def main(experiment: Experiment[Any, Any, Any], arguments: Sequence[str]) -> Non
     )
     given = parser_for(experiment).parse_args(arguments)
     os.makedirs(given.out, exist_ok=True)  # before an hour of work, not after it
+    if given.into:
+        document.around(given.into, experiment.name)
     results = run(experiment, arguments, console)
     for name in results.header["missing"]:
         console.print(f"{name} is not installed, and was not measured: pip install 'lsmkv[bench]'")
@@ -230,6 +245,10 @@ def main(experiment: Experiment[Any, Any, Any], arguments: Sequence[str]) -> Non
     written = write(experiment, results, given.out)
     if experiment.write_more is not None:
         written += experiment.write_more(results, given)
+    if given.into:
+        section = experiment.document or partial(_section, story)
+        document.insert(given.into, experiment.name, section(results))
+        written.append(given.into)
     console.print(f"\nTook {results.header['elapsed_s']:.0f} s.  Written:")
     for path in written:
         console.print(f"  {path}", soft_wrap=True)

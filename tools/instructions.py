@@ -1,0 +1,115 @@
+"""Counts the machine instructions of each kind of operation.  ``python -m tools.instructions``
+
+It runs the fixed workload of :mod:`tools.workload` under ``valgrind --tool=callgrind``, each kind
+twice, in processes of their own: with the operations and without.  The difference, in which opening
+and closing cancel, is divided by their number.  Unlike times, the result hardly changes from run to
+run: hashes of strings are fixed (``PYTHONHASHSEED=0``), and about 0.1 % remains (addresses, waiting
+threads).  Instructions are no times either: they say nothing of caches and of what disks do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tools import workload
+from tools.workload import KINDS
+
+_COLLECTED: Final = re.compile(r"^==\d+== Collected : (\d+)", re.MULTILINE)
+_PER_ENTRY: Final = {"scan", "scan-reverse", "flush", "compact"}
+
+
+class InstructionsError(Exception):
+    """Why nothing could be counted."""
+
+
+def instructions(kind: str, store: str, build: str, *, prepare_only: bool) -> int:
+    """Instructions executed by a process that does one kind of operation in a copy of ``store``.
+
+    Raises:
+        InstructionsError: it failed.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        copy = os.path.join(directory, "store")
+        shutil.copytree(store, copy)
+        done = subprocess.run(
+            [
+                *("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"),
+                *(sys.executable, "-P", str(workload.__file__), kind, copy),
+                *(["--prepare-only"] if prepare_only else []),
+            ],
+            env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": build},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    found = _COLLECTED.search(done.stderr)
+    if done.returncode or found is None:
+        raise InstructionsError(f"{kind} failed under valgrind:\n{done.stderr}")
+    return int(found[1])
+
+
+def check(build: str) -> str:
+    """Which files of lsmkv would run from ``build``: ``"compiled"`` or ``"interpreted"``.
+
+    Raises:
+        InstructionsError: none, or there is no valgrind.
+    """
+    if shutil.which("valgrind") is None:
+        raise InstructionsError(
+            "there is no valgrind on the PATH (Debian, Ubuntu: apt install valgrind)"
+        )
+    found = subprocess.run(
+        [sys.executable, "-P", "-c", "from lsmkv.filters import bloom; print(bloom.__file__)"],
+        env={**os.environ, "PYTHONPATH": build},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    path = found.stdout.strip()
+    if not path or Path(build).resolve() not in Path(path).resolve().parents:
+        raise InstructionsError(f"no lsmkv to run in {build} {found.stderr}".rstrip())
+    return "interpreted" if path.endswith(".py") else "compiled"
+
+
+def main() -> int:
+    """Count, and print a line for each kind; 0, or 1 when it could not be done."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument(
+        "--build",
+        metavar="PATH",
+        default=str(Path(workload.__file__).parent.parent),
+        help="a folder that holds the lsmkv to count (build/compiled, say); this checkout",
+    )
+    parser.add_argument("kinds", metavar="KIND", nargs="*", help=f"{', '.join(KINDS)}; all of them")
+    arguments = parser.parse_args()
+    unknown = [kind for kind in arguments.kinds if kind not in KINDS]
+    if unknown:
+        parser.error(f"no such kind: {', '.join(unknown)}")
+    build = os.path.abspath(arguments.build)
+    try:
+        print(f"lsmkv in {build}, {check(build)}; instructions for each operation", flush=True)
+        with tempfile.TemporaryDirectory() as directory:
+            store = os.path.join(directory, "store")
+            workload.make_store(store)
+            for kind in arguments.kinds or KINDS:
+                without = instructions(kind, store, build, prepare_only=True)
+                both = instructions(kind, store, build, prepare_only=False)
+                unit = "for each entry" if kind in _PER_ENTRY else ""
+                each = (both - without) / KINDS[kind].operations
+                print(f"{kind:14}{each:12,.0f}  {unit}".rstrip(), flush=True)
+    except InstructionsError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

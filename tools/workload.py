@@ -1,0 +1,184 @@
+"""A small, fixed workload, one kind of operation at a time: what the cost of operations is counted on.
+
+Every kind begins with the same store, of :func:`make_store`: one run of ``STORED`` keys on level 1,
+one of ``NEWER`` on level 0.  Nothing in it is random, nothing is compressed (sizes would depend on
+zstd's version), and no work is done in the background unless the operation asks for it.
+
+As a program it runs one kind in a process of its own, for :mod:`tools.instructions`::
+
+    python -P tools/workload.py KIND DIRECTORY [--prepare-only]
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+import lsmkv
+
+STORED: Final = 2000
+NEWER: Final = 400
+WRITTEN: Final = 500
+LOOKED_UP: Final = 500
+SCANS: Final = 50
+SCAN_ENTRIES: Final = 10
+BATCH_ENTRIES: Final = 100
+VALUE_BYTES: Final = 100
+
+_OPTIONS: Final = lsmkv.Options(compression="none")
+_NO_CACHE: Final = lsmkv.Options(compression="none", block_cache_size_bytes=0)
+
+
+def _shuffled(numbers: range, seed: int) -> list[bytes]:
+    keys = [b"user%012d" % number for number in numbers]
+    random.Random(seed).shuffle(keys)
+    return keys
+
+
+# Even numbers are stored; of these every fifth is written again; odd ones are absent.
+_KEYS: Final = _shuffled(range(0, 2 * STORED, 2), 1)
+_NEWER_KEYS: Final = _shuffled(range(0, 2 * STORED, 2 * STORED // NEWER), 2)
+_NEW_KEYS: Final = _shuffled(range(2 * STORED, 2 * STORED + WRITTEN), 3)
+_HITS: Final = random.Random(4).sample(_KEYS, LOOKED_UP)
+_MISSES: Final = random.Random(5).sample(_shuffled(range(1, 2 * STORED, 2), 6), LOOKED_UP)
+_STARTS: Final = _HITS[:SCANS]
+_VALUES: Final = [random.Random(number).randbytes(VALUE_BYTES) for number in range(16)]
+
+
+def make_store(directory: str) -> None:
+    """Make the store that every kind of operation begins with."""
+    with lsmkv.open(directory, _OPTIONS, error_if_exists=True) as db:
+        for keys in (_KEYS, _NEWER_KEYS):
+            _put(db, keys)
+            if keys is _KEYS:
+                db.compact_range()
+            else:
+                db.flush()
+        db.wait_until_settled()
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of operation.
+
+    Attributes:
+        act: does all of the operations.
+        operations: how many they are; of scans, flush and compaction, how many entries they pass.
+        prepare: done first, and not counted; for reads the operations themselves, so that what is
+            counted finds its blocks in the cache.
+        options: those of the store.
+    """
+
+    act: Callable[[lsmkv.DB], None]
+    operations: int
+    prepare: Callable[[lsmkv.DB], None]
+    options: lsmkv.Options = _OPTIONS
+
+
+def _nothing(_db: lsmkv.DB) -> None:
+    pass
+
+
+def _put(db: lsmkv.DB, keys: list[bytes]) -> None:
+    for number, key in enumerate(keys):
+        db.put(key, _VALUES[number & 15])
+
+
+def _put_new(db: lsmkv.DB) -> None:
+    _put(db, _NEW_KEYS)
+
+
+def _write_batches(db: lsmkv.DB) -> None:
+    for start in range(0, WRITTEN, BATCH_ENTRIES):
+        with db.write_batch() as batch:
+            for number, key in enumerate(_NEW_KEYS[start : start + BATCH_ENTRIES]):
+                batch.put(key, _VALUES[number & 15])
+
+
+def _delete(db: lsmkv.DB) -> None:
+    for key in _HITS:
+        db.delete(key)
+
+
+def _get_memtable(db: lsmkv.DB) -> None:
+    for key in _NEW_KEYS:
+        db.get(key)
+
+
+def _get_hits(db: lsmkv.DB) -> None:
+    for key in _HITS:
+        db.get(key)
+
+
+def _get_misses(db: lsmkv.DB) -> None:
+    for key in _MISSES:
+        db.get(key)
+
+
+def _multi_get(db: lsmkv.DB) -> None:
+    for start in range(0, LOOKED_UP, BATCH_ENTRIES):
+        db.multi_get(_HITS[start : start + BATCH_ENTRIES])
+
+
+def _scan(db: lsmkv.DB) -> None:
+    for _ in db.items():
+        pass
+
+
+def _scan_reverse(db: lsmkv.DB) -> None:
+    for _ in db.items(reverse=True):
+        pass
+
+
+def _seek(db: lsmkv.DB) -> None:
+    for start in _STARTS:
+        for _ in islice(db.items(start=start), SCAN_ENTRIES):
+            pass
+
+
+def _flush(db: lsmkv.DB) -> None:
+    db.flush()
+    db.wait_until_settled()
+
+
+def _compact(db: lsmkv.DB) -> None:
+    db.compact_range()
+
+
+KINDS: Final = {
+    "put": Kind(_put_new, WRITTEN, _nothing),
+    "batch": Kind(_write_batches, WRITTEN, _nothing),
+    "delete": Kind(_delete, LOOKED_UP, _nothing),
+    "get-memtable": Kind(_get_memtable, WRITTEN, _put_new),
+    "get-hit": Kind(_get_hits, LOOKED_UP, _get_hits),
+    "get-miss": Kind(_get_misses, LOOKED_UP, _get_misses),
+    "get-uncached": Kind(_get_hits, LOOKED_UP, _get_hits, _NO_CACHE),
+    "multi-get": Kind(_multi_get, LOOKED_UP, _multi_get),
+    "scan": Kind(_scan, STORED, _scan),
+    "scan-reverse": Kind(_scan_reverse, STORED, _scan_reverse),
+    "seek-next10": Kind(_seek, SCANS, _seek),
+    "flush": Kind(_flush, WRITTEN, _put_new),
+    "compact": Kind(_compact, STORED + NEWER, _nothing),
+}
+
+
+def main() -> None:
+    """Do one kind of operation in the store in a directory; with ``--prepare-only`` stop before it."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("directory")
+    parser.add_argument("--prepare-only", action="store_true")
+    arguments = parser.parse_args()
+    kind = KINDS[arguments.kind]
+    with lsmkv.open(arguments.directory, kind.options) as db:
+        kind.prepare(db)
+        if not arguments.prepare_only:
+            kind.act(db)
+
+
+if __name__ == "__main__":
+    main()
