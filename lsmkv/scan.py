@@ -66,6 +66,8 @@ def scan_view(view: View, seq: int, wanted: ScanRange) -> Iterator[list[tuple[by
         if memtable.live
     ]
     sources += [_scan_run(run, seq, wanted) for run in view.version.runs]
+    if len(sources) == 1:
+        return newest_values(sources[0])
     return newest_values(merge_stretches(sources, wanted.reverse))
 
 

@@ -29,15 +29,15 @@ class Run:
         self.level = level
         self.number = number
         self.tables = tables
+        self._smallest = [table.meta.smallest for table in tables]
         self._largest = [table.meta.largest for table in tables]
 
     def table_for(self, key: bytes) -> TableReader | None:
         """The table whose key range holds ``key``.  O(log tables)."""
         at = bisect_left(self._largest, key)
-        if at == len(self.tables):
+        if at == len(self.tables) or key < self._smallest[at]:
             return None
-        table = self.tables[at]
-        return table if table.meta.smallest <= key else None
+        return self.tables[at]
 
     def tables_between(self, start: bytes | None, stop: bytes | None) -> list[TableReader]:
         """The tables that may hold keys with start <= key < stop."""

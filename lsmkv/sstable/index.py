@@ -39,12 +39,12 @@ _MASK_63: Final = 0x7FFF_FFFF_FFFF_FFFF
 _FILTER_CHUNK_BYTES: Final = 16 * 1024
 
 
-def fence(key: bytes, prefix_length: int) -> i64:
+def fence(key: bytes, prefix_length: i64) -> i64:
     """The 63-bit fence of ``key``; never descends as keys ascend."""
-    part = key[prefix_length : prefix_length + 8]
-    if len(part) < 8:
-        part = part + bytes(8 - len(part))
-    return (read_i64_be(part, 0) >> 1) & _MASK_63
+    if len(key) >= prefix_length + 8:
+        return (read_i64_be(key, prefix_length) >> 1) & _MASK_63
+    part = key[prefix_length:]
+    return (read_i64_be(part + bytes(8 - len(part)), 0) >> 1) & _MASK_63
 
 
 class IndexBuilder:
@@ -212,8 +212,11 @@ class TableIndex:
         ``key`` must share the table's common prefix, as every key between its smallest and its
         largest does.  O(log n).
         """
+        return self._seek(key, fence(key, self.prefix_length))
+
+    def _seek(self, key: bytes, target: i64) -> i64:
+        """:meth:`seek` for a key whose fence is ``target``."""
         data = self._data
-        target = fence(key, self.prefix_length)
         low: i64 = 0
         high: i64 = self.block_count
         while low < high:
@@ -245,11 +248,11 @@ class TableIndex:
 
         ``key`` must lie between the table's smallest and largest key.  O(log n).
         """
-        block = self.seek(key)
+        target = fence(key, self.prefix_length)
+        block = self._seek(key, target)
         if block == self.block_count:
             return -1
         first = read_i64_le(self._data, self._first_fences + 8 * block)
-        target = fence(key, self.prefix_length)
         if target < first or (target == first and key < self.first_key(block)):
             return -1
         return block
