@@ -33,7 +33,7 @@ from rich.console import Console
 from rich.table import Table
 
 import lsmkv
-from lsmkv.filters import bloom
+from bench.harness.environment import build
 
 FILE_LIMIT: Final = 20_000
 """Most files that are taken."""
@@ -461,9 +461,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     def say(step: str) -> None:
         console.print(f"[{time.monotonic() - started:5.1f} s] {step}")
 
-    form = "interpreted" if str(bloom.__file__).endswith(".py") else "compiled"
     console.print(
-        f"lsmkv {lsmkv.__version__} ({form}), Python {platform.python_version()}, "
+        f"lsmkv {lsmkv.__version__} ({build()}), Python {platform.python_version()}, "
         f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs, seed {SEED}\n"
         "Block cache off: every search of a block is one read of the file, which the operating "
         "system may answer from its own cache.\n"

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 import lsmkv
-from lsmkv.filters import bloom
+from bench.harness.environment import build
 
 _BATCH: Final = 1000
 _SEEKS: Final = 10_000
@@ -108,8 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             chosen.entries, chosen.seed + number, chosen.write_buffer_mib << 20
         ).items():
             rounds[name].append(microseconds)
-    form = "interpreted" if str(bloom.__file__).endswith(".py") else "compiled"
-    title = f"{chosen.entries:,} entries, {form}, {chosen.rounds} rounds; microseconds each"
+    title = f"{chosen.entries:,} entries, {build()}, {chosen.rounds} rounds; microseconds each"
     table = Table("operation", "median", "least", "most", title=title, box=box.SIMPLE_HEAD)
     for name, taken in rounds.items():
         figures = statistics.median(taken), min(taken), max(taken)

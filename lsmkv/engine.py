@@ -133,7 +133,7 @@ class Engine:
                     raise self._why_unusable
                 self.last_seq = found.last_seq
                 self.view = View(memtable, tuple(reversed(waiting)), version)
-        handles.watch(self)
+                handles.watch(self)  # before a close, which ends it
 
     def _start(self, view: View) -> None:
         self.view = view

@@ -10,6 +10,7 @@ import pytest
 
 import lsmkv
 from conftest import fill, number_key, open_small
+from lsmkv import handles
 
 BUSY = """
 import sys, lsmkv
@@ -64,3 +65,12 @@ def test_an_iterator_kept_too_long_removes_nothing_of_the_next_store(path: str) 
     with open_small(path) as db:
         assert dict(db.items()) == contents
         assert db.verify().ok
+
+
+def test_a_closed_store_is_watched_no_more(path: str) -> None:
+    watched = len(handles._watched)
+    with open_small(path) as db, lsmkv.open(path, read_only=True) as reader:
+        db[b"key"] = b"value"
+        reader.refresh()
+        assert len(handles._watched) == watched + 2
+    assert len(handles._watched) == watched

@@ -284,16 +284,16 @@ class TableReader:
         for number in numbers[:cached_first]:
             yield self.block(number, True)
         at = cached_first
-        ahead = sum(map(self._length, numbers[:cached_first])) or _READ_AHEAD_BYTES
+        ahead = _READ_AHEAD_BYTES
+        if cached_first:
+            ahead = min(ahead, sum(map(self._length, numbers[:cached_first])))
         while at < len(numbers):
             if cached_first and self.is_cached(numbers[at]):
                 yield self.block(numbers[at], False)
                 at += 1
                 continue
-            end = self._neighbours_end(
-                numbers, at, min(ahead, _READ_AHEAD_BYTES), bool(cached_first)
-            )
-            ahead *= 2
+            end = self._neighbours_end(numbers, at, ahead, bool(cached_first))
+            ahead = min(2 * ahead, _READ_AHEAD_BYTES)
             yield from self._read_together(numbers[at:end], kind)
             at = end
 
