@@ -1,0 +1,1 @@
+"""Tries to make lsmkv lose data or lie: ``python -m torture`` (see :mod:`torture.part`)."""
