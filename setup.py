@@ -18,6 +18,7 @@ from setuptools import Extension, setup
 
 COMPILED = (
     "encoding",
+    "compare",
     "stats",
     "filters/hashing",
     "filters/bloom",
@@ -27,6 +28,7 @@ COMPILED = (
     "cache",
     "sstable/block",
     "sstable/index",
+    "sstable/filtering",
     "sstable/reader",
     "sstable/writer",
     "batch",

@@ -1,13 +1,17 @@
 """The block cache: decoded blocks (and filter chunks) in memory, within one byte budget.
 
-Eviction is CLOCK (Corbato 1969): a hit only marks its item as visited, which takes no lock and
-moves nothing; the oldest item goes first, and a marked one is given one more round instead.
+Each table has a *shelf*, with a place for each of its blocks, so that a look-up finds a cached block
+by its number, without hashing.  Eviction is CLOCK (Corbato 1969): a hit only marks its item as
+visited, which takes no lock and moves nothing; the oldest item goes first, and a marked one is given
+one more round instead.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+
+from mypy_extensions import i64
 
 from lsmkv.stats import Stats
 
@@ -23,19 +27,41 @@ class CacheItem:
         self.visited = False
 
 
+class Shelf:
+    """Places for the blocks of one table; made by :meth:`BlockCache.shelf`."""
+
+    def __init__(self, first_key: int, place_count: int) -> None:
+        self.first_key = first_key
+        self.items: list[CacheItem | None] = [None] * place_count
+        self.closed = False
+
+    def holds(self, place: i64) -> bool:
+        """Whether there is an item at ``place``; neither counted nor a visit."""
+        return self.items[place] is not None
+
+
 class BlockCache:
-    """Items by number, evicted oldest first (visited ones get a second chance).  Thread-safe."""
+    """Items on shelves, evicted oldest first (visited ones get a second chance).  Thread-safe."""
 
     def __init__(self, capacity_bytes: int, stats: Stats) -> None:
         self.capacity_bytes = capacity_bytes
         self.used_bytes = 0
         self._stats = stats
-        self._items: OrderedDict[int, CacheItem] = OrderedDict()
+        # Whose turn it is to go: each taken place by its number, oldest first.
+        self._order: OrderedDict[int, Shelf] = OrderedDict()
+        self._next_key = 0
         self._lock = threading.Lock()
 
-    def get(self, key: int) -> CacheItem | None:
-        """The item under ``key``, marked as visited; None when it is not here.  O(1)."""
-        item = self._items.get(key)
+    def shelf(self, place_count: int) -> Shelf:
+        """A shelf with places 0 to ``place_count`` - 1, all empty."""
+        with self._lock:
+            first_key = self._next_key
+            self._next_key += place_count
+            return Shelf(first_key, place_count)
+
+    def get(self, shelf: Shelf, place: i64) -> CacheItem | None:
+        """The item at ``place``, marked as visited; None when there is none.  O(1)."""
+        item = shelf.items[place]
         if item is None:
             self._stats.block_cache_misses += 1
             return None
@@ -43,39 +69,46 @@ class BlockCache:
         self._stats.block_cache_hits += 1
         return item
 
-    def peek(self, key: int) -> bool:
-        """Whether ``key`` is here, without counting or marking it."""
-        return key in self._items
+    def put(self, shelf: Shelf, place: i64, item: CacheItem) -> None:
+        """Keep ``item`` at ``place``, evicting others to make room.
 
-    def put(self, key: int, item: CacheItem) -> None:
-        """Keep ``item`` under ``key``, evicting others to make room.
-
-        An item larger than the whole budget is not kept.  O(1) amortised.
+        An item larger than the whole budget is not kept, nor one for a shelf that was cleared.
+        O(1) amortised.
         """
         if item.charge_bytes > self.capacity_bytes:
             return
         with self._lock:
-            replaced = self._items.pop(key, None)
-            if replaced is not None:
-                self.used_bytes -= replaced.charge_bytes
+            if shelf.closed:
+                return
+            self._drop(shelf, place)
             while self.used_bytes + item.charge_bytes > self.capacity_bytes:
-                oldest_key, oldest = self._items.popitem(last=False)
+                key, owner = self._order.popitem(last=False)
+                oldest = owner.items[key - owner.first_key]
+                assert oldest is not None  # whatever has a turn has a place
                 if oldest.visited:
                     oldest.visited = False
-                    self._items[oldest_key] = oldest
+                    self._order[key] = owner
                 else:
+                    owner.items[key - owner.first_key] = None
                     self.used_bytes -= oldest.charge_bytes
                     self._stats.block_cache_evictions += 1
-            self._items[key] = item
+            self._order[shelf.first_key + place] = shelf
+            shelf.items[place] = item
             self.used_bytes += item.charge_bytes
 
-    def discard(self, keys: range) -> None:
-        """Drop whatever is held under ``keys``: blocks of a table that is no more.  O(len(keys))."""
+    def clear(self, shelf: Shelf) -> None:
+        """Empty a shelf for good: its table is no more.  O(places)."""
         with self._lock:
-            for key in keys:
-                item = self._items.pop(key, None)
-                if item is not None:
-                    self.used_bytes -= item.charge_bytes
+            shelf.closed = True
+            for place in range(len(shelf.items)):
+                self._drop(shelf, place)
+
+    def _drop(self, shelf: Shelf, place: i64) -> None:
+        item = shelf.items[place]
+        if item is not None:
+            shelf.items[place] = None
+            del self._order[shelf.first_key + place]
+            self.used_bytes -= item.charge_bytes
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._order)

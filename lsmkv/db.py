@@ -216,7 +216,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             snapshot_versions=sum(memtable.history_count for memtable in view.memtables),
             block_cache=self._engine.cache.used_bytes,
             block_cache_budget=self._engine.cache.capacity_bytes,
-            filters=sum(table.filter_memory_bytes for table in tables),
+            filters=sum(table.filters.memory_bytes for table in tables),
             indexes=sum(table.index.memory_bytes for table in tables),
         )
 

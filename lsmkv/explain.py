@@ -307,8 +307,8 @@ def _search_run(run: Run, key: bytes, h: int, seq: int) -> tuple[RunStep, bytes 
     block_number: int | None = None
     asked: FilterStep | None = None
     outcome: RunOutcome
-    filter_hash = table.filter_hash(key, h)
-    if table.has_table_filter:
+    filter_hash = table.filters.hash_of(key, h)
+    if table.filters.per_table:
         asked = _ask(table, 0, filter_hash)
     if asked is not None and asked.verdict == "no":
         outcome = "filtered"
@@ -365,21 +365,23 @@ def _ask(table: TableReader, number: int, filter_hash: int) -> FilterStep:
         scope = "block"
         bits = int(index.filter_start(number + 1) - index.filter_start(number)) * 8
         probes = int(index.probe_count(number))
-        counts_entries = table.filter_key.is_whole and not properties.has_versions
+        counts_entries = table.filters.filter_key.is_whole and not properties.has_versions
         key_count = index.entry_count(number) if counts_entries else None
     if bits == 0:
         return FilterStep("none", scope, None, 0, 0, None, 0)
-    rate = None if key_count is None else table.policy.exact_rate(bits // 8, key_count, probes)
+    rate = (
+        None if key_count is None else table.filters.policy.exact_rate(bits // 8, key_count, probes)
+    )
     verdict: Verdict = "off"
     read_bytes = 0
-    if table.has_filters:
-        read_bytes = table.filter_bytes_to_read(number)
-        verdict = "maybe" if table.may_hold_part(number, filter_hash) else "no"
+    if table.filters.exist:
+        read_bytes = table.filters.bytes_to_read(number)
+        verdict = "maybe" if table.filters.may_hold(number, filter_hash) else "no"
     return FilterStep(verdict, scope, key_count, bits, probes, rate, read_bytes)
 
 
 def _with_counted_keys(asked: FilterStep, table: TableReader, block: Block) -> FilterStep:
     """The same with n, counted in the block that was read anyway."""
-    key_count = len(set(map(table.filter_key.part, block.keys())))
-    rate = table.policy.exact_rate(asked.bit_count // 8, key_count, asked.probe_count)
+    key_count = len(set(map(table.filters.filter_key.part, block.keys())))
+    rate = table.filters.policy.exact_rate(asked.bit_count // 8, key_count, asked.probe_count)
     return replace(asked, key_count=key_count, expected_rate=rate)

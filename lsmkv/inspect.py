@@ -274,7 +274,7 @@ def expected_error_rate(table: TableReader) -> float:
     if known is not None:
         return known
     return _mean_rate(
-        table.policy,
+        table.filters.policy,
         Counter(
             (block.bit_count, block.key_count, block.probe_count) for block in block_infos(table)
         ),
@@ -301,7 +301,9 @@ def block_infos(table: TableReader) -> Iterator[BlockInfo]:
             block.filter_key_count,
             block.filter_bits,
             block.probe_count,
-            _rate(table.policy, block.filter_bits, block.filter_key_count, block.probe_count),
+            _rate(
+                table.filters.policy, block.filter_bits, block.filter_key_count, block.probe_count
+            ),
         )
 
 
@@ -312,12 +314,14 @@ def _rate_by_index(table: TableReader) -> float | None:
         return 1.0
     if properties.granularity == "table":
         bits = footer.filters_length * 8
-        return _rate(table.policy, bits, properties.filter_key_count, properties.probe_count)
-    if properties.has_versions or not table.filter_key.is_whole:
+        return _rate(
+            table.filters.policy, bits, properties.filter_key_count, properties.probe_count
+        )
+    if properties.has_versions or not table.filters.filter_key.is_whole:
         return None
     starts = [int(index.filter_start(number)) for number in range(index.block_count + 1)]
     return _mean_rate(
-        table.policy,
+        table.filters.policy,
         Counter(
             (
                 (starts[number + 1] - starts[number]) * 8,
@@ -358,11 +362,11 @@ def _table_info(table: TableReader, read_blocks: bool) -> TableInfo:
         footer.data_length,
         footer.dictionary_length,
         footer.index_length,
-        table.policy.name if footer.filters_length else "none",
+        table.filters.policy.name if footer.filters_length else "none",
         properties.granularity,
         properties.filter_key,
         footer.filters_length,
-        table.filter_memory_bytes,
+        table.filters.memory_bytes,
         properties.error_rate,
         rate,
         properties.writer,

@@ -173,13 +173,13 @@ def _entries(block: Block, max_seq: int | None) -> list[Entry]:
 
 def _blocks_with_prefix(table: TableReader, numbers: range, prefix: bytes | None) -> Sequence[int]:
     """Those of ``numbers`` that may hold a key starting with ``prefix``."""
-    if prefix is None or not table.has_filters:
+    if prefix is None or not table.filters.exist:
         return numbers
-    part = table.filter_key.part_of_prefix(prefix)
+    part = table.filters.filter_key.part_of_prefix(prefix)
     if part is None:
         return numbers
     part_hash = hash_key(part)
-    kept = [number for number in numbers if table.may_hold_part(number, part_hash)]
+    kept = [number for number in numbers if table.filters.may_hold(number, part_hash)]
     table.count_prefix_skips(len(numbers) - len(kept))
     return kept
 

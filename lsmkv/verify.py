@@ -226,9 +226,9 @@ def _wrong_properties(table: TableReader, sums: _Sums) -> Iterator[str]:
 
 def _check_table_filter(table: TableReader, block: Block, offset: int) -> None:
     """A filter of the whole table must hold each key (``verify_block`` sees to those of blocks)."""
-    if table.has_table_filter:
+    if table.filters.per_table:
         for key in block.keys():  # noqa: SIM118  # a block is no mapping
-            if not table.may_hold_part(0, table.filter_hash(key, hash_key(key))):
+            if not table.filters.may_hold(0, table.filters.hash_of(key, hash_key(key))):
                 reason = f"filter of the table denies the key {key[:40]!r} of a block"
                 raise CorruptionError(table.path, offset, reason)
 

@@ -6,15 +6,19 @@ old one keeps it, and through it its files, alive.
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_left
 from collections.abc import Iterator
 
+from librt.strings import read_i64_le
 from mypy_extensions import i64
 
-from lsmkv.encoding import MAX_SEQUENCE
+from lsmkv.compare import is_same
+from lsmkv.encoding import MAX_SEQUENCE, common_prefix_length
 from lsmkv.filters.hashing import hash_key
 from lsmkv.memtable import Memtable
 from lsmkv.sstable.block import ABSENT, Absent
+from lsmkv.sstable.index import fence, lower_bound
 from lsmkv.sstable.reader import TableReader
 from lsmkv.stats import Stats
 from lsmkv.tree import Tree
@@ -31,11 +35,29 @@ class Run:
         self.tables = tables
         self._smallest = [table.meta.smallest for table in tables]
         self._largest = [table.meta.largest for table in tables]
+        self._first_key = self._smallest[0]
+        self._prefix_length: i64 = common_prefix_length(self._first_key, self._largest[-1])
+        self._smallest_fences = self._fences(self._smallest)
+        self._largest_fences = self._fences(self._largest)
+
+    def _fences(self, keys: list[bytes]) -> bytes:
+        fences = [fence(key, self._prefix_length) for key in keys]
+        return struct.pack(f"<{len(fences)}Q", *fences)
 
     def table_for(self, key: bytes) -> TableReader | None:
         """The table whose key range holds ``key``.  O(log tables)."""
-        at = bisect_left(self._largest, key)
-        if at == len(self.tables) or key < self._smallest[at]:
+        shared = self._prefix_length
+        if len(key) < shared or not is_same(key, 0, self._first_key, 0, shared):
+            return None  # outside of the whole run's range
+        target = fence(key, shared)
+        count: i64 = len(self.tables)
+        at = lower_bound(self._largest_fences, 0, count, target)
+        if at < count and read_i64_le(self._largest_fences, 8 * at) == target:
+            at = bisect_left(self._largest, key, at)  # fences do not tell them apart
+        if at == count:
+            return None
+        smallest = read_i64_le(self._smallest_fences, 8 * at)
+        if target < smallest or (target == smallest and key < self._smallest[at]):
             return None
         return self.tables[at]
 

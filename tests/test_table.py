@@ -412,20 +412,20 @@ def test_with_filters_off_none_is_read_or_asked(tables: Tables) -> None:
     stats = tables.stats
     assert stats.filter_reads == stats.filter_negatives == stats.filter_false_positives == 0
     assert stats.unfiltered_probes == len(absent_within(table, entries))
-    assert not table.has_filters and table.filter_memory_bytes == 0
+    assert not table.filters.exist and table.filters.memory_bytes == 0
 
 
 def test_filters_off_are_still_in_the_file(tables: Tables) -> None:
     meta = tables.write(numbered(300))
-    assert not tables.open(meta, "off").has_filters
-    assert tables.open(meta, "resident").has_block_filters
+    assert not tables.open(meta, "off").filters.exist
+    assert tables.open(meta, "resident").filters.per_block
 
 
 def test_resident_filters_are_read_once_when_the_table_is_opened(tables: Tables) -> None:
     entries = numbered(300)
     table = tables.table(entries)
     assert tables.stats.filter_reads == 1
-    assert table.filter_memory_bytes == table.footer.filters_length
+    assert table.filters.memory_bytes == table.footer.filters_length
     for key in absent_within(table, entries):
         ask(table, key)
     assert tables.stats.filter_reads == 1
@@ -434,7 +434,7 @@ def test_resident_filters_are_read_once_when_the_table_is_opened(tables: Tables)
 def test_cached_filters_are_read_when_first_asked(tables: Tables) -> None:
     entries = numbered(300)
     table = tables.table(entries, residency="cached")
-    assert tables.stats.filter_reads == 0 and table.filter_memory_bytes == 0
+    assert tables.stats.filter_reads == 0 and table.filters.memory_bytes == 0
     for key in absent_within(table, entries):
         ask(table, key)
     assert tables.stats.filter_reads == table.index.chunk_count == 1
@@ -455,7 +455,7 @@ def test_no_filter_is_written_for_an_error_rate_of_one(tables: Tables) -> None:
     table = tables.table(entries, error_rate=1.0)
     for key in absent_within(table, entries):
         assert ask(table, key) is ABSENT
-    assert not table.has_filters
+    assert not table.filters.exist
     assert tables.stats.unfiltered_probes == len(absent_within(table, entries))
 
 
@@ -482,8 +482,8 @@ def test_filters_of_prefixes_answer_for_prefixes(tables: Tables, granularity: st
     )
     for number in range(table.index.block_count):
         held = table.block(number, False).keys()
-        assert all(table.may_hold_part(number, hash_key(key[:4])) for key in held)
-        assert not table.may_hold_part(number, hash_key(b"%04d" % (2 * number + 1)))
+        assert all(table.filters.may_hold(number, hash_key(key[:4])) for key in held)
+        assert not table.filters.may_hold(number, hash_key(b"%04d" % (2 * number + 1)))
 
 
 # --- filters in chunks ---
@@ -509,10 +509,10 @@ def test_the_bytes_that_a_filter_would_take_to_ask_are_told(tables: Tables) -> N
     meta, entries = many_filters(tables)
     table = tables.open(meta, "cached")
     low, high = table.index.chunk_span(0)
-    assert table.filter_bytes_to_read(0) == high - low
+    assert table.filters.bytes_to_read(0) == high - low
     ask(table, absent_within(table, entries[:100])[0])
-    assert table.filter_bytes_to_read(0) == 0
-    assert tables.open(meta, "resident").filter_bytes_to_read(0) == 0
+    assert table.filters.bytes_to_read(0) == 0
+    assert tables.open(meta, "resident").filters.bytes_to_read(0) == 0
 
 
 def test_chunked_filters_answer_as_resident_ones_do(tables: Tables) -> None:

@@ -136,7 +136,7 @@ def _sizes(
         "filter_disk_bytes": disk_bytes,
         "filter_disk_bytes_per_key": disk_bytes / entries,
         "largest_filter_read_bytes": max(
-            table.filter_bytes_to_read(block)
+            table.filters.bytes_to_read(block)
             for table in open_tables(path, info, "cached")
             for block in range(table.index.block_count)
         ),

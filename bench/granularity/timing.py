@@ -114,11 +114,11 @@ def _parts_ns(tables: Sequence[TableReader], keys: Sequence[bytes]) -> tuple[flo
         meta = table.meta
         inside = [key for key in keys if meta.smallest <= key <= meta.largest]
         searches.append((table.index.find, inside))
-        if table.has_filters:
+        if table.filters.exist:
             found = [
-                (table.index.find(key), table.filter_hash(key, hash_key(key))) for key in inside
+                (table.index.find(key), table.filters.hash_of(key, hash_key(key))) for key in inside
             ]
-            probes.append((table.may_hold_part, [pair for pair in found if pair[0] >= 0]))
+            probes.append((table.filters.may_hold, [pair for pair in found if pair[0] >= 0]))
     return (
         _least_ns(lambda: _search_all(searches), sum(len(keys) for _, keys in searches)),
         _least_ns(lambda: _probe_all(probes), sum(len(pairs) for _, pairs in probes)),

@@ -21,7 +21,8 @@ MULTIPLIER: Final = 0x1E37_79B9_7F4A_7C15
 MAX_BITS: Final = (1 << 31) - 8
 """A scaled probe is a 63-bit product, so a filter has less than 2^31 bits."""
 
-MASK_63: Final = 0x7FFF_FFFF_FFFF_FFFF
+MASK_63: Final = i64(0x7FFF_FFFF_FFFF_FFFF)
+"""A machine word where this is compiled: as a plain literal it would be a boxed integer there."""
 
 
 def build(hashes: list[int], byte_count: int, probe_count: int) -> bytes:
@@ -55,7 +56,7 @@ def may_contain(bits: bytes, start: i64, byte_count: i64, probe_count: i64, h: i
     bit_count: i64 = byte_count * 8
     if bit_count == 0:
         return True
-    for _ in range(probe_count):
+    for _probe in range(probe_count):  # named: mypyc boxes "_" each time round
         h = (h * MULTIPLIER) & MASK_63
         bit: i64 = ((h >> 31) * bit_count) >> 32
         if not (bits[start + (bit >> 3)] >> (bit & 7)) & 1:

@@ -16,7 +16,8 @@ import mmh3
 from librt.strings import read_i64_le
 from mypy_extensions import i64
 
-MASK_63: Final = 0x7FFF_FFFF_FFFF_FFFF
+MASK_63: Final = i64(0x7FFF_FFFF_FFFF_FFFF)
+_digest: Final = mmh3.mmh3_x64_128_digest
 
 
 def hash_key(key: bytes) -> i64:
@@ -27,7 +28,7 @@ def hash_key(key: bytes) -> i64:
     >>> hash_key(b"lsmkv")
     3893542974706830610
     """
-    return read_i64_le(mmh3.mmh3_x64_128_digest(key), 0) & MASK_63
+    return read_i64_le(_digest(key), 0) & MASK_63
 
 
 def murmur3_32(data: bytes, seed: int) -> int:

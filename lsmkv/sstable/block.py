@@ -37,6 +37,7 @@ from librt.strings import read_i32_le
 from mypy_extensions import i64
 
 from lsmkv.cache import CacheItem
+from lsmkv.compare import compare, find_byte, is_same
 from lsmkv.encoding import (
     MAX_KEY_BYTES,
     MAX_VALUE_BYTES,
@@ -204,27 +205,29 @@ class Block(CacheItem):
         return position
 
     def _find_from(self, key: bytes, h: i64, start: i64) -> i64:
-        raw = self.raw
+        raw, key_ends = self.raw, self._key_ends
         fingerprint = h & 0xFF
         first = self._fingerprints
         end = first + self.count
-        suffix = key[self.prefix_length :] if self.prefix_length else key
-        found: i64 = raw.find(fingerprint, first + start, end)
+        length = len(key) - self.prefix_length
+        found = find_byte(raw, fingerprint, first + start, end)
         while found >= 0:
             position = found - first
-            low: int = read_i32_le(self._key_ends, 4 * position)
-            high: int = read_i32_le(self._key_ends, 4 * position + 4)
-            if raw[self._keys + low : self._keys + high] == suffix:
+            low = i64(read_i32_le(key_ends, 4 * position))
+            high = i64(read_i32_le(key_ends, 4 * position + 4))
+            if high - low == length and is_same(
+                raw, self._keys + low, key, self.prefix_length, length
+            ):
                 return position
-            found = raw.find(fingerprint, found + 1, end)
+            found = find_byte(raw, fingerprint, found + 1, end)
         return -1
 
     def value(self, position: i64) -> Value:
         """The value at ``position``; None for a deletion."""
         if self._tags >= 0 and self.raw[self._tags + position] == TAG_DELETE:
             return None
-        low: int = read_i32_le(self._value_ends, 4 * position)
-        high: int = read_i32_le(self._value_ends, 4 * position + 4)
+        low = i64(read_i32_le(self._value_ends, 4 * position))
+        high = i64(read_i32_le(self._value_ends, 4 * position + 4))
         return self.raw[self._values + low : self._values + high]
 
     def seq(self, position: i64) -> int:
@@ -240,22 +243,22 @@ class Block(CacheItem):
 
         O(log n) key comparisons.
         """
+        raw, key_ends, keys = self.raw, self._key_ends, self._keys
+        prefix, length = self.prefix_length, i64(len(key))
+        order = compare(raw, HEADER_BYTES, HEADER_BYTES + prefix, key, 0, min(prefix, length))
+        if order:  # against the prefix, and so against every key here
+            return 0 if order > 0 else self.count
         low: i64 = 0
         high: i64 = self.count
         while low < high:
             middle = (low + high) >> 1
-            if self._key(middle) < key:
+            start = keys + i64(read_i32_le(key_ends, 4 * middle))
+            end = keys + i64(read_i32_le(key_ends, 4 * middle + 4))
+            if compare(raw, start, end, key, prefix, length) < 0:
                 low = middle + 1
             else:
                 high = middle
         return low
-
-    def _key(self, position: i64) -> bytes:
-        raw = self.raw
-        low: int = read_i32_le(self._key_ends, 4 * position)
-        high: int = read_i32_le(self._key_ends, 4 * position + 4)
-        suffix = raw[self._keys + low : self._keys + high]
-        return raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length] + suffix
 
     def entries(self, start: i64, stop: i64) -> list[tuple[bytes, Value]]:
         """Keys and values from position ``start`` up to, not including, ``stop``."""

@@ -31,20 +31,40 @@ from typing import Final, NoReturn
 from librt.strings import read_i32_le, read_i64_be, read_i64_le
 from mypy_extensions import i64
 
+from lsmkv.compare import short_number
 from lsmkv.encoding import checksum, common_prefix_length
 from lsmkv.errors import CorruptionError
 
 _HEADER: Final = struct.Struct("<III")
-_MASK_63: Final = 0x7FFF_FFFF_FFFF_FFFF
+_MASK_63: Final = i64(0x7FFF_FFFF_FFFF_FFFF)
 _FILTER_CHUNK_BYTES: Final = 16 * 1024
 
 
 def fence(key: bytes, prefix_length: i64) -> i64:
     """The 63-bit fence of ``key``; never descends as keys ascend."""
-    if len(key) >= prefix_length + 8:
+    length = len(key) - prefix_length
+    if length >= 8:
         return (read_i64_be(key, prefix_length) >> 1) & _MASK_63
-    part = key[prefix_length:]
-    return (read_i64_be(part + bytes(8 - len(part)), 0) >> 1) & _MASK_63
+    if length <= 0:
+        return 0
+    return short_number(key, prefix_length, length) << (63 - 8 * length)
+
+
+def lower_bound(data: bytes, at: i64, count: i64, target: i64) -> i64:
+    """Position of the first of ``count`` ascending fences that is ``target`` or above.
+
+    ``data`` holds them from ``at`` on, 8 bytes each, little-endian.  ``count`` when there is none.
+    O(log count).
+    """
+    low: i64 = 0
+    high = count
+    while low < high:
+        middle = (low + high) >> 1
+        if read_i64_le(data, at + 8 * middle) < target:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 class IndexBuilder:
@@ -216,16 +236,8 @@ class TableIndex:
 
     def _seek(self, key: bytes, target: i64) -> i64:
         """:meth:`seek` for a key whose fence is ``target``."""
-        data = self._data
-        low: i64 = 0
-        high: i64 = self.block_count
-        while low < high:
-            middle = (low + high) >> 1
-            if read_i64_le(data, self._last_fences + 8 * middle) < target:
-                low = middle + 1
-            else:
-                high = middle
-        if low == self.block_count or read_i64_le(data, self._last_fences + 8 * low) > target:
+        low = lower_bound(self._data, self._last_fences, self.block_count, target)
+        if low == self.block_count or read_i64_le(self._data, self._last_fences + 8 * low) > target:
             return low
         return self._seek_among_equals(key, low, target)
 
@@ -265,8 +277,7 @@ class TableIndex:
 
     def filter_start(self, block: i64) -> i64:
         """Where in the filter section the filter of ``block`` starts."""
-        start: int = read_i32_le(self._data, self._filter_ends + 4 * block)
-        return start & 0xFFFF_FFFF
+        return i64(read_i32_le(self._data, self._filter_ends + 4 * block)) & 0xFFFF_FFFF
 
     def entry_count(self, block: i64) -> int:
         return read_i32_le(self._data, self._entry_counts + 4 * block)
@@ -282,8 +293,8 @@ class TableIndex:
 
     def _key(self, position: i64) -> bytes:
         at = self._key_ends + 4 * position
-        low: int = read_i32_le(self._data, at)
-        high: int = read_i32_le(self._data, at + 4)
+        low = i64(read_i32_le(self._data, at))
+        high = i64(read_i32_le(self._data, at + 4))
         return self._data[self._keys + low : self._keys + high]
 
     # Filter chunks
@@ -294,8 +305,7 @@ class TableIndex:
         high: i64 = self.chunk_count - 1
         while low < high:
             middle = (low + high + 1) >> 1
-            start: int = read_i32_le(self._data, self._chunk_starts + 4 * middle)
-            if start <= block:
+            if i64(read_i32_le(self._data, self._chunk_starts + 4 * middle)) <= block:
                 low = middle
             else:
                 high = middle - 1

@@ -13,15 +13,15 @@ from typing import Final, NoReturn
 
 from mypy_extensions import i64
 
-from lsmkv.cache import BlockCache, CacheItem
+from lsmkv.cache import BlockCache, Shelf
 from lsmkv.encoding import checksum
-from lsmkv.errors import CorruptionError, UnsupportedFormatError, caused
+from lsmkv.errors import CorruptionError
 from lsmkv.filters.hashing import hash_key
-from lsmkv.filters.keys import filter_key_from_spec
-from lsmkv.filters.policy import SCHEME_NONE, FilterPolicy, policy_for
+from lsmkv.filters.policy import SCHEME_NONE
 from lsmkv.finalizers import Finalizer
 from lsmkv.sstable.block import ABSENT, MAX_BLOCK_BYTES, Absent, Block
 from lsmkv.sstable.codec import Decompressor
+from lsmkv.sstable.filtering import TableFilters
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.layout import (
     FOOTER_BYTES,
@@ -35,18 +35,7 @@ from lsmkv.sstable.layout import (
 )
 from lsmkv.storage import ReadKind, Storage
 
-BLOCKS_PER_CACHE_TABLE: Final = 1 << 32  # cache keys: table number * this + block
 _READ_AHEAD_BYTES: Final = 256 * 1024  # a long scan or a compaction reads about this much at once
-_CHUNK_BIT: Final = 1 << 31  # set in the cache keys of filter chunks
-
-
-class FilterChunk(CacheItem):
-    """Filters of consecutive blocks, held in the block cache with ``filter_residency="cached"``."""
-
-    def __init__(self, bits: bytes, start: i64) -> None:
-        super().__init__(len(bits) + 64)
-        self.bits = bits
-        self.start = start
 
 
 class TableReader:
@@ -106,16 +95,6 @@ class TableReader:
                 expected=meta,
                 got=self.meta,
             )
-        try:
-            self.filter_key = filter_key_from_spec(self.properties.filter_key)
-        except ValueError as error:
-            raise caused(CorruptionError(path, footer.properties_offset, str(error)), error)
-        try:
-            self.policy: FilterPolicy = policy_for(
-                self.properties.filter_scheme, self.properties.filter_policy
-            )
-        except ValueError as error:
-            raise caused(UnsupportedFormatError(path, str(error)), error)
         self.index = TableIndex(
             tail[: footer.index_length],
             path,
@@ -124,15 +103,10 @@ class TableReader:
             footer.filters_length,
         )
         self._decompressor = Decompressor(self._read_dictionary())
-        self._cache_base = self.meta.number * BLOCKS_PER_CACHE_TABLE
-        self._whole_keys: bool = self.filter_key.is_whole
-        has_filters = footer.filters_length > 0 and filter_residency != "off"
-        self._table_filter: bool = has_filters and self.properties.granularity == "table"
-        self._block_filters: bool = has_filters and not self._table_filter
-        self._table_probe_count: i64 = self.properties.probe_count
-        self._resident: bytes | None = None
-        if has_filters and (filter_residency == "resident"):
-            self._resident = self._read_filters()
+        self._blocks: Shelf = cache.shelf(self.index.block_count)
+        self.filters = TableFilters(
+            self._file, path, footer, self.properties, self.index, cache, filter_residency
+        )
 
     def retire(self, still_ours: Callable[[], bool]) -> None:
         """Remove the file once nobody reads it any more.
@@ -144,9 +118,8 @@ class TableReader:
         self._retired = Finalizer(
             partial(_remove_file, self._storage, self.path, os.getpid(), still_ours)
         )
-        base = self._cache_base
-        self._cache.discard(range(base, base + self.index.block_count))
-        self._cache.discard(range(base + _CHUNK_BIT, base + _CHUNK_BIT + self.index.chunk_count))
+        self._cache.clear(self._blocks)
+        self.filters.forget()
 
     # Look-ups
 
@@ -161,11 +134,11 @@ class TableReader:
         Returns:
             The value; None when that version is a deletion; ABSENT when there is none.
         """
-        stats = self._stats
+        stats, filters = self._stats, self.filters
         filtered = False
-        if self._table_filter:
+        if filters.per_table:
             filtered = True
-            if not self._ask_table_filter(self.filter_hash(key, h)):
+            if not filters.table_may_hold(filters.hash_of(key, h)):
                 stats.filter_negatives += 1
                 return ABSENT
         block_number = self.index.find(key)
@@ -174,9 +147,9 @@ class TableReader:
             if filtered:
                 stats.filter_false_positives += 1
             return ABSENT
-        if self._block_filters:
+        if filters.per_block:
             filtered = True
-            if not self.ask_block_filter(block_number, self.filter_hash(key, h)):
+            if not filters.block_may_hold(block_number, filters.hash_of(key, h)):
                 stats.filter_negatives += 1
                 return ABSENT
         block = self.block(block_number, True)
@@ -202,56 +175,11 @@ class TableReader:
             and self.index.first_key(block_number + 1) == key
         )
 
-    def filter_hash(self, key: bytes, h: i64) -> i64:
-        """The hash that this table's filters hold for ``key``, whose own hash is ``h``."""
-        return h if self._whole_keys else hash_key(self.filter_key.part(key))
-
-    def _ask_table_filter(self, filter_hash: i64) -> bool:
-        return self._ask(0, 0, self.footer.filters_length, self._table_probe_count, filter_hash)
-
-    def ask_block_filter(self, block_number: i64, filter_hash: i64) -> bool:
-        """Whether the filter of a block may hold ``filter_hash``.  True when it has no filter."""
-        index = self.index
-        start = index.filter_start(block_number)
-        length = index.filter_start(block_number + 1) - start
-        return self._ask(block_number, start, length, index.probe_count(block_number), filter_hash)
-
-    def _ask(self, block_number: i64, start: i64, length: i64, probes: i64, h: i64) -> bool:
-        resident = self._resident
-        if resident is not None:
-            return self.policy.may_contain(resident, start, length, probes, h)
-        if length == 0:
-            return True
-        chunk = self._filter_chunk(self.index.chunk_of(block_number))
-        return self.policy.may_contain(chunk.bits, start - chunk.start, length, probes, h)
-
-    @property
-    def has_table_filter(self) -> bool:
-        """Whether look-ups ask one filter for the whole table."""
-        return self._table_filter
-
-    @property
-    def has_block_filters(self) -> bool:
-        """Whether look-ups ask a filter per block."""
-        return self._block_filters
-
-    @property
-    def has_filters(self) -> bool:
-        """Whether there are filters to ask."""
-        return self._table_filter or self._block_filters
-
-    def may_hold_part(self, block_number: i64, part_hash: i64) -> bool:
-        """Whether the filters leave it open that a key with this filter part is in the block."""
-        if self._table_filter:
-            return self._ask_table_filter(part_hash)
-        return not self._block_filters or self.ask_block_filter(block_number, part_hash)
-
     # Blocks
 
     def block(self, number: i64, fill_cache: bool) -> Block:
         """Block ``number``, from the cache or from disk (and then kept, if ``fill_cache``)."""
-        cache_key = self._cache_base + number
-        cached = self._cache.get(cache_key)
+        cached = self._cache.get(self._blocks, number)
         if cached is not None:
             assert isinstance(cached, Block)
             return cached
@@ -259,7 +187,7 @@ class TableReader:
         length = self.index.offset(number + 1) - offset
         block = self._decode(self._file.pread(offset, length, ReadKind.DATA), number, offset)
         if fill_cache:
-            self._cache.put(cache_key, block)
+            self._cache.put(self._blocks, number, block)
         return block
 
     def count_prefix_skips(self, count: int) -> None:
@@ -268,7 +196,7 @@ class TableReader:
 
     def is_cached(self, number: int) -> bool:
         """Whether block ``number`` is in the cache now."""
-        return self._cache.peek(self._cache_base + number)
+        return self._blocks.holds(number)
 
     def blocks_ahead(
         self, numbers: Sequence[int], kind: ReadKind, *, cached_first: int
@@ -355,38 +283,6 @@ class TableReader:
         self._check_sum(data, footer.dictionary_checksum, footer.data_length, "dictionary")
         return data
 
-    def _read_filters(self) -> bytes:
-        footer = self.footer
-        bits = self._file.pread(footer.filters_offset, footer.filters_length, ReadKind.FILTER)
-        for chunk in range(self.index.chunk_count):
-            low, high = self._chunk_span(chunk)
-            self._check_sum(
-                bits[low:high],
-                self.index.chunk_checksum(chunk),
-                footer.filters_offset + low,
-                "filter chunk",
-            )
-        return bits
-
-    def _chunk_span(self, chunk: i64) -> tuple[i64, i64]:
-        if self.properties.granularity == "table":
-            return 0, self.footer.filters_length
-        return self.index.chunk_span(chunk)
-
-    def _filter_chunk(self, chunk: i64) -> FilterChunk:
-        cache_key = self._cache_base + (_CHUNK_BIT | chunk)
-        cached = self._cache.get(cache_key)
-        if cached is not None:
-            assert isinstance(cached, FilterChunk)
-            return cached
-        low, high = self._chunk_span(chunk)
-        at = self.footer.filters_offset + low
-        bits = self._file.pread(at, high - low, ReadKind.FILTER)
-        self._check_sum(bits, self.index.chunk_checksum(chunk), at, "filter chunk")
-        item = FilterChunk(bits, low)
-        self._cache.put(cache_key, item)
-        return item
-
     def _check_sum(self, data: bytes, expected: int, offset: int, what: str) -> None:
         got = checksum(data, 0)
         if got != expected:
@@ -395,24 +291,6 @@ class TableReader:
             )
 
     # Inspection
-
-    @property
-    def filter_memory_bytes(self) -> int:
-        """Memory of the resident filters."""
-        return len(self._resident) if self._resident is not None else 0
-
-    def filter_bytes_to_read(self, number: int) -> int:
-        """Bytes that asking the filter of block ``number`` would read from disk now.
-
-        0 when it is in memory, or there is none to ask.
-        """
-        if not self.has_filters or self._resident is not None:
-            return 0
-        chunk = 0 if self._table_filter else self.index.chunk_of(number)
-        if self._cache.peek(self._cache_base + (_CHUNK_BIT | chunk)):
-            return 0
-        low, high = self._chunk_span(chunk)
-        return high - low
 
     def block_info(self, number: int) -> BlockInfo:
         """What block ``number`` is made of; reads it from disk."""
@@ -454,12 +332,13 @@ class TableReader:
         def fail(reason: str) -> NoReturn:
             raise CorruptionError(self.path, offset, reason)
 
+        policy = self.filters.policy
         block.check_order(fail)
         keys = block.keys()
         if keys[0] != index.first_key(number) or keys[-1] != index.last_key(number):
             fail("first or last key of a block is not the index's")
-        if trailer.filter_scheme not in (SCHEME_NONE, self.policy.scheme):
-            fail(f"filter scheme {trailer.filter_scheme} is not the table's, {self.policy.scheme}")
+        if trailer.filter_scheme not in (SCHEME_NONE, policy.scheme):
+            fail(f"filter scheme {trailer.filter_scheme} is not the table's, {policy.scheme}")
         embedded = frame[trailer.payload_length : trailer.payload_length + trailer.filter_length]
         start = index.filter_start(number)
         if trailer.filter_length != index.filter_start(number + 1) - start or (
@@ -467,12 +346,11 @@ class TableReader:
         ):
             fail("filter of a block is not the one that the index describes")
         if trailer.filter_length:
-            at = self.footer.filters_offset + start
-            if self._file.pread(at, trailer.filter_length, ReadKind.FILTER) != embedded:
+            if self.filters.read_block_bits(number, trailer.filter_length) != embedded:
                 fail("filter of a block differs from its copy in the filter section")
             for key in keys:
-                part_hash = self.filter_hash(key, hash_key(key))
-                if not self.policy.may_contain(
+                part_hash = self.filters.hash_of(key, hash_key(key))
+                if not policy.may_contain(
                     embedded, 0, trailer.filter_length, trailer.probe_count, part_hash
                 ):
                     fail(f"filter of a block denies its key {key[:40]!r}")
@@ -485,7 +363,7 @@ class TableReader:
             CorruptionError: what does not hold.
         """
         if self.footer.filters_length:
-            self._read_filters()
+            self.filters.read_all()
         first = self.index.first_key(0)
         last = self.index.last_key(self.index.block_count - 1)
         if first != self.meta.smallest or last != self.meta.largest:

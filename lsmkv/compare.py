@@ -1,0 +1,87 @@
+"""Comparing and searching stretches of bytes where they stand, without making objects of them.
+
+A slice costs an allocation and a copy, and a method of ``bytes`` boxes its arguments; either is
+several times what the comparison itself costs.  Here eight bytes at a time are read as one integer.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import read_i64_be, read_i64_le
+from mypy_extensions import i64
+
+_LOW_32: Final = 0xFFFF_FFFF
+_ONES: Final = 0x0001_0101_0101_0101
+_SEVENS: Final = i64(0x7F7F_7F7F_7F7F_7F7F)  # too long for a literal, which would be boxed
+
+
+def is_same(a: bytes, a_at: i64, b: bytes, b_at: i64, length: i64) -> bool:
+    """Whether ``a[a_at : a_at + length] == b[b_at : b_at + length]``; both must lie within.
+
+    O(length / 8).
+    """
+    while length >= 8:
+        if read_i64_be(a, a_at) != read_i64_be(b, b_at):
+            return False
+        a_at += 8
+        b_at += 8
+        length -= 8
+    return length == 0 or short_number(a, a_at, length) == short_number(b, b_at, length)
+
+
+def compare(a: bytes, a_at: i64, a_end: i64, b: bytes, b_at: i64, b_end: i64) -> i64:
+    """Negative, zero or positive as ``a[a_at:a_end]`` is below, the same as, or above ``b[b_at:b_end]``.
+
+    Both must lie within.  O(min(length) / 8).
+    """
+    longer = (a_end - a_at) - (b_end - b_at)
+    length = b_end - b_at if longer > 0 else a_end - a_at
+    while length >= 8:
+        x = read_i64_be(a, a_at)
+        y = read_i64_be(b, b_at)
+        if x != y:  # as numbers without a sign: halves first
+            high = ((x >> 32) & _LOW_32) - ((y >> 32) & _LOW_32)
+            return high if high else (x & _LOW_32) - (y & _LOW_32)
+        a_at += 8
+        b_at += 8
+        length -= 8
+    if length:
+        difference = short_number(a, a_at, length) - short_number(b, b_at, length)
+        if difference:
+            return difference
+    return longer
+
+
+def find_byte(data: bytes, byte: i64, start: i64, end: i64) -> i64:
+    """Where ``byte`` first stands in ``data[start:end]``, which must lie within; -1 if nowhere.
+
+    O((end - start) / 8).
+    """
+    signed = (byte ^ 0x80) - 0x80
+    pattern = (signed << 56) + byte * _ONES  # the byte eight times over
+    while start + 8 <= end:
+        # Zero bytes of word are those that match.  Adding 127 to the low 7 bits of each byte sets its
+        # highest bit unless they are 0 (Warren, Hacker's Delight, 6-1); no carry leaves a byte.
+        word = read_i64_le(data, start) ^ pattern
+        if ~(((word & _SEVENS) + _SEVENS) | word | _SEVENS):
+            break
+        start += 8
+    while start < end:
+        if data[start] == byte:
+            return start
+        start += 1
+    return -1
+
+
+def short_number(data: bytes, at: i64, length: i64) -> i64:
+    """The 0 to 7 bytes from ``at`` on as a big-endian number."""
+    end = at + length
+    if end >= 8:  # read the eight bytes that end there, and take the first away
+        word = read_i64_be(data, end - 8)
+        return word - ((word >> (8 * length)) << (8 * length))
+    number: i64 = 0
+    while at < end:
+        number = (number << 8) | data[at]
+        at += 1
+    return number

@@ -1,0 +1,190 @@
+"""The filters of one open table: in memory, read when asked, or left alone."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from lsmkv.cache import BlockCache, CacheItem, Shelf
+from lsmkv.encoding import checksum
+from lsmkv.errors import CorruptionError, UnsupportedFormatError, caused
+from lsmkv.filters import bloom
+from lsmkv.filters.hashing import hash_key
+from lsmkv.filters.keys import filter_key_from_spec
+from lsmkv.filters.policy import BLOOM, FilterPolicy, policy_for
+from lsmkv.sstable.index import TableIndex
+from lsmkv.sstable.layout import Footer, TableProperties
+from lsmkv.storage import RandomFile, ReadKind
+
+_RESIDENT: Final = "resident"
+_OFF: Final = "off"
+
+
+class FilterChunk(CacheItem):
+    """Filters of consecutive blocks, held in the block cache with ``filter_residency="cached"``."""
+
+    def __init__(self, bits: bytes, start: i64) -> None:
+        super().__init__(len(bits) + 64)
+        self.bits = bits
+        self.start = start
+
+
+class TableFilters:
+    """What a table's filters say of a key.  Any number of threads may ask.
+
+    Attributes:
+        filter_key: which part of a key they hold.
+        policy: what kind of filter they are.
+        per_block: whether there is one for each block, to be asked.
+        per_table: whether there is one for the whole table, to be asked.
+
+    Raises:
+        CorruptionError: which part of a key they hold is not to be understood; or they are resident,
+            and damaged.
+        UnsupportedFormatError: they are of a kind that is not known here.
+        OSError: they are resident, and cannot be read.
+    """
+
+    def __init__(
+        self,
+        file: RandomFile,
+        path: str,
+        footer: Footer,
+        properties: TableProperties,
+        index: TableIndex,
+        cache: BlockCache,
+        residency: str,
+    ) -> None:
+        self._file = file
+        self._path = path
+        self._footer = footer
+        self._index = index
+        self._cache = cache
+        try:
+            self.filter_key = filter_key_from_spec(properties.filter_key)
+        except ValueError as error:
+            raise caused(CorruptionError(path, footer.properties_offset, str(error)), error)
+        try:
+            self.policy: FilterPolicy = policy_for(
+                properties.filter_scheme, properties.filter_policy
+            )
+        except ValueError as error:
+            raise caused(UnsupportedFormatError(path, str(error)), error)
+        self._is_bloom: bool = self.policy is BLOOM
+        self._whole_keys: bool = self.filter_key.is_whole
+        self._one_for_all: bool = properties.granularity == "table"
+        self._table_probe_count: i64 = properties.probe_count
+        asked = footer.filters_length > 0 and residency != _OFF
+        self.per_table: bool = asked and self._one_for_all
+        self.per_block: bool = asked and not self._one_for_all
+        self._chunks: Shelf = cache.shelf(index.chunk_count)
+        self._resident: bytes | None = self.read_all() if asked and residency == _RESIDENT else None
+
+    @property
+    def exist(self) -> bool:
+        """Whether there are filters to ask."""
+        return self.per_table or self.per_block
+
+    # Asking
+
+    def hash_of(self, key: bytes, h: i64) -> i64:
+        """The hash that the filters hold for ``key``, whose own hash is ``h``."""
+        return h if self._whole_keys else hash_key(self.filter_key.part(key))
+
+    def table_may_hold(self, filter_hash: i64) -> bool:
+        """What the table's one filter says of ``filter_hash``; it must have one."""
+        return self._ask(0, 0, self._footer.filters_length, self._table_probe_count, filter_hash)
+
+    def block_may_hold(self, block: i64, filter_hash: i64) -> bool:
+        """What the filter of ``block`` says of ``filter_hash``; True when that block has none."""
+        index = self._index
+        start = index.filter_start(block)
+        length = index.filter_start(block + 1) - start
+        return self._ask(block, start, length, index.probe_count(block), filter_hash)
+
+    def may_hold(self, block: i64, filter_hash: i64) -> bool:
+        """Whether whatever filters there are leave it open that ``filter_hash`` is in ``block``."""
+        if self.per_table:
+            return self.table_may_hold(filter_hash)
+        return not self.per_block or self.block_may_hold(block, filter_hash)
+
+    def _ask(self, block: i64, start: i64, length: i64, probes: i64, filter_hash: i64) -> bool:
+        bits = self._resident
+        if bits is None:
+            if length == 0:
+                return True
+            chunk = self._chunk(self._index.chunk_of(block))
+            bits = chunk.bits
+            start -= chunk.start
+        if self._is_bloom:  # the usual one, without the detour that takes any policy
+            return bloom.may_contain(bits, start, length, probes, filter_hash)
+        return self.policy.may_contain(bits, start, length, probes, filter_hash)
+
+    # Bits
+
+    def read_all(self) -> bytes:
+        """The filter section, from disk, checked.
+
+        Raises:
+            CorruptionError: it is damaged.
+        """
+        at = self._footer.filters_offset
+        bits = self._file.pread(at, self._footer.filters_length, ReadKind.FILTER)
+        for chunk in range(self._index.chunk_count):
+            low, high = self._span(chunk)
+            self._check(bits[low:high], chunk, at + low)
+        return bits
+
+    def read_block_bits(self, block: i64, length: i64) -> bytes:
+        """``length`` bytes of the filter section, from where the filter of ``block`` starts."""
+        at = self._footer.filters_offset + self._index.filter_start(block)
+        return self._file.pread(at, length, ReadKind.FILTER)
+
+    def _chunk(self, chunk: i64) -> FilterChunk:
+        cached = self._cache.get(self._chunks, chunk)
+        if cached is not None:
+            assert isinstance(cached, FilterChunk)
+            return cached
+        low, high = self._span(chunk)
+        at = self._footer.filters_offset + low
+        bits = self._file.pread(at, high - low, ReadKind.FILTER)
+        self._check(bits, chunk, at)
+        item = FilterChunk(bits, low)
+        self._cache.put(self._chunks, chunk, item)
+        return item
+
+    def _span(self, chunk: i64) -> tuple[i64, i64]:
+        if self._one_for_all:
+            return 0, self._footer.filters_length
+        return self._index.chunk_span(chunk)
+
+    def _check(self, bits: bytes, chunk: i64, offset: int) -> None:
+        expected, got = self._index.chunk_checksum(chunk), checksum(bits, 0)
+        if got != expected:
+            reason = "checksum of a table's filter chunk fails"
+            raise CorruptionError(self._path, offset, reason, expected=expected, got=got)
+
+    def forget(self) -> None:
+        """Give back what the cache holds of them; nothing more will be kept there."""
+        self._cache.clear(self._chunks)
+
+    # Inspection
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory of resident filters."""
+        return len(self._resident) if self._resident is not None else 0
+
+    def bytes_to_read(self, block: i64) -> int:
+        """Bytes that asking the filter of ``block`` would read from disk now.
+
+        0 when it is in memory, or there is none to ask.
+        """
+        if not self.exist or self._resident is not None:
+            return 0
+        chunk = 0 if self.per_table else self._index.chunk_of(block)
+        if self._chunks.holds(chunk):
+            return 0
+        low, high = self._span(chunk)
+        return high - low
