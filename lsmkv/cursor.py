@@ -12,7 +12,7 @@ from lsmkv.encoding import Buffer, key_bytes
 from lsmkv.engine import Engine
 from lsmkv.errors import ClosedError, Error
 from lsmkv.pins import Pin
-from lsmkv.scan import ScanRange, scan_view
+from lsmkv.scan import Scan, ScanRange
 from lsmkv.version import View
 
 _KEY: Final = itemgetter(0)
@@ -102,8 +102,7 @@ class Cursor:
         if self._below is None:
             self._below = self._scan(ScanRange(stop=self._entries[0][0], reverse=True))
         self._above = None
-        entries = next(self._below, [])
-        return self._take(entries, len(entries) - 1)
+        return self._take_below(self._below)
 
     def _start_up(self, wanted: ScanRange) -> bool:
         self._check_open()
@@ -113,7 +112,11 @@ class Cursor:
     def _start_down(self, wanted: ScanRange) -> bool:
         self._check_open()
         self._above, self._below = None, self._scan(wanted)
-        entries = next(self._below, [])
+        return self._take_below(self._below)
+
+    def _take_below(self, below: Iterator[_Entries]) -> bool:
+        entries = next(below, [])
+        entries.reverse()  # they came downwards
         return self._take(entries, len(entries) - 1)
 
     def _take(self, entries: _Entries, at: int) -> bool:
@@ -122,7 +125,7 @@ class Cursor:
 
     def _scan(self, wanted: ScanRange) -> Iterator[_Entries]:
         assert self._pin is not None
-        return scan_view(self._view, self._pin.seq, wanted)
+        return Scan(self._view, self._pin.seq, wanted)
 
     # Looking
 

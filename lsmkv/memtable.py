@@ -1,4 +1,4 @@
-"""The memtable: the newest writes, by key; the only user of ``sortedcontainers``.
+"""The memtable: the newest writes, by key.
 
 Writes go to a plain ``dict``, which keeps no order and no versions, because neither a put nor a
 get needs them:
@@ -21,12 +21,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from sortedcontainers import SortedList
-
+from lsmkv.ordered import SortedKeys
 from lsmkv.sstable.block import ABSENT, Absent
 
 Value = bytes | None  # None is a deletion
-_SCAN_KEYS: Final = 256  # keys a scan takes from the sorted list at a time
+_VERSIONS_KEYS: Final = 256  # keys whose versions are handed over together
 
 
 class Memtable:
@@ -45,7 +44,7 @@ class Memtable:
         self.log_number = log_number
         self.log_bytes = 0
         self._history: dict[bytes, list[tuple[int, Value | Absent]]] = {}
-        self._ordered: SortedList[bytes] = SortedList()
+        self._ordered = SortedKeys()
         self._order_lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -82,39 +81,23 @@ class Memtable:
                     return old
         return value
 
-    def scan(
-        self, seq: int, start: bytes | None, stop: bytes | None, reverse: bool
-    ) -> Iterator[list[tuple[bytes, Value]]]:
-        """Entries as of ``seq`` with start <= key < stop, in lists, each in ascending order.
+    def keys_above(self, low: bytes | None, included: bool, count: int) -> list[bytes]:
+        """The first ``count`` keys above ``low`` (or from it on, if ``included``), ascending.
 
-        With ``reverse`` the lists come from the last to the first.  Writes may go on meanwhile.
+        Keys whose value is a deletion are among them.  Writes may go on meanwhile.
         """
-        low, high, include_low, include_high = start, stop, True, False
-        while True:
-            with self._order_lock:
-                self._refresh_order()
-                keys = list(
-                    islice(
-                        self._ordered.irange(low, high, (include_low, include_high), reverse),
-                        _SCAN_KEYS,
-                    )
-                )
-            if not keys:
-                return
-            entries = [
-                (key, value)
-                for key in (reversed(keys) if reverse else keys)
-                if not isinstance(value := self.get_at(key, seq), Absent)
-            ]
-            if entries:
-                yield entries
-            if reverse:
-                high, include_high = keys[-1], False
-            else:
-                low, include_low = keys[-1], False
+        with self._order_lock:
+            self._refresh_order()
+            return self._ordered.above(low, included, count)
+
+    def keys_below(self, high: bytes | None, count: int) -> list[bytes]:
+        """The last ``count`` keys below ``high``, descending; as :meth:`keys_above`."""
+        with self._order_lock:
+            self._refresh_order()
+            return self._ordered.below(high, count)
 
     def _refresh_order(self) -> None:
-        """Take the keys that came since into the sorted list.  O(m log n) for m new keys."""
+        """Take in the keys that came since."""
         known = len(self._ordered)
         while len(self.live) > known:
             # The iterator is made before the keys are counted, so that a write which comes in
@@ -134,9 +117,9 @@ class Memtable:
         """
         history, live, first_seq = self._history, self.live, self.first_seq
         keys = sorted(live)
-        for start in range(0, len(keys), _SCAN_KEYS):
+        for start in range(0, len(keys), _VERSIONS_KEYS):
             found: list[tuple[bytes, Value, int]] = []
-            for key in keys[start : start + _SCAN_KEYS]:
+            for key in keys[start : start + _VERSIONS_KEYS]:
                 value: Value | Absent = live[key]
                 for replaced_by, old in reversed(history.get(key, ())):
                     assert not isinstance(value, Absent)
@@ -145,6 +128,11 @@ class Memtable:
                 if not isinstance(value, Absent):
                     found.append((key, value, first_seq))
             yield found
+
+    @property
+    def has_history(self) -> bool:
+        """Whether a write came while something had pinned what was there before."""
+        return bool(self._history)
 
     def balance(self) -> int:
         """Keys with a value less keys deleted.  O(n)."""

@@ -25,7 +25,7 @@ from lsmkv.encoding import Buffer, key_bytes, prefix_successor
 from lsmkv.engine import Engine
 from lsmkv.errors import ClosedError
 from lsmkv.pins import Pin
-from lsmkv.scan import ScanRange, scan_view
+from lsmkv.scan import Scan, ScanRange
 from lsmkv.version import View
 
 _T = TypeVar("_T")
@@ -67,14 +67,13 @@ class _Range:
         wanted = self.wanted
         if reverse:
             wanted = ScanRange(wanted.start, wanted.stop, wanted.prefix, not wanted.reverse)
-        lists = self._lists(wanted)
-        return chain.from_iterable(map(reversed, lists) if wanted.reverse else lists)
+        return chain.from_iterable(self._lists(wanted))
 
     def _lists(self, wanted: ScanRange) -> Iterator[list[tuple[bytes, bytes]]]:
-        """The entries in lists that ascend; a step after the store was closed says so."""
+        """The entries in lists; a step after the store was closed says so."""
         engine = self.engine
         engine.usable_view()
-        for entries in scan_view(self._view, self._pin.seq, wanted):
+        for entries in Scan(self._view, self._pin.seq, wanted):
             yield entries
             if engine.view is None:
                 engine.usable_view()  # says why not
@@ -95,7 +94,7 @@ class _Range:
 
     def count(self) -> int:
         self.engine.usable_view()
-        return sum(map(len, scan_view(self._view, self._pin.seq, self.wanted)))
+        return sum(map(len, Scan(self._view, self._pin.seq, self.wanted)))
 
 
 class RangeKeys(KeysView[bytes]):

@@ -10,20 +10,27 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from lsmkv.compare import compare
 from lsmkv.filters.hashing import hash_key
-from lsmkv.merge import Entry, PlainEntries, merge_stretches, newest_values
+from lsmkv.sources import (
+    CACHED_BLOCKS,
+    BlockSource,
+    Entry,
+    ListSource,
+    MemtableSource,
+    RunSource,
+    Source,
+)
 from lsmkv.sstable.block import Block
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage import ReadKind
-from lsmkv.version import Run, View
+from lsmkv.version import View
 
+_Dated = tuple[bytes, bytes | None]  # a deletion has no value
 _KEY: Final = itemgetter(0)
-_FIRST_ENTRIES: Final = (
-    16  # of a table's first list; each list is up to twice as long as the one before
-)
-_MOST_ENTRIES: Final = 1 << 16  # of one list
-_CACHED_BLOCKS: Final = 4  # a scan's first blocks of each table go through the cache
+_FIRST_ENTRIES: Final = 4  # of a scan's first list; each is up to twice as long as the one before
+_MOST_ENTRIES: Final = 256  # of one list: about what the processor's nearer caches hold
 
 
 class ScanRange:
@@ -53,89 +60,113 @@ class ScanRange:
         return self.stop is not None and self.stop <= (self.start or b"")
 
 
-def scan_view(view: View, seq: int, wanted: ScanRange) -> Iterator[list[tuple[bytes, bytes]]]:
-    """Keys and values that ``view`` holds as of ``seq``, in lists.
+class Scan:
+    """The keys and values of a view between two keys, as of one sequence number, in lists.
 
-    Each list ascends; the lists come upwards, or downwards for a reverse range.
+    Entries come upwards, or downwards for a reverse range, within a list and from list to list.  The
+    first lists are short, since most scans end soon; each is up to twice as long as the one before.
     """
-    if wanted.is_empty:
-        return iter(())
-    sources: list[Iterator[list[Entry]]] = [
-        memtable.scan(seq, wanted.start, wanted.stop, wanted.reverse)
-        for memtable in view.memtables
-        if memtable.live
-    ]
-    sources += [_scan_run(run, seq, wanted) for run in view.version.runs]
-    if len(sources) == 1:
-        return newest_values(sources[0])
-    return newest_values(merge_stretches(sources, wanted.reverse))
+
+    def __init__(self, view: View, seq: int, wanted: ScanRange) -> None:
+        self._reverse = wanted.reverse
+        self._sources: list[Source] = []  # newest first
+        self._size: i64 = _FIRST_ENTRIES
+        if wanted.is_empty:
+            return
+        start, stop, reverse = wanted.start, wanted.stop, wanted.reverse
+        for memtable in view.memtables:
+            if memtable.live:
+                self._sources.append(MemtableSource(memtable, seq, start, stop, reverse))
+        for run in view.version.runs:
+            tables = run.tables_between(start, stop)
+            if len(tables) == 1:
+                self._sources.append(_table_source(tables[0], seq, wanted))
+            elif tables:
+                self._sources.append(RunSource(_table_sources(tables, seq, wanted), reverse))
+
+    def __iter__(self) -> Scan:
+        return self
+
+    def __next__(self) -> list[Entry]:
+        found: list[Entry] = []
+        size = self._size
+        while self._sources and len(found) < size:
+            used_up = self._take(size - len(found), found)
+            if used_up and found:  # do not read on before somebody wants it
+                break
+        if not found:
+            raise StopIteration
+        self._size = min(2 * size, _MOST_ENTRIES)
+        return found
+
+    def _take(self, size: i64, found: list[Entry]) -> bool:
+        """Take what comes next: from the source that stands first, as far as the next source's key.
+
+        Of a key that several have, the newest counts; the others pass over it.
+
+        Returns:
+            Whether that source has used up what it had at hand.
+        """
+        first: Source | None = None
+        bound: bytes | None = None
+        ended = False
+        for source in self._sources:
+            if source.pending:
+                source.advance()
+            if first is not None and source.live and source.key == first.key:
+                source.skip()
+                if source.pending:
+                    source.advance()
+            if not source.live:
+                ended = True
+            elif first is None:
+                first = source
+            elif self._order(source.key, first.key) < 0:
+                bound, first = first.key, source
+            elif bound is None or self._order(source.key, bound) < 0:
+                bound = source.key
+        if ended:
+            self._sources = [source for source in self._sources if source.live]
+        if first is None:
+            return False
+        first.take(bound, size, found)
+        return first.pending
+
+    def _order(self, a: bytes, b: bytes) -> i64:
+        order = compare(a, 0, len(a), b, 0, len(b))
+        return -order if self._reverse else order
 
 
-def _scan_run(run: Run, seq: int, wanted: ScanRange) -> Iterator[list[Entry]]:
-    tables = run.tables_between(wanted.start, wanted.stop)
+def _table_sources(tables: list[TableReader], seq: int, wanted: ScanRange) -> Iterator[Source]:
     for table in reversed(tables) if wanted.reverse else tables:
-        yield from _scan_table(table, seq, wanted)
+        yield _table_source(table, seq, wanted)
 
 
-def _scan_table(table: TableReader, seq: int, wanted: ScanRange) -> Iterator[list[Entry]]:
+def _table_source(table: TableReader, seq: int, wanted: ScanRange) -> Source:
     index, meta = table.index, table.meta
     start, stop = wanted.start, wanted.stop
-    first = 0
+    first: i64 = 0
     if start is not None and start > meta.smallest:
-        first = int(index.seek(start))
+        first = index.seek(start)
     else:
         start = None
-    last = int(index.block_count) - 1
+    last = index.block_count - 1
     if stop is not None and stop <= meta.largest:
-        last = int(index.seek(stop))
+        last = index.seek(stop)
         if index.first_key(last) >= stop:
             last -= 1
     else:
         stop = None
-    numbers: Sequence[int] = _blocks_with_prefix(table, range(first, last + 1), wanted.prefix)
+    numbers: Sequence[int] = range(first, last + 1)
+    if wanted.prefix is not None:
+        numbers = _blocks_with_prefix(table, numbers, wanted.prefix)
     if wanted.reverse:
         numbers = numbers[::-1]
     if seq < meta.largest_seq or table.properties.has_versions:
         max_seq = None if seq >= meta.largest_seq else seq
-        return _scan_versions(table, numbers, max_seq, start, stop, wanted.reverse)
-    return _scan_newest(table, numbers, start, stop, wanted.reverse)
-
-
-def _scan_newest(
-    table: TableReader,
-    numbers: Sequence[int],
-    start: bytes | None,
-    stop: bytes | None,
-    reverse: bool,
-) -> Iterator[list[Entry]]:
-    """The entries of a table that has each key once, all of them visible.
-
-    The first lists are short: most scans end before a whole block of small entries does.
-    """
-    size: i64 = _FIRST_ENTRIES
-    blocks = table.blocks_ahead(numbers, ReadKind.DATA, cached_first=_CACHED_BLOCKS)
-    for block in blocks:
-        low: i64 = 0
-        high: i64 = block.count
-        # Only the blocks at the ends reach past the range, but in the others it costs little to see.
-        if start is not None:
-            low = block.lower_bound(start)
-            if not reverse:
-                start = None
-        if stop is not None:
-            high = block.lower_bound(stop)
-            if reverse:
-                stop = None
-        while low < high:
-            if reverse:
-                begin, end = max(low, high - size), high
-                high = begin
-            else:
-                begin, end = low, min(low + size, high)
-                low = end
-            entries = block.entries(begin, end)
-            yield PlainEntries(entries) if block.is_plain else entries
-            size = min(2 * size, _MOST_ENTRIES)  # bounded: machine integers wrap silently
+        lists = _scan_versions(table, numbers, max_seq, start, stop, wanted.reverse)
+        return ListSource(lists, wanted.reverse)
+    return BlockSource(table, numbers, start, stop, wanted.reverse)
 
 
 def _scan_versions(
@@ -145,9 +176,9 @@ def _scan_versions(
     start: bytes | None,
     stop: bytes | None,
     reverse: bool,
-) -> Iterator[list[Entry]]:
-    """The entries of a table of which a key may have several, or that may be too new."""
-    blocks = table.blocks_ahead(numbers, ReadKind.DATA, cached_first=_CACHED_BLOCKS)
+) -> Iterator[list[_Dated]]:
+    """The newest visible entry of each key of a table; a key may have several, or none."""
+    blocks = table.blocks_ahead(numbers, ReadKind.DATA, cached_first=CACHED_BLOCKS)
     decoded = map(_entries, blocks, repeat(max_seq))  # mypyc would make a list of a generator
     for entries in _whole_keys(table, numbers, decoded, reverse):
         # Only a first and a last block can reach past the range; a look at their ends is cheap.
@@ -158,10 +189,21 @@ def _scan_versions(
         if stop is not None and entries[-1][0] >= stop:
             high = bisect_left(entries, stop, key=_KEY)
         if low < high:
-            yield entries if high - low == len(entries) else entries[low:high]
+            yield _newest(entries[low:high])
 
 
-def _entries(block: Block, max_seq: int | None) -> list[Entry]:
+def _newest(entries: list[_Dated]) -> list[_Dated]:
+    """Of each key the first entry."""
+    found: list[_Dated] = []
+    last: bytes | None = None
+    for entry in entries:
+        if entry[0] != last:
+            last = entry[0]
+            found.append(entry)
+    return found
+
+
+def _entries(block: Block, max_seq: int | None) -> list[_Dated]:
     if max_seq is not None:
         return [
             (key, value)
@@ -171,9 +213,9 @@ def _entries(block: Block, max_seq: int | None) -> list[Entry]:
     return list(zip(block.keys(), block.values(), strict=True))
 
 
-def _blocks_with_prefix(table: TableReader, numbers: range, prefix: bytes | None) -> Sequence[int]:
+def _blocks_with_prefix(table: TableReader, numbers: Sequence[int], prefix: bytes) -> Sequence[int]:
     """Those of ``numbers`` that may hold a key starting with ``prefix``."""
-    if prefix is None or not table.filters.exist:
+    if not table.filters.exist:
         return numbers
     part = table.filters.filter_key.part_of_prefix(prefix)
     if part is None:
@@ -185,14 +227,14 @@ def _blocks_with_prefix(table: TableReader, numbers: range, prefix: bytes | None
 
 
 def _whole_keys(
-    table: TableReader, numbers: Sequence[int], lists: Iterator[list[Entry]], reverse: bool
-) -> Iterator[list[Entry]]:
+    table: TableReader, numbers: Sequence[int], lists: Iterator[list[_Dated]], reverse: bool
+) -> Iterator[list[_Dated]]:
     """The same entries, with all versions of a key in one list, and no empty lists."""
     if not table.properties.has_versions:
         yield from filter(None, lists)
         return
     index = table.index
-    held: list[Entry] = []
+    held: list[_Dated] = []
     for number, entries in zip(numbers, lists, strict=True):
         held = entries + held if reverse else held + entries
         if _shares_key(index, number if reverse else number + 1):

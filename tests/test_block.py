@@ -96,6 +96,39 @@ def test_find_denies_absent_keys_between_first_and_last(entries: Entries, key: b
         assert block_of(entries).find(key, hash_key(key)) == expected
 
 
+@given(entry_lists, keys)
+def test_lower_bound_is_where_a_key_belongs(entries: Entries, key: bytes) -> None:
+    block = block_of(entries)
+    for wanted in (key, *(found for found, _, _ in entries)):
+        assert block.lower_bound(wanted) == sum(found < wanted for found, _, _ in entries)
+
+
+@given(entry_lists, keys, st.booleans(), st.data())
+def test_end_before_is_where_a_bound_is_reached(
+    entries: Entries, bound: bytes, reverse: bool, data: st.DataObject
+) -> None:
+    names = [key for key, _, _ in entries]
+    before = [(name > bound) if reverse else (name < bound) for name in names]
+    if any(before):
+        at = data.draw(st.sampled_from([place for place, fits in enumerate(before) if fits]))
+        end = data.draw(st.integers(-1, at - 1) if reverse else st.integers(at + 1, len(names)))
+        places = range(at, end, -1 if reverse else 1)
+        expected = next((place for place in places if not before[place]), end)
+        assert block_of(entries).end_before(at, end, bound, reverse) == expected
+
+
+@given(entry_lists, st.data())
+def test_append_entries_leaves_deletions_out(entries: Entries, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(entries) - 1))
+    step = data.draw(st.sampled_from([1, -1]))
+    end = data.draw(st.integers(at + 1, len(entries)) if step > 0 else st.integers(-1, at - 1))
+    found: list[tuple[bytes, bytes]] = []
+    block = block_of(entries)
+    block.append_entries(found, block.key(at), at, end, step)
+    wanted = [entries[place][:2] for place in range(at, end, step)]
+    assert found == [(key, value) for key, value in wanted if value is not None]
+
+
 @given(entry_lists, sequence_numbers)
 def test_find_visible_gives_the_newest_version_up_to_a_number(
     entries: Entries, max_seq: int
@@ -169,12 +202,6 @@ def test_sequence_numbers_take_as_many_bytes_as_their_spread_needs(spread: int, 
     payload = encode([(b"a", b"", spread), (b"b", b"", 0)])
     assert payload[5] == width
     assert Block(payload, fail).seqs() == [spread, 0]
-
-
-def test_only_a_block_of_puts_to_distinct_keys_is_plain() -> None:
-    assert block_of([(b"a", b"", 2), (b"b", b"", 1)]).is_plain
-    assert not block_of([(b"a", None, 2), (b"b", b"", 1)]).is_plain
-    assert not block_of([(b"a", b"", 2), (b"a", b"", 1)]).is_plain
 
 
 def test_golden_payload() -> None:

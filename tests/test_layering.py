@@ -35,10 +35,12 @@ LAYERS = """
     lsmkv.sstable  lsmkv.sstable.layout  lsmkv.sstable.block  lsmkv.sstable.index
     lsmkv.sstable.codec  lsmkv.sstable.filtering
     lsmkv.sstable.reader  lsmkv.sstable.writer  lsmkv.sstable.salvage
+    lsmkv.ordered
     lsmkv.batch  lsmkv.memtable  lsmkv.log
     lsmkv.tree  lsmkv.merge
     lsmkv.manifest  lsmkv.version
-    lsmkv.scan  lsmkv.compaction  lsmkv.recovery
+    lsmkv.sources  lsmkv.compaction  lsmkv.recovery
+    lsmkv.scan
     lsmkv.pins  lsmkv.worker  lsmkv.throttle  lsmkv.handles  lsmkv.logs  lsmkv.tables
     lsmkv.maintenance
     lsmkv.engine
@@ -66,7 +68,6 @@ HOMES = {
     "mmh3": {"lsmkv.filters.hashing"},
     "xxhash": {"lsmkv.encoding"},
     "zstandard": {"lsmkv.sstable.codec"},
-    "sortedcontainers": {"lsmkv.memtable"},
     "click": {"lsmkv.cli"},
     "rich": {"lsmkv.cli"},
     # Typed JSON: table properties, manifest edits, lines of exported records.

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsmkv.memtable import Memtable, Value
+from lsmkv.sources import MemtableSource
 from lsmkv.sstable.block import ABSENT, Absent
 
 small_keys = st.sampled_from([b"", b"a", b"aa", b"ab", b"b", b"\xff", b"\xff\xff"])
@@ -57,6 +58,22 @@ def test_get_at_sees_what_was_there_at_each_snapshot(
             assert memtable.get_at(key, seq) == contents.get(key, ABSENT)
 
 
+def rest_of(source: MemtableSource) -> list[tuple[bytes, bytes]]:
+    found: list[tuple[bytes, bytes]] = []
+    while True:
+        if source.pending:
+            source.advance()
+        if not source.live:
+            return found
+        source.take(None, 3, found)
+
+
+def scanned(
+    memtable: Memtable, seq: int, start: bytes | None, stop: bytes | None, reverse: bool
+) -> list[tuple[bytes, bytes]]:
+    return rest_of(MemtableSource(memtable, seq, start, stop, reverse))
+
+
 @given(steps, bounds, bounds, st.booleans())
 def test_scan_sees_what_was_there_at_each_snapshot(
     steps: list[tuple[bytes, Value] | None],
@@ -66,10 +83,13 @@ def test_scan_sees_what_was_there_at_each_snapshot(
 ) -> None:
     memtable, frozen = play(steps)
     for seq, contents in frozen.items():
-        wanted = sorted(item for item in contents.items() if within(item[0], start, stop))
-        lists = list(memtable.scan(seq, start, stop, reverse))
-        found = [entry for entries in (reversed(lists) if reverse else lists) for entry in entries]
-        assert found == wanted
+        wanted = sorted(
+            (key, value)
+            for key, value in contents.items()
+            if value is not None and within(key, start, stop)
+        )
+        found = scanned(memtable, seq, start, stop, reverse)
+        assert found == (wanted[::-1] if reverse else wanted)
 
 
 @given(steps)
@@ -93,29 +113,26 @@ def test_versions_of_a_key_stand_newest_first(steps: list[tuple[bytes, Value] | 
         assert places == sorted(set(places))
 
 
-def test_a_scan_of_many_keys_comes_in_several_ordered_lists() -> None:
+def test_a_scan_of_many_keys_is_in_order() -> None:
     memtable = Memtable(1, 1)
     for number in range(1000):
         memtable.put(b"%04d" % (number * 7919 % 1000), b"", number + 1, False)
-    lists = list(memtable.scan(1000, b"0100", b"0900", reverse=True))
-    assert len(lists) > 1
-    assert [key for entries in reversed(lists) for key, _ in entries] == [
-        b"%04d" % number for number in range(100, 900)
-    ]
+    found = scanned(memtable, 1000, b"0100", b"0900", reverse=True)
+    assert [key for key, _ in found] == [b"%04d" % number for number in range(899, 99, -1)]
 
 
 def test_a_scan_goes_on_while_keys_are_written() -> None:
     memtable = Memtable(1, 1)
     for number in range(600):
         memtable.put(b"%04d" % number, b"old", number + 1, False)
-    scan = memtable.scan(600, None, None, reverse=False)
-    found = list(next(scan))
+    scan = MemtableSource(memtable, 600, None, None, reverse=False)
+    scan.advance()
+    found: list[tuple[bytes, bytes]] = []
+    scan.take(None, 5, found)
     for number in range(600):
         memtable.put(b"%04d" % number, b"new", 601 + 2 * number, True)
         memtable.put(b"%04d+" % number, b"new", 602 + 2 * number, True)
-    for entries in scan:
-        found += entries
-    assert found == [(b"%04d" % number, b"old") for number in range(600)]
+    assert found + rest_of(scan) == [(b"%04d" % number, b"old") for number in range(600)]
 
 
 class _Interrupted(dict[bytes, Value]):
@@ -136,13 +153,14 @@ def test_a_write_while_a_scan_sorts_the_keys_loses_none_and_repeats_none() -> No
     memtable = Memtable(1, 1)
     memtable.live = _Interrupted([b"y", b"x"])
     memtable.put(b"k", b"early", 1, False)
-    assert list(memtable.scan(99, None, None, reverse=False)) == [
-        [(b"k", b"early"), (b"x", b"late"), (b"y", b"late")]
+    assert scanned(memtable, 99, None, None, reverse=False) == [
+        (b"k", b"early"),
+        (b"x", b"late"),
+        (b"y", b"late"),
     ]
     memtable.put(b"a", b"last", 4, False)
-    assert [
-        key for entries in memtable.scan(99, None, None, reverse=True) for key, _ in entries
-    ] == [b"a", b"k", b"x", b"y"]
+    found = scanned(memtable, 99, None, None, reverse=True)
+    assert [key for key, _ in found] == [b"y", b"x", b"k", b"a"]
 
 
 def test_balance_is_values_less_deletions() -> None:
@@ -162,7 +180,7 @@ def test_old_versions_are_kept_only_on_demand(keep_old: bool, kept: int) -> None
 
 def test_a_memtable_of_no_keys_has_nothing_to_show() -> None:
     memtable = Memtable(1, 1)
-    assert not list(memtable.scan(9, None, None, reverse=False))
+    assert not scanned(memtable, 9, None, None, reverse=False)
     assert not list(memtable.versions())
     assert isinstance(memtable.get_at(b"k", 9), Absent)
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from lsmkv.filters import bloom
 
-LIBRARIES: Final = ("lsmkv", "mmh3", "librt", "xxhash", "zstandard", "sortedcontainers")
+LIBRARIES: Final = ("lsmkv", "mmh3", "librt", "xxhash", "zstandard")
 """What lsmkv itself runs on."""
 
 

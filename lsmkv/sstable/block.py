@@ -174,7 +174,6 @@ class Block(CacheItem):
             for tag in set(raw[tags:seqs]) - {TAG_DELETE, TAG_PUT}:
                 meaning = TAGS_RESERVED.get(tag, "unknown")
                 fail(f"entry tag {tag} ({meaning}) is not supported by this release")
-        self.is_plain: bool = not flags  # every entry is a put, every key stands once
         super().__init__(len(raw) + len(key_ends) + len(value_ends) + _OBJECT_BYTES)
         self.raw = raw
         self.count: i64 = count
@@ -260,25 +259,68 @@ class Block(CacheItem):
                 high = middle
         return low
 
-    def entries(self, start: i64, stop: i64) -> list[tuple[bytes, Value]]:
-        """Keys and values from position ``start`` up to, not including, ``stop``."""
+    def key(self, position: i64) -> bytes:
+        """The key at ``position``."""
+        raw = self.raw
+        low = i64(read_i32_le(self._key_ends, 4 * position))
+        high = i64(read_i32_le(self._key_ends, 4 * position + 4))
+        suffix = raw[self._keys + low : self._keys + high]
+        if self.prefix_length == 0:
+            return suffix
+        return raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length] + suffix
+
+    def end_before(self, at: i64, end: i64, bound: bytes, reverse: bool) -> i64:
+        """How far from position ``at`` towards ``end`` (not included) the keys lie before ``bound``.
+
+        Before is below, or with ``reverse``, which goes downwards, above.  The key at ``at`` does.
+        It gallops: O(log(distance)) comparisons.
+        """
+        direction: i64 = -1 if reverse else 1
+        length = (end - at) * direction
+        low: i64 = 1
+        step: i64 = 1
+        while step < length and self._is_before(at + step * direction, bound, reverse):
+            low = step + 1
+            step *= 2
+        high = min(step, length)
+        while low < high:
+            middle = (low + high) >> 1
+            if self._is_before(at + middle * direction, bound, reverse):
+                low = middle + 1
+            else:
+                high = middle
+        return at + low * direction
+
+    def _is_before(self, position: i64, bound: bytes, reverse: bool) -> bool:
+        raw, prefix, length = self.raw, self.prefix_length, i64(len(bound))
+        order = compare(raw, HEADER_BYTES, HEADER_BYTES + prefix, bound, 0, min(prefix, length))
+        if order == 0:
+            start = self._keys + i64(read_i32_le(self._key_ends, 4 * position))
+            end = self._keys + i64(read_i32_le(self._key_ends, 4 * position + 4))
+            order = compare(raw, start, end, bound, prefix, length)
+        return order > 0 if reverse else order < 0
+
+    def append_entries(
+        self, found: list[tuple[bytes, bytes]], first: bytes, at: i64, end: i64, step: i64
+    ) -> None:
+        """Append keys and values from position ``at`` towards ``end`` (not included) to ``found``.
+
+        Deletions are left out.  ``step`` is 1 or -1; ``first`` is the key at ``at``.
+        """
         raw, key_ends, value_ends = self.raw, self._key_ends, self._value_ends
         prefix = raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length]
-        keys, values = self._keys, self._values
-        key_at = keys + i64(read_i32_le(key_ends, 4 * start))
-        value_at = values + i64(read_i32_le(value_ends, 4 * start))
-        found: list[tuple[bytes, Value]] = []
-        for position in range(4 * start + 4, 4 * stop + 4, 4):
-            key_end = keys + i64(read_i32_le(key_ends, position))
-            value_end = values + i64(read_i32_le(value_ends, position))
-            found.append((prefix + raw[key_at:key_end], raw[value_at:value_end]))
-            key_at = key_end
-            value_at = value_end
-        if self._tags >= 0:
-            for position, tag in enumerate(raw[self._tags + start : self._tags + stop]):
-                if tag == TAG_DELETE:
-                    found[position] = (found[position][0], None)
-        return found
+        keys, values, tags = self._keys, self._values, self._tags
+        key = first
+        while at != end:
+            if tags < 0 or raw[tags + at] != TAG_DELETE:
+                low = i64(read_i32_le(value_ends, 4 * at))
+                high = i64(read_i32_le(value_ends, 4 * at + 4))
+                found.append((key, raw[values + low : values + high]))
+            at += step
+            if at != end:
+                low = i64(read_i32_le(key_ends, 4 * at))
+                high = i64(read_i32_le(key_ends, 4 * at + 4))
+                key = prefix + raw[keys + low : keys + high]
 
     def keys(self) -> list[bytes]:
         """Every key, in order (a key with several versions as often).  O(n)."""

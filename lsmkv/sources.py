@@ -1,0 +1,339 @@
+"""The sorted sources that a scan merges: runs of tables and memtables, upwards or downwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from mypy_extensions import i64
+
+from lsmkv.compare import compare
+from lsmkv.memtable import Memtable
+from lsmkv.sstable.block import Absent, Block
+from lsmkv.sstable.reader import TableReader
+from lsmkv.storage import ReadKind
+
+Value = bytes | None  # None is a deletion
+Entry = tuple[bytes, bytes]
+
+CACHED_BLOCKS: Final = 4  # a scan's first blocks of each table go through the cache
+_FIRST_KEYS: Final = 16  # taken from a memtable at first; then twice as many each time
+_MOST_KEYS: Final = 256
+
+
+class Source:
+    """Where a scan is in one sorted source.
+
+    Attributes:
+        live: whether there may be more entries.
+        pending: whether ``advance`` is to be called before ``key`` is looked at: what is at hand is
+            used up, and what follows is not read before somebody wants it.
+        key: the key of the entry where it is.
+    """
+
+    def __init__(self, reverse: bool) -> None:
+        self.reverse = reverse
+        self.live = True
+        self.pending = True
+        self.key = b""
+
+    def advance(self) -> None:
+        """Have entries at hand, and be no longer pending; or be no longer live."""
+        raise NotImplementedError
+
+    def take(self, bound: bytes | None, size: i64, found: list[Entry]) -> None:
+        """Move over entries before ``bound``, at least one and at most ``size``.
+
+        Their keys and values go to ``found``, deletions nowhere.  ``key`` must lie before ``bound``.
+        """
+        raise NotImplementedError
+
+    def skip(self) -> None:
+        """Move over one entry: a newer source has its key."""
+        raise NotImplementedError
+
+
+class RunSource(Source):
+    """Tables of one run, one after the other, each as the scan reads it.
+
+    Args:
+        parts: makes the source of each table in turn, when it is needed.
+    """
+
+    def __init__(self, parts: Iterator[Source], reverse: bool) -> None:
+        super().__init__(reverse)
+        self._parts = parts
+        self._part: Source | None = None
+
+    def advance(self) -> None:
+        part = self._part
+        while True:
+            if part is None:
+                part = next(self._parts, None)
+                if part is None:
+                    self.live = False
+                    return
+                self._part = part
+            if part.pending:
+                part.advance()
+            if part.live:
+                self.key = part.key
+                self.pending = False
+                return
+            part = None
+
+    def take(self, bound: bytes | None, size: i64, found: list[Entry]) -> None:
+        part = self._part
+        assert part is not None
+        part.take(bound, size, found)
+        self.key = part.key
+        self.pending = part.pending
+
+    def skip(self) -> None:
+        part = self._part
+        assert part is not None
+        part.skip()
+        self.key = part.key
+        self.pending = part.pending
+
+
+class BlockSource(Source):
+    """The blocks of a table that has each key once, all of them visible.
+
+    Entries are taken out of a block only as they are asked for: most scans end before a block does.
+
+    Args:
+        numbers: the blocks, in the order of the scan.
+        start, stop: bounds that the first or last of the blocks may reach across.
+    """
+
+    def __init__(
+        self,
+        table: TableReader,
+        numbers: Sequence[int],
+        start: bytes | None,
+        stop: bytes | None,
+        reverse: bool,
+    ) -> None:
+        super().__init__(reverse)
+        self._table = table
+        self._numbers = numbers
+        self._start = start
+        self._stop = stop
+        self._block: Block | None = None
+        self._following: Iterator[Block] | None = None
+        self._at: i64 = 0
+        self._end: i64 = 0
+
+    def advance(self) -> None:
+        while True:
+            block = self._next_block()
+            if block is None:
+                self.live = False
+                return
+            self._block = block
+            low: i64 = 0
+            high: i64 = block.count
+            # Only blocks at the ends reach past the range; in the others it costs little to see that.
+            if self._start is not None:
+                low = block.lower_bound(self._start)
+                if not self.reverse:
+                    self._start = None
+            if self._stop is not None:
+                high = block.lower_bound(self._stop)
+                if self.reverse:
+                    self._stop = None
+            if low < high:
+                break
+        if self.reverse:
+            self._at, self._end = high - 1, low - 1
+        else:
+            self._at, self._end = low, high
+        self.key = block.key(self._at)
+        self.pending = False
+
+    def _next_block(self) -> Block | None:
+        numbers = self._numbers
+        if self._block is None and numbers:  # most scans need no other
+            return self._table.block(numbers[0], True)
+        if self._following is None:
+            self._following = self._table.blocks_ahead(
+                numbers[1:], ReadKind.DATA, cached_first=CACHED_BLOCKS - 1
+            )
+        return next(self._following, None)
+
+    def take(self, bound: bytes | None, size: i64, found: list[Entry]) -> None:
+        block, at = self._block, self._at
+        assert block is not None
+        if self.reverse:
+            end = max(self._end, at - size)
+            if bound is not None:
+                end = block.end_before(at, end, bound, True)
+            block.append_entries(found, self.key, at, end, -1)
+        else:
+            end = min(self._end, at + size)
+            if bound is not None:
+                end = block.end_before(at, end, bound, False)
+            block.append_entries(found, self.key, at, end, 1)
+        self._move(end)
+
+    def skip(self) -> None:
+        self._move(self._at - 1 if self.reverse else self._at + 1)
+
+    def _move(self, at: i64) -> None:
+        block = self._block
+        assert block is not None
+        self._at = at
+        if at == self._end:
+            self.pending = True
+        else:
+            self.key = block.key(at)
+
+
+class ListSource(Source):
+    """Keys and values in lists.
+
+    Args:
+        lists: lists of entries that ascend; the lists in the order of the scan.
+    """
+
+    def __init__(self, lists: Iterator[list[tuple[bytes, Value]]], reverse: bool) -> None:
+        super().__init__(reverse)
+        self._lists = lists
+        self._keys: list[bytes] = []  # in the order of the scan
+        self._values: list[Value] = []
+        self._at: i64 = 0
+
+    def advance(self) -> None:
+        for entries in self._lists:
+            if entries:
+                if self.reverse:
+                    entries = entries[::-1]
+                self._keys = [key for key, _ in entries]
+                self._values = [value for _, value in entries]
+                self._at = 0
+                self.key = self._keys[0]
+                self.pending = False
+                return
+        self.live = False
+
+    def take(self, bound: bytes | None, size: i64, found: list[Entry]) -> None:
+        keys, values = self._keys, self._values
+        at = self._at
+        end = end_before(keys, at, min(i64(len(keys)), at + size), bound, self.reverse)
+        while at < end:
+            value = values[at]
+            if value is not None:
+                found.append((keys[at], value))
+            at += 1
+        self._move(end)
+
+    def skip(self) -> None:
+        self._move(self._at + 1)
+
+    def _move(self, at: i64) -> None:
+        self._at = at
+        if at < len(self._keys):
+            self.key = self._keys[at]
+        else:
+            self.pending = True
+
+
+class MemtableSource(Source):
+    """The keys of a memtable in a range, with their values as of a sequence number."""
+
+    def __init__(
+        self, memtable: Memtable, seq: int, start: bytes | None, stop: bytes | None, reverse: bool
+    ) -> None:
+        super().__init__(reverse)
+        self._memtable = memtable
+        self._seq = seq
+        self._start = start
+        self._stop = stop
+        self._keys: list[bytes] = []  # in the order of the scan
+        self._at: i64 = 0
+        self._size: i64 = _FIRST_KEYS
+        self._border = stop if reverse else start  # what follows lies beyond it,
+        self._included = True  # or, at first, from it on
+
+    def advance(self) -> None:
+        memtable, seq = self._memtable, self._seq
+        while True:
+            if self.reverse:
+                keys = memtable.keys_below(self._border, self._size)
+            else:
+                keys = memtable.keys_above(self._border, self._included, self._size)
+            if keys:
+                self._border, self._included = keys[-1], False
+                self._size = min(2 * self._size, _MOST_KEYS)
+                keys = self._in_range(keys)
+            if not keys:
+                self.live = False
+                return
+            if memtable.has_history:  # some may have come after the moment that the scan shows
+                keys = [key for key in keys if not isinstance(memtable.get_at(key, seq), Absent)]
+            if keys:
+                break
+        self._keys = keys
+        self._at = 0
+        self.key = keys[0]
+        self.pending = False
+
+    def _in_range(self, keys: list[bytes]) -> list[bytes]:
+        """Those of ``keys``, which are in the order of the scan, that lie before its end."""
+        end = self._start if self.reverse else self._stop
+        if end is None or _is_before(keys[-1], end, self.reverse):
+            return keys
+        if self.reverse:
+            return [key for key in keys if key >= end]
+        return [key for key in keys if key < end]
+
+    def take(self, bound: bytes | None, size: i64, found: list[Entry]) -> None:
+        keys, memtable, seq = self._keys, self._memtable, self._seq
+        at = self._at
+        end = end_before(keys, at, min(i64(len(keys)), at + size), bound, self.reverse)
+        while at < end:
+            key = keys[at]
+            value = memtable.get_at(key, seq)
+            if value is not None and not isinstance(value, Absent):
+                found.append((key, value))
+            at += 1
+        self._move(end)
+
+    def skip(self) -> None:
+        self._move(self._at + 1)
+
+    def _move(self, at: i64) -> None:
+        self._at = at
+        keys = self._keys
+        if at < len(keys):
+            self.key = keys[at]
+        else:
+            self.pending = True
+
+
+def end_before(keys: list[bytes], at: i64, end: i64, bound: bytes | None, reverse: bool) -> i64:
+    """The first position from ``at`` + 1 to ``end`` that is ``end`` or whose key is not before ``bound``.
+
+    ``keys`` are in the order of the scan.  It gallops: O(log(result - at)) comparisons.
+    """
+    if bound is None:
+        return end
+    low = at + 1
+    step: i64 = 1
+    while at + step < end and _is_before(keys[at + step], bound, reverse):
+        low = at + step + 1
+        step *= 2
+    high = min(at + step, end)
+    while low < high:
+        middle = (low + high) >> 1
+        if _is_before(keys[middle], bound, reverse):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _is_before(key: bytes, bound: bytes, reverse: bool) -> bool:
+    order = compare(key, 0, len(key), bound, 0, len(bound))
+    return order > 0 if reverse else order < 0
