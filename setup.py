@@ -26,6 +26,7 @@ COMPILED = (
     "storage",
     "cache",
     "sstable/block",
+    "sstable/columns",
     "sstable/index",
     "sstable/reader",
     "sstable/writer",

@@ -1,21 +1,23 @@
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from columns import as_columns, as_rows
 from lsmkv.merge import (
     Entry,
     PlainEntries,
     Value,
-    Version,
     merge_stretches,
+    merge_versions,
     newest_values,
     retained_versions,
 )
+from lsmkv.sstable.columns import Version, Versions
 
 KEYS = [b"", b"a", b"aa", b"ab", b"b", b"c", b"\xff", b"\xff\xff"]
 values = st.none() | st.binary(max_size=1)
@@ -138,7 +140,7 @@ def seen(versions: list[Version], snapshot: int) -> dict[bytes, bytes]:
 
 
 def retained(stretches: list[list[Version]], snapshots: list[int], drop: bool) -> list[Version]:
-    return list(retained_versions(stretches, snapshots, drop))
+    return as_rows(retained_versions(map(as_columns, stretches), snapshots, drop))
 
 
 @given(histories(), st.booleans())
@@ -201,3 +203,56 @@ def test_without_snapshots_one_version_of_each_key_is_left(drop_deletions: bool)
     stretches: list[list[Version]] = [[(b"a", b"3", 3), (b"a", b"2", 2), (b"a", None, 1)]]
     kept = retained(stretches, [], drop_deletions)
     assert kept == [(b"a", b"3", 0 if drop_deletions else 3)]
+
+
+# Several sources: what is merged at once is what one source of all the versions would be.
+
+
+@st.composite
+def split_histories(draw: st.DrawFn) -> tuple[list[list[Versions]], list[list[Version]], list[int]]:
+    """Sources, newest first; the same versions as one source; snapshots.
+
+    Of each key a source has a range of versions, older than those of the sources before it, and it
+    hands its keys over in stretches of any length.
+    """
+    stretches, snapshots = draw(histories())
+    taken: list[list[list[Version]]] = [[] for _ in range(draw(st.integers(1, 4)))]
+    for versions in stretches:
+        bounds = draw(st.lists(st.integers(0, len(versions)), min_size=len(taken) - 1))
+        ends = [*sorted(bounds)[: len(taken) - 1], len(versions)]
+        for rows, start, end in zip(taken, [0, *ends], ends, strict=False):
+            if start < end:
+                rows.append(versions[start:end])
+    sources: list[list[Versions]] = []
+    for keys in taken:
+        source: list[Versions] = []
+        while keys:
+            count = draw(st.integers(1, len(keys)))
+            source.append(as_columns([row for rows in keys[:count] for row in rows]))
+            keys = keys[count:]
+        sources.append(source)
+    return sources, stretches, snapshots
+
+
+@given(split_histories(), st.booleans())
+def test_merging_sources_keeps_what_one_source_of_all_would(
+    split: tuple[list[list[Versions]], list[list[Version]], list[int]], drop_deletions: bool
+) -> None:
+    sources, stretches, snapshots = split
+    merged = list(merge_versions([iter(source) for source in sources], snapshots, drop_deletions))
+    assert as_rows(merged) == retained(stretches, snapshots, drop_deletions)
+    assert all(stretch.keys for stretch in merged)
+    ends = [(stretch.keys[0], stretch.keys[-1]) for stretch in merged]
+    assert all(last < first for (_, last), (first, _) in pairwise(ends))
+
+
+def test_a_stretch_without_repeats_of_one_source_is_passed_on_as_it_is() -> None:
+    stretch = Versions([b"a", b"b"], [b"1", None], [7, 7], may_repeat=False)
+    assert next(merge_versions([iter([stretch])], [3], False)) is stretch
+
+
+def test_the_winner_of_a_merge_is_the_newest_source() -> None:
+    older = Versions([b"a", b"b"], [b"old", b"old"], [1, 2], may_repeat=False)
+    newer = Versions([b"b", b"c"], [b"new", None], [3, 4], may_repeat=False)
+    merged = merge_versions([iter([newer]), iter([older])], [], drop_deletions=True)
+    assert as_rows(merged) == [(b"a", b"old", 0), (b"b", b"new", 0)]
