@@ -27,6 +27,7 @@ COMPILED = (
     "storage",
     "cache",
     "sstable/block",
+    "sstable/columns",
     "sstable/index",
     "sstable/filtering",
     "sstable/reader",

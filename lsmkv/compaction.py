@@ -24,9 +24,9 @@ from itertools import pairwise
 from lsmkv.errors import Error
 from lsmkv.filters.allocation import monkey_error_rates
 from lsmkv.manifest import table_path
-from lsmkv.merge import Version as EntryVersion
-from lsmkv.merge import merge_stretches, retained_versions
+from lsmkv.merge import merge_versions
 from lsmkv.options import Options
+from lsmkv.sstable.columns import Versions, versions_of
 from lsmkv.sstable.layout import TableMeta
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.writer import TableFormat, TableWriter
@@ -34,6 +34,9 @@ from lsmkv.storage import ReadKind, Storage
 from lsmkv.tree import RunMeta, Tree
 
 LEVELED_RUN = 0  # the number of the one run of a level that has only one
+# A table is merged so many entries at a time, or so many bytes if that is fewer.
+_STRETCH_ENTRIES = 128
+_STRETCH_BYTES = 256 * 1024
 
 
 class CancelledError(Error):
@@ -280,10 +283,13 @@ class TableJob:
     is_cancelled: Callable[[], bool]
 
 
-def write_tables(versions: Iterator[EntryVersion], job: TableJob) -> list[TableMeta]:
-    """Write entries in order to as many tables as they need; all are synced, the directory too.
+def write_tables(stretches: Iterator[Versions], job: TableJob) -> list[TableMeta]:
+    """Write versions in order to as many tables as they need; all are synced, the directory too.
 
-    A new table starts only at a new key.  On any failure the tables written so far are removed.
+    A new table starts only at a new key; all versions of a key stand in one stretch.  On any failure
+    the tables written so far are removed.
+
+    This loop is interpreted on purpose: other threads get their turn between two stretches.
 
     Raises:
         CancelledError: the job was cancelled.
@@ -291,23 +297,20 @@ def write_tables(versions: Iterator[EntryVersion], job: TableJob) -> list[TableM
     """
     done: list[TableMeta] = []
     writer: TableWriter | None = None
-    last: bytes | None = None
     try:
-        for count, (key, value, seq) in enumerate(versions):
-            if writer is None or (
-                key != last and (writer.size_bytes >= job.table_size_bytes or writer.is_full)
-            ):
-                if writer is not None:
+        for versions in stretches:
+            if job.is_cancelled():
+                raise CancelledError("the store is closing")
+            at = 0
+            while at < len(versions.keys):
+                if writer is None:
+                    number = job.allocate()
+                    path = table_path(job.directory, number)
+                    writer = TableWriter(job.storage, path, number, job.form)
+                at = writer.add_from(versions, at, job.table_size_bytes)
+                if at < len(versions.keys):
                     done.append(writer.finish())
                     writer = None
-                number = job.allocate()
-                writer = TableWriter(
-                    job.storage, table_path(job.directory, number), number, job.form
-                )
-            writer.add(key, value, seq)
-            last = key
-            if not count & 0x3F and job.is_cancelled():
-                raise CancelledError("the store is closing")
         if writer is not None:
             done.append(writer.finish())
         if done:
@@ -323,29 +326,32 @@ def write_tables(versions: Iterator[EntryVersion], job: TableJob) -> list[TableM
 
 def merge_tables(
     runs: list[list[TableReader]], snapshots: list[int], drop_deletions: bool
-) -> Iterator[EntryVersion]:
+) -> Iterator[Versions]:
     """The versions that a compaction of these runs, newest first, must write."""
-    sources: list[Iterator[list[EntryVersion]]] = [_run_versions(run) for run in runs]
-    return retained_versions(merge_stretches(sources), snapshots, drop_deletions)
+    sources: list[Iterator[Versions]] = [_run_versions(run) for run in runs]
+    return merge_versions(sources, snapshots, drop_deletions)
 
 
-def _run_versions(run: list[TableReader]) -> Iterator[list[EntryVersion]]:
+def _run_versions(run: list[TableReader]) -> Iterator[Versions]:
     for table in run:
         index = table.index
-        held: list[EntryVersion] = []
+        held, held_bytes = Versions([], [], [], may_repeat=False), 0
         numbers = range(index.block_count)
         blocks = table.blocks_ahead(numbers, ReadKind.COMPACTION, cached_first=0)
         for number, block in zip(numbers, blocks, strict=True):
-            held += zip(block.keys(), block.values(), block.seqs(), strict=True)
+            held.extend(versions_of(block))
+            held_bytes += len(block.raw)
             following = number + 1
-            if (
-                table.properties.has_versions
-                and following < index.block_count
-                and index.first_key(following) == index.last_key(number)
+            if following < index.block_count and (
+                (len(held.keys) < _STRETCH_ENTRIES and held_bytes < _STRETCH_BYTES)
+                or (
+                    table.properties.has_versions
+                    and index.first_key(following) == index.last_key(number)
+                )
             ):
                 continue
             yield held
-            held = []
+            held, held_bytes = Versions([], [], [], may_repeat=False), 0
 
 
 def remove_tables(storage: Storage, directory: str, tables: Iterable[TableMeta]) -> None:

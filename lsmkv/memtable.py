@@ -23,9 +23,10 @@ from typing import Final
 
 from lsmkv.ordered import SortedKeys
 from lsmkv.sstable.block import ABSENT, Absent
+from lsmkv.sstable.columns import Versions
 
 Value = bytes | None  # None is a deletion
-_VERSIONS_KEYS: Final = 256  # keys whose versions are handed over together
+_STRETCH_KEYS: Final = 64  # keys whose versions are handed over at a time
 
 
 class Memtable:
@@ -110,24 +111,33 @@ class Memtable:
             self._ordered.update(fresh)
             return
 
-    def versions(self) -> Iterator[list[tuple[bytes, Value, int]]]:
-        """Every version, in key order and newest first, as ``merge_stretches`` makes them.
+    def versions(self) -> Iterator[Versions]:
+        """Every version, in key order and newest first, all of a key in one stretch.
 
         The memtable must be written to no more.
         """
-        history, live, first_seq = self._history, self.live, self.first_seq
-        keys = sorted(live)
-        for start in range(0, len(keys), _VERSIONS_KEYS):
-            found: list[tuple[bytes, Value, int]] = []
-            for key in keys[start : start + _VERSIONS_KEYS]:
-                value: Value | Absent = live[key]
-                for replaced_by, old in reversed(history.get(key, ())):
-                    assert not isinstance(value, Absent)
-                    found.append((key, value, replaced_by))
-                    value = old
-                if not isinstance(value, Absent):
-                    found.append((key, value, first_seq))
-            yield found
+        keys = sorted(self.live)
+        for start in range(0, len(keys), _STRETCH_KEYS):
+            stretch = keys[start : start + _STRETCH_KEYS]
+            if self._history:
+                yield self._with_history(stretch)
+            else:
+                values = list(map(self.live.__getitem__, stretch))
+                seqs = [self.first_seq] * len(stretch)
+                yield Versions(stretch, values, seqs, may_repeat=False)
+
+    def _with_history(self, keys: list[bytes]) -> Versions:
+        """The versions of ``keys``, which ascend."""
+        found = Versions([], [], [], may_repeat=True)
+        for key in keys:
+            value: Value | Absent = self.live[key]
+            for replaced_by, old in reversed(self._history.get(key, ())):
+                assert not isinstance(value, Absent)
+                found.extend(Versions([key], [value], [replaced_by], may_repeat=True))
+                value = old
+            if not isinstance(value, Absent):
+                found.extend(Versions([key], [value], [self.first_seq], may_repeat=True))
+        return found
 
     @property
     def has_history(self) -> bool:

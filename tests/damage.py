@@ -14,7 +14,7 @@ from lsmkv.filters import bloom
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.policy import SCHEME_BLOOM
 from lsmkv.filters.sizing import filter_bytes_for, probes_for
-from lsmkv.sstable.block import encode_block
+from lsmkv.sstable.columns import encode_block
 from lsmkv.sstable.index import IndexBuilder
 from lsmkv.sstable.layout import (
     CODEC_NONE,

@@ -19,8 +19,8 @@ MAX_LINES = 500
 LAYERS = """
     lsmkv.errors  lsmkv.finalizers
     lsmkv.encoding
-    lsmkv.compare
-    lsmkv.filters.hashing  lsmkv.filters.bloom  lsmkv.filters.packed  lsmkv.filters.protocols
+    lsmkv.compare  lsmkv.filters.hashing
+    lsmkv.filters.bloom  lsmkv.filters.packed  lsmkv.filters.protocols
     lsmkv.filters.sizing  lsmkv.filters.allocation  lsmkv.filters.keys
     lsmkv.filters.rates  lsmkv.filters.saved  lsmkv.filters.known
     lsmkv.filters.base  lsmkv.filters.layouts
@@ -34,6 +34,7 @@ LAYERS = """
     lsmkv.storage  lsmkv.cache
     lsmkv.sstable  lsmkv.sstable.layout  lsmkv.sstable.block  lsmkv.sstable.index
     lsmkv.sstable.codec  lsmkv.sstable.filtering
+    lsmkv.sstable.columns
     lsmkv.sstable.reader  lsmkv.sstable.writer  lsmkv.sstable.salvage
     lsmkv.ordered
     lsmkv.batch  lsmkv.memtable  lsmkv.log

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from columns import as_rows
 from lsmkv.memtable import Memtable, Value
 from lsmkv.sources import MemtableSource
 from lsmkv.sstable.block import ABSENT, Absent
@@ -95,7 +96,7 @@ def test_scan_sees_what_was_there_at_each_snapshot(
 @given(steps)
 def test_versions_hold_what_every_snapshot_sees(steps: list[tuple[bytes, Value] | None]) -> None:
     memtable, frozen = play(steps)
-    found = [version for versions in memtable.versions() for version in versions]
+    found = as_rows(memtable.versions())
     assert [version[0] for version in found] == sorted(version[0] for version in found)
     for seq, contents in frozen.items():
         seen: Frozen = {}
@@ -108,9 +109,24 @@ def test_versions_hold_what_every_snapshot_sees(steps: list[tuple[bytes, Value] 
 @given(steps)
 def test_versions_of_a_key_stand_newest_first(steps: list[tuple[bytes, Value] | None]) -> None:
     memtable, _ = play(steps)
-    for versions in memtable.versions():
-        places = [(key, -seq) for key, _, seq in versions]
-        assert places == sorted(set(places))
+    places = [(key, -seq) for key, _, seq in as_rows(memtable.versions())]
+    assert places == sorted(set(places))
+
+
+@given(steps)
+def test_all_versions_of_a_key_stand_in_one_stretch(
+    steps: list[tuple[bytes, Value] | None],
+) -> None:
+    memtable, _ = play(steps)
+    keys = [set(stretch.keys) for stretch in memtable.versions()]
+    assert sum(map(len, keys)) == len(set().union(*keys))
+
+
+@given(steps)
+def test_a_stretch_tells_that_a_key_may_repeat(steps: list[tuple[bytes, Value] | None]) -> None:
+    memtable, _ = play(steps)
+    for stretch in memtable.versions():
+        assert stretch.may_repeat or len(set(stretch.keys)) == len(stretch.keys)
 
 
 def test_a_scan_of_many_keys_is_in_order() -> None:
@@ -192,4 +208,4 @@ def test_a_batch_is_hidden_whole_from_an_earlier_snapshot() -> None:
     assert (memtable.get(b"a"), memtable.get(b"b")) == (None, b"2")
     assert memtable.get_at(b"a", 1) == b"old"
     assert isinstance(memtable.get_at(b"b", 1), Absent)
-    assert list(memtable.versions()) == [[(b"a", None, 2), (b"a", b"old", 1), (b"b", b"2", 2)]]
+    assert as_rows(memtable.versions()) == [(b"a", None, 2), (b"a", b"old", 1), (b"b", b"2", 2)]

@@ -1,115 +1,17 @@
 from __future__ import annotations
 
-from itertools import groupby
-from typing import Any
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsmkv.merge import (
-    Entry,
-    PlainEntries,
-    Value,
-    Version,
-    merge_stretches,
-    newest_values,
-    retained_versions,
-)
+from columns import as_columns, as_rows
+from lsmkv.merge import merge_versions, retained_versions
+from lsmkv.sstable.columns import Version, Versions
 
 KEYS = [b"", b"a", b"aa", b"ab", b"b", b"c", b"\xff", b"\xff\xff"]
 values = st.none() | st.binary(max_size=1)
-
-
-@st.composite
-def sources(draw: st.DrawFn) -> list[list[list[Entry]]]:
-    """Sources as ``merge_stretches`` takes them upwards: lists of lists of entries."""
-    drawn: list[list[list[Entry]]] = []
-    for number in range(draw(st.integers(0, 4))):
-        stretches: list[list[Entry]] = []
-        for key in sorted(draw(st.sets(st.sampled_from(KEYS)))):
-            versions = [
-                (key, b"%d-%d" % (number, version)) for version in range(draw(st.integers(1, 3)))
-            ]
-            goes_on = draw(st.booleans())
-            if stretches and goes_on:
-                stretches[-1] += versions
-            else:
-                stretches.append(list(versions))
-        drawn.append(stretches)
-    return drawn
-
-
-def merged_model(given_sources: list[list[list[Entry]]]) -> list[Entry]:
-    """Everything, by key; for one key, source by source."""
-    return sorted(
-        (entry for source in given_sources for stretch in source for entry in stretch),
-        key=lambda entry: entry[0],
-    )
-
-
-@given(sources())
-def test_merging_upwards_equals_sorting(given_sources: list[list[list[Entry]]]) -> None:
-    merged = list(merge_stretches([iter(source) for source in given_sources]))
-    assert [entry for entries in merged for entry in entries] == merged_model(given_sources)
-
-
-@given(sources())
-def test_merging_downwards_equals_sorting(given_sources: list[list[list[Entry]]]) -> None:
-    merged = list(merge_stretches([iter(source[::-1]) for source in given_sources], reverse=True))
-    assert [entry for entries in reversed(merged) for entry in entries] == merged_model(
-        given_sources
-    )
-
-
-@given(sources(), st.booleans())
-def test_versions_of_a_key_are_never_parted(
-    given_sources: list[list[list[Entry]]], reverse: bool
-) -> None:
-    inputs = [iter(source[::-1] if reverse else source) for source in given_sources]
-    merged = list(merge_stretches(inputs, reverse))
-    assert all(merged)
-    keys = [key for entries in merged for key, _ in groupby(entries, key=lambda entry: entry[0])]
-    assert len(keys) == len(set(keys))
-
-
-def test_a_stretch_of_a_lone_source_is_passed_on_as_it_is() -> None:
-    stretch = PlainEntries([(b"a", b"1"), (b"b", b"2")])
-    assert next(merge_stretches([iter([]), iter([stretch])])) is stretch
-
-
-def test_empty_stretches_are_skipped() -> None:
-    assert list(merge_stretches([iter([[], [], [(b"a", b"1")]]), iter([[]])])) == [[(b"a", b"1")]]
-
-
-def test_merging_nothing_yields_nothing() -> None:
-    assert not list(merge_stretches([]))
-
-
-def test_merging_takes_no_more_of_a_source_than_is_asked_for() -> None:
-    taken: list[int] = []
-
-    def source() -> Any:
-        for number in range(10):
-            taken.append(number)
-            yield [(b"%d" % number, b"")]
-
-    next(merge_stretches([source()]))
-    assert taken == [0]
-
-
-@given(st.lists(st.tuples(st.sampled_from(KEYS), values), max_size=12))
-def test_newest_values_are_first_versions_that_are_no_deletion(entries: list[Entry]) -> None:
-    entries.sort(key=lambda entry: entry[0])
-    newest: dict[bytes, Value] = {}
-    for key, value in entries:
-        newest.setdefault(key, value)
-    found = [entry for kept in newest_values([entries]) for entry in kept]
-    assert found == [(key, value) for key, value in newest.items() if value is not None]
-
-
-def test_lists_of_deletions_alone_are_left_out() -> None:
-    assert not list(newest_values([[(b"a", None)], [(b"b", None), (b"b", b"old")]]))
 
 
 # What a compaction may drop, against a definition that goes key by key and snapshot by snapshot.
@@ -138,7 +40,7 @@ def seen(versions: list[Version], snapshot: int) -> dict[bytes, bytes]:
 
 
 def retained(stretches: list[list[Version]], snapshots: list[int], drop: bool) -> list[Version]:
-    return list(retained_versions(stretches, snapshots, drop))
+    return as_rows(retained_versions(map(as_columns, stretches), snapshots, drop))
 
 
 @given(histories(), st.booleans())
@@ -201,3 +103,56 @@ def test_without_snapshots_one_version_of_each_key_is_left(drop_deletions: bool)
     stretches: list[list[Version]] = [[(b"a", b"3", 3), (b"a", b"2", 2), (b"a", None, 1)]]
     kept = retained(stretches, [], drop_deletions)
     assert kept == [(b"a", b"3", 0 if drop_deletions else 3)]
+
+
+# Several sources: what is merged at once is what one source of all the versions would be.
+
+
+@st.composite
+def split_histories(draw: st.DrawFn) -> tuple[list[list[Versions]], list[list[Version]], list[int]]:
+    """Sources, newest first; the same versions as one source; snapshots.
+
+    Of each key a source has a range of versions, older than those of the sources before it, and it
+    hands its keys over in stretches of any length.
+    """
+    stretches, snapshots = draw(histories())
+    taken: list[list[list[Version]]] = [[] for _ in range(draw(st.integers(1, 4)))]
+    for versions in stretches:
+        bounds = draw(st.lists(st.integers(0, len(versions)), min_size=len(taken) - 1))
+        ends = [*sorted(bounds)[: len(taken) - 1], len(versions)]
+        for rows, start, end in zip(taken, [0, *ends], ends, strict=False):
+            if start < end:
+                rows.append(versions[start:end])
+    sources: list[list[Versions]] = []
+    for keys in taken:
+        source: list[Versions] = []
+        while keys:
+            count = draw(st.integers(1, len(keys)))
+            source.append(as_columns([row for rows in keys[:count] for row in rows]))
+            keys = keys[count:]
+        sources.append(source)
+    return sources, stretches, snapshots
+
+
+@given(split_histories(), st.booleans())
+def test_merging_sources_keeps_what_one_source_of_all_would(
+    split: tuple[list[list[Versions]], list[list[Version]], list[int]], drop_deletions: bool
+) -> None:
+    sources, stretches, snapshots = split
+    merged = list(merge_versions([iter(source) for source in sources], snapshots, drop_deletions))
+    assert as_rows(merged) == retained(stretches, snapshots, drop_deletions)
+    assert all(stretch.keys for stretch in merged)
+    ends = [(stretch.keys[0], stretch.keys[-1]) for stretch in merged]
+    assert all(last < first for (_, last), (first, _) in pairwise(ends))
+
+
+def test_a_stretch_without_repeats_of_one_source_is_passed_on_as_it_is() -> None:
+    stretch = Versions([b"a", b"b"], [b"1", None], [7, 7], may_repeat=False)
+    assert next(merge_versions([iter([stretch])], [3], False)) is stretch
+
+
+def test_the_winner_of_a_merge_is_the_newest_source() -> None:
+    older = Versions([b"a", b"b"], [b"old", b"old"], [1, 2], may_repeat=False)
+    newer = Versions([b"b", b"c"], [b"new", None], [3, 4], may_repeat=False)
+    merged = merge_versions([iter([newer]), iter([older])], [], drop_deletions=True)
+    assert as_rows(merged) == [(b"a", b"old", 0), (b"b", b"new", 0)]

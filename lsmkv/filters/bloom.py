@@ -13,7 +13,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from mypy_extensions import i64
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from mypy_extensions import i64, u8
+
+from lsmkv.filters.hashing import DIGEST_BYTES
 
 MULTIPLIER: Final = 0x1E37_79B9_7F4A_7C15
 """2^64 / golden ratio (Knuth, TAOCP 3, 6.4), cut to 63 bits; odd, so the map h -> h*C is one to one."""
@@ -35,16 +38,32 @@ def build(hashes: list[int], byte_count: int, probe_count: int) -> bytes:
 
     O(len(hashes) * probe_count).
     """
-    bits = bytearray(byte_count)
-    bit_count: i64 = byte_count * 8
-    count: i64 = probe_count
-    h: i64
+    packed = BytesWriter()
     for h in hashes:
-        for _ in range(count):
+        write_i64_le(packed, h)
+    return _build(packed.getvalue(), 8, byte_count, probe_count)
+
+
+def build_from_digests(packed: bytes, byte_count: int, probe_count: int) -> bytes:
+    """As :func:`build`, of the hashes in :func:`~lsmkv.filters.hashing.digests`."""
+    return _build(packed, DIGEST_BYTES, byte_count, probe_count)
+
+
+def _build(packed: bytes, stride: i64, byte_count: i64, probe_count: i64) -> bytes:
+    """:func:`build` of the hashes that begin at every ``stride`` bytes of ``packed``."""
+    bits = BytesWriter()
+    bits.write(bytes(byte_count))
+    bit_count = byte_count * 8
+    at: i64 = 0
+    while at < len(packed):
+        h = read_i64_le(packed, at) & MASK_63
+        for _probe in range(probe_count):  # named: mypyc boxes "_" each time round
             h = (h * MULTIPLIER) & MASK_63
-            bit: i64 = ((h >> 31) * bit_count) >> 32
-            bits[bit >> 3] |= 1 << (bit & 7)
-    return bytes(bits)
+            bit = ((h >> 31) * bit_count) >> 32
+            place = bit >> 3
+            bits[place] = bits[place] | u8(1 << (bit & 7))
+        at += stride
+    return bits.getvalue()
 
 
 def may_contain(bits: bytes, start: i64, byte_count: i64, probe_count: i64, h: i64) -> bool:

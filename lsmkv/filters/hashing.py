@@ -17,6 +17,8 @@ from librt.strings import read_i64_le
 from mypy_extensions import i64
 
 MASK_63: Final = i64(0x7FFF_FFFF_FFFF_FFFF)
+DIGEST_BYTES: Final = 16
+
 _digest: Final = mmh3.mmh3_x64_128_digest
 
 
@@ -29,6 +31,24 @@ def hash_key(key: bytes) -> i64:
     3893542974706830610
     """
     return read_i64_le(_digest(key), 0) & MASK_63
+
+
+def digests(keys: list[bytes]) -> bytes:
+    """What the hash of each key is taken from, :data:`DIGEST_BYTES` each, one after another.
+
+    For many keys at once: no integer is made of any.  The hash itself is the first 63 bits of a
+    digest (little-endian); its low byte is the digest's first.
+    """
+    return b"".join(map(_digest, keys))
+
+
+def hashes_of(packed: bytes) -> list[int]:
+    """The hashes in :func:`digests`.
+
+    >>> hashes_of(digests([b"", b"lsmkv"])) == [hash_key(b""), hash_key(b"lsmkv")]
+    True
+    """
+    return [read_i64_le(packed, at) & MASK_63 for at in range(0, len(packed), DIGEST_BYTES)]
 
 
 def murmur3_32(data: bytes, seed: int) -> int:

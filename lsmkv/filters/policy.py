@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from functools import lru_cache
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
 from lsmkv.filters import blocked, bloom, fuse
 from lsmkv.filters.base import MAX_BYTES
+from lsmkv.filters.hashing import DIGEST_BYTES, hashes_of
 from lsmkv.filters.layouts import (
     FUSE_WIDTHS,
     LINE_BYTES,
@@ -75,6 +77,14 @@ class FilterPolicy(ABC):
             Bits and parameter; ``(b"", 0)`` for no filter.
         """
 
+    def build_from_digests(self, packed: bytes, error_rate: float) -> tuple[bytes, int]:
+        """As :meth:`build`, of the hashes in :func:`~lsmkv.filters.hashing.digests`.
+
+        What tables are written with: a policy that overrides it need not make an integer of each
+        hash.
+        """
+        return self.build(hashes_of(packed), error_rate)
+
     @abstractmethod
     def may_contain(self, bits: bytes, start: i64, byte_count: i64, parameter: i64, h: i64) -> bool:
         """Whether the filter in ``bits[start : start + byte_count]`` may hold the hash ``h``.
@@ -124,6 +134,15 @@ class NoPolicy(FilterPolicy):
         return byte_count == 0
 
 
+@lru_cache(maxsize=4096)
+def _bloom_form(key_count: int, error_rate: float) -> tuple[int, int]:
+    """Bytes and k of a Bloom filter; no bytes where it is not worth them or would be too large."""
+    byte_count = filter_bytes_for(key_count, error_rate)
+    if byte_count > MAX_BYTES:
+        return 0, 0
+    return byte_count, probes_for(byte_count * 8, key_count)
+
+
 class BloomPolicy(FilterPolicy):
     """Bloom filters with the product's probes (:mod:`lsmkv.filters.bloom`); the parameter is k."""
 
@@ -139,11 +158,17 @@ class BloomPolicy(FilterPolicy):
 
     def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
         """Bits and k: m from the number of hashes and the rate, then the k with the lowest rate."""
-        byte_count = filter_bytes_for(len(hashes), error_rate)
-        if byte_count == 0 or byte_count > MAX_BYTES:
+        byte_count, probe_count = _bloom_form(len(hashes), error_rate)
+        if byte_count == 0:
             return NO_FILTER
-        probe_count = probes_for(byte_count * 8, len(hashes))
         return bloom.build(hashes, byte_count, probe_count), probe_count
+
+    def build_from_digests(self, packed: bytes, error_rate: float) -> tuple[bytes, int]:
+        """The same."""
+        byte_count, probe_count = _bloom_form(len(packed) // DIGEST_BYTES, error_rate)
+        if byte_count == 0:
+            return NO_FILTER
+        return bloom.build_from_digests(packed, byte_count, probe_count), probe_count
 
     def may_contain(self, bits: bytes, start: i64, byte_count: i64, parameter: i64, h: i64) -> bool:
         """See :func:`lsmkv.filters.bloom.may_contain`."""

@@ -15,7 +15,7 @@ from heapq import merge
 from operator import attrgetter, itemgetter
 from typing import Final
 
-from lsmkv.merge import Version
+from lsmkv.sstable.columns import Version
 from lsmkv.sstable.layout import TableMeta
 from lsmkv.sstable.reader import TableReader
 

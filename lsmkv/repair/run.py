@@ -29,6 +29,7 @@ from lsmkv.repair.order import SortableEntry, newest_versions, stack, table_entr
 from lsmkv.repair.report import LOST_FOLDER, RepairReport
 from lsmkv.repair.state import FoundState, find_state
 from lsmkv.repair.tables import RescuedTable, TableRescue
+from lsmkv.sstable.columns import gathered
 from lsmkv.sstable.layout import TableMeta
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage import AppendFile, FileLock, ReadKind, Storage
@@ -191,7 +192,7 @@ class _Repair:
         """Tables of what the logs hold."""
         newest = logs.newest
         versions = ((key, *newest[key]) for key in sorted(newest))
-        metas = write_tables(versions, self._job())
+        metas = write_tables(gathered(versions), self._job())
         return self._written(metas)
 
     def _job(self) -> TableJob:
@@ -231,7 +232,7 @@ class _Repair:
             (entry for meta in run for entry in table_entries(self._open(paths[meta.number], meta)))
             for run in stack([table.meta for table in tables])
         ]
-        metas = write_tables(newest_versions(sources), self._job())
+        metas = write_tables(gathered(newest_versions(sources)), self._job())
         for table in tables:
             if not table.is_original:
                 self._storage.remove(table.path)

@@ -27,14 +27,11 @@ nothing; in memory they are held as running ends, so that an entry is found with
 from __future__ import annotations
 
 import struct
-import sys
-from array import array
 from collections.abc import Callable
-from itertools import accumulate, pairwise
 from typing import Final, NoReturn
 
-from librt.strings import read_i32_le
-from mypy_extensions import i64
+from librt.strings import BytesWriter, read_i16_le, read_i32_le, write_i32_le
+from mypy_extensions import i32, i64
 
 from lsmkv.cache import CacheItem
 from lsmkv.compare import compare, find_byte, is_same
@@ -44,13 +41,12 @@ from lsmkv.encoding import (
     TAG_DELETE,
     TAG_PUT,
     TAGS_RESERVED,
-    common_prefix_length,
 )
 
-_HEADER: Final = struct.Struct("<IBBHQII")
+HEADER: Final = struct.Struct("<IBBHQII")
 HEADER_BYTES: Final = 24
-_HAS_TAGS: Final = 1
-_HAS_VERSIONS: Final = 2
+HAS_TAGS: Final = 1
+HAS_VERSIONS: Final = 2
 _SEQ_TYPES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 MAX_BLOCK_BYTES: Final = (1 << 31) - 1
@@ -72,73 +68,25 @@ ABSENT: Final = Absent()
 """A table or memtable knows nothing of the key (which is not the same as: the key was deleted)."""
 
 
-def encode_block(
-    keys: list[bytes],
-    values: list[Value],
-    seqs: list[int],
-    fingerprints: bytes,
-    *,
-    has_versions: bool,
-) -> bytes:
-    """The payload for entries already in order; the lists are of one length, at least 1."""
-    count = len(keys)
-    prefix_length = common_prefix_length(keys[0], keys[-1])
-    suffixes = b"".join([key[prefix_length:] for key in keys]) if prefix_length else b"".join(keys)
-    key_lengths = struct.pack(f"<{count}H", *[len(key) - prefix_length for key in keys])
-    flags = _HAS_VERSIONS if has_versions else 0
-    tags = b""
-    if None in values:
-        flags |= _HAS_TAGS
-        tags = bytes([TAG_DELETE if value is None else TAG_PUT for value in values])
-        values = [b"" if value is None else value for value in values]
-    present: list[bytes] = values  # type: ignore[assignment]  # no None is left
-    value_lengths = struct.pack(f"<{count}I", *[len(value) for value in present])
-    joined = b"".join(present)
-    base_seq = min(seqs)
-    spread = max(seqs) - base_seq
-    if spread == 0:
-        seq_width, deltas = 0, b""
-    else:
-        seq_width = (
-            1 if spread < 1 << 8 else 2 if spread < 1 << 16 else 4 if spread < 1 << 32 else 8
-        )
-        deltas = struct.pack(f"<{count}{_SEQ_TYPES[seq_width]}", *[seq - base_seq for seq in seqs])
-    header = _HEADER.pack(
-        count, flags, seq_width, prefix_length, base_seq, len(suffixes), len(joined)
-    )
-    return b"".join(
-        (
-            header,
-            keys[0][:prefix_length],
-            fingerprints,
-            key_lengths,
-            value_lengths,
-            tags,
-            deltas,
-            suffixes,
-            joined,
-        )
-    )
-
-
-def _running_ends(lengths: bytes, type_code: str, total: int) -> bytes | None:
-    """Cumulative sums of packed lengths, with a leading 0, as packed 32-bit integers.
+def _running_ends(lengths: bytes, width: i64, total: i64) -> bytes | None:
+    """Cumulative sums of packed lengths of 2 or 4 bytes, with a leading 0, as packed 32-bit integers.
 
     None when they do not add up to ``total``.
     """
-    sizes = array(type_code)
-    sizes.frombytes(lengths)
-    if _BIG_ENDIAN:
-        sizes.byteswap()
-    if sum(sizes) != total:
-        return None
-    ends = array("I", accumulate(sizes, initial=0))
-    if _BIG_ENDIAN:
-        ends.byteswap()
-    return ends.tobytes()
-
-
-_BIG_ENDIAN: Final = sys.byteorder == "big"
+    ends = BytesWriter()
+    end: i64 = 0
+    write_i32_le(ends, 0)
+    at: i64 = 0
+    while at < len(lengths):
+        if width == 2:
+            end += i64(read_i16_le(lengths, at)) & 0xFFFF
+        else:
+            end += i64(read_i32_le(lengths, at)) & 0xFFFF_FFFF
+        if end > total:
+            return None
+        write_i32_le(ends, i32(end))
+        at += width
+    return ends.getvalue() if end == total else None
 
 
 class Block(CacheItem):
@@ -152,10 +100,10 @@ class Block(CacheItem):
         if len(raw) < HEADER_BYTES:
             fail(f"block payload of {len(raw)} bytes is shorter than its header")
         count, flags, seq_width, prefix_length, base_seq, keys_length, values_length = (
-            _HEADER.unpack_from(raw)
+            HEADER.unpack_from(raw)
         )
-        has_tags = flags & _HAS_TAGS
-        if flags & ~(_HAS_TAGS | _HAS_VERSIONS) or seq_width not in (0, 1, 2, 4, 8) or count == 0:
+        has_tags = flags & HAS_TAGS
+        if flags & ~(HAS_TAGS | HAS_VERSIONS) or seq_width not in (0, 1, 2, 4, 8) or count == 0:
             fail(f"bad block header: {count} entries, flags {flags}, sequence width {seq_width}")
         fingerprints = HEADER_BYTES + prefix_length
         key_lengths = fingerprints + count
@@ -166,14 +114,15 @@ class Block(CacheItem):
         values = keys + keys_length
         if values + values_length != len(raw):
             fail(f"block sections of {values + values_length} bytes in a payload of {len(raw)}")
-        key_ends = _running_ends(raw[key_lengths:value_lengths], "H", keys_length)
-        value_ends = _running_ends(raw[value_lengths:tags], "I", values_length)
+        key_ends = _running_ends(raw[key_lengths:value_lengths], 2, keys_length)
+        value_ends = _running_ends(raw[value_lengths:tags], 4, values_length)
         if key_ends is None or value_ends is None:
             fail("key or value lengths of a block do not add up")
         if has_tags:
             for tag in set(raw[tags:seqs]) - {TAG_DELETE, TAG_PUT}:
                 meaning = TAGS_RESERVED.get(tag, "unknown")
                 fail(f"entry tag {tag} ({meaning}) is not supported by this release")
+        self.has_versions: bool = flags & HAS_VERSIONS != 0
         super().__init__(len(raw) + len(key_ends) + len(value_ends) + _OBJECT_BYTES)
         self.raw = raw
         self.count: i64 = count
@@ -324,18 +273,25 @@ class Block(CacheItem):
 
     def keys(self) -> list[bytes]:
         """Every key, in order (a key with several versions as often).  O(n)."""
-        raw, base = self.raw, self._keys
+        raw, ends = self.raw, self._key_ends
         prefix = raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length]
-        ends = struct.unpack(f"<{self.count + 1}I", self._key_ends)
-        if prefix:
-            return [prefix + raw[base + low : base + high] for low, high in pairwise(ends)]
-        return [raw[base + low : base + high] for low, high in pairwise(ends)]
+        start = base = self._keys
+        found: list[bytes] = []
+        for at in range(4, len(ends), 4):
+            end = base + i64(read_i32_le(ends, at))
+            found.append(prefix + raw[start:end])
+            start = end
+        return found
 
     def values(self) -> list[Value]:
         """Every value, in the order of :meth:`keys`; None for a deletion.  O(n)."""
-        raw, base = self.raw, self._values
-        ends = struct.unpack(f"<{self.count + 1}I", self._value_ends)
-        found: list[Value] = [raw[base + low : base + high] for low, high in pairwise(ends)]
+        raw, ends = self.raw, self._value_ends
+        start = base = self._values
+        found: list[Value] = []
+        for at in range(4, len(ends), 4):
+            end = base + i64(read_i32_le(ends, at))
+            found.append(raw[start:end])
+            start = end
         if self._tags >= 0:
             for position, tag in enumerate(raw[self._tags : self._tags + self.count]):
                 if tag == TAG_DELETE:

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from mypy_extensions import i64
 
 from lsmkv.encoding import checksum
 from lsmkv.filters.bloom import MAX_BITS
-from lsmkv.filters.hashing import hash_key
+from lsmkv.filters.hashing import DIGEST_BYTES, digests, hashes_of
 from lsmkv.filters.keys import FilterKey
 from lsmkv.filters.policy import MAX_PARAMETER, PRIVATE_SCHEMES, SCHEME_NONE, policy_named
 from lsmkv.filters.sizing import keys_for
 from lsmkv.options import Options
-from lsmkv.sstable.block import ENTRY_OVERHEAD_BYTES, Value, encode_block
+from lsmkv.sstable.block import ENTRY_OVERHEAD_BYTES, Value
 from lsmkv.sstable.codec import Compressor, train_dictionary
+from lsmkv.sstable.columns import Versions, encode_block, seq_bounds
 from lsmkv.sstable.index import IndexBuilder
 from lsmkv.sstable.layout import (
     CODEC_NONE,
@@ -29,6 +31,8 @@ from lsmkv.sstable.layout import (
 from lsmkv.storage import Storage
 
 WRITER: Final = "lsmkv 0.1"
+_NO_LIMIT: Final = 1 << 62
+_NO_BITS: Final = (b"", 0, 0)  # filter, key count, parameter of a block without a filter
 _WRITE_BYTES: Final = 256 * 1024  # blocks are handed to the file in pieces of about this size
 _SAMPLES_PER_DICTIONARY_BYTE: Final = 100  # zstd's advice on how much to train a dictionary on
 _MAX_SECTION_BYTES: Final = 1 << 30  # keys and filters of the index are addressed with 32 bits
@@ -103,7 +107,6 @@ class TableWriter:
         self._keys: list[bytes] = []
         self._values: list[Value] = []
         self._seqs: list[int] = []
-        self._hashes: list[int] = []
         self._block_bytes = 0
         self._has_versions = False
         # the table so far
@@ -112,7 +115,8 @@ class TableWriter:
         self._last_key = b""
         self._smallest_seq = -1
         self._largest_seq = 0
-        self._entry_count = 0
+        self._has_entries = False
+        self._entry_count = 0  # those in finished blocks
         self._tombstone_count = 0
         self._raw_bytes = 0
         self._data_bytes = 0
@@ -137,25 +141,67 @@ class TableWriter:
 
     def add(self, key: bytes, value: Value, seq: int) -> None:
         """Add the next entry; a value of None is a deletion."""
-        if self._block_bytes >= self._form.block_size_bytes:
-            self._finish_block()
-        if self._entry_count == 0:
-            self._smallest = key
-            self._smallest_seq = seq
-        elif key == self._last_key:
-            self._table_has_versions = True
-            self._has_versions = bool(self._keys)
-        self._last_key = key
-        self._keys.append(key)
-        self._values.append(value)
-        self._seqs.append(seq)
-        self._hashes.append(hash_key(key))
-        self._entry_count += 1
-        if value is None:
-            self._tombstone_count += 1
-            self._block_bytes += len(key) + ENTRY_OVERHEAD_BYTES
+        self.add_from(Versions([key], [value], [seq], may_repeat=False), 0, _NO_LIMIT)
+
+    def add_from(self, versions: Versions, start: i64, limit_bytes: i64) -> int:
+        """Add ``versions`` from position ``start`` on; returns the position of the first not added.
+
+        That is their number; or that of the first new key at which the table has ``limit_bytes`` or
+        is full.  A table without entries takes at least one key.
+        """
+        keys, values = versions.keys, versions.values
+        block_size: i64 = self._form.block_size_bytes
+        block_bytes: i64 = self._block_bytes
+        room = self._room(limit_bytes)
+        last = self._last_key
+        begun = position = start  # begun: where the block being filled begins, or goes on
+        while position < len(keys):
+            key = keys[position]
+            repeats = key == last and self._has_entries
+            if block_bytes >= room and not repeats and self._has_entries:
+                break
+            if block_bytes >= block_size:
+                self._fill(versions, begun, position, block_bytes)
+                self._finish_block()
+                begun = position
+                block_bytes = 0
+                room = self._room(limit_bytes)
+            if not self._has_entries:
+                self._has_entries = True
+                self._smallest = key
+                self._smallest_seq = versions.seqs[position]
+            elif repeats:
+                self._table_has_versions = True
+                self._has_versions = position > begun or bool(self._keys)
+            last = key
+            value = values[position]
+            if value is None:
+                self._tombstone_count += 1
+                block_bytes += len(key) + ENTRY_OVERHEAD_BYTES
+            else:
+                block_bytes += len(key) + len(value) + ENTRY_OVERHEAD_BYTES
+            position += 1
+        self._fill(versions, begun, position, block_bytes)
+        self._last_key = last
+        return position
+
+    def _room(self, limit_bytes: i64) -> i64:
+        """How large the block being filled may get before the next key belongs in a new table."""
+        if self.is_full:
+            return 0
+        return limit_bytes - (self._data_bytes + self._untrained_bytes + self._filters_bytes)
+
+    def _fill(self, versions: Versions, start: i64, stop: i64, block_bytes: i64) -> None:
+        """Take versions into the block being filled, which then has ``block_bytes``."""
+        if self._keys:
+            self._keys += versions.keys[start:stop]
+            self._values += versions.values[start:stop]
+            self._seqs += versions.seqs[start:stop]
         else:
-            self._block_bytes += len(key) + len(value) + ENTRY_OVERHEAD_BYTES
+            self._keys = versions.keys[start:stop]
+            self._values = versions.values[start:stop]
+            self._seqs = versions.seqs[start:stop]
+        self._block_bytes = block_bytes
 
     def finish(self) -> TableMeta:
         """Write what is left, the index and the footer, and sync the file.
@@ -164,7 +210,7 @@ class TableWriter:
             ValueError: nothing was added.
             OSError: the file cannot be written.
         """
-        if not self._entry_count:
+        if not self._has_entries:
             raise ValueError("a table needs at least one entry")
         self._finish_block()
         self._train()
@@ -222,21 +268,24 @@ class TableWriter:
         keys = self._keys
         if not keys:
             return
-        filter_bits, filter_key_count, probe_count = self._block_filter()
+        packed = digests(keys)
+        filter_bits, filter_key_count, probe_count = self._block_filter(packed)
         payload = encode_block(
             keys,
             self._values,
             self._seqs,
-            bytes([h & 0xFF for h in self._hashes]),
+            packed[::DIGEST_BYTES],
             has_versions=self._has_versions,
         )
-        self._smallest_seq = min(self._smallest_seq, min(self._seqs))
-        self._largest_seq = max(self._largest_seq, max(self._seqs))
+        smallest_seq, largest_seq = seq_bounds(self._seqs)
+        self._smallest_seq = min(self._smallest_seq, smallest_seq)
+        self._largest_seq = max(self._largest_seq, largest_seq)
+        self._entry_count += len(keys)
         self._raw_bytes += len(payload)
         block = _FinishedBlock(
             payload, keys[0], keys[-1], len(keys), filter_bits, filter_key_count, probe_count
         )
-        self._keys, self._values, self._seqs, self._hashes = [], [], [], []
+        self._keys, self._values, self._seqs = [], [], []
         self._block_bytes = 0
         self._has_versions = False
         if self._form.dictionary_size_bytes and self._compressor is None:
@@ -302,43 +351,47 @@ class TableWriter:
 
     # Filters
 
-    def _block_filter(self) -> tuple[bytes, int, int]:
-        """The filter of the block being filled, its key count and k; nothing when it has none."""
+    def _block_filter(self, packed: bytes) -> tuple[bytes, int, int]:
+        """The filter of the block being filled, its key count and k; nothing when it has none.
+
+        ``packed``: the digests of its keys.
+        """
         if self._policy.scheme == SCHEME_NONE:
-            return b"", 0, 0
+            return _NO_BITS
         started_ns = time.perf_counter_ns()
-        if self._whole_keys:
-            hashes = self._hashes
-            if self._has_versions:
-                hashes = list(dict.fromkeys(hashes))
-        else:
+        if not self._whole_keys:
             part = self._form.filter_key.part
-            hashes = list(dict.fromkeys([hash_key(part(key)) for key in self._keys]))
+            packed = digests(list(dict.fromkeys([part(key) for key in self._keys])))
+        elif self._has_versions:
+            packed = digests(list(dict.fromkeys(self._keys)))
         if self._form.granularity == "table":
-            self._table_hashes.update(dict.fromkeys(hashes))
-            built = b"", 0, 0
+            self._table_hashes.update(dict.fromkeys(hashes_of(packed)))
+            built = _NO_BITS
         else:
-            built = self._build_filter(hashes)
+            bits, parameter = self._policy.build_from_digests(packed, self._form.error_rate)
+            built = self._checked(bits, len(packed) // DIGEST_BYTES, parameter)
         spent_ns = time.perf_counter_ns() - started_ns
         self._stats.filter_build_ns += spent_ns
         return built
 
     def _build_table_filter(self) -> tuple[bytes, int, int]:
         if not self._table_hashes:
-            return b"", 0, 0
+            return _NO_BITS
         started_ns = time.perf_counter_ns()
-        built = self._build_filter(list(self._table_hashes))
+        hashes = list(self._table_hashes)
+        bits, parameter = self._policy.build(hashes, self._form.error_rate)
+        built = self._checked(bits, len(hashes), parameter)
         spent_ns = time.perf_counter_ns() - started_ns
         self._stats.filter_build_ns += spent_ns
         return built
 
-    def _build_filter(self, hashes: list[int]) -> tuple[bytes, int, int]:
-        bits, parameter = self._policy.build(hashes, self._form.error_rate)
+    def _checked(self, bits: bytes, key_count: int, parameter: int) -> tuple[bytes, int, int]:
+        """A filter that the policy built, with its key count and parameter."""
         if not bits:
-            return b"", 0, 0
+            return _NO_BITS
         if not 0 <= parameter <= MAX_PARAMETER:  # one more bit would change the scheme
             raise ValueError(
                 f"filter policy {self._policy.name!r} built a filter with the parameter {parameter}, "
                 f"which does not lie between 0 and {MAX_PARAMETER}"
             )
-        return bits, len(hashes), parameter
+        return bits, key_count, parameter
