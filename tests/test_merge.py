@@ -32,7 +32,7 @@ NOW = 99
 
 def seen(versions: list[Version], snapshot: int) -> dict[bytes, bytes]:
     """What a reader as of ``snapshot`` gets, key by key."""
-    newest: dict[bytes, Value] = {}
+    newest: dict[bytes, bytes | None] = {}
     for key, value, seq in versions:
         if seq <= snapshot:
             newest.setdefault(key, value)
