@@ -19,9 +19,10 @@ Layout, little-endian, before compression::
              keys          keys_length bytes: the keys without the prefix, one after another
              values        values_length bytes
 
-Entries are in key order; versions of one key stand newest first.  A look-up finds its fingerprint
-with ``bytes.find`` (memchr) and compares one key; nothing is decoded.  Lengths compress to almost
-nothing; in memory they are held as running ends, so that an entry is found without summing.
+Entries are in key order; versions of one key stand newest first.  A look-up finds its fingerprint,
+eight at a time, and compares one key; nothing is decoded.  Lengths compress to almost
+nothing; in memory they are held as running ends, unless all are equal, so that an entry is found
+without summing.
 """
 
 from __future__ import annotations
@@ -66,6 +67,14 @@ class Absent:
 
 ABSENT: Final = Absent()
 """A table or memtable knows nothing of the key (which is not the same as: the key was deleted)."""
+
+
+def _width(lengths: bytes, item_bytes: i64) -> i64:
+    """What all the packed lengths, of 2 or 4 bytes each, are; -1 when they differ."""
+    first = lengths[:item_bytes]
+    if lengths != first * (len(lengths) // item_bytes):
+        return -1
+    return int.from_bytes(first, "little")
 
 
 def _running_ends(lengths: bytes, width: i64, total: i64) -> bytes | None:
@@ -114,9 +123,21 @@ class Block(CacheItem):
         values = keys + keys_length
         if values + values_length != len(raw):
             fail(f"block sections of {values + values_length} bytes in a payload of {len(raw)}")
-        key_ends = _running_ends(raw[key_lengths:value_lengths], 2, keys_length)
-        value_ends = _running_ends(raw[value_lengths:tags], 4, values_length)
-        if key_ends is None or value_ends is None:
+        # Where all are equally long, positions are multiplied; else they are looked up.
+        key_width = _width(raw[key_lengths:value_lengths], 2)
+        value_width = _width(raw[value_lengths:tags], 4)
+        key_ends: bytes | None = b""
+        value_ends: bytes | None = b""
+        if key_width < 0:
+            key_ends = _running_ends(raw[key_lengths:value_lengths], 2, keys_length)
+        if value_width < 0:
+            value_ends = _running_ends(raw[value_lengths:tags], 4, values_length)
+        if (
+            key_width * count not in (keys_length, -count)
+            or value_width * count not in (values_length, -count)
+            or key_ends is None
+            or value_ends is None
+        ):
             fail("key or value lengths of a block do not add up")
         if has_tags:
             for tag in set(raw[tags:seqs]) - {TAG_DELETE, TAG_PUT}:
@@ -128,6 +149,8 @@ class Block(CacheItem):
         self.count: i64 = count
         self.prefix_length: i64 = prefix_length
         self._fingerprints: i64 = fingerprints
+        self._key_width: i64 = key_width
+        self._value_width: i64 = value_width
         self._key_ends = key_ends
         self._value_ends = value_ends
         self._tags: i64 = tags if has_tags else -1
@@ -137,11 +160,23 @@ class Block(CacheItem):
         self._keys: i64 = keys
         self._values: i64 = values
 
+    def _key_at(self, position: i64) -> i64:
+        """Where in the payload the key at ``position`` starts; of ``count``, where the last ends."""
+        if self._key_width >= 0:
+            return self._keys + self._key_width * position
+        return self._keys + i64(read_i32_le(self._key_ends, 4 * position))
+
+    def _value_at(self, position: i64) -> i64:
+        """As :meth:`_key_at`, for values."""
+        if self._value_width >= 0:
+            return self._values + self._value_width * position
+        return self._values + i64(read_i32_le(self._value_ends, 4 * position))
+
     def find(self, key: bytes, h: i64) -> i64:
         """Position of the newest version of ``key``, whose hash is ``h``; -1 when it is not here.
 
         ``key`` must lie between the block's first and last key, and so share their prefix.
-        O(n / 256) key comparisons after one memchr over n bytes.
+        O(n / 8), and n / 256 comparisons of keys.
         """
         return self._find_from(key, h, 0)
 
@@ -153,7 +188,7 @@ class Block(CacheItem):
         return position
 
     def _find_from(self, key: bytes, h: i64, start: i64) -> i64:
-        raw, key_ends = self.raw, self._key_ends
+        raw = self.raw
         fingerprint = h & 0xFF
         first = self._fingerprints
         end = first + self.count
@@ -161,10 +196,9 @@ class Block(CacheItem):
         found = find_byte(raw, fingerprint, first + start, end)
         while found >= 0:
             position = found - first
-            low = i64(read_i32_le(key_ends, 4 * position))
-            high = i64(read_i32_le(key_ends, 4 * position + 4))
-            if high - low == length and is_same(
-                raw, self._keys + low, key, self.prefix_length, length
+            at = self._key_at(position)
+            if self._key_at(position + 1) - at == length and is_same(
+                raw, at, key, self.prefix_length, length
             ):
                 return position
             found = find_byte(raw, fingerprint, found + 1, end)
@@ -174,9 +208,9 @@ class Block(CacheItem):
         """The value at ``position``; None for a deletion."""
         if self._tags >= 0 and self.raw[self._tags + position] == TAG_DELETE:
             return None
-        low = i64(read_i32_le(self._value_ends, 4 * position))
-        high = i64(read_i32_le(self._value_ends, 4 * position + 4))
-        return self.raw[self._values + low : self._values + high]
+        start = self._value_at(position)
+        end = self._value_at(position + 1)
+        return self.raw[start:end]
 
     def seq(self, position: i64) -> int:
         """The sequence number at ``position``."""
@@ -191,7 +225,7 @@ class Block(CacheItem):
 
         O(log n) key comparisons.
         """
-        raw, key_ends, keys = self.raw, self._key_ends, self._keys
+        raw = self.raw
         prefix, length = self.prefix_length, i64(len(key))
         order = compare(raw, HEADER_BYTES, HEADER_BYTES + prefix, key, 0, min(prefix, length))
         if order:  # against the prefix, and so against every key here
@@ -200,8 +234,7 @@ class Block(CacheItem):
         high: i64 = self.count
         while low < high:
             middle = (low + high) >> 1
-            start = keys + i64(read_i32_le(key_ends, 4 * middle))
-            end = keys + i64(read_i32_le(key_ends, 4 * middle + 4))
+            start, end = self._key_at(middle), self._key_at(middle + 1)
             if compare(raw, start, end, key, prefix, length) < 0:
                 low = middle + 1
             else:
@@ -211,9 +244,8 @@ class Block(CacheItem):
     def key(self, position: i64) -> bytes:
         """The key at ``position``."""
         raw = self.raw
-        low = i64(read_i32_le(self._key_ends, 4 * position))
-        high = i64(read_i32_le(self._key_ends, 4 * position + 4))
-        suffix = raw[self._keys + low : self._keys + high]
+        start, end = self._key_at(position), self._key_at(position + 1)
+        suffix = raw[start:end]
         if self.prefix_length == 0:
             return suffix
         return raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length] + suffix
@@ -244,8 +276,7 @@ class Block(CacheItem):
         raw, prefix, length = self.raw, self.prefix_length, i64(len(bound))
         order = compare(raw, HEADER_BYTES, HEADER_BYTES + prefix, bound, 0, min(prefix, length))
         if order == 0:
-            start = self._keys + i64(read_i32_le(self._key_ends, 4 * position))
-            end = self._keys + i64(read_i32_le(self._key_ends, 4 * position + 4))
+            start, end = self._key_at(position), self._key_at(position + 1)
             order = compare(raw, start, end, bound, prefix, length)
         return order > 0 if reverse else order < 0
 
@@ -256,40 +287,37 @@ class Block(CacheItem):
 
         Deletions are left out.  ``step`` is 1 or -1; ``first`` is the key at ``at``.
         """
-        raw, key_ends, value_ends = self.raw, self._key_ends, self._value_ends
+        raw, tags = self.raw, self._tags
         prefix = raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length]
-        keys, values, tags = self._keys, self._values, self._tags
         key = first
         while at != end:
             if tags < 0 or raw[tags + at] != TAG_DELETE:
-                low = i64(read_i32_le(value_ends, 4 * at))
-                high = i64(read_i32_le(value_ends, 4 * at + 4))
-                found.append((key, raw[values + low : values + high]))
+                start, stop = self._value_at(at), self._value_at(at + 1)
+                found.append((key, raw[start:stop]))
             at += step
             if at != end:
-                low = i64(read_i32_le(key_ends, 4 * at))
-                high = i64(read_i32_le(key_ends, 4 * at + 4))
-                key = prefix + raw[keys + low : keys + high]
+                start, stop = self._key_at(at), self._key_at(at + 1)
+                key = prefix + raw[start:stop]
 
     def keys(self) -> list[bytes]:
         """Every key, in order (a key with several versions as often).  O(n)."""
-        raw, ends = self.raw, self._key_ends
+        raw = self.raw
         prefix = raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length]
-        start = base = self._keys
         found: list[bytes] = []
-        for at in range(4, len(ends), 4):
-            end = base + i64(read_i32_le(ends, at))
+        start = self._key_at(0)
+        for position in range(1, self.count + 1):
+            end = self._key_at(position)
             found.append(prefix + raw[start:end])
             start = end
         return found
 
     def values(self) -> list[Value]:
         """Every value, in the order of :meth:`keys`; None for a deletion.  O(n)."""
-        raw, ends = self.raw, self._value_ends
-        start = base = self._values
+        raw = self.raw
         found: list[Value] = []
-        for at in range(4, len(ends), 4):
-            end = base + i64(read_i32_le(ends, at))
+        start = self._value_at(0)
+        for position in range(1, self.count + 1):
+            end = self._value_at(position)
             found.append(raw[start:end])
             start = end
         if self._tags >= 0:
