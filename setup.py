@@ -44,6 +44,7 @@ COMPILED = (
     "logs",
     "engine",
     "writes",
+    "ranges",
 )
 """The modules that a put, a get, a scan or a merge spends its time in.
 

@@ -21,14 +21,13 @@ from lsmkv.inspect import BlockInfo, StoreInfo, block_infos, inspect_view
 from lsmkv.log import HEADER_BYTES
 from lsmkv.manifest import CURRENT, LOCK, parse_file_name
 from lsmkv.options import Options
-from lsmkv.pins import Pin
-from lsmkv.reads import Snapshot, StoreReader, scan_range
+from lsmkv.ranges import scan_range
+from lsmkv.reads import Snapshot, StoreReader
 from lsmkv.recovery import holds_store
 from lsmkv.scan import ScanRange
 from lsmkv.stats import Stats
 from lsmkv.storage import Storage
 from lsmkv.verify import VerifyReport, verify_store
-from lsmkv.version import View
 from lsmkv.worker import in_worker
 from lsmkv.writes import WriteBatch
 
@@ -65,11 +64,9 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lookup = engine.lookup
+        self._pinned = engine.pin_view
 
     # Reading: see StoreReader
-
-    def _pinned(self) -> tuple[View, Pin]:
-        return self._engine.pin_view()
 
     def snapshot(self) -> Snapshot:
         """The store as it is now, to be read however long, whatever is written meanwhile.

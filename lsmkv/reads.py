@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import (
     Callable,
     ItemsView,
@@ -15,17 +14,16 @@ from collections.abc import (
     Mapping,
     ValuesView,
 )
-from itertools import chain
 from operator import itemgetter
 from types import TracebackType
 from typing import Self, TypeVar, overload
 
 from lsmkv.cursor import Cursor
-from lsmkv.encoding import Buffer, key_bytes, prefix_successor
+from lsmkv.encoding import Buffer, key_bytes
 from lsmkv.engine import Engine
 from lsmkv.errors import ClosedError
 from lsmkv.pins import Pin
-from lsmkv.scan import Scan, ScanRange
+from lsmkv.ranges import KeyRange, scan_range
 from lsmkv.version import View
 
 _T = TypeVar("_T")
@@ -33,81 +31,17 @@ _FIRST = itemgetter(0)
 _SECOND = itemgetter(1)
 
 
-def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> ScanRange:
-    """The keys from ``start`` up to, not including, ``stop`` that start with ``prefix``.
-
-    Raises:
-        TypeError: a bound is neither None nor bytes-like.
-    """
-    low = None if start is None else key_bytes(start)
-    high = None if stop is None else key_bytes(stop)
-    head = None if prefix is None else key_bytes(prefix)
-    if not head:
-        return ScanRange(low, high, None, reverse)
-    end = prefix_successor(head)
-    if end is not None:
-        high = end if high is None else min(high, end)
-    return ScanRange(head if low is None else max(low, head), high, head, reverse)
-
-
-class _Range:
-    """A range of keys of one consistent view: what the views of keys, values and items share."""
-
-    def __init__(
-        self, engine: Engine, view: View, pin: Pin, wanted: ScanRange, owner: object
-    ) -> None:
-        self._owner = owner  # a store that nobody else holds stays open for its readers
-        self.engine = engine
-        self.wanted = wanted
-        self._view = view
-        self._pin = pin
-
-    def items(self, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """The entries in order, or in the opposite order."""
-        wanted = self.wanted
-        if reverse:
-            wanted = ScanRange(wanted.start, wanted.stop, wanted.prefix, not wanted.reverse)
-        return chain.from_iterable(self._lists(wanted))
-
-    def _lists(self, wanted: ScanRange) -> Iterator[list[tuple[bytes, bytes]]]:
-        """The entries in lists; a step after the store was closed says so."""
-        engine = self.engine
-        engine.usable_view()
-        for entries in Scan(self._view, self._pin.seq, wanted):
-            yield entries
-            if engine.view is None:
-                engine.usable_view()  # says why not
-
-    def value(self, key: object) -> bytes | None:
-        """The value of ``key``, if it is in the range and has one."""
-        try:
-            wanted = key_bytes(key)
-        except (TypeError, ValueError):
-            return None
-        bounds = self.wanted
-        if bounds.start is not None and wanted < bounds.start:
-            return None
-        if bounds.stop is not None and wanted >= bounds.stop:
-            return None
-        self.engine.usable_view()
-        return self._view.get_at(wanted, self._pin.seq, self.engine.stats)
-
-    def count(self) -> int:
-        self.engine.usable_view()
-        return sum(map(len, Scan(self._view, self._pin.seq, self.wanted)))
-
-
 class RangeKeys(KeysView[bytes]):
     """Keys of a range, in order, as they were when the view was made.  ``len`` scans."""
 
-    def __init__(self, contents: _Range) -> None:
+    def __init__(self, contents: KeyRange) -> None:
         self._contents = contents
 
     def __iter__(self) -> Iterator[bytes]:
-        return map(_FIRST, self._contents.items())
+        return map(_FIRST, self._contents.items(False))
 
     def __reversed__(self) -> Iterator[bytes]:
-        return map(_FIRST, self._contents.items(reverse=True))
+        return map(_FIRST, self._contents.items(True))
 
     def __contains__(self, key: object) -> bool:
         return self._contents.value(key) is not None
@@ -122,14 +56,14 @@ class RangeKeys(KeysView[bytes]):
 class RangeItems(ItemsView[bytes, bytes]):
     """Keys and values of a range, in order, as they were when the view was made.  ``len`` scans."""
 
-    def __init__(self, contents: _Range) -> None:
+    def __init__(self, contents: KeyRange) -> None:
         self._contents = contents
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
-        return self._contents.items()
+        return self._contents.items(False)
 
     def __reversed__(self) -> Iterator[tuple[bytes, bytes]]:
-        return self._contents.items(reverse=True)
+        return self._contents.items(True)
 
     def __contains__(self, item: object) -> bool:
         if not isinstance(item, tuple) or len(item) != 2:
@@ -147,14 +81,14 @@ class RangeItems(ItemsView[bytes, bytes]):
 class RangeValues(ValuesView[bytes]):
     """Values of a range, in key order, as they were when the view was made.  ``len`` scans."""
 
-    def __init__(self, contents: _Range) -> None:
+    def __init__(self, contents: KeyRange) -> None:
         self._contents = contents
 
     def __iter__(self) -> Iterator[bytes]:
-        return map(_SECOND, self._contents.items())
+        return map(_SECOND, self._contents.items(False))
 
     def __reversed__(self) -> Iterator[bytes]:
-        return map(_SECOND, self._contents.items(reverse=True))
+        return map(_SECOND, self._contents.items(True))
 
     def __contains__(self, value: object) -> bool:
         return any(value == found for found in self)
@@ -173,9 +107,8 @@ class StoreReader(Mapping[bytes, bytes]):
     _lookup: Callable[[Buffer], bytes | None]
     """The value of a key; None when there is none.  Raises as :meth:`get`."""
 
-    @abstractmethod
-    def _pinned(self) -> tuple[View, Pin]:
-        """A consistent view, and the pin that keeps what it sees."""
+    _pinned: Callable[[], tuple[View, Pin]]
+    """A consistent view, and the pin that keeps what it sees."""
 
     @overload
     def get(self, key: Buffer, default: None = None) -> bytes | None: ...
@@ -256,10 +189,10 @@ class StoreReader(Mapping[bytes, bytes]):
         """The keys that :meth:`keys` gives, each with its value."""
         return RangeItems(self._range(start, stop, prefix, reverse))
 
-    def _range(self, start: object, stop: object, prefix: object, reverse: bool) -> _Range:
+    def _range(self, start: object, stop: object, prefix: object, reverse: bool) -> KeyRange:
         wanted = scan_range(start, stop, prefix, reverse)
         view, pin = self._pinned()
-        return _Range(self._engine, view, pin, wanted, self)
+        return KeyRange(self._engine, view, pin, wanted, self)
 
     def cursor(self) -> Cursor:
         """A cursor over the store as it is now, not yet at any key."""

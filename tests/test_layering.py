@@ -45,7 +45,7 @@ LAYERS = """
     lsmkv.pins  lsmkv.worker  lsmkv.throttle  lsmkv.handles  lsmkv.logs  lsmkv.tables
     lsmkv.maintenance
     lsmkv.engine
-    lsmkv.cursor  lsmkv.writes
+    lsmkv.cursor  lsmkv.writes  lsmkv.ranges
     lsmkv.reads
     lsmkv.explain  lsmkv.inspect  lsmkv.verify
     lsmkv.repair.report
