@@ -111,7 +111,9 @@ class LogWriter:
         Raises:
             OSError: the file cannot be created or written; it is removed again if it can be.
         """
-        salt = int.from_bytes(os.urandom(8), "little")
+        salt = (
+            int.from_bytes(os.urandom(8), "little") >> 3
+        )  # salt + offset is no large integer then
         before = (0, 0) if predecessor is None else (predecessor.number, predecessor.end)
         head = _HEADER.pack(_MAGIC, FORMAT_VERSION, _KINDS.index(kind), number, salt, *before)
         file = storage.create(path)

@@ -57,7 +57,7 @@ def _build(packed: bytes, stride: i64, byte_count: i64, probe_count: i64) -> byt
     at: i64 = 0
     while at < len(packed):
         h = read_i64_le(packed, at) & mask
-        for _ in range(probe_count):
+        for _probe in range(probe_count):  # mypyc makes an object of each number for a mere _
             h = (h * MULTIPLIER) & mask
             bit = ((h >> 31) * bit_count) >> 32
             place = bit >> 3

@@ -111,25 +111,24 @@ def encode_block(
     if seq_width:
         for seq in seqs:
             lengths.write((seq - base_seq).to_bytes(seq_width, "little"))
-    payload = BytesWriter()
-    payload.write(
+    parts = [
         HEADER.pack(
             len(keys), flags, seq_width, prefix_length, base_seq, keys_length, values_length
-        )
-    )
-    payload.write(keys[0][:prefix_length])
-    payload.write(fingerprints)
-    payload.write(lengths.getvalue())
+        ),
+        keys[0][:prefix_length],
+        fingerprints,
+        lengths.getvalue(),
+    ]
     if prefix_length:
         for key in keys:
-            payload.write(key[prefix_length:])
+            parts.append(key[prefix_length:])
     else:
-        for key in keys:
-            payload.write(key)
-    for value in values:
-        if value is not None:
-            payload.write(value)
-    return payload.getvalue()
+        parts += keys
+    if flags & HAS_TAGS:
+        parts += filter(None, values)  # what is empty or deleted has no bytes
+    else:
+        parts += values  # type: ignore[arg-type]  # none of them is None
+    return b"".join(parts)
 
 
 def _width_of(spread: int) -> int:
