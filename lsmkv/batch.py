@@ -11,7 +11,7 @@ import struct
 from typing import Final, NoReturn
 
 from librt.strings import BytesWriter, write_i32_le, write_i64_le
-from mypy_extensions import i64, u8
+from mypy_extensions import i64
 
 from lsmkv.encoding import (
     MAX_BATCH_BYTES,
@@ -53,10 +53,10 @@ def write_single(out: BytesWriter, seq: i64, key: bytes, value: bytes | None) ->
 
 
 def _write_operation(out: BytesWriter, key: bytes, value: bytes | None) -> None:
-    length: i64 = len(key)
+    length = len(key)
     out.append(TAG_DELETE if value is None else TAG_PUT)
-    out.append(u8(length & 0xFF))
-    out.append(u8(length >> 8))
+    out.append(length & 0xFF)
+    out.append(length >> 8)
     if value is None:
         write_i32_le(out, 0)
         out.write(key)
@@ -66,10 +66,10 @@ def _write_operation(out: BytesWriter, key: bytes, value: bytes | None) -> None:
         out.write(value)
 
 
-def set_sequence(out: BytesWriter, at: i64, seq: i64) -> None:
+def set_sequence(out: BytesWriter, at: i64, seq: int) -> None:
     """Give the batch that starts at ``at`` its sequence number, once that is known."""
     for place in range(at, at + 8):
-        out[place] = u8(seq & 0xFF)
+        out[place] = seq & 0xFF
         seq >>= 8
 
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from librt.strings import BytesWriter, write_i64_le
-from mypy_extensions import i64, u8
+from mypy_extensions import u8
 
 from lsmkv.encoding import checksum, short_checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
@@ -203,15 +203,15 @@ class LogWriter:
 
     def _sealed(self, record: BytesWriter, kind: u8, offset: int) -> bytes:
         """The record as it stands at ``offset``: with its length, kind and checksum."""
-        length: i64 = len(record) - RECORD_BYTES
+        length = len(record) - RECORD_BYTES
         for place in range(4, 8):
-            record[place] = u8(length & 0xFF)
+            record[place] = length & 0xFF
             length >>= 8
         record[8] = kind
         body = record.getvalue()
-        check = short_checksum(body[4:], self._salt + offset)
+        check: int = short_checksum(body[4:], self._salt + offset)
         for place in range(4):
-            record[place] = u8(check & 0xFF)
+            record[place] = check & 0xFF
             check >>= 8
         return record.getvalue()
 

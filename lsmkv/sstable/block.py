@@ -31,7 +31,7 @@ from collections.abc import Callable
 from typing import Final, NoReturn
 
 from librt.strings import BytesWriter, read_i16_le, read_i32_le, write_i32_le
-from mypy_extensions import i32, i64
+from mypy_extensions import i64
 
 from lsmkv.cache import CacheItem
 from lsmkv.encoding import (
@@ -67,23 +67,21 @@ ABSENT: Final = Absent()
 """A table or memtable knows nothing of the key (which is not the same as: the key was deleted)."""
 
 
-def _running_ends(lengths: bytes, width: i64, total: i64) -> bytes | None:
+def _running_ends(lengths: bytes, width: i64, total: int) -> bytes | None:
     """Cumulative sums of packed lengths of 2 or 4 bytes, with a leading 0, as packed 32-bit integers.
 
     None when they do not add up to ``total``.
     """
     ends = BytesWriter()
-    end: i64 = 0
     write_i32_le(ends, 0)
+    end = 0
     at: i64 = 0
     while at < len(lengths):
-        if width == 2:
-            end += i64(read_i16_le(lengths, at)) & 0xFFFF
-        else:
-            end += i64(read_i32_le(lengths, at)) & 0xFFFF_FFFF
+        length: int = read_i16_le(lengths, at) if width == 2 else read_i32_le(lengths, at)
+        end += length & (0xFFFF if width == 2 else 0xFFFF_FFFF)
         if end > total:
             return None
-        write_i32_le(ends, i32(end))
+        write_i32_le(ends, end)
         at += width
     return ends.getvalue() if end == total else None
 
@@ -230,22 +228,24 @@ class Block(CacheItem):
         """Every key, in order (a key with several versions as often).  O(n)."""
         raw, ends = self.raw, self._key_ends
         prefix = raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length]
-        start = base = self._keys
+        base = self._keys
+        start = 0
         found: list[bytes] = []
         for at in range(4, len(ends), 4):
-            end = base + i64(read_i32_le(ends, at))
-            found.append(prefix + raw[start:end])
+            end: int = read_i32_le(ends, at)
+            found.append(prefix + raw[base + start : base + end])
             start = end
         return found
 
     def values(self) -> list[Value]:
         """Every value, in the order of :meth:`keys`; None for a deletion.  O(n)."""
         raw, ends = self.raw, self._value_ends
-        start = base = self._values
+        base = self._values
+        start = 0
         found: list[Value] = []
         for at in range(4, len(ends), 4):
-            end = base + i64(read_i32_le(ends, at))
-            found.append(raw[start:end])
+            end: int = read_i32_le(ends, at)
+            found.append(raw[base + start : base + end])
             start = end
         if self._tags >= 0:
             for position, tag in enumerate(raw[self._tags : self._tags + self.count]):
