@@ -10,6 +10,9 @@ from __future__ import annotations
 import struct
 from typing import Final, NoReturn
 
+from librt.strings import BytesWriter, write_i32_le, write_i64_le
+from mypy_extensions import i64
+
 from lsmkv.encoding import (
     MAX_BATCH_BYTES,
     MAX_KEY_BYTES,
@@ -25,28 +28,49 @@ Operation = tuple[bytes, bytes | None]  # key and value; None deletes
 
 _HEADER: Final = struct.Struct("<QI")
 _OPERATION: Final = struct.Struct("<BHI")
-_SINGLE: Final = struct.Struct("<QIBHI")
-_SINGLE_PACK: Final = _SINGLE.pack
-_OPERATION_PACK: Final = _OPERATION.pack
 OPERATION_OVERHEAD_BYTES: Final = 7
-
-
-def encode_operation(seq: int, key: bytes, value: bytes | None) -> bytes:
-    """A batch of one operation."""
-    if value is None:
-        return _SINGLE_PACK(seq, 1, TAG_DELETE, len(key), 0) + key
-    return b"".join((_SINGLE_PACK(seq, 1, TAG_PUT, len(key), len(value)), key, value))
 
 
 def encode_batch(seq: int, operations: list[Operation]) -> bytes:
     """A batch of any number of operations."""
-    parts = [_HEADER.pack(seq, len(operations))]
+    out = BytesWriter()
+    write_batch(out, seq, operations)
+    return out.getvalue()
+
+
+def write_batch(out: BytesWriter, seq: int, operations: list[Operation]) -> None:
+    """:func:`encode_batch`, to the end of ``out``."""
+    out.write(_HEADER.pack(seq, len(operations)))
     for key, value in operations:
-        if value is None:
-            parts += (_OPERATION_PACK(TAG_DELETE, len(key), 0), key)
-        else:
-            parts += (_OPERATION_PACK(TAG_PUT, len(key), len(value)), key, value)
-    return b"".join(parts)
+        _write_operation(out, key, value)
+
+
+def write_single(out: BytesWriter, seq: i64, key: bytes, value: bytes | None) -> None:
+    """:func:`write_batch` of one operation."""
+    write_i64_le(out, seq)
+    write_i32_le(out, 1)
+    _write_operation(out, key, value)
+
+
+def _write_operation(out: BytesWriter, key: bytes, value: bytes | None) -> None:
+    length = len(key)
+    out.append(TAG_DELETE if value is None else TAG_PUT)
+    out.append(length & 0xFF)
+    out.append(length >> 8)
+    if value is None:
+        write_i32_le(out, 0)
+        out.write(key)
+    else:
+        write_i32_le(out, len(value))
+        out.write(key)
+        out.write(value)
+
+
+def set_sequence(out: BytesWriter, at: i64, seq: int) -> None:
+    """Give the batch that starts at ``at`` its sequence number, once that is known."""
+    for place in range(at, at + 8):
+        out[place] = seq & 0xFF
+        seq >>= 8
 
 
 def decode_batch(data: bytes, path: str, offset: int) -> tuple[int, list[Operation]]:

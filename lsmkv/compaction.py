@@ -24,19 +24,16 @@ from itertools import pairwise
 from lsmkv.errors import Error
 from lsmkv.filters.allocation import monkey_error_rates
 from lsmkv.manifest import table_path
-from lsmkv.merge import merge_versions
+from lsmkv.merge import merge_versions, run_versions
 from lsmkv.options import Options
-from lsmkv.sstable.columns import Versions, versions_of
+from lsmkv.sstable.columns import Versions
 from lsmkv.sstable.layout import TableMeta
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.writer import TableFormat, TableWriter
-from lsmkv.storage import ReadKind, Storage
+from lsmkv.storage import Storage
 from lsmkv.tree import RunMeta, Tree
 
 LEVELED_RUN = 0  # the number of the one run of a level that has only one
-# A table is merged so many entries at a time, or so many bytes if that is fewer.
-_STRETCH_ENTRIES = 128
-_STRETCH_BYTES = 256 * 1024
 
 
 class CancelledError(Error):
@@ -328,30 +325,7 @@ def merge_tables(
     runs: list[list[TableReader]], snapshots: list[int], drop_deletions: bool
 ) -> Iterator[Versions]:
     """The versions that a compaction of these runs, newest first, must write."""
-    sources: list[Iterator[Versions]] = [_run_versions(run) for run in runs]
-    return merge_versions(sources, snapshots, drop_deletions)
-
-
-def _run_versions(run: list[TableReader]) -> Iterator[Versions]:
-    for table in run:
-        index = table.index
-        held, held_bytes = Versions([], [], [], may_repeat=False), 0
-        numbers = range(index.block_count)
-        blocks = table.blocks_ahead(numbers, ReadKind.COMPACTION, cached_first=0)
-        for number, block in zip(numbers, blocks, strict=True):
-            held.extend(versions_of(block))
-            held_bytes += len(block.raw)
-            following = number + 1
-            if following < index.block_count and (
-                (len(held.keys) < _STRETCH_ENTRIES and held_bytes < _STRETCH_BYTES)
-                or (
-                    table.properties.has_versions
-                    and index.first_key(following) == index.last_key(number)
-                )
-            ):
-                continue
-            yield held
-            held, held_bytes = Versions([], [], [], may_repeat=False), 0
+    return merge_versions([run_versions(run) for run in runs], snapshots, drop_deletions)
 
 
 def remove_tables(storage: Storage, directory: str, tables: Iterable[TableMeta]) -> None:

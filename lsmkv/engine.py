@@ -16,8 +16,10 @@ import os
 import threading
 import time
 
+from librt.threading import Lock
+
 from lsmkv import handles
-from lsmkv.batch import Operation, encode_batch, encode_operation
+from lsmkv.batch import Operation, set_sequence, write_batch, write_single
 from lsmkv.cache import BlockCache
 from lsmkv.compaction import CancelledError
 from lsmkv.encoding import MAX_SEQUENCE, Buffer, key_bytes, value_bytes
@@ -29,7 +31,7 @@ from lsmkv.errors import (
     ReadOnlyError,
     caused,
 )
-from lsmkv.log import LogWriter
+from lsmkv.log import RECORD_BYTES, LogWriter, new_record
 from lsmkv.logs import LogSet
 from lsmkv.maintenance import Maintenance
 from lsmkv.manifest import Edit, State, parse_file_name
@@ -62,6 +64,8 @@ class Engine:
         self.stats = storage.stats
         self.cache = BlockCache(options.block_cache_size_bytes, storage.stats)
         self.pins = Pins()
+        self._pinned = self.pins.live
+        self._write_buffer_size_bytes = options.write_buffer_size_bytes
         self.view: View | None = None
         self.last_seq = 0
         self.read_only = lock is None
@@ -71,8 +75,8 @@ class Engine:
         self._failure: BaseException | None = None
         self._resuming = False
         self._closing = False
-        self._mutex = threading.Lock()
-        self._changed = threading.Condition(self._mutex)
+        self._mutex = Lock()
+        self._changed = threading.Condition(self._mutex)  # type: ignore[arg-type]
         self._logs = LogSet(storage, directory)
         self._throttle = Throttle(storage.stats)
         self._maintenance = Maintenance(self, self._tables)
@@ -250,8 +254,10 @@ class Engine:
             seq = self.last_seq + 1
             start = log.end
             try:
-                end = log.append(encode_operation(seq, key, value))
-                memtable.put(key, value, seq, bool(self.pins))
+                record = new_record()
+                write_single(record, seq, key, value)
+                end = log.append_record(record)
+                memtable.put(key, value, seq, bool(self._pinned))
                 self.last_seq = seq
             except BaseException as error:
                 self._write_failed(log, start, error)
@@ -264,15 +270,17 @@ class Engine:
         """Apply operations in order, all or none.  Raises as :meth:`write_one`."""
         if not operations:
             return
-        payload = encode_batch(0, operations)
+        record = new_record()
+        write_batch(record, 0, operations)
         with self._mutex:
-            log, memtable = self._writable_log(len(payload))
+            log, memtable = self._writable_log(len(record))
             first = self.last_seq + 1
             count = len(operations)
             start = log.end
             try:
-                end = log.append(first.to_bytes(8, "little") + payload[8:])
-                memtable.put_all(operations, first, bool(self.pins))
+                set_sequence(record, RECORD_BYTES, first)
+                end = log.append_record(record)
+                memtable.put_all(operations, first, bool(self._pinned))
                 self.last_seq = first + count - 1
             except BaseException as error:
                 self._write_failed(log, start, error)
@@ -297,7 +305,7 @@ class Engine:
         if self._throttle.on:
             self._throttle.delay(size, self._changed)
             self._check_writable()
-        if self._logs.current.end >= self.options.write_buffer_size_bytes:
+        if self._logs.current.end >= self._write_buffer_size_bytes:
             self._make_room()
         if self.last_seq > MAX_SEQUENCE - (1 << 32):
             raise OverflowError("the store has used up its sequence numbers; copy it to a new one")
@@ -323,7 +331,7 @@ class Engine:
     def _make_room(self) -> None:
         """Set the full memtable aside, once there is room for another that waits."""
         stopped_at: float | None = None
-        while self._logs.current.end >= self.options.write_buffer_size_bytes:
+        while self._logs.current.end >= self._write_buffer_size_bytes:
             view = self.usable_view()
             if (
                 len(view.flushing) < self.options.max_immutable_memtables
@@ -343,13 +351,11 @@ class Engine:
     def _rotate(self, view: View) -> None:
         """Start a fresh log and memtable (the mutex is held)."""
         number = self._tables.manifest.allocate()
-        end = self._logs.current.end
         try:
-            self._logs.rotate(number)
+            view.memtable.log_bytes = self._logs.rotate(number)
         except OSError as error:
             self._fail(error)
             raise
-        view.memtable.log_bytes = end
         memtable = Memtable(self.last_seq + 1, number)
         self.view = View(memtable, view.memtables, view.version)
         self._maintenance.wake_flusher()
@@ -463,18 +469,12 @@ class Engine:
             self._changed.notify_all()
         try:
             if not self.read_only:
-                self._sync_for_good()
+                closed = self._logs.finish(mark=self._failure is None)
+                if self._failure is None:  # or the manifest may be what failed
+                    with self._tables.lock:
+                        self._tables.manifest.append(Edit(closed_log=closed))
         finally:
             self._release()
-
-    def _sync_for_good(self) -> None:
-        log = self._logs.current
-        end = log.end
-        log.sync_through(end)
-        if self._failure is None:  # or the manifest may be what failed
-            log.close(mark=True)
-            with self._tables.lock:
-                self._tables.manifest.append(Edit(closed_log=(log.number, end)))
 
     def _release(self) -> None:
         handles.unwatch(self)
@@ -486,8 +486,8 @@ class Engine:
     def mark_forked(self) -> None:
         """In the child of a fork: be unusable, and let go of the parent's lock."""
         if self.view is not None:
-            self._mutex = threading.Lock()  # a thread that is not here may hold the old one
-            self._changed = threading.Condition(self._mutex)
+            self._mutex = Lock()  # a thread that is not here may hold the old one
+            self._changed = threading.Condition(self._mutex)  # type: ignore[arg-type]
             self._tables.lock = threading.Lock()
             self.view = None
             self._why_unusable = ForkedError(

@@ -29,7 +29,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from lsmkv.encoding import checksum
+from librt.strings import BytesWriter, write_i64_le
+from mypy_extensions import u8
+
+from lsmkv.encoding import checksum, short_checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.storage import AppendFile, ReadKind, Storage
 
@@ -39,6 +42,7 @@ _HEADER: Final = struct.Struct("<8sIIQQQQ")
 HEADER_BYTES: Final = 56
 _RECORD: Final = struct.Struct("<IIB")
 RECORD_BYTES: Final = 9
+_BLANK: Final = bytes(RECORD_BYTES)
 _LENGTH_AND_KIND: Final = struct.Struct("<IB")
 _PAYLOAD: Final = 0
 _SYNC_MARK: Final = 1
@@ -49,6 +53,13 @@ MAX_LOG_BYTES: Final = 16 << 30  # larger files are refused instead of being rea
 
 LogKind = Literal["log", "manifest"]
 _KINDS: Final[tuple[LogKind, ...]] = ("log", "manifest")
+
+
+def new_record() -> BytesWriter:
+    """A record to write a payload to, for :meth:`LogWriter.append_record`."""
+    record = BytesWriter()
+    record.write(_BLANK)
+    return record
 
 
 class LogWriter:
@@ -100,7 +111,9 @@ class LogWriter:
         Raises:
             OSError: the file cannot be created or written; it is removed again if it can be.
         """
-        salt = int.from_bytes(os.urandom(8), "little")
+        salt = (
+            int.from_bytes(os.urandom(8), "little") >> 3
+        )  # salt + offset is no large integer then
         before = (0, 0) if predecessor is None else (predecessor.number, predecessor.end)
         head = _HEADER.pack(_MAGIC, FORMAT_VERSION, _KINDS.index(kind), number, salt, *before)
         file = storage.create(path)
@@ -162,23 +175,45 @@ class LogWriter:
         Raises:
             OSError: nothing was appended.
         """
+        record = new_record()
+        record.write(payload)
+        return self.append_record(record)
+
+    def append_record(self, record: BytesWriter) -> int:
+        """:meth:`append` of what was written to a :func:`new_record`, which serves but once."""
         file = self._file
-        data = self._record(payload, _PAYLOAD, file.offset)
+        offset = file.offset
         if self._synced > self._marked:
             marked = self._synced
-            mark = self._record(marked.to_bytes(8, "little"), _SYNC_MARK, file.offset)
-            data = mark + self._record(payload, _PAYLOAD, file.offset + len(mark))
+            data = self._mark(marked, offset)
+            data += self._sealed(record, _PAYLOAD, offset + len(data))
             file.append(data)
             self._marked = marked
         else:
+            data = self._sealed(record, _PAYLOAD, offset)
             file.append(data)
         self._stats.log_bytes += len(data)
         return file.offset
 
-    def _record(self, payload: bytes, kind: int, offset: int) -> bytes:
-        body = _LENGTH_AND_KIND.pack(len(payload), kind) + payload
-        check = checksum(body, (self._salt + offset) & _MASK_64) & _MASK_32
-        return check.to_bytes(4, "little") + body
+    def _mark(self, synced: int, offset: int) -> bytes:
+        """The sync mark that says how far the log is on disk, as it stands at ``offset``."""
+        record = new_record()
+        write_i64_le(record, synced)
+        return self._sealed(record, _SYNC_MARK, offset)
+
+    def _sealed(self, record: BytesWriter, kind: u8, offset: int) -> bytes:
+        """The record as it stands at ``offset``: with its length, kind and checksum."""
+        length = len(record) - RECORD_BYTES
+        for place in range(4, 8):
+            record[place] = length & 0xFF
+            length >>= 8
+        record[8] = kind
+        body = record.getvalue()
+        check: int = short_checksum(body[4:], self._salt + offset)
+        for place in range(4):
+            record[place] = check & 0xFF
+            check >>= 8
+        return record.getvalue()
 
     def sync_through(self, end: int) -> None:
         """Return once the first ``end`` bytes are on disk; one fdatasync serves all who wait.
@@ -228,7 +263,7 @@ class LogWriter:
             if mark and self._synced == self._file.offset > self._marked:
                 end = self._file.offset
                 with contextlib.suppress(OSError):
-                    self._file.append(self._record(end.to_bytes(8, "little"), _SYNC_MARK, end))
+                    self._file.append(self._mark(end, end))
                     self._marked = end
             self._file.close()
 

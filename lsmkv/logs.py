@@ -54,14 +54,18 @@ class LogSet:
                 self._storage.remove(os.path.join(self._directory, name))
         self._storage.sync_directory(self._directory)
 
-    def rotate(self, number: int) -> None:
+    def rotate(self, number: int) -> int:
         """Put a fresh log in the place of the current one, which is kept until it is retired.
+
+        Returns:
+            Where the one before ends.
 
         Raises:
             OSError: it cannot be made; the current log stays.
         """
         path = log_path(self._directory, number)
-        log = LogWriter.create(self._storage, path, number, "log", predecessor=self.current)
+        before = self.current
+        log = LogWriter.create(self._storage, path, number, "log", predecessor=before)
         try:
             self._storage.sync_directory(self._directory)
         except BaseException:
@@ -70,6 +74,7 @@ class LogSet:
                 self._storage.remove(path)
             raise
         self._set_current(log)
+        return before.end
 
     def _set_current(self, log: LogWriter) -> None:
         if self._current is not None:
@@ -84,6 +89,22 @@ class LogSet:
             log.close()
         with contextlib.suppress(OSError):  # the next open removes what is left over
             self._storage.remove(log_path(self._directory, number))
+
+    def finish(self, *, mark: bool) -> tuple[int, int]:
+        """Sync the current log; with ``mark``, close it with a sync mark.
+
+        Returns:
+            Its number, and where it ends (without the mark).
+
+        Raises:
+            OSError: it could not be synced.
+        """
+        log = self.current
+        end = log.end
+        log.sync_through(end)
+        if mark:
+            log.close(mark=True)
+        return log.number, end
 
     def close(self) -> None:
         """Close every log; a second call does nothing."""

@@ -11,11 +11,42 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from mypy_extensions import i64
 
 from lsmkv.encoding import MAX_SEQUENCE
-from lsmkv.sstable.columns import Versions
+from lsmkv.sstable.columns import Versions, versions_of
+from lsmkv.sstable.reader import TableReader
+from lsmkv.storage import ReadKind
+
+# A run is merged so many entries at a time, or so many bytes if that is fewer.
+_STRETCH_ENTRIES: Final = 128
+_STRETCH_BYTES: Final = 256 * 1024
+
+
+def run_versions(run: list[TableReader]) -> Iterator[Versions]:
+    """Every version in a run, read past the cache."""
+    for table in run:
+        index = table.index
+        repeats = table.properties.has_versions
+        number: i64 = 0
+        held = Versions([], [], [], may_repeat=False)
+        held_bytes: i64 = 0
+        for block in table.blocks_ahead(
+            range(int(index.block_count)), ReadKind.COMPACTION, cached_first=0
+        ):
+            held.extend(versions_of(block))
+            held_bytes += len(block.raw)
+            number += 1
+            if number < index.block_count:
+                if len(held.keys) < _STRETCH_ENTRIES and held_bytes < _STRETCH_BYTES:
+                    continue
+                if repeats and index.first_key(number) == index.last_key(number - 1):
+                    continue
+            yield held
+            held = Versions([], [], [], may_repeat=False)
+            held_bytes = 0
 
 
 class _VersionSource:

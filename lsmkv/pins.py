@@ -8,30 +8,29 @@ from itertools import count
 class Pins:
     """Every live pin.  Needs no lock: each step is one operation on a dict, atomic under the GIL.
 
+    Attributes:
+        live: the sequence number of each pin, by a name of its own.  To be looked at only.
+
     (A pin can be let go by the garbage collector, in any thread, in the middle of anything; it
     must never wait for a lock.)
     """
 
     def __init__(self) -> None:
-        self._live: dict[int, int] = {}
+        self.live: dict[int, int] = {}
         self._names = count()
-
-    def __bool__(self) -> bool:
-        """Whether there is any."""
-        return bool(self._live)
 
     def pin(self, seq: int) -> Pin:
         """Keep what a reader as of ``seq`` sees, until the pin is released."""
         name = next(self._names)
-        self._live[name] = seq
+        self.live[name] = seq
         return Pin(self, name, seq)
 
     def release(self, name: int) -> None:
-        self._live.pop(name, None)
+        self.live.pop(name, None)
 
     def sequence_numbers(self) -> list[int]:
         """The pinned sequence numbers, ascending, each once."""
-        return sorted(set(self._live.copy().values()))  # dict.copy() is atomic
+        return sorted(set(self.live.copy().values()))  # dict.copy() is atomic
 
 
 class Pin:

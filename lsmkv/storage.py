@@ -47,6 +47,7 @@ class ReadKind(enum.IntEnum):
 
 
 _DATA: Final = ReadKind.DATA  # a global is found faster than an enumeration's member
+_write: Final = os.write  # or a module's
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -162,7 +163,7 @@ class AppendFile(_Descriptor):
         return OSError(errno.EIO, reason, self.path)
 
     def _write(self, data: bytes | memoryview) -> int:
-        return os.write(self._descriptor, data)
+        return _write(self._descriptor, data)
 
     def _truncate(self, length: int) -> None:
         os.ftruncate(self._descriptor, length)  # no seek: O_APPEND writes at the new end

@@ -5,6 +5,7 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from librt.strings import BytesWriter
 
 from lsmkv.batch import (
     OPERATION_OVERHEAD_BYTES,
@@ -12,9 +13,10 @@ from lsmkv.batch import (
     OperationList,
     decode_batch,
     encode_batch,
-    encode_operation,
+    set_sequence,
+    write_single,
 )
-from lsmkv.encoding import MAX_BATCH_BYTES, MAX_SEQUENCE, TAGS_RESERVED
+from lsmkv.encoding import MAX_BATCH_BYTES, MAX_KEY_BYTES, MAX_SEQUENCE, TAGS_RESERVED
 from lsmkv.errors import CorruptionError
 
 keys = st.binary(max_size=6)
@@ -31,7 +33,24 @@ def test_a_batch_comes_back_as_it_was_encoded(seq: int, operations: list[Operati
 def test_one_operation_is_encoded_as_a_batch_of_one(
     seq: int, key: bytes, value: bytes | None
 ) -> None:
-    assert encode_operation(seq, key, value) == encode_batch(seq, [(key, value)])
+    out = BytesWriter()
+    write_single(out, seq, key, value)
+    assert out.getvalue() == encode_batch(seq, [(key, value)])
+
+
+@given(st.integers(0, MAX_SEQUENCE), operation_lists, st.binary(max_size=9))
+def test_a_sequence_number_can_be_given_later(
+    seq: int, operations: list[Operation], before: bytes
+) -> None:
+    out = BytesWriter()
+    out.write(before + encode_batch(0, operations))
+    set_sequence(out, len(before), seq)
+    assert out.getvalue() == before + encode_batch(seq, operations)
+
+
+def test_lengths_use_all_of_their_bits() -> None:
+    operations: list[Operation] = [(b"k" * MAX_KEY_BYTES, b"v" * 70_000), (b"k" * 0x8000, None)]
+    assert decode_batch(encode_batch(1, operations), "log", 0) == (1, operations)
 
 
 def test_every_truncation_is_noticed() -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
-from mypy_extensions import i64, u8
+from mypy_extensions import i64
 
 from lsmkv.filters.hashing import DIGEST_BYTES
 
@@ -61,7 +61,8 @@ def _build(packed: bytes, stride: i64, byte_count: i64, probe_count: i64) -> byt
             h = (h * MULTIPLIER) & MASK_63
             bit = ((h >> 31) * bit_count) >> 32
             place = bit >> 3
-            bits[place] = bits[place] | u8(1 << (bit & 7))
+            one: int = 1 << (bit & 7)
+            bits[place] = bits[place] | one
         at += stride
     return bits.getvalue()
 

@@ -32,7 +32,7 @@ from collections.abc import Callable
 from typing import Final, NoReturn
 
 from librt.strings import BytesWriter, read_i16_le, read_i32_le, write_i32_le
-from mypy_extensions import i32, i64
+from mypy_extensions import i64
 
 from lsmkv.cache import CacheItem
 from lsmkv.compare import compare, find_byte, is_same
@@ -77,23 +77,21 @@ def _width(lengths: bytes, item_bytes: i64) -> i64:
     return int.from_bytes(first, "little")
 
 
-def _running_ends(lengths: bytes, width: i64, total: i64) -> bytes | None:
+def _running_ends(lengths: bytes, width: i64, total: int) -> bytes | None:
     """Cumulative sums of packed lengths of 2 or 4 bytes, with a leading 0, as packed 32-bit integers.
 
     None when they do not add up to ``total``.
     """
     ends = BytesWriter()
-    end: i64 = 0
     write_i32_le(ends, 0)
+    end = 0
     at: i64 = 0
     while at < len(lengths):
-        if width == 2:
-            end += i64(read_i16_le(lengths, at)) & 0xFFFF
-        else:
-            end += i64(read_i32_le(lengths, at)) & 0xFFFF_FFFF
+        length: int = read_i16_le(lengths, at) if width == 2 else read_i32_le(lengths, at)
+        end += length & (0xFFFF if width == 2 else 0xFFFF_FFFF)
         if end > total:
             return None
-        write_i32_le(ends, i32(end))
+        write_i32_le(ends, end)
         at += width
     return ends.getvalue() if end == total else None
 
@@ -164,13 +162,15 @@ class Block(CacheItem):
         """Where in the payload the key at ``position`` starts; of ``count``, where the last ends."""
         if self._key_width >= 0:
             return self._keys + self._key_width * position
-        return self._keys + i64(read_i32_le(self._key_ends, 4 * position))
+        distance: int = read_i32_le(self._key_ends, 4 * position)
+        return self._keys + distance
 
     def _value_at(self, position: i64) -> i64:
         """As :meth:`_key_at`, for values."""
         if self._value_width >= 0:
             return self._values + self._value_width * position
-        return self._values + i64(read_i32_le(self._value_ends, 4 * position))
+        distance: int = read_i32_le(self._value_ends, 4 * position)
+        return self._values + distance
 
     def find(self, key: bytes, h: i64) -> i64:
         """Position of the newest version of ``key``, whose hash is ``h``; -1 when it is not here.

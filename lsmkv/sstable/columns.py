@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final
 
 from librt.strings import BytesWriter, write_i32_le
-from mypy_extensions import i64, u8
+from mypy_extensions import i64
 
 from lsmkv.encoding import TAG_DELETE, TAG_PUT, common_prefix_length
 from lsmkv.sstable.block import HAS_TAGS, HAS_VERSIONS, HEADER, Block, Value
@@ -86,15 +86,15 @@ def encode_block(
     has_versions: bool,
 ) -> bytes:
     """The payload for entries already in order; the lists are of one length, at least 1."""
-    prefix_length: i64 = common_prefix_length(keys[0], keys[-1])
+    prefix_length = common_prefix_length(keys[0], keys[-1])
     lengths = BytesWriter()
-    keys_length: i64 = 0
+    keys_length = 0
     for key in keys:
-        length: i64 = len(key) - prefix_length
+        length = len(key) - prefix_length
         keys_length += length
-        lengths.append(u8(length & 0xFF))
-        lengths.append(u8(length >> 8))
-    values_length: i64 = 0
+        lengths.append(length & 0xFF)
+        lengths.append(length >> 8)
+    values_length = 0
     flags = HAS_VERSIONS if has_versions else 0
     for value in values:
         if value is None:
@@ -111,25 +111,24 @@ def encode_block(
     if seq_width:
         for seq in seqs:
             lengths.write((seq - base_seq).to_bytes(seq_width, "little"))
-    payload = BytesWriter()
-    payload.write(
+    parts = [
         HEADER.pack(
             len(keys), flags, seq_width, prefix_length, base_seq, keys_length, values_length
-        )
-    )
-    payload.write(keys[0][:prefix_length])
-    payload.write(fingerprints)
-    payload.write(lengths.getvalue())
+        ),
+        keys[0][:prefix_length],
+        fingerprints,
+        lengths.getvalue(),
+    ]
     if prefix_length:
         for key in keys:
-            payload.write(key[prefix_length:])
+            parts.append(key[prefix_length:])
     else:
-        for key in keys:
-            payload.write(key)
-    for value in values:
-        if value is not None:
-            payload.write(value)
-    return payload.getvalue()
+        parts += keys
+    if flags & HAS_TAGS:
+        parts += filter(None, values)  # what is empty or deleted has no bytes
+    else:
+        parts += values  # type: ignore[arg-type]  # none of them is None
+    return b"".join(parts)
 
 
 def _width_of(spread: int) -> int:

@@ -81,10 +81,10 @@ def checksum_seed(trailer: bytes, number: int, offset: int) -> int:
     return checksum(trailer[:TRAILER_FIELDS_BYTES], ((number << 40) + offset) & _MASK_64)
 
 
-def encode_block_frame(
+def encode_trailer(
     payload: bytes, filter_bits: bytes, trailer: BlockTrailer, number: int, offset: int
 ) -> bytes:
-    """A whole block as it stands in table ``number`` at ``offset``."""
+    """The trailer that makes payload and filter a block of table ``number`` at ``offset``."""
     fields = _TRAILER_FIELDS.pack(
         trailer.payload_length,
         trailer.raw_length,
@@ -96,10 +96,16 @@ def encode_block_frame(
         BLOCK_MAGIC,
     )
     seed = checksum_seed(fields, number, offset)
-    checks = struct.pack(
+    return fields + struct.pack(
         "<II", checksum(payload, seed) & 0xFFFFFFFF, checksum(filter_bits, seed) & 0xFFFFFFFF
     )
-    return b"".join((payload, filter_bits, fields, checks))
+
+
+def encode_block_frame(
+    payload: bytes, filter_bits: bytes, trailer: BlockTrailer, number: int, offset: int
+) -> bytes:
+    """A whole block as it stands in table ``number`` at ``offset``."""
+    return payload + filter_bits + encode_trailer(payload, filter_bits, trailer, number, offset)
 
 
 def decode_block_frame(

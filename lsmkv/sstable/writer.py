@@ -26,7 +26,7 @@ from lsmkv.sstable.layout import (
     Footer,
     TableMeta,
     TableProperties,
-    encode_block_frame,
+    encode_trailer,
 )
 from lsmkv.storage import Storage
 
@@ -95,7 +95,7 @@ class TableWriter:
         self._dictionary = b""
         self._untrained: list[_FinishedBlock] = []  # blocks that wait for the dictionary
         self._untrained_bytes = 0
-        self._pieces: list[bytes] = []  # encoded blocks not yet handed to the file
+        self._pieces: list[bytes] = []  # parts of blocks not yet handed to the file
         self._pieces_bytes = 0
         self._filters: list[bytes] = []
         self._filters_bytes = 0
@@ -325,22 +325,22 @@ class TableWriter:
             self._policy.scheme if block.filter_bits else SCHEME_NONE,
             block.probe_count,
         )
-        frame = encode_block_frame(
-            stored, block.filter_bits, trailer, self._number, self._data_bytes
-        )
+        bits = block.filter_bits
+        tail = encode_trailer(stored, bits, trailer, self._number, self._data_bytes)
+        length = len(stored) + len(bits) + len(tail)
         self._index.add(
             block.first,
             block.last,
-            length=len(frame),
-            filter_length=len(block.filter_bits),
+            length=length,
+            filter_length=len(bits),
             entry_count=block.entry_count,
             probe_count=block.probe_count,
         )
-        self._filters.append(block.filter_bits)
-        self._filters_bytes += len(block.filter_bits)
-        self._data_bytes += len(frame)
-        self._pieces.append(frame)
-        self._pieces_bytes += len(frame)
+        self._filters.append(bits)
+        self._filters_bytes += len(bits)
+        self._data_bytes += length
+        self._pieces += (stored, bits, tail)
+        self._pieces_bytes += length
         if self._pieces_bytes >= _WRITE_BYTES:
             self._hand_over()
 
