@@ -318,7 +318,7 @@ def test_a_scan_profits_from_blocks_in_the_cache(db: DB) -> None:
 
 def pinned(db: DB) -> bool:
     gc.collect()
-    return bool(db._engine.pins)
+    return bool(db._engine.pins.live)
 
 
 def test_a_view_pins_what_it_shows_until_it_goes(db: DB) -> None:
