@@ -474,7 +474,9 @@ class Engine:
         if self._failure is None:  # or the manifest may be what failed
             log.close(mark=True)
             with self._tables.lock:
-                self._tables.manifest.append(Edit(closed_log=(log.number, end)))
+                self._tables.manifest.append(
+                    Edit(closed_log=(log.number, end), closed_salt=log.salt)
+                )
 
     def _release(self) -> None:
         handles.unwatch(self)

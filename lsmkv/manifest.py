@@ -75,6 +75,7 @@ class Edit(
         last_seq: the highest sequence number in the tables.
         log_number: the oldest log whose writes are not all in tables.
         closed_log: number and end of the last log when the store was closed in good order.
+        closed_salt: that log's salt, which tells it from the log of another store.
     """
 
     added: list[PlacedTable] = []
@@ -83,6 +84,7 @@ class Edit(
     last_seq: int | None = None
     log_number: int | None = None
     closed_log: tuple[int, int] | None = None
+    closed_salt: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class State:
     last_seq: int
     log_number: int
     closed_log: tuple[int, int] | None = None
+    closed_salt: int | None = None
 
     def changed(self, edit: Edit) -> State:
         """The state after ``edit``.
@@ -108,6 +111,7 @@ class State:
             last_seq=self.last_seq if edit.last_seq is None else edit.last_seq,
             log_number=self.log_number if edit.log_number is None else edit.log_number,
             closed_log=edit.closed_log,
+            closed_salt=edit.closed_salt,
         )
         if not 0 <= changed.last_seq <= MAX_SEQUENCE:
             raise ValueError(f"last sequence number {changed.last_seq} is out of range")
@@ -124,6 +128,7 @@ class State:
             last_seq=self.last_seq,
             log_number=self.log_number,
             closed_log=self.closed_log,
+            closed_salt=self.closed_salt,
         )
 
 

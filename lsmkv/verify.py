@@ -335,6 +335,10 @@ def _read_logs(storage: Storage, directory: str, state: State, check: _LogCheck)
             chain.pop()
         if chain and not _follows(chain[-1], contents, check):
             expected = None
+        if closed == number and state.closed_salt not in (None, contents.salt):
+            check.problems.append(Problem(path, 0, "it is the log of another store"))
+            chain, expected = [], None
+            continue
         if closed == number and contents.end < closed_end:
             reason = f"the log ends before {closed_end}, where it was closed"
             check.problems.append(Problem(path, contents.end, reason))
