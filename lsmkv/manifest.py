@@ -27,6 +27,7 @@ CURRENT: Final = "CURRENT"
 LOCK: Final = "LOCK"
 _NUMBER: Final = "([0-9]{6}|[1-9][0-9]{6,17})"  # as the store writes them; 18 digits are plenty
 _FILE_NAME: Final = re.compile(rf"(?:MANIFEST-{_NUMBER}|{_NUMBER}\.(sst|log))(\.tmp)?")
+MAX_FILE_NUMBER: Final = 10**18 - 1
 _MAX_CURRENT_BYTES: Final = 200
 # A manifest is written anew once its edits take this many times what the whole state takes.
 _GROWTH: Final = 8
@@ -116,6 +117,8 @@ class State:
         if not 0 <= changed.last_seq <= MAX_SEQUENCE:
             raise ValueError(f"last sequence number {changed.last_seq} is out of range")
         highest = max((table.number for table in changed.tree.tables()), default=0)
+        if changed.next_file > MAX_FILE_NUMBER:
+            raise ValueError(f"next file number {changed.next_file} is out of range")
         if changed.next_file <= max(highest, changed.log_number):
             raise ValueError(f"next file number {changed.next_file} is in use")
         return changed

@@ -47,6 +47,7 @@ import msgspec
 
 from lsmkv.encoding import MAX_SEQUENCE, checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
+from lsmkv.filters.policy import MAX_PARAMETER
 
 FORMAT_VERSION: Final = 1
 _MAGIC: Final = b"lsmkvSST"
@@ -245,11 +246,38 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
 
 
 def decode_properties(data: bytes, path: str, offset: int) -> TableProperties:
-    """Properties from their section, which stands at ``offset``."""
+    """Properties from their section, which stands at ``offset``.
+
+    Raises:
+        CorruptionError: they are no JSON of this form, or hold what no table can say.
+    """
     try:
-        return msgspec.json.decode(data, type=TableProperties)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        properties = msgspec.json.decode(data, type=TableProperties)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise CorruptionError(path, offset, f"table properties do not parse: {error}") from error
+    if problem := _impossible(properties):
+        raise CorruptionError(path, offset, f"table properties cannot be: {problem}")
+    return properties
+
+
+def _impossible(properties: TableProperties) -> str | None:
+    """What no writer would say; None when there is nothing of the kind."""
+    counts = (
+        properties.block_count,
+        properties.raw_bytes,
+        properties.filter_bytes,
+        properties.filter_key_count,
+        properties.entry_count,
+        properties.tombstone_count,
+        properties.number,
+    )
+    if not 0 <= min(counts) <= max(counts) < 1 << 63:
+        return "a count is out of range"
+    if properties.granularity not in ("block", "table"):
+        return f"filter granularity {properties.granularity[:40]!r}"
+    if not (0 <= properties.probe_count <= MAX_PARAMETER and properties.error_rate > 0):
+        return "its filters' probe count or error rate is out of range"
+    return properties.meta(FOOTER_BYTES + 1, 0).problem()
 
 
 @dataclass(frozen=True, slots=True)
