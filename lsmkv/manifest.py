@@ -20,14 +20,14 @@ import msgspec
 from lsmkv.encoding import MAX_SEQUENCE, checksum
 from lsmkv.errors import CorruptionError, NotAStoreError
 from lsmkv.log import LogWriter, read_log
+from lsmkv.sstable.layout import MAX_FILE_NUMBER
 from lsmkv.storage import ReadKind, Storage
 from lsmkv.tree import PlacedTable, Tree
 
 CURRENT: Final = "CURRENT"
 LOCK: Final = "LOCK"
-_NUMBER: Final = "([0-9]{6}|[1-9][0-9]{6,17})"  # as the store writes them; 18 digits are plenty
+_NUMBER: Final = "([0-9]{6}|[1-9][0-9]{6,9})"  # as the store writes them
 _FILE_NAME: Final = re.compile(rf"(?:MANIFEST-{_NUMBER}|{_NUMBER}\.(sst|log))(\.tmp)?")
-MAX_FILE_NUMBER: Final = 10**18 - 1
 _MAX_CURRENT_BYTES: Final = 200
 # A manifest is written anew once its edits take this many times what the whole state takes.
 _GROWTH: Final = 8
@@ -49,7 +49,7 @@ def manifest_path(directory: str, number: int) -> str:
 def parse_file_name(name: str) -> tuple[str, int] | None:
     """Kind (``"table"``, ``"log"``, ``"manifest"``, ``"temporary"``) and number of a store's file.
 
-    None for a name that is not one of the store's numbered files.
+    None for a name that is not one of the store's numbered files, or has a number that none can have.
 
     >>> parse_file_name("000012.sst"), parse_file_name("notes.txt")
     (('table', 12), None)
@@ -58,6 +58,8 @@ def parse_file_name(name: str) -> tuple[str, int] | None:
     if match is None:
         return None
     manifest, number, extension, temporary = match.groups()
+    if int(manifest or number) > MAX_FILE_NUMBER:
+        return None
     if temporary:
         return "temporary", int(manifest or number)
     if manifest:

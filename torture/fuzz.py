@@ -16,6 +16,7 @@ import random
 import subprocess
 import sys
 import time
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -84,7 +85,7 @@ def _search(harness: Harness, seed: int, executions: int) -> Verdict:
         if number % _MEASURE_EVERY == 0:
             decodes, problem = execute_measured(harness, data)
         else:
-            decodes, problem = coverage.of(lambda data=data: execute(harness, data))
+            decodes, problem = coverage.of(partial(execute, harness, data))
             if not coverage.edges <= seen:
                 seen |= coverage.edges
                 parents.append(data)

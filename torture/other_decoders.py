@@ -30,7 +30,7 @@ from lsmkv.filters.loading import FILTER_CLASSES, load
 from lsmkv.filters.policy import BLOCKED, BLOOM, FUSE, POLICIES
 from lsmkv.filters.saved import SavedFilter
 from lsmkv.log import read_log
-from lsmkv.manifest import EMPTY_STATE, CURRENT, Edit, manifest_path, read_current, read_state
+from lsmkv.manifest import CURRENT, EMPTY_STATE, Edit, manifest_path, read_current, read_state
 from lsmkv.sstable.layout import TableMeta
 from lsmkv.tree import PlacedTable
 from torture.harness import Harness, expect

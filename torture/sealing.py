@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
+from itertools import pairwise
 from typing import Final
 
 from lsmkv.encoding import checksum
@@ -115,7 +116,7 @@ def _seal_blocks(
         if offsets_at + 8 * (count + 1) > properties:
             return
         offsets = struct.unpack_from(f"<{count + 1}Q", table, offsets_at)
-        for start, end in zip(offsets, offsets[1:], strict=False):
+        for start, end in pairwise(offsets):
             if start <= end <= filters:
                 table[start:end] = seal_frame(bytes(table[start:end]), start)
         ends_at = offsets_at + 8 * (count + 1)
