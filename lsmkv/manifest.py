@@ -119,6 +119,8 @@ class State:
         if not 0 <= changed.last_seq <= MAX_SEQUENCE:
             raise ValueError(f"last sequence number {changed.last_seq} is out of range")
         highest = max((table.number for table in changed.tree.tables()), default=0)
+        if changed.log_number < 0:
+            raise ValueError(f"log number {changed.log_number} is out of range")
         if changed.next_file > MAX_FILE_NUMBER:
             raise ValueError(f"next file number {changed.next_file} is out of range")
         if changed.next_file <= max(highest, changed.log_number):
