@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import ast
 import os
-import signal
-import socket
 import stat
 import struct
 import time
@@ -18,14 +16,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final
 from unittest import mock
 
 import zstandard
 
 import lsmkv
-from lsmkv.errors import CorruptionError, NotAStoreError, UnsupportedFormatError
+from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.manifest import parse_file_name, read_current, read_state
 from lsmkv.repair import repair
 from lsmkv.sstable.codec import Decompressor
@@ -33,79 +30,20 @@ from lsmkv.sstable.layout import CODEC_ZSTD, FOOTER_BYTES, decode_footer, decode
 from lsmkv.storage import Storage
 from torture.memory_files import MemoryStorage
 from torture.part import Failure, Outcome, Part, Settings
-from torture.samples import SMALL
+from torture.planting import planted, planted_for_writers
+from torture.promises import (
+    ERRORS,
+    KINDS,
+    SECRET,
+    Broken,
+    expect,
+    no_hang,
+    remove,
+    store,
+    umask,
+    uses,
+)
 from torture.sealing import NUMBER, log_of, seal_current, seal_footer
-
-ERRORS: Final = (CorruptionError, UnsupportedFormatError, NotAStoreError, OSError)
-_SECRET: Final = b"a value that nobody is to see"
-_HANG_S: Final = 10
-_KINDS: Final = ("table", "log", "manifest", "current", "lock")
-
-
-class Broken(Exception):  # noqa: N818  # it is a finding
-    """A promise that was not kept."""
-
-
-def _expect(holds: bool, what: str) -> None:
-    if not holds:
-        raise Broken(what)
-
-
-def _store(path: Path, **options: Any) -> dict[str, Path]:
-    """A closed store with a table and a log; its files by kind."""
-    with lsmkv.open(path, SMALL, **options) as db:
-        for number in range(30):
-            db.put(b"key%03d" % number, _SECRET)
-        db.flush()
-        db.put(b"in the log", _SECRET)
-    files = {
-        (parse_file_name(file.name) or (file.name.lower(), 0))[0]: file for file in path.iterdir()
-    }
-    _expect(set(files) == set(_KINDS), f"a store of other files than expected: {files}")
-    return files
-
-
-def _uses(path: Path) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Everything that opens a store's files."""
-
-    def read() -> None:
-        with lsmkv.open(path, read_only=True, create_if_missing=False) as db:
-            dict(db.items())
-            db.verify()
-
-    def write() -> None:
-        with lsmkv.open(path, create_if_missing=False) as db:
-            db.put(b"new", b"1", sync=True)
-
-    yield "reading", read
-    yield "writing", write
-    yield "repair", lambda: repair(path, path.with_name("output"))
-
-
-@contextmanager
-def _no_hang(doing: str) -> Iterator[None]:
-    """Break off what waits for something, with a finding."""
-
-    def broken_off(_signal: int, _frame: FrameType | None) -> None:
-        raise Broken(f"{doing} had no end after {_HANG_S} s")
-
-    before = signal.signal(signal.SIGALRM, broken_off)
-    signal.alarm(_HANG_S)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
-@contextmanager
-def _umask(mask: int) -> Iterator[None]:
-    before = os.umask(mask)
-    try:
-        yield
-    finally:
-        os.umask(before)
-
 
 # Who may read it
 
@@ -114,23 +52,23 @@ def modes(directory: Path) -> None:
     """Whatever the umask, files are for the owner alone, and so are the directories made for them."""
     for mask in (0o000, 0o022, 0o077):
         path = directory / f"store-{mask:o}"
-        with _umask(mask):
-            _store(path)
+        with umask(mask):
+            store(path)
             repair(path, directory / f"output-{mask:o}")
             repair(path, in_place=True)
         for file in (path, directory / f"output-{mask:o}", *path.rglob("*")):
             mode = stat.S_IMODE(file.lstat().st_mode)
             wanted = 0o700 if file.is_dir() else 0o600
-            _expect(mode == wanted, f"{file} has mode {mode:o} under umask {mask:o}")
+            expect(mode == wanted, f"{file} has mode {mode:o} under umask {mask:o}")
 
 
 def chosen_modes(directory: Path) -> None:
     """``file_mode`` is what files get, whatever the umask."""
-    with _umask(0o077):
-        files = _store(directory / "store", file_mode=0o640)
+    with umask(0o077):
+        files = store(directory / "store", file_mode=0o640)
     for file in files.values():
         mode = stat.S_IMODE(file.stat().st_mode)
-        _expect(mode == 0o640, f"{file} has mode {mode:o}, and not the 640 asked for")
+        expect(mode == 0o640, f"{file} has mode {mode:o}, and not the 640 asked for")
 
 
 # What files name
@@ -138,7 +76,7 @@ def chosen_modes(directory: Path) -> None:
 
 def names_in_current(directory: Path) -> None:
     """CURRENT can name nothing outside its directory, though its checksum holds."""
-    files = _store(directory / "store")
+    files = store(directory / "store")
     outside = directory / "outside"
     outside.mkdir()
     manifest = files["manifest"].name
@@ -156,17 +94,17 @@ def names_in_current(directory: Path) -> None:
         "",
     ):
         files["current"].write_bytes(seal_current(name.encode()))
-        for doing, use in _uses(directory / "store"):
+        for doing, use in uses(directory / "store"):
             with _recorded_opens() as opened:
                 try:
                     use()
                 except CorruptionError:
                     pass
                 else:
-                    _expect(doing == "repair", f"{doing} took the name {name!r} in CURRENT")
+                    expect(doing == "repair", f"{doing} took the name {name!r} in CURRENT")
             strange = [path for path in opened if not path.startswith(str(directory / "store"))]
             strange = [path for path in strange if not path.startswith(str(directory / "output"))]
-            _expect(strange in ([], [str(directory)]), f"{doing} opened {strange}")
+            expect(strange in ([], [str(directory)]), f"{doing} opened {strange}")
             _clear(directory / "output")
 
 
@@ -207,96 +145,7 @@ def names_in_the_manifest(_directory: Path) -> None:
                 state = read_state(storage, "d", NUMBER)
             except CorruptionError:
                 continue
-            _expect(state.log_number == 0, f"the manifest may say {edit!r}")
-
-
-# What stands in the place of files
-
-
-def planted(directory: Path) -> None:
-    """Links, pipes, sockets and directories in the place of files are refused at once."""
-    outside = directory / "outside"
-    for kind in _KINDS:
-        for what in ("link", "dangling link", "pipe", "socket", "directory"):
-            path = directory / "store"
-            files = _store(path)
-            outside.write_bytes(files[kind].read_bytes())
-            before = outside.read_bytes()
-            files[kind].unlink()
-            _plant(what, files[kind], outside)
-            for doing, use in _uses(path):
-                with _no_hang(f"{doing} with a {what} as {kind}"):
-                    try:
-                        use()
-                    except ERRORS as error:
-                        _expect(str(path) in str(error), f"an error that names nothing: {error}")
-                    else:
-                        may = doing == "repair" or (doing == "reading" and kind == "lock")
-                        _expect(may, f"{doing} took a {what} as {kind}")
-                _remove(directory / "output")
-            _expect(outside.read_bytes() == before, f"a {what} as {kind}: the file was changed")
-            _expect(not (directory / "nowhere").exists(), f"a {what} as {kind}: a file was made")
-            _remove(path)
-
-
-def _plant(what: str, at: Path, outside: Path) -> None:
-    if what == "link":
-        at.symlink_to(outside)
-    elif what == "dangling link":
-        at.symlink_to(outside.with_name("nowhere"))
-    elif what == "pipe":
-        os.mkfifo(at)
-    elif what == "directory":
-        at.mkdir()
-    else:
-        with socket.socket(socket.AF_UNIX) as made, _inside(at.parent):
-            made.bind(at.name)  # a path of a socket may have 107 bytes
-
-
-@contextmanager
-def _inside(path: Path) -> Iterator[None]:
-    before = Path.cwd()
-    os.chdir(path)
-    try:
-        yield
-    finally:
-        os.chdir(before)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        for inner in path.iterdir():
-            _remove(inner)
-        path.rmdir()
-    else:
-        path.unlink(missing_ok=True)
-
-
-def planted_for_writers(directory: Path) -> None:
-    """Links where a writer will make files are replaced or refused, never followed."""
-    outside = directory / "outside"
-    outside.write_bytes(b"whole")
-    path = directory / "store"
-    _store(path)
-    highest = max((parse_file_name(file.name) or ("", 0))[1] for file in path.iterdir())
-    names = ["CURRENT.tmp"]
-    for number in range(highest + 1, highest + 4):
-        names += [f"{number:06}.sst", f"{number:06}.log", f"MANIFEST-{number:06}"]
-    for name in names:
-        (path / name).symlink_to(outside)
-    with suppress(*ERRORS, lsmkv.BackgroundError), lsmkv.open(path, SMALL) as db:
-        db.put(b"k", b"v", sync=True)
-        db.flush()
-    _expect(outside.read_bytes() == b"whole", "a link where a file was to be made was followed")
-    (path / "lost").symlink_to(directory / "elsewhere")
-    (directory / "elsewhere").mkdir()
-    try:
-        repair(path, in_place=True)
-    except OSError as error:
-        _expect("lost" in str(error), f"an error that names nothing: {error}")
-    else:
-        raise Broken("repair in place took a link as its folder of lost files")
-    _expect(not list((directory / "elsewhere").iterdir()), "repair wrote through a link")
+            expect(state.log_number == 0, f"the manifest may say {edit!r}")
 
 
 # What lengths and frames say
@@ -318,7 +167,7 @@ def bombs(_directory: Path) -> None:
     }
     for what, (frame, raw_length) in frames.items():
         peak = _peak_of(partial(unpack.decompress, CODEC_ZSTD, frame, raw_length, "p", 0))
-        _expect(peak < (1 << 20) + 2 * min(raw_length, 1 << 20), f"{what} takes {peak} bytes")
+        expect(peak < (1 << 20) + 2 * min(raw_length, 1 << 20), f"{what} takes {peak} bytes")
 
 
 def _frame_stating(size: int) -> bytes:
@@ -356,14 +205,14 @@ def sparse_files(directory: Path) -> None:
         except CorruptionError:
             continue
         raise Broken(f"{what} of a TiB is taken for possible")
-    files = _store(directory / "store")
+    files = store(directory / "store")
     for kind in ("log", "manifest", "current"):
         data = files[kind].read_bytes()
         os.truncate(files[kind], size)
-        for doing, use in _uses(directory / "store"):
-            with _no_hang(f"{doing} with a {kind} of a TiB"), suppress(*ERRORS):
+        for doing, use in uses(directory / "store"):
+            with no_hang(f"{doing} with a {kind} of a TiB"), suppress(*ERRORS):
                 use()
-            _remove(directory / "output")
+            remove(directory / "output")
         files[kind].write_bytes(data)
 
 
@@ -396,12 +245,12 @@ def _state_of(data: bytes) -> None:
 def messages(directory: Path) -> None:
     """Errors about damage tell neither values nor long keys."""
     path = directory / "store"
-    files = _store(path)
+    files = store(path)
     long_key = b"k" * 60_000
     with lsmkv.open(path) as db:
-        db.put(long_key, _SECRET)
+        db.put(long_key, SECRET)
         db.flush()
-    for kind in _KINDS:
+    for kind in KINDS:
         for file in path.iterdir():
             if (parse_file_name(file.name) or (file.name.lower(), 0))[0] != kind:
                 continue
@@ -409,10 +258,10 @@ def messages(directory: Path) -> None:
             for at in range(0, len(data), 1 + len(data) // 60):
                 file.write_bytes(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
                 for text in _said_of(path):
-                    _expect(_SECRET.decode() not in text, f"an error tells a value: {text[:200]}")
-                    _expect(len(text) < 2000, f"an error of {len(text)} characters")
+                    expect(SECRET.decode() not in text, f"an error tells a value: {text[:200]}")
+                    expect(len(text) < 2000, f"an error of {len(text)} characters")
             file.write_bytes(data)
-    _expect(files["table"].exists(), "the store is gone")
+    expect(files["table"].exists(), "the store is gone")
 
 
 def _said_of(path: Path) -> list[str]:
@@ -436,7 +285,7 @@ _FORBIDDEN_CALLS: Final = {"eval", "exec", "compile", "__import__"}
 def nothing_is_run(_directory: Path) -> None:
     """No module of the package can make code, or objects of any kind, out of bytes."""
     broken = forbidden_uses(Path(lsmkv.__file__).parent)
-    _expect(not broken, f"{broken}")
+    expect(not broken, f"{broken}")
 
 
 def forbidden_uses(package: Path) -> list[str]:
@@ -459,7 +308,7 @@ def forbidden_uses(package: Path) -> list[str]:
 def names_of_locks(directory: Path) -> None:
     """What the lock file says is no more than shown: digits of any number, or anything else."""
     path = directory / "store"
-    files = _store(path)
+    files = store(path)
     for said in (b"", b"9" * 5000, b"-1", b"\xff\xfe", "٣".encode(), b"1 2 3"):
         files["lock"].write_bytes(said)
         held = Storage().lock(str(files["lock"]))
@@ -467,12 +316,12 @@ def names_of_locks(directory: Path) -> None:
         try:
             lsmkv.open(path)
         except lsmkv.LockedError as error:
-            _expect(len(str(error)) < 1000, "a long message")
+            expect(len(str(error)) < 1000, "a long message")
         else:
             raise Broken("a store that is locked was opened")
         finally:
             held.release()
-    _expect(read_current(Storage(), str(path)) > 0, "the store is gone")
+    expect(read_current(Storage(), str(path)) > 0, "the store is gone")
 
 
 CHECKS: Final[tuple[Callable[[Path], None], ...]] = (
