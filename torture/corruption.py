@@ -197,7 +197,7 @@ def names(samples: dict[str, Sample], settings: Settings) -> Iterator[str]:
         yield from _named(
             sample, "read", every_byte(sample, "flip", lambda count: _bits(scale, count + seed))
         )
-    every = {Scale.CI: (40, 120, 250), Scale.SHORT: (1, 2, 8), Scale.LONG: (1, 1, 1)}[scale]
+    every = {Scale.CI: (40, 120, 250), Scale.SHORT: (1, 4, 16), Scale.LONG: (1, 1, 1)}[scale]
     for sample in chosen:
         for kind in ("cut", "zero", "ones"):
             yield from _named(sample, "read", _thinned(sample, kind, every[0], seed))
