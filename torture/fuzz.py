@@ -130,13 +130,16 @@ def run(settings: Settings) -> Outcome:
             workers=1 if settings.scale is Scale.CI else os.cpu_count() or 1,
         )
         verdicts = run_trials(trial, _rounds(settings), settings.directory, limits, deadline)
+    done = 0
     for name, (counts, failures) in verdicts:
+        done += 1
         outcome.counts.update(counts)
         for failure in failures:
             what, _, place = failure.partition(" [")
             replay = place.rstrip("]") or name
             outcome.failures.append(Failure(f"{name}: {what}", replay))
     if settings.replay is None:
+        outcome.notes.append(f"{done} of {len(_rounds(settings))} rounds done")
         _atheris(settings, deadline, outcome)
     return outcome
 
