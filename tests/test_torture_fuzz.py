@@ -52,15 +52,10 @@ def test_sealing_gets_mutations_behind_the_checksums(name: str) -> None:
     harness = HARNESSES[name]
     seed = harness.seeds()[0]
     dice = random.Random(1)
-    inputs = [mutated([seed], (), dice) for _ in range(200)]
-    reached = [set[object](), set[object]()]
-    for data in inputs:
-        for found, version in zip(reached, (data, harness.seal(data)), strict=True):
-            coverage = Coverage()
-            coverage.of(lambda version=version: execute(harness, version))  # type: ignore[misc]
-            found |= coverage.edges
-    if reached[0]:  # compiled modules show no lines
-        assert len(reached[1] - reached[0]) > 0
+    inputs = [mutated([seed], (), dice) for _ in range(300)]
+    decoded = [sum(execute(harness, data)[0] for data in inputs)]
+    decoded.append(sum(execute(harness, harness.seal(data))[0] for data in inputs))
+    assert decoded[1] > decoded[0] + 5
 
 
 # --- the checker ---
