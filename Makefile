@@ -74,10 +74,11 @@ test-compiled: build/compiled  ## Run the test suite on the compiled build
 bench-compiled: build/compiled  ## Measure the compiled build beside the peers: a report in out/peers, tables in docs/performance.md
 	@cd $< && $(abspath $(RUN)) -m bench peers --out $(abspath out/peers) --into $(abspath docs/performance.md)
 
-lint: $(VENV)/installed-dev  ## Check style and types
+lint: $(VENV)/installed-dev  ## Check style, types and what is depended on
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy
+	@$(RUN) -m tools.dependencies
 
 format: $(VENV)/installed-dev  ## Format the code
 	@$(RUN) -m ruff check --fix-only --quiet .

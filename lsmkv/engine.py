@@ -469,10 +469,11 @@ class Engine:
             self._changed.notify_all()
         try:
             if not self.read_only:
-                closed = self._logs.finish(mark=self._failure is None)
+                number, end, salt = self._logs.finish(mark=self._failure is None)
                 if self._failure is None:  # or the manifest may be what failed
                     with self._tables.lock:
-                        self._tables.manifest.append(Edit(closed_log=closed))
+                        edit = Edit(closed_log=(number, end), closed_salt=salt)
+                        self._tables.manifest.append(edit)
         finally:
             self._release()
 

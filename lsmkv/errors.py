@@ -6,7 +6,7 @@ All of them derive from :class:`Error`.  Wrong arguments raise the built-in ``Ty
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 E = TypeVar("E", bound=BaseException)
 
@@ -21,6 +21,14 @@ def caused(error: E, cause: BaseException | None) -> E:
     """
     error.__cause__ = cause  # which suppresses the context, too
     return error
+
+
+_LONGEST_DETAIL: Final = 300
+
+
+def _shortened(text: str) -> str:
+    """What came from a file may be long; a message is for people, and may end up in logs."""
+    return text if len(text) <= _LONGEST_DETAIL else f"{text[:_LONGEST_DETAIL]}..."
 
 
 class Error(Exception):
@@ -47,10 +55,10 @@ class CorruptionError(Error):
         got: object = None,
     ) -> None:
         place = path if offset is None else f"{path} at offset {offset}"
-        detail = (
-            "" if expected is None and got is None else f" (expected {expected!r}, got {got!r})"
-        )
-        super().__init__(f"{place}: {reason}{detail}")
+        detail = ""
+        if expected is not None or got is not None:
+            detail = f" (expected {_shortened(repr(expected))}, got {_shortened(repr(got))})"
+        super().__init__(f"{place}: {_shortened(reason)}{detail}")
         self.path = path
         self.offset = offset
         self.reason = reason
@@ -62,7 +70,7 @@ class UnsupportedFormatError(Error):
     """A file is intact but was written in a format version, codec or scheme this release lacks."""
 
     def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"{path}: {reason}")
+        super().__init__(f"{path}: {_shortened(reason)}")
         self.path = path
         self.reason = reason
 

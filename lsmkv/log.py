@@ -165,6 +165,11 @@ class LogWriter:
         return self._file.offset
 
     @property
+    def salt(self) -> int:
+        """What its header drew at random: no other log has the same."""
+        return self._salt
+
+    @property
     def synced(self) -> int:
         """Up to where the log is known to be on disk."""
         return self._synced

@@ -90,11 +90,11 @@ class LogSet:
         with contextlib.suppress(OSError):  # the next open removes what is left over
             self._storage.remove(log_path(self._directory, number))
 
-    def finish(self, *, mark: bool) -> tuple[int, int]:
+    def finish(self, *, mark: bool) -> tuple[int, int, int]:
         """Sync the current log; with ``mark``, close it with a sync mark.
 
         Returns:
-            Its number, and where it ends (without the mark).
+            Its number, where it ends (without the mark), and its salt.
 
         Raises:
             OSError: it could not be synced.
@@ -104,7 +104,7 @@ class LogSet:
         log.sync_through(end)
         if mark:
             log.close(mark=True)
-        return log.number, end
+        return log.number, end, log.salt
 
     def close(self) -> None:
         """Close every log; a second call does nothing."""

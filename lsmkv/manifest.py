@@ -20,12 +20,13 @@ import msgspec
 from lsmkv.encoding import MAX_SEQUENCE, checksum
 from lsmkv.errors import CorruptionError, NotAStoreError
 from lsmkv.log import LogWriter, read_log
+from lsmkv.sstable.layout import MAX_FILE_NUMBER
 from lsmkv.storage import ReadKind, Storage
 from lsmkv.tree import PlacedTable, Tree
 
 CURRENT: Final = "CURRENT"
 LOCK: Final = "LOCK"
-_NUMBER: Final = "([0-9]{6}|[1-9][0-9]{6,17})"  # as the store writes them; 18 digits are plenty
+_NUMBER: Final = "([0-9]{6}|[1-9][0-9]{6,9})"  # as the store writes them
 _FILE_NAME: Final = re.compile(rf"(?:MANIFEST-{_NUMBER}|{_NUMBER}\.(sst|log))(\.tmp)?")
 _MAX_CURRENT_BYTES: Final = 200
 # A manifest is written anew once its edits take this many times what the whole state takes.
@@ -48,7 +49,7 @@ def manifest_path(directory: str, number: int) -> str:
 def parse_file_name(name: str) -> tuple[str, int] | None:
     """Kind (``"table"``, ``"log"``, ``"manifest"``, ``"temporary"``) and number of a store's file.
 
-    None for a name that is not one of the store's numbered files.
+    None for a name that is not one of the store's numbered files, or has a number that none can have.
 
     >>> parse_file_name("000012.sst"), parse_file_name("notes.txt")
     (('table', 12), None)
@@ -57,6 +58,8 @@ def parse_file_name(name: str) -> tuple[str, int] | None:
     if match is None:
         return None
     manifest, number, extension, temporary = match.groups()
+    if int(manifest or number) > MAX_FILE_NUMBER:
+        return None
     if temporary:
         return "temporary", int(manifest or number)
     if manifest:
@@ -75,6 +78,7 @@ class Edit(
         last_seq: the highest sequence number in the tables.
         log_number: the oldest log whose writes are not all in tables.
         closed_log: number and end of the last log when the store was closed in good order.
+        closed_salt: that log's salt, which tells it from the log of another store.
     """
 
     added: list[PlacedTable] = []
@@ -83,6 +87,7 @@ class Edit(
     last_seq: int | None = None
     log_number: int | None = None
     closed_log: tuple[int, int] | None = None
+    closed_salt: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,7 @@ class State:
     last_seq: int
     log_number: int
     closed_log: tuple[int, int] | None = None
+    closed_salt: int | None = None
 
     def changed(self, edit: Edit) -> State:
         """The state after ``edit``.
@@ -108,10 +114,15 @@ class State:
             last_seq=self.last_seq if edit.last_seq is None else edit.last_seq,
             log_number=self.log_number if edit.log_number is None else edit.log_number,
             closed_log=edit.closed_log,
+            closed_salt=edit.closed_salt,
         )
         if not 0 <= changed.last_seq <= MAX_SEQUENCE:
             raise ValueError(f"last sequence number {changed.last_seq} is out of range")
         highest = max((table.number for table in changed.tree.tables()), default=0)
+        if changed.log_number < 0:
+            raise ValueError(f"log number {changed.log_number} is out of range")
+        if changed.next_file > MAX_FILE_NUMBER:
+            raise ValueError(f"next file number {changed.next_file} is out of range")
         if changed.next_file <= max(highest, changed.log_number):
             raise ValueError(f"next file number {changed.next_file} is in use")
         return changed
@@ -124,6 +135,7 @@ class State:
             last_seq=self.last_seq,
             log_number=self.log_number,
             closed_log=self.closed_log,
+            closed_salt=self.closed_salt,
         )
 
 

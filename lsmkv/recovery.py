@@ -143,6 +143,8 @@ def _chain(storage: Storage, directory: str, state: State, numbers: list[int]) -
                         before.path, before.end, "damaged record in a log that had been synced"
                     )
                 break  # the unsynced end of the log before is lost, and so is all that came after
+        if closed == number and state.closed_salt not in (None, contents.salt):
+            raise CorruptionError(path, 0, "it is the log of another store")
         if closed == number and contents.end < closed_end:
             raise CorruptionError(
                 path,

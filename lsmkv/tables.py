@@ -48,7 +48,8 @@ class TableSet:
         """Go on from ``state`` with a fresh manifest, and numbers above every file that is there."""
         found = [parse_file_name(name) for name in self._storage.list_directory(self._directory)]
         highest = max((number for _, number in filter(None, found)), default=0)
-        state = replace(state, next_file=max(state.next_file, highest + 1), closed_log=None)
+        next_file = max(state.next_file, highest + 1)
+        state = replace(state, next_file=next_file, closed_log=None, closed_salt=None)
         self._manifest = Manifest(self._storage, self._directory, state)
         self._manifest.rewrite()
 

@@ -152,6 +152,7 @@ def check_table(table: TableReader, step: Callable[[], None] | None = None) -> T
     """
     problems: list[Problem] = []
     damaged: list[int] = []
+    astray: list[int] = []
     sums = _Sums()
     try:
         table.verify_tail()
@@ -163,6 +164,9 @@ def check_table(table: TableReader, step: Callable[[], None] | None = None) -> T
             block = table.verify_block(number)
             sums.add(block)
             _check_table_filter(table, block, offset)
+            _check_fingerprints(table, block, offset)
+            if not _is_reachable(table, block, number):
+                astray.append(number)
         except _DAMAGE as error:
             problems.append(Problem.of(error, table.path, offset))
             damaged.append(number)
@@ -173,6 +177,10 @@ def check_table(table: TableReader, step: Callable[[], None] | None = None) -> T
                 damaged.append(number)
         if step is not None:
             step()
+    if not damaged:  # or it is no wonder that look-ups go astray
+        reason = "look-ups of keys of this block are led elsewhere by the index"
+        problems += [Problem(table.path, table.index.offset(number), reason) for number in astray]
+        damaged = astray
     if not damaged:
         place = table.footer.properties_offset
         problems += [Problem(table.path, place, text) for text in _wrong_properties(table, sums)]
@@ -231,6 +239,27 @@ def _check_table_filter(table: TableReader, block: Block, offset: int) -> None:
             if not table.filters.may_hold(0, table.filters.hash_of(key, hash_key(key))):
                 reason = f"filter of the table denies the key {key[:40]!r} of a block"
                 raise CorruptionError(table.path, offset, reason)
+
+
+def _check_fingerprints(table: TableReader, block: Block, offset: int) -> None:
+    """A look-up that comes to the block must come upon each of its keys."""
+    for key in block.keys():  # noqa: SIM118  # a block is no mapping
+        if block.find(key, hash_key(key)) < 0:
+            reason = f"fingerprint of the key {key[:40]!r} is another's"
+            raise CorruptionError(table.path, offset, reason)
+
+
+def _is_reachable(table: TableReader, block: Block, number: int) -> bool:
+    """Whether look-ups of the keys of the block come to it.
+
+    They may begin in an earlier block, where the newer versions of the same key are.
+    """
+    index = table.index
+    for key in block.keys():  # noqa: SIM118  # a block is no mapping
+        found = index.find(key)
+        if found != number and not (0 <= found < number and index.last_key(found) == key):
+            return False
+    return True
 
 
 def _opened_anew(
@@ -335,6 +364,10 @@ def _read_logs(storage: Storage, directory: str, state: State, check: _LogCheck)
             chain.pop()
         if chain and not _follows(chain[-1], contents, check):
             expected = None
+        if closed == number and state.closed_salt not in (None, contents.salt):
+            check.problems.append(Problem(path, 0, "it is the log of another store"))
+            chain, expected = [], None
+            continue
         if closed == number and contents.end < closed_end:
             reason = f"the log ends before {closed_end}, where it was closed"
             check.problems.append(Problem(path, contents.end, reason))

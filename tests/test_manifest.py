@@ -28,7 +28,7 @@ from lsmkv.manifest import (
     read_state,
     table_path,
 )
-from lsmkv.sstable.layout import TableMeta
+from lsmkv.sstable.layout import MAX_FILE_NUMBER, TableMeta
 from lsmkv.storage import AppendFile, Storage
 from lsmkv.tree import PlacedTable, Tree
 from storages import FaultyStorage
@@ -82,7 +82,7 @@ def tables(state: State) -> list[int]:
 # --- file names ----------------------------------------------------------------------------------
 
 
-@given(st.integers(1, 10**15))
+@given(st.integers(1, MAX_FILE_NUMBER))
 def test_file_names_are_parsed_as_they_are_made(number: int) -> None:
     for make, kind in ((table_path, "table"), (log_path, "log"), (manifest_path, "manifest")):
         name = make("/d", number).removeprefix("/d/")
@@ -96,6 +96,7 @@ def test_file_names_are_parsed_as_they_are_made(number: int) -> None:
         *("CURRENT", "CURRENT.tmp", "LOCK", "notes.txt", "000001", "00001.log", "000001.LOG"),
         *("0000001.log", "000001.sst.bak", "MANIFEST-1", "x000001.log", "000001.log\n"),
         *("\u0660\u0660\u0660\u0660\u0660\u0661.log", "1" * 19 + ".sst"),
+        f"{MAX_FILE_NUMBER + 1}.sst",
     ],
 )
 def test_names_the_store_would_not_write_are_not_its_own(name: str) -> None:
@@ -223,6 +224,7 @@ def test_damage_before_the_last_edit_is_an_error(tmp_path: Path) -> None:
         b'{"from_the_future":1}',
         b'{"removed":[77]}',
         b'{"next_file":0}',
+        b'{"next_file":%d}' % (MAX_FILE_NUMBER + 1),
         b'{"last_seq":-1}',
         b'{"log_number":99}',
         b'{"last_seq":1e999}',

@@ -72,7 +72,11 @@ def salvage_logs(
     result = SalvagedLogs()
     first = 0 if state is None else state.log_number
     result.ignored = [number for number in numbers if number < first]
-    read = [_read(storage, directory, number, result) for number in numbers if number >= first]
+    read = [
+        _own(_read(storage, directory, number, result), state, result)
+        for number in numbers
+        if number >= first
+    ]
     logs = _begun(read)
     if state is None:
         start = _chain_start(logs)
@@ -86,7 +90,9 @@ def salvage_logs(
         path = log_path(directory, state.log_number)
         reason = "the log that the manifest names is missing, or cut short inside its header"
         result.problems.append(Problem(path, None, reason))
-        _give_up(logs, result)
+        if closed[0] != state.log_number:
+            result.lost_bytes += HEADER_BYTES  # it was begun; what else it held nobody knows
+        _give_up(logs, closed, result)
     if closed[0] and closed[0] not in [log.number for log in logs]:
         path = log_path(directory, closed[0])
         if closed[0] != state.log_number:
@@ -109,6 +115,16 @@ def _read(storage: Storage, directory: str, number: int, result: SalvagedLogs) -
             return _Log(number, path, size, None, True)
         return _Log(number, path, size, _prefix(storage, path, number, end), True)
     return _Log(number, path, size, contents, False)
+
+
+def _own(log: _Log, state: State | None, result: SalvagedLogs) -> _Log:
+    """The log, or nothing of it if it is not the one that the store was closed with."""
+    if state is None or state.closed_log is None or log.contents is None:
+        return log
+    if state.closed_log[0] != log.number or state.closed_salt in (None, log.contents.salt):
+        return log
+    result.problems.append(Problem(log.path, 0, "it is the log of another store"))
+    return _Log(log.number, log.path, log.size, None, True)
 
 
 def _prefix(storage: Storage, path: str, number: int, end: int) -> LogContents | None:
@@ -167,7 +183,7 @@ def _apply(
     for position, log in enumerate(logs):
         contents = log.contents
         if contents is None or (before is not None and not _follows(before, contents, result)):
-            _give_up(logs[position:], result)
+            _give_up(logs[position:], closed, result)
             return
         applied_end, expected = _replay(contents, expected, result)
         result.last_log = log.number, contents.end
@@ -179,7 +195,7 @@ def _apply(
             result.problems.append(Problem(log.path, contents.end, reason))
         result.lost_bytes += max(log.size, closed_end) - applied_end
         if log.is_damaged or contents.end < closed_end or applied_end < contents.end:
-            _give_up(logs[position + 1 :], result)
+            _give_up(logs[position + 1 :], closed, result)
             return
         before = log
 
@@ -225,10 +241,14 @@ def _replay(
     return contents.end, expected
 
 
-def _give_up(logs: list[_Log], result: SalvagedLogs) -> None:
-    """Count logs that stand behind a hole as lost."""
+def _give_up(logs: list[_Log], closed: tuple[int, int], result: SalvagedLogs) -> None:
+    """Count logs that stand behind a hole, or have no header, as lost.
+
+    Each has been at least a header, or as long as it was when the store was closed with it.
+    """
     for log in logs:
-        result.lost_bytes += log.size
+        closed_end = closed[1] if closed[0] == log.number else 0
+        result.lost_bytes += max(log.size, HEADER_BYTES, closed_end)
         if log.end > HEADER_BYTES:
             reason = "its records are not applied, because writes before them are lost"
             result.problems.append(Problem(log.path, HEADER_BYTES, reason))

@@ -91,6 +91,9 @@ def repair(
         raise NotAStoreError(f"{source} holds nothing of a lsmkv store")
     if target != source and storage.exists(target) and storage.list_directory(target):
         raise FileExistsError(errno.EEXIST, "it is not empty; give a directory that is", target)
+    if in_place and os.path.islink(os.path.join(source, LOST_FOLDER)):
+        reason = "is a symbolic link; none is followed"
+        raise OSError(errno.ELOOP, reason, os.path.join(source, LOST_FOLDER))
     with contextlib.ExitStack() as stack_of_locks:
         stack_of_locks.enter_context(_lock_source(storage, source, is_read_only=target != source))
         if target != source:

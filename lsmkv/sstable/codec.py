@@ -64,11 +64,11 @@ class Decompressor:
             raise CorruptionError(
                 path, offset, f"{len(data)} compressed bytes cannot hold {raw_length} bytes"
             )
-        zstd: zstandard.ZstdDecompressor | None = getattr(self._local, "zstd", None)
-        if zstd is None:
-            zstd = zstandard.ZstdDecompressor(dict_data=self._dictionary)
-            self._local.zstd = zstd
         try:
+            zstd: zstandard.ZstdDecompressor | None = getattr(self._local, "zstd", None)
+            if zstd is None:  # a dictionary that is none is an error here
+                zstd = zstandard.ZstdDecompressor(dict_data=self._dictionary)
+                self._local.zstd = zstd
             if zstandard.frame_content_size(data) != raw_length:
                 raise CorruptionError(path, offset, "a compressed block states another length")
             return zstd.decompress(data)

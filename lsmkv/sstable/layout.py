@@ -47,6 +47,7 @@ import msgspec
 
 from lsmkv.encoding import MAX_SEQUENCE, checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
+from lsmkv.filters.policy import MAX_PARAMETER
 
 FORMAT_VERSION: Final = 1
 _MAGIC: Final = b"lsmkvSST"
@@ -58,6 +59,14 @@ _TRAILER_FIELDS: Final = struct.Struct("<IIIIIBBH")
 TRAILER_FIELDS_BYTES: Final = 24  # what of a trailer seeds the checksums
 _MASK_64: Final = 0xFFFF_FFFF_FFFF_FFFF
 BLOCK_MAGIC: Final = 0x4B62
+MAX_FILE_NUMBER: Final = (1 << 31) - 1
+"""The highest number of a file: table and block together are known by 63 bits (the cache's keys)."""
+
+# Sections that are read whole.  Within filters and index, offsets have 32 bits; properties are two
+# keys and some numbers; the largest dictionary that can be asked for has 1 MiB.
+_MOST_DICTIONARY_BYTES: Final = 16 << 20
+_MOST_SECTION_BYTES: Final = (1 << 32) - 1
+_MOST_PROPERTIES_BYTES: Final = 1 << 20
 
 CODEC_NONE: Final = 0
 CODEC_ZSTD: Final = 1
@@ -251,11 +260,39 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
 
 
 def decode_properties(data: bytes, path: str, offset: int) -> TableProperties:
-    """Properties from their section, which stands at ``offset``."""
+    """Properties from their section, which stands at ``offset``.
+
+    Raises:
+        CorruptionError: they are no JSON of this form, or hold what no table can say.
+    """
     try:
-        return msgspec.json.decode(data, type=TableProperties)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        properties = msgspec.json.decode(data, type=TableProperties)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise CorruptionError(path, offset, f"table properties do not parse: {error}") from error
+    if problem := _impossible(properties):
+        raise CorruptionError(path, offset, f"table properties cannot be: {problem}")
+    return properties
+
+
+def _impossible(properties: TableProperties) -> str | None:
+    """What no writer would say; None when there is nothing of the kind."""
+    counts = (
+        properties.block_count,
+        properties.raw_bytes,
+        properties.filter_bytes,
+        properties.filter_key_count,
+        properties.entry_count,
+        properties.tombstone_count,
+    )
+    if properties.number > MAX_FILE_NUMBER:
+        return f"its number is {properties.number}"
+    if not 0 <= min(counts) <= max(counts) < 1 << 63:
+        return "a count is out of range"
+    if properties.granularity not in ("block", "table"):
+        return f"filter granularity {properties.granularity[:40]!r}"
+    if not (0 <= properties.probe_count <= MAX_PARAMETER and properties.error_rate > 0):
+        return "its filters' probe count or error rate is out of range"
+    return properties.meta(FOOTER_BYTES + 1, 0).problem()
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,4 +359,12 @@ def decode_footer(data: bytes, path: str, file_size: int) -> Footer:
     footer = Footer(*fields)
     if footer.properties_offset + footer.properties_length != offset:
         raise CorruptionError(path, offset, "sections of a table do not fill the file")
+    for length, most, what in (
+        (footer.dictionary_length, _MOST_DICTIONARY_BYTES, "dictionary"),
+        (footer.filters_length, _MOST_SECTION_BYTES, "filters"),
+        (footer.index_length, _MOST_SECTION_BYTES, "index"),
+        (footer.properties_length, _MOST_PROPERTIES_BYTES, "properties"),
+    ):
+        if length > most:  # a file need not have on disk what its length says
+            raise CorruptionError(path, offset, f"{what} of {length} bytes: {most} are the most")
     return footer
