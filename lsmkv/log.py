@@ -126,13 +126,16 @@ class LogWriter:
     def reopen(cls, storage: Storage, contents: LogContents) -> LogWriter:
         """Go on with a log that was read: what follows its last good record is cut off.
 
-        What is left is synced; a process that died need not have done so.
+        What is left is synced; a process that died need not have done so.  It is written again first,
+        because a sync of it may have failed.
 
         Raises:
-            OSError: it cannot be opened or synced.
+            OSError: it cannot be opened, written or synced.
         """
         file = storage.open_append(contents.path, contents.end)
+        durable = contents.durable
         try:
+            storage.write_again(contents.path, durable, contents._data[durable : contents.end])
             file.sync()
         except OSError:
             file.close()

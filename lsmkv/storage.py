@@ -313,6 +313,20 @@ class Storage:
             file.truncate(length)
         return file
 
+    def write_again(self, path: str, offset: int, data: bytes) -> None:
+        """Write bytes over themselves, so that the next sync cannot leave them out.
+
+        After a failed sync the kernel may take for clean, and still show, what it never wrote.
+        """
+        with _Descriptor(path, self._open_regular(path, os.O_WRONLY)[0]) as file:
+            try:
+                done = 0
+                while done < len(data):
+                    done += os.pwrite(file._descriptor, data[done:], offset + done)
+            except OSError as error:
+                file._locate(error)
+                raise
+
     def open_random(self, path: str) -> RandomFile:
         """The existing file; OSError if direct reads were asked for and it has none."""
         return self._open_random(path, self.direct_reads)
