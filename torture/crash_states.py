@@ -50,7 +50,7 @@ class Size:
 
 SIZES: Final = {
     Scale.CI: Size(operations=26, rounds=1, samples=1, second_share=0.004),
-    Scale.SHORT: Size(operations=60, rounds=1, samples=4, second_share=0.01),
+    Scale.SHORT: Size(operations=40, rounds=1, samples=3, second_share=0.01),
     Scale.LONG: Size(operations=150, rounds=100, samples=12, second_share=0.03),
 }
 
@@ -266,16 +266,21 @@ def run(
     """Every crash of every workload, or the one that ``settings.replay`` names."""
     size = size or SIZES[settings.scale]
     deadline = time.monotonic() + settings.time_limit_s
-    if settings.replay is not None:
-        place = Place.parsed(settings.replay)
-        return Crashes(place.workload, settings, size, deadline, storage_type).replay(place)
+    place = None if settings.replay is None else Place.parsed(settings.replay)
+    wanted = names(size) if place is None else [place.workload]
     total = Outcome()
-    wanted = names(size)
     for at, name in enumerate(wanted):
         if time.monotonic() > deadline:
             total.notes.append(f"the time was up before {len(wanted) - at} of the workloads")
             break
-        outcome = Crashes(name, settings, size, deadline, storage_type).run()
+        try:
+            crashes = Crashes(name, settings, size, deadline, storage_type)
+        except (lsmkv.Error, OSError, AssertionError) as error:
+            what = f"seed {settings.seed}, workload {name}, without any crash: "
+            what += f"{type(error).__name__}: {error}"
+            total.failures.append(Failure(what, str(place or Place(name, 0, 0))))
+            continue
+        outcome = crashes.run() if place is None else crashes.replay(place)
         total.counts.update(outcome.counts)
         total.failures += outcome.failures
         total.notes += outcome.notes

@@ -11,10 +11,14 @@ from __future__ import annotations
 import errno
 import gc
 import random
+import sys
 import threading
 import time
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import lsmkv
@@ -29,6 +33,7 @@ from torture.workloads import Contents
 
 _MOST_FAILURES: Final = 20
 _SHORT_BYTES: Final = 3
+_PATIENCE_S: Final = 30.0  # a session takes some hundredths of a second
 _ERROR_NUMBERS: Final = {name: number for number, name in errno.errorcode.items()}
 
 SHORT: Final = "short"
@@ -37,6 +42,9 @@ FULL: Final = "short-then-ENOSPC"
 """A write of which a part still finds room."""
 STUCK: Final = "short-then-ENOSPC-and-no-truncate"
 """The same, and what was written cannot be taken back."""
+NO_FAULT: Final = "no-fault"
+"""What ``--replay`` takes for the session without any."""
+NEVER_MET: Final = "faults that no call met, because threads took another order"
 
 WAYS: Final[dict[str, tuple[str, ...]]] = {
     "append": ("EIO", "ENOSPC", "EDQUOT", "EINTR", SHORT, FULL, STUCK),
@@ -157,8 +165,8 @@ def plans(calls: dict[str, int]) -> Iterator[Plan]:
                         yield Plan(operation, way, lasts, remedy, after)
 
 
-def attempt(plan: Plan | None, storage_type: type[MemoryStorage]) -> tuple[FailingDisk, bool]:
-    """Run the workload with a fault, or without; the disk afterwards, and whether it has failed.
+def attempt(plan: Plan | None, storage_type: type[MemoryStorage]) -> bool:
+    """Run the session with a fault, or without, and check everything; whether the disk failed.
 
     Raises:
         UnsoundError, AssertionError, lsmkv.Error, OSError: something did not hold.
@@ -199,7 +207,7 @@ def attempt(plan: Plan | None, storage_type: type[MemoryStorage]) -> tuple[Faili
             gc.collect()  # errors and the frames that they hold on to
         if storage.open_files:
             raise UnsoundError(f"left open: {', '.join(sorted(storage.open_files.values()))}")
-    return disk, fired
+    return fired
 
 
 def _check_told(plan: Plan, session: Session, fired: bool) -> None:
@@ -223,37 +231,74 @@ def run(settings: Settings, storage_type: type[MemoryStorage] = MemoryStorage) -
     if settings.replay is not None and settings.replay in full_disk.NAMES:
         full_disk.run(settings, outcome, deadline)
         return outcome
+    if settings.replay in (None, NO_FAULT):
+        _try(None, outcome, storage_type)
+    if outcome.failures or settings.replay == NO_FAULT:
+        return outcome
     if settings.replay is not None:
         wanted = [Plan.parsed(settings.replay)]
     else:
         full_disk.run(settings, outcome, deadline)
-        disk, _ = attempt(None, storage_type)
-        wanted = list(plans(dict(disk.storage.faults.calls)))
-        share = SHARES[settings.scale]
-        if share < 1.0:
-            dice = random.Random(f"faults {settings.seed}")
-            wanted = [plan for plan in wanted if dice.random() < share]
-    for number, plan in enumerate(wanted):
+        wanted = _chosen(settings, storage_type)
+    for number, plan in enumerate(wanted, 1):
         _try(plan, outcome, storage_type)
         if len(outcome.failures) >= _MOST_FAILURES:
-            outcome.notes.append(f"given up after {number + 1:,} faults: too many failures")
+            outcome.notes.append(f"given up after {number:,} faults: too many failures")
             break
-        if time.monotonic() > deadline:
-            outcome.notes.append(f"the time was up after {number + 1:,} of {len(wanted):,} faults")
+        if time.monotonic() > deadline and number < len(wanted):
+            outcome.notes.append(f"the time was up after {number:,} of {len(wanted):,} faults")
             break
     return outcome
 
 
-def _try(plan: Plan, outcome: Outcome, storage_type: type[MemoryStorage]) -> None:
+def _chosen(settings: Settings, storage_type: type[MemoryStorage]) -> list[Plan]:
+    """All faults, or a sample of them, of the calls that a session makes when nothing fails."""
+    disk = FailingDisk(storage_type)
+    Session(STORE, disk, Remedy.RESUME).run()
+    every = list(plans(dict(disk.storage.faults.calls)))
+    share = SHARES[settings.scale]
+    dice = random.Random(f"faults {settings.seed}")
+    return [plan for plan in every if share >= 1.0 or dice.random() < share]
+
+
+def _try(plan: Plan | None, outcome: Outcome, storage_type: type[MemoryStorage]) -> None:
     counts = outcome.counts
-    counts["faults tried"] += 1
+    counts["sessions"] += 1
     try:
-        _, fired = attempt(plan, storage_type)
-        counts[f"{plan.operation}: {plan.way}"] += fired
-        counts["faults that no call met, with another order of threads"] += not fired
+        fired = _patiently(partial(attempt, plan, storage_type))
     except (UnsoundError, AssertionError, lsmkv.Error, OSError) as error:
-        what = f"{plan}: {type(error).__name__}: {error}"
-        outcome.failures.append(Failure(what, str(plan)))
+        name = str(plan or NO_FAULT)
+        what = f"{name}: {type(error).__name__}: {error}"
+        outcome.failures.append(Failure(what, name))
+        return
+    if plan is not None:
+        counts[f"{plan.operation}: {plan.way}" if fired else NEVER_MET] += 1
+
+
+def _patiently(job: Callable[[], bool]) -> bool:
+    """Run ``job`` in a thread of its own, which is given up if it hangs.
+
+    Raises:
+        UnsoundError: it hangs; the message says where.
+    """
+    ended: Future[bool] = Future()
+
+    def work() -> None:
+        try:
+            ended.set_result(job())
+        except BaseException as error:
+            ended.set_exception(error)
+
+    thread = threading.Thread(target=work, name="torture-session", daemon=True)
+    thread.start()
+    try:
+        return ended.result(_PATIENCE_S)
+    except TimeoutError:
+        if ended.done():
+            raise
+        frame = sys._current_frames().get(thread.ident or 0)
+        stack = "".join(traceback.format_stack(frame)[-4:]) if frame else ""
+        raise UnsoundError(f"it hangs:\n{stack}") from None
 
 
 PART: Final = Part(
