@@ -21,7 +21,7 @@ from typing import Final
 
 import lsmkv
 from torture.background import in_order
-from torture.disk import STORE, Disk, Image, replayed
+from torture.disk import STORE, Disk, replayed
 from torture.disk_states import State, states
 from torture.examination import Examiner, Verdict
 from torture.memory import MemoryStorage
@@ -29,6 +29,10 @@ from torture.part import Failure, Outcome, Part, Scale, Settings
 from torture.workloads import SMALL, VARIANTS, Bounds, Recording, record
 
 _MOST_FAILURES: Final = 5  # of one workload, which then ends: one fault shows in many states
+
+
+_AFTER_RECOVERY: Final = (b"after-recovery", b"1")
+_WHOLE_WEIGHT: Final = 10  # of ends of the process among all crashes whose recovery is cut short
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,9 @@ class Crashes:
         self._storage_type = storage_type
         self._name = name
         self._recording: Recording = record(name, settings.seed, size.operations, storage_type())
-        self._examiner = Examiner(self._recording.models, self._counts)
+        models = self._recording.models
+        later = [{**model, _AFTER_RECOVERY[0]: _AFTER_RECOVERY[1]} for model in models]
+        self._examiner = Examiner([*models, *later], self._counts)
         self._dice = random.Random(f"second crashes {settings.seed} {name}")
 
     def run(self) -> Outcome:
@@ -127,7 +133,8 @@ class Crashes:
                 self._counts["states"] += 1
                 verdict, is_new = self._examiner.examine(state.image)
                 self._judge(place, state.what, verdict, _allowed(bounds, state), is_new)
-                if is_new and not verdict.problem and self._dice.random() < self._size.second_share:
+                share = self._size.second_share * (_WHOLE_WEIGHT if state.is_whole else 1)
+                if is_new and verdict.matches and self._dice.random() < share:
                     self._crash_again(place, state, verdict)
             if time.monotonic() > self._deadline:
                 left = f"{number + 1:,} of {len(operations):,} crash points of {self._name}"
@@ -142,39 +149,61 @@ class Crashes:
         for at, state in enumerate(found):
             yield Place(self._name, number, at), state
 
-    def _recovery(self, place: Place, image: Image) -> Iterator[tuple[int, Disk]]:
-        """The disk after each operation of a recovery from ``image``, with all that it brings."""
-        storage = MemoryStorage(image)
+    def _recovery(self, place: Place, state: State) -> Iterator[tuple[int, Disk, bool]]:
+        """The disk after each operation of a recovery, and whether a write has been synced by then.
+
+        After the end of the process alone the disk is as it was: what was not synced can be lost yet.
+        """
+
+        def start() -> Disk:
+            if state.is_whole:
+                return replayed(self._recording.operations[: place.operation + 1])
+            return Disk(state.image)
+
+        storage = MemoryStorage()
+        storage.disk = start()
         with in_order():
             db = lsmkv.open(STORE, SMALL, storage=storage)
+            db.put(*_AFTER_RECOVERY, sync=True)
+            storage.note("synced", 0)
             db.wait_until_settled()
             db.close()
-        disk = Disk(image)
+        disk, is_synced = start(), False
         for number, operation in enumerate(storage.operations):
             disk.apply(operation)
-            yield number, disk
+            is_synced |= operation.kind == "note"
+            yield number, disk, is_synced
 
-    def _second_states(self, place: Place, image: Image) -> Iterator[tuple[int, Place, State]]:
-        for step, disk in self._recovery(place, image):
+    def _second_states(
+        self, place: Place, state: State, first: Verdict
+    ) -> Iterator[tuple[Place, State, tuple[int, ...]]]:
+        """What a second crash may leave, and what it must hold.
+
+        A disk that has lost what it had to lose holds the same again; with the write that came after
+        the recovery, once that was synced.
+        """
+        bounds = replay_bounds(self._recording, place.operation)
+        recovered = first.matches
+        if state.is_whole:
+            recovered = tuple(range(bounds.synced, max(first.matches) + 1))
+        written = tuple(number + len(self._recording.models) for number in first.matches)
+        for step, disk, is_synced in self._recovery(place, state):
             seed = f"{self._seed} {place} {step}"
-            for at, state in enumerate(states(disk, seed, samples=-1)):
-                at_second = Place(place.workload, place.operation, place.state, step, at)
-                yield step, at_second, state
+            for at, again in enumerate(states(disk, seed, samples=-1)):
+                second = Place(place.workload, place.operation, place.state, step, at)
+                yield second, again, written if is_synced else recovered + written
 
     def _crash_again(self, place: Place, state: State, first: Verdict) -> None:
-        """Recover from ``state``, and crash after each operation of that.
-
-        The disk had lost what it had to lose, so the contents must be what they were the first time.
-        """
+        """Recover from ``state``, write, and crash after each operation of that."""
         self._counts["recoveries cut short"] += 1
-        last = -1
-        for step, second, again in self._second_states(place, state.image):
-            self._counts["crash points of recoveries"] += step != last
-            last = step
+        last: int | None = None
+        for second, again, allowed in self._second_states(place, state, first):
+            self._counts["crash points of recoveries"] += second.second_operation != last
+            last = second.second_operation
             self._counts["states after recoveries cut short"] += 1
             verdict, is_new = self._examiner.examine(again.image)
-            what = f"{state.what}; then operation {step} of the recovery: {again.what}"
-            self._judge(second, what, verdict, first.matches, is_new)
+            what = f"{state.what}; then operation {last} of the recovery: {again.what}"
+            self._judge(second, what, verdict, allowed, is_new)
 
     def _judge(
         self, place: Place, what: str, verdict: Verdict, allowed: tuple[int, ...], is_new: bool
@@ -183,9 +212,10 @@ class Crashes:
         if problem and not is_new:
             return  # it was reported when it was found
         if not problem and not set(allowed) & set(verdict.matches):
+            count = len(self._recording.models)
             problem = (
-                f"it holds what it held {_after(verdict.matches)}, "
-                f"which is not what it held {_after(allowed)}"
+                f"it holds what there was {_after(verdict.matches, count)}, "
+                f"not what there was {_after(allowed, count)}"
             )
         if problem:
             self.outcome.failures.append(Failure(self._sentence(place, what, problem), str(place)))
@@ -207,14 +237,12 @@ class Crashes:
         bounds = replay_bounds(self._recording, place.operation)
         state = _nth(self._states(disk, place.operation), place.state)[1]
         what, allowed = state.what, _allowed(bounds, state)
-        if place.second_operation is not None and place.second_state is not None:
-            allowed = self._examiner.examine(state.image)[0].matches
-            state = next(
-                again
-                for _, second, again in self._second_states(place, state.image)
-                if second == place
-            )
-            what = f"{what}; then in the recovery: {state.what}"
+        if place.second_operation is not None:
+            first = self._examiner.examine(state.image)[0]
+            found = self._second_states(place, state, first)
+            again, allowed = next(item[1:] for item in found if item[0] == place)
+            what = f"{what}; then operation {place.second_operation} of the recovery: {again.what}"
+            state = again
         kept = tempfile.mkdtemp(prefix="lsmkv-torture-")
         for name, data in state.image.items():
             with open(os.path.join(kept, name), "wb") as file:
@@ -238,12 +266,13 @@ def _allowed(bounds: Bounds, state: State) -> tuple[int, ...]:
     return tuple(range(bounds.done if state.is_whole else bounds.synced, bounds.begun + 1))
 
 
-def _after(numbers: tuple[int, ...]) -> str:
-    if not numbers:
-        return "at no time"
-    if len(numbers) == 1:
-        return f"after operation {numbers[0]}"
-    return f"after operations {numbers[0]} to {numbers[-1]}"
+def _after(numbers: tuple[int, ...], count: int) -> str:
+    """In words; from ``count`` on they are those after which something was written once more."""
+    said = [
+        f"{number}" if number < count else f"{number - count} and what came after the recovery"
+        for number in numbers
+    ]
+    return f"after operation {' or '.join(said[:3])}{' ...' * (len(said) > 3)}" if said else "never"
 
 
 def _nth(items: Iterator[tuple[Place, State]], number: int) -> tuple[Place, State]:
