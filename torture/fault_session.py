@@ -37,6 +37,7 @@ class Remedy(Enum):
     RESUME = "resume"
     REOPEN = "reopen"
     CRASH = "crash"  # the power fails, too; then it opens what is left
+    CLOSE = "close"  # it closes the store, and the power fails after that
 
 
 class Mendable(Protocol):
@@ -203,6 +204,10 @@ class Session:
         self._disk.heal()
         if self._remedy is Remedy.CRASH:
             self._crash()
+        elif self._remedy is Remedy.CLOSE:
+            if self._give_up():
+                self._note_sync()  # what closing without an error promises
+            self._crash()
         elif self.db is not None:
             if self._remedy is Remedy.RESUME:
                 self.db.resume()
@@ -211,12 +216,16 @@ class Session:
                 self._give_up()
                 self._open()
 
-    def _give_up(self) -> None:
-        """Close, whether that works or not."""
+    def _give_up(self) -> bool:
+        """Close, whether that works or not; whether it did."""
         db, self.db = self.db, None
-        if db is not None:
-            with contextlib.suppress(OSError):
-                db.close()
+        if db is None:
+            return False
+        try:
+            db.close()
+        except OSError:
+            return False
+        return True
 
     def _crash(self) -> None:
         """Lose the power, and see that everything synced is there."""
