@@ -29,8 +29,6 @@ from torture.part import Failure, Outcome, Part, Scale, Settings
 from torture.workloads import SMALL, VARIANTS, Bounds, Recording, record
 
 _MOST_FAILURES: Final = 5  # of one workload, which then ends: one fault shows in many states
-
-
 _AFTER_RECOVERY: Final = (b"after-recovery", b"1")
 _WHOLE_WEIGHT: Final = 10  # of ends of the process among all crashes whose recovery is cut short
 
@@ -53,8 +51,8 @@ class Size:
 
 
 SIZES: Final = {
-    Scale.CI: Size(operations=26, rounds=1, samples=1, second_share=0.004),
-    Scale.SHORT: Size(operations=40, rounds=1, samples=3, second_share=0.01),
+    Scale.CI: Size(operations=20, rounds=1, samples=1, second_share=0.004),
+    Scale.SHORT: Size(operations=40, rounds=1, samples=2, second_share=0.01),
     Scale.LONG: Size(operations=150, rounds=100, samples=12, second_share=0.03),
 }
 
@@ -196,8 +194,15 @@ class Crashes:
     def _crash_again(self, place: Place, state: State, first: Verdict) -> None:
         """Recover from ``state``, write, and crash after each operation of that."""
         self._counts["recoveries cut short"] += 1
+        try:
+            found = list(self._second_states(place, state, first))
+        except (lsmkv.Error, OSError, AssertionError) as error:
+            problem = f"writing goes wrong after the recovery: {type(error).__name__}: {error}"
+            what = self._sentence(place, state.what, problem)
+            self.outcome.failures.append(Failure(what, str(place)))
+            return
         last: int | None = None
-        for second, again, allowed in self._second_states(place, state, first):
+        for second, again, allowed in found:
             self._counts["crash points of recoveries"] += second.second_operation != last
             last = second.second_operation
             self._counts["states after recoveries cut short"] += 1

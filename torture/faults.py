@@ -11,12 +11,9 @@ from __future__ import annotations
 import errno
 import gc
 import random
-import sys
 import threading
 import time
-import traceback
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -29,6 +26,7 @@ from torture.fault_session import OPTIONS, Remedy, Session, UnsoundError
 from torture.injection import Fault
 from torture.memory import MemoryStorage
 from torture.part import Failure, Outcome, Part, Scale, Settings
+from torture.patience import HangsError, patiently
 from torture.workloads import Contents
 
 _MOST_FAILURES: Final = 20
@@ -265,40 +263,14 @@ def _try(plan: Plan | None, outcome: Outcome, storage_type: type[MemoryStorage])
     counts = outcome.counts
     counts["sessions"] += 1
     try:
-        fired = _patiently(partial(attempt, plan, storage_type))
-    except (UnsoundError, AssertionError, lsmkv.Error, OSError) as error:
+        fired = patiently(partial(attempt, plan, storage_type), _PATIENCE_S)
+    except (UnsoundError, HangsError, AssertionError, lsmkv.Error, OSError) as error:
         name = str(plan or NO_FAULT)
         what = f"{name}: {type(error).__name__}: {error}"
         outcome.failures.append(Failure(what, name))
         return
     if plan is not None:
         counts[f"{plan.operation}: {plan.way}" if fired else NEVER_MET] += 1
-
-
-def _patiently(job: Callable[[], bool]) -> bool:
-    """Run ``job`` in a thread of its own, which is given up if it hangs.
-
-    Raises:
-        UnsoundError: it hangs; the message says where.
-    """
-    ended: Future[bool] = Future()
-
-    def work() -> None:
-        try:
-            ended.set_result(job())
-        except BaseException as error:
-            ended.set_exception(error)
-
-    thread = threading.Thread(target=work, name="torture-session", daemon=True)
-    thread.start()
-    try:
-        return ended.result(_PATIENCE_S)
-    except TimeoutError:
-        if ended.done():
-            raise
-        frame = sys._current_frames().get(thread.ident or 0)
-        stack = "".join(traceback.format_stack(frame)[-4:]) if frame else ""
-        raise UnsoundError(f"it hangs:\n{stack}") from None
 
 
 PART: Final = Part(

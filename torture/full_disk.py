@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -28,11 +29,13 @@ from lsmkv.storage import Storage
 from torture.examination import left_over
 from torture.fault_session import UnsoundError, cause_of
 from torture.part import Failure, Outcome, Settings
+from torture.patience import HangsError, patiently
 
 _DISK_BYTES: Final = 1 << 20
 _BALLAST_BYTES: Final = 1 << 19
 _FILE_LIMIT_BYTES: Final = 40_000
 _MOST_WRITES: Final = 20_000
+_PATIENCE_S: Final = 60.0  # to fill it takes about a second
 
 Upkeep = Callable[[lsmkv.DB, int], None]
 
@@ -196,11 +199,12 @@ def run(settings: Settings, outcome: Outcome, deadline: float) -> None:
         place_name, _, upkeep = name.partition("/")
         try:
             with makers[place_name](settings.directory) as place:
-                written = fill(place, UPKEEP[upkeep], settings.seed)
+                job = partial(fill, place, UPKEEP[upkeep], settings.seed)
+                written = patiently(job, _PATIENCE_S)
         except PermissionError as error:
             outcome.skipped.append(f"{name}: {error}")
             continue
-        except (UnsoundError, AssertionError, lsmkv.Error, OSError) as error:
+        except (UnsoundError, HangsError, AssertionError, lsmkv.Error, OSError) as error:
             outcome.failures.append(Failure(f"{name}: {type(error).__name__}: {error}", name))
             continue
         outcome.counts[f"{place_name}: filled"] += 1

@@ -15,6 +15,7 @@ from typing import Any, Final
 import lsmkv
 from torture.background import Background, in_order
 from torture.disk import STORE, Operation
+from torture.injection import Fault
 from torture.memory import MemoryStorage
 
 Contents = dict[bytes, bytes]
@@ -114,9 +115,10 @@ class Workload:
             "flush": self._flush,
             "compact": self._compact,
             "snapshot": self._take_snapshot,
+            "failure": self._fail_and_resume,
             "reopen": self._reopen,
         }
-        weights = (46, 9, 14, 4, 12, 4, 3, 4, 4)
+        weights = (44, 9, 14, 4, 12, 4, 3, 4, 3, 4)
         for number in range(1, operations + 1):
             kind = self._dice.choices(tuple(kinds), weights)[0] if number < operations else "reopen"
             self.kinds.append(kind)
@@ -211,6 +213,17 @@ class Workload:
             assert dict(snapshot.items()) == expected, "a snapshot has changed"
             snapshot.close()
             self._snapshot = None
+
+    def _fail_and_resume(self, number: int) -> bool:
+        self._settle(number)
+        self._storage.faults.add(Fault("append", path_suffix=".log"))
+        try:
+            self.db.put(self._key(), self._value(number))
+        except OSError:
+            with self._background.beside():
+                self.db.resume()
+        self._storage.faults.heal()
+        return True
 
     def _reopen(self, number: int) -> bool:
         self._forget_snapshot()
