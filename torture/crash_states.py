@@ -51,7 +51,7 @@ class Size:
 
 
 SIZES: Final = {
-    Scale.CI: Size(operations=20, rounds=1, samples=1, second_share=0.004),
+    Scale.CI: Size(operations=24, rounds=1, samples=1, second_share=0.004),
     Scale.SHORT: Size(operations=40, rounds=1, samples=2, second_share=0.01),
     Scale.LONG: Size(operations=150, rounds=100, samples=12, second_share=0.03),
 }

@@ -119,8 +119,10 @@ class Workload:
             "reopen": self._reopen,
         }
         weights = (44, 9, 14, 4, 12, 4, 3, 4, 3, 4)
-        for number in range(1, operations + 1):
-            kind = self._dice.choices(tuple(kinds), weights)[0] if number < operations else "reopen"
+        drawn = self._dice.choices(tuple(kinds), weights, k=max(0, operations - len(kinds) - 1))
+        drawn += kinds  # each at least once
+        self._dice.shuffle(drawn)
+        for number, kind in enumerate([*drawn[: operations - 1], "reopen"], 1):
             self.kinds.append(kind)
             self._storage.note("begun", number)
             self.models.append(dict(self.models[-1]))
