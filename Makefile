@@ -6,7 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: help demo bench bench-full test test-long test-compiled wheels lint format golden crash clean
+.PHONY: help demo bench bench-full test test-long test-compiled wheels lint format golden crash torture clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -89,6 +89,10 @@ golden: $(VENV)/installed-dev  ## Rewrite the golden files after a deliberate ch
 
 crash: $(VENV)/installed-dev  ## Kill a writer again and again, and check what it left
 	@$(RUN) -m tools.crash_loop --rounds 200
+
+# make torture ARGS=--long for hours of it, ARGS=--ci for a few minutes; python -m torture --help for the rest.
+torture: $(VENV)/installed-dev  ## Try to make the store lose data, lie or leak: ten minutes (ARGS=--long: hours)
+	@$(RUN) -m torture $(ARGS)
 
 clean:  ## Remove what was made
 	@rm -rf $(VENV) build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -410,6 +410,9 @@ def open(
             engine.open()
         else:
             _check_creation(files, directory, create_if_missing)
+            # Whoever made the directory may have died, or failed, before its name was durable.
+            with contextlib.suppress(PermissionError):  # of one who may not even read its parent
+                files.sync_directory(os.path.dirname(directory))
             engine.create()
     except BaseException:
         lock.release()

@@ -111,9 +111,8 @@ class LogWriter:
         Raises:
             OSError: the file cannot be created or written; it is removed again if it can be.
         """
-        salt = (
-            int.from_bytes(os.urandom(8), "little") >> 3
-        )  # salt + offset is no large integer then
+        # Below 2^61, so that salt + offset is no large integer; always 19 digits, in the manifest.
+        salt = (1 << 60) + (int.from_bytes(os.urandom(8), "little") >> 4)
         before = (0, 0) if predecessor is None else (predecessor.number, predecessor.end)
         head = _HEADER.pack(_MAGIC, FORMAT_VERSION, _KINDS.index(kind), number, salt, *before)
         file = storage.create(path)
@@ -139,13 +138,16 @@ class LogWriter:
     def reopen(cls, storage: Storage, contents: LogContents) -> LogWriter:
         """Go on with a log that was read: what follows its last good record is cut off.
 
-        What is left is synced; a process that died need not have done so.
+        What is left is synced; a process that died need not have done so.  It is written again first,
+        because a sync of it may have failed.
 
         Raises:
-            OSError: it cannot be opened or synced.
+            OSError: it cannot be opened, written or synced.
         """
         file = storage.open_append(contents.path, contents.end)
+        durable = contents.durable
         try:
+            storage.write_again(contents.path, durable, contents._data[durable : contents.end])
             file.sync()
         except OSError:
             file.close()

@@ -314,6 +314,17 @@ class Storage:
             file.truncate(length)
         return file
 
+    def write_again(self, path: str, offset: int, data: bytes) -> None:
+        """Write bytes over themselves: after a failed sync the next one may leave them out, else."""
+        with _Descriptor(path, self._open_regular(path, os.O_WRONLY)[0]) as file:
+            try:
+                while data:
+                    written = os.pwrite(file._descriptor, data, offset)
+                    data, offset = data[written:], offset + written
+            except OSError as error:
+                file._locate(error)
+                raise
+
     def open_random(self, path: str) -> RandomFile:
         """The existing file; OSError if direct reads were asked for and it has none."""
         return self._open_random(path, self.direct_reads)

@@ -7,10 +7,10 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from lsmkv.stats import Stats
 from lsmkv.storage import AppendFile, FileLock, RandomFile, ReadKind, Storage
+from torture.injection import Fault, Faults
 
 
 class CountingStorage(Storage):
@@ -81,20 +81,6 @@ class _CountingFile(RandomFile):
         return data
 
 
-@dataclass
-class Fault:
-    """One order to fail.  ``seen`` counts the calls that matched it, ``fired`` those it failed."""
-
-    operation: str
-    error: int
-    after: int
-    times: int | None
-    path_suffix: str
-    short_write: int | None
-    seen: int = 0
-    fired: int = 0
-
-
 class FaultyStorage(Storage):
     """Raises OSError where it is told to.
 
@@ -109,9 +95,8 @@ class FaultyStorage(Storage):
         self, stats: Stats | None = None, *, direct_reads: bool = False, file_mode: int = 0o600
     ) -> None:
         super().__init__(stats, direct_reads=direct_reads, file_mode=file_mode)
-        self.calls: Counter[str] = Counter()
-        self.faults: list[Fault] = []
-        self._mutex = threading.Lock()
+        self.faults = Faults()
+        self.calls = self.faults.calls
 
     def fail(
         self,
@@ -133,38 +118,15 @@ class FaultyStorage(Storage):
             raise ValueError(f"{operation!r} is none of {sorted(OPERATIONS)}")
         if short_write is not None and operation != "append":
             raise ValueError("only an append can be short")
-        fault = Fault(operation, error, after, times, path_suffix, short_write)
-        with self._mutex:
-            self.faults.append(fault)
-        return fault
+        return self.faults.add(Fault(operation, error, after, times, path_suffix, short_write))
 
     def heal(self) -> None:
         """Forget all faults."""
-        with self._mutex:
-            self.faults.clear()
+        self.faults.heal()
 
     def check(self, operation: str, *paths: str) -> int | None:
         """Raise if the call is to fail; the bytes to write if it is to be short; else None."""
-        with self._mutex:
-            self.calls[operation] += 1
-            fault = self._firing(operation, paths)
-        if fault is None:
-            return None
-        if fault.short_write is not None:
-            return fault.short_write
-        raise OSError(fault.error, f"{os.strerror(fault.error)} (injected: {operation})", paths[0])
-
-    def _firing(self, operation: str, paths: tuple[str, ...]) -> Fault | None:
-        firing: Fault | None = None
-        for fault in self.faults:
-            if fault.operation == operation and any(p.endswith(fault.path_suffix) for p in paths):
-                fault.seen += 1
-                ready = fault.seen > fault.after
-                left = fault.times is None or fault.fired < fault.times
-                if firing is None and ready and left:
-                    fault.fired += 1
-                    firing = fault
-        return firing
+        return self.faults.check(operation, *paths)
 
     def create(self, path: str) -> AppendFile:
         self.check("create", path)
@@ -173,6 +135,10 @@ class FaultyStorage(Storage):
     def open_append(self, path: str, length: int) -> AppendFile:
         self.check("open_append", path)
         return super().open_append(path, length)
+
+    def write_again(self, path: str, offset: int, data: bytes) -> None:
+        self.check("write_again", path)
+        super().write_again(path, offset, data)
 
     def open_random(self, path: str) -> RandomFile:
         self.check("open_random", path)

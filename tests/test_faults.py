@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import gc
+import math
 import os
 import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,9 +21,9 @@ from damage import files
 from gates import GatedStorage
 from lsmkv.storage import AppendFile, Storage
 from storages import FaultyStorage
-
-Changes = dict[bytes, bytes | None]
-TINY: dict[str, Any] = {"write_buffer_size_bytes": 4096, "level0_compaction_trigger": 2}
+from torture import full_disk
+from torture.fault_session import Remedy, Session, cause_of
+from torture.part import Outcome, Scale, Settings
 
 
 def contents(path: str, storage: Storage | None = None) -> dict[bytes, bytes]:
@@ -39,15 +38,6 @@ def our_threads() -> set[threading.Thread]:
 def open_descriptors() -> int:
     gc.collect()
     return len(os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd"))
-
-
-def cause_of(error: BaseException) -> OSError:
-    """The failure of the disk that an error tells of."""
-    while isinstance(error, lsmkv.BackgroundError):
-        assert error.__cause__ is not None, f"{error!r} has no cause"
-        error = error.__cause__
-    assert isinstance(error, OSError), f"{error!r} is no failure of the disk"
-    return error
 
 
 # --- each operation in turn ----------------------------------------------------------------------
@@ -80,136 +70,21 @@ class _UnsyncedFile(AppendFile):
         self._storage.check("sync", self.path)
 
 
-class Session:
-    """A small workload, step by step, on a disk where some step may fail.
+class RealDisk:
+    """Files of the operating system, for a session."""
 
-    Attributes:
-        db: the store, when it is open.
-        acknowledged: what writes that returned have made of the contents.
-        doubtful: changes of writes that raised: each is there as a whole or not at all.
-        failures: the error numbers of what was raised (errors themselves would hold on to files).
-    """
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.storage = UnsyncedStorage()
 
-    def __init__(self, path: str, storage: FaultyStorage, *, resume: bool) -> None:
-        self.path = path
-        self.storage = storage
-        self.resume = resume
-        self.db: lsmkv.DB | None = None
-        self.acknowledged: dict[bytes, bytes] = {}
-        self.doubtful: list[Changes] = []
-        self.failures: list[int | None] = []
-
-    def run(self) -> None:
-        """The whole workload: writing, rotating, flushing, merging, closing, reopening."""
-        self.open()
-        self.write({b"first": b"1"})
-        self.write({b"synced": b"2"}, sync=True)
-        self.write({b"batch-%d" % number: b"3" * 20 for number in range(5)})
-        self.write({b"synced-batch-%d" % number: b"4" * 20 for number in range(5)}, sync=True)
-        self.write({b"first": None})
-        for number in range(0, 30, 2):
-            self.write({b"number-%02d" % number: b"x" * 700})
-        self.upkeep(lambda db: db.wait_until_settled())
-        for number in range(1, 30, 4):
-            self.write({b"number-%02d" % number: b"y" * 700}, sync=number % 8 == 1)
-        self.upkeep(lambda db: db.flush())
-        self.upkeep(lambda db: db.compact_range())
-        self.write({b"after": b"5"})
-        self.upkeep(lambda db: db.sync())
-        self.close()
-        self.open()
-        self.write({b"reopened": b"6"})
-        self.upkeep(lambda db: db.flush())
-        self.write({b"last": b"7"})
-        self.close()
-
-    def opened(self) -> lsmkv.DB:
-        return self.open() if self.db is None else self.db  # an empty store is false
-
-    def open(self) -> lsmkv.DB:
-        for _ in range(2):
-            try:
-                self.db = open_small(self.path, storage=self.storage, **TINY)
-                return self.db
-            except OSError as error:
-                self.mend(error)
-        raise AssertionError("it does not open on a disk that works again")
-
-    def write(self, changes: Changes, *, sync: bool = False) -> None:
-        db = self.opened()
-        try:
-            if len(changes) == 1:
-                ((key, value),) = changes.items()
-                if value is None:
-                    db.delete(key, sync=sync)
-                else:
-                    db.put(key, value, sync=sync)
-            else:
-                with db.write_batch(sync=sync) as batch:
-                    for key, value in changes.items():
-                        assert value is not None
-                        batch.put(key, value)
-        except (OSError, lsmkv.BackgroundError) as error:
-            self.doubtful.append(changes)
-            self.mend(error)
-        else:
-            self.doubtful = [old for old in self.doubtful if not old.keys() & changes.keys()]
-            for key, value in changes.items():
-                if value is None:
-                    self.acknowledged.pop(key, None)
-                else:
-                    self.acknowledged[key] = value
-
-    def upkeep(self, job: Callable[[lsmkv.DB], None]) -> None:
-        try:
-            job(self.opened())
-        except (OSError, lsmkv.BackgroundError) as error:
-            self.mend(error)
-
-    def close(self) -> None:
-        db, self.db = self.db, None
-        if db is not None:
-            try:
-                db.close()
-            except OSError as error:
-                self.failures.append(error.errno)
-                self.storage.heal()
-
-    def mend(self, error: BaseException) -> None:
-        """After a failure: read everything, have the disk work again, and go on."""
-        self.failures.append(cause_of(error).errno)
-        if self.db is not None:
-            self.check(dict(self.read_past_one_failure()))
+    def heal(self) -> None:
         self.storage.heal()
-        if self.db is not None:
-            if self.resume:
-                self.db.resume()
-            else:
-                with contextlib.suppress(OSError):
-                    self.db.close()
-                self.db = None
-                self.open()
 
-    def read_past_one_failure(self) -> list[tuple[bytes, bytes]]:
-        """All entries; a read that is itself what fails is tried once more on a mended disk."""
-        assert self.db is not None
-        try:
-            return list(self.db.items())
-        except OSError:
-            self.storage.heal()
-            return list(self.db.items())
+    def crash(self) -> None:
+        raise NotImplementedError("only a disk in memory knows what would be lost")
 
-    def check(self, found: dict[bytes, bytes]) -> None:
-        """Everything acknowledged is there; what else is there was at least asked for."""
-        allowed: dict[bytes, list[bytes | None]] = {}
-        for changes in self.doubtful:
-            made = [found.get(key) == value for key, value in changes.items()]
-            assert all(made) or not any(made), f"half a batch: {changes}"
-            for key, value in changes.items():
-                allowed.setdefault(key, []).append(value)
-        for key in found.keys() | self.acknowledged.keys():
-            value = found.get(key)
-            assert value == self.acknowledged.get(key) or value in allowed.get(key, []), key
+    def after_a_crash(self) -> None:
+        """Nobody knows."""
 
 
 def fail_each_in_turn(
@@ -228,17 +103,17 @@ def fail_each_in_turn(
     threads, descriptors = our_threads(), open_descriptors()
     for after in range(10_000):
         path = str(tmp_path / "store")
-        storage = UnsyncedStorage()
-        fault = storage.fail(
+        disk = RealDisk(path)
+        fault = disk.storage.fail(
             operation, error=error, after=after, times=times, short_write=short_write
         )
-        session = Session(path, storage, resume=resume)
+        session = Session(path, disk, Remedy.RESUME if resume else Remedy.REOPEN)
         session.run()
         assert set(session.failures) <= {error, errno.EIO}
         session.check(contents(path, UnsyncedStorage()))
         assert our_threads() <= threads
         fired = fault.fired
-        del session, storage
+        del session, disk
         assert open_descriptors() <= descriptors
         shutil.rmtree(path)
         if not fired:
@@ -247,7 +122,7 @@ def fail_each_in_turn(
 
 
 WRITING = ["append", "sync", "create", "replace", "sync_directory", "truncate"]
-READING = ["pread", "open_random", "read_whole", "open_append"]
+READING = ["pread", "open_random", "read_whole", "open_append", "write_again"]
 OTHER = ["list_directory", "exists", "lock", "make_directory", "remove", "write_atomically"]
 
 
@@ -713,71 +588,11 @@ def test_a_store_closed_after_an_interrupt_opens_again(path: str) -> None:
 # --- a full disk ---------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def full_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 1 MiB of its own, with a file ``ballast`` on it that takes half of it."""
-    mount = tmp_path / "disk"
-    mount.mkdir()
-    if not sys.platform.startswith("linux") or os.geteuid() != 0:
-        pytest.skip("mounting a small file system takes Linux and root")
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(mount)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("a small file system cannot be mounted here")
-    try:
-        (mount / "ballast").write_bytes(bytes(512 * 1024))
-        yield mount
-    finally:
-        subprocess.run(["umount", "-l", str(mount)], check=True)
-
-
-def write_until_full(db: lsmkv.DB) -> dict[bytes, bytes]:
-    """What was acknowledged until the disk was full."""
-    written: dict[bytes, bytes] = {}
-    with pytest.raises((OSError, lsmkv.BackgroundError)) as caught:
-        for number in range(100_000):
-            key, value = b"key-%05d" % number, os.urandom(200)
-            db.put(key, value, sync=number % 20 == 0)
-            written[key] = value
-    assert cause_of(caught.value).errno == errno.ENOSPC
-    return written
-
-
-def test_on_a_full_disk_reads_go_on_with_everything_acknowledged(full_disk: Path) -> None:
-    with open_small(full_disk / "store") as db:
-        written = write_until_full(db)
-        assert written.items() <= dict(db.items()).items()
-        (full_disk / "ballast").unlink()
-        db.resume()
-
-
-def test_a_store_whose_disk_was_full_resumes_once_there_is_space(full_disk: Path) -> None:
-    with open_small(full_disk / "store") as db:
-        written = write_until_full(db)
-        (full_disk / "ballast").unlink()
-        db.resume()
-        db.put(b"new", b"1", sync=True)
-        assert written.items() <= dict(db.items()).items()
-        assert db.verify().ok
-    assert (written | {b"new": b"1"}).items() <= contents(str(full_disk / "store")).items()
-
-
-def test_a_store_closed_on_a_full_disk_has_lost_nothing(full_disk: Path) -> None:
-    db = open_small(full_disk / "store")
-    written = write_until_full(db)
-    with contextlib.suppress(OSError):
-        db.close()
-    with open_small(full_disk / "store", read_only=True) as db:
-        assert written.items() <= dict(db.items()).items()
-    (full_disk / "ballast").unlink()
-    assert written.items() <= contents(str(full_disk / "store")).items()
-
-
-def test_a_store_cannot_be_made_on_a_full_disk_and_can_be_later(full_disk: Path) -> None:
-    with contextlib.suppress(OSError), (full_disk / "rest").open("wb", buffering=0) as rest:
-        while True:
-            rest.write(bytes(4096))
-    with pytest.raises(OSError) as caught:
-        open_small(full_disk / "store")
-    assert caught.value.errno == errno.ENOSPC
-    (full_disk / "ballast").unlink()
-    open_small(full_disk / "store").close()
+@pytest.mark.parametrize("name", full_disk.NAMES)
+def test_a_store_whose_disk_is_really_full_reads_on_and_resumes(tmp_path: Path, name: str) -> None:
+    outcome = Outcome()
+    full_disk.run(Settings(Scale.CI, 60.0, 1, tmp_path, name), outcome, math.inf)
+    if outcome.skipped:
+        pytest.skip(outcome.skipped[0])
+    assert outcome.failures == []
+    assert outcome.counts.total() > 100

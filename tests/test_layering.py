@@ -209,7 +209,9 @@ def test_importing_the_package_loads_nothing_heavy(statement: str) -> None:
 
 def source_files() -> list[Path]:
     return sorted(
-        path for folder in ("lsmkv", "bench", "tools") for path in (ROOT / folder).rglob("*.py")
+        path
+        for folder in ("lsmkv", "bench", "tools", "torture")
+        for path in (ROOT / folder).rglob("*.py")
     )
 
 

@@ -1100,3 +1100,17 @@ def test_slow_storage_sleeps_as_told(full: str) -> None:
     with storage.open_random(full) as reader:
         assert reader.pread(0, 2, ReadKind.DATA) == CONTENT[:2]
     assert slept == [2.0, 1.0, 3.0]
+
+
+def test_what_is_written_again_is_as_it_was(path: str) -> None:
+    with Storage().create(path) as file:
+        file.append(b"abcdef")
+    Storage().write_again(path, 2, b"cde")
+    assert Path(path).read_bytes() == b"abcdef"
+
+
+def test_a_missing_file_is_not_made_by_writing_it_again(path: str) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        Storage().write_again(path, 0, b"x")
+    assert caught.value.filename == path
+    assert not Path(path).exists()
