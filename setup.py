@@ -32,6 +32,7 @@ COMPILED = (
     "batch",
     "memtable",
     "log",
+    "replay",
     "merge",
     "version",
     "scan",

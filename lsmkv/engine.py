@@ -75,7 +75,7 @@ class Engine:
         self._changed = threading.Condition(self._mutex)
         self._logs = LogSet(storage, directory)
         self._throttle = Throttle(storage.stats)
-        self._maintenance = Maintenance(self, self._tables)
+        self._maintenance = Maintenance(self, self._tables, lock)
 
     # Opening
 
@@ -139,10 +139,7 @@ class Engine:
         self.view = view
         handles.watch(self)
         self._note_crowding()
-        if view.flushing:
-            self._maintenance.wake_flusher()
-        if not self._maintenance.is_settled(view):
-            self._maintenance.wake_compactor()
+        self._maintenance.start(view)
 
     # State
 

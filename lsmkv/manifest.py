@@ -202,11 +202,11 @@ class Manifest:
         self.state = state
         self.number = 0
 
-    def allocate(self) -> int:
-        """A file number that was never used before.  Any thread may call it."""
+    def allocate(self, count: int = 1) -> int:
+        """A file number that was never used before, the first of ``count``.  Any thread may call it."""
         with self._number_lock:
             number = self._next_file
-            self._next_file += 1
+            self._next_file += count
             return number
 
     def rewrite(self) -> None:

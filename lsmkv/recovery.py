@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from lsmkv.batch import decode_batch
-from lsmkv.errors import BackgroundError, CorruptionError
+from lsmkv.errors import BackgroundError, CorruptionError, LockedError
 from lsmkv.log import HEADER_BYTES, LogContents, read_log
 from lsmkv.manifest import (
     CURRENT,
+    LOCK,
     State,
     log_path,
     manifest_path,
@@ -26,10 +27,13 @@ from lsmkv.manifest import (
     read_state,
 )
 from lsmkv.memtable import Memtable
-from lsmkv.storage import Storage
+from lsmkv.replay import replay
+from lsmkv.storage import FileLock, Storage
 from lsmkv.tree import Tree
 
 _Opened = TypeVar("_Opened")
+_ORPHANS_END_S: Final = 10.0
+_ORPHANS_LOOK_S: Final = 0.002
 _MOST_LOOKS: Final = 1000  # a writer must win so many races in a row to make a reader give up
 
 
@@ -70,7 +74,7 @@ def recover(storage: Storage, directory: str) -> Recovered:
     memtables: list[Memtable] = []
     for contents in logs:
         memtable = Memtable(expected, contents.number)
-        expected = _replay(contents, memtable, expected)
+        expected = replay(contents, memtable, expected, None)
         memtable.log_bytes = contents.end
         memtables.append(memtable)
     return Recovered(state, logs, memtables, expected - 1)
@@ -166,23 +170,34 @@ def _was_given_up(log: LogContents, following: LogContents) -> bool:
     return log.end == HEADER_BYTES and log.previous_number == following.previous_number
 
 
-def _replay(contents: LogContents, memtable: Memtable, expected: int) -> int:
-    """Put a log's writes into ``memtable``; returns the sequence number after the last."""
-    live = memtable.live
-    for offset, payload in contents.records():
-        seq, operations = decode_batch(payload, contents.path, offset)
-        if seq != expected:
-            raise CorruptionError(
-                contents.path,
-                offset,
-                "a write is missing before this record",
-                expected=expected,
-                got=seq,
-            )
-        for key, value in operations:
-            live[key] = value
-        expected += len(operations)
-    return expected
+def lock_store(storage: Storage, directory: str) -> FileLock:
+    """Take the lock on the store in ``directory``.
+
+    A process that was killed may leave helper processes, which hold its lock until they have ended,
+    very soon; that is waited for.
+
+    Raises:
+        LockedError: somebody else has it.
+    """
+    path = os.path.join(directory, LOCK)
+    deadline = time.monotonic() + _ORPHANS_END_S
+    while True:
+        try:
+            return storage.lock(path)
+        except LockedError as error:
+            if error.pid is None or _is_alive(error.pid) or time.monotonic() > deadline:
+                raise
+        time.sleep(_ORPHANS_LOOK_S)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        pass
+    return True
 
 
 def holds_store(storage: Storage, directory: str) -> bool:

@@ -265,6 +265,10 @@ class FileLock(_Descriptor):
     def __init__(self, path: str, descriptor: int) -> None:
         super().__init__(path, descriptor, partial(_unlock_and_close, os.getpid()))
 
+    def fileno(self) -> int:
+        """Its descriptor: a process that inherits it holds the lock too, until ``release``."""
+        return self._descriptor
+
     def release(self) -> None:
         """Let others lock; a second call does nothing.
 
