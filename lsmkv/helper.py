@@ -12,6 +12,7 @@ standard error, which the parent quotes when the helper fails.
 from __future__ import annotations
 
 import dataclasses
+import gc
 import os
 import queue
 import select
@@ -80,8 +81,10 @@ def main() -> NoReturn:
     threading.Thread(target=_take_in, args=(int(sys.argv[1]), jobs), daemon=True).start()
     try:
         _send(replies, Ready(os.fsencode(os.path.dirname(os.path.abspath(__file__)))))
+        gc.disable()  # jobs make millions of objects and hardly a cycle
         while True:
             _send(replies, run_and_reply(jobs.get(timeout=IDLE_S)))
+            gc.collect()
     except (queue.Empty, BrokenPipeError):
         os._exit(0)
     except BaseException:
