@@ -32,7 +32,7 @@ from lsmkv.errors import (
 from lsmkv.log import LogWriter
 from lsmkv.logs import LogSet
 from lsmkv.maintenance import Maintenance
-from lsmkv.manifest import Edit, State, parse_file_name
+from lsmkv.manifest import State, parse_file_name
 from lsmkv.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.pins import Pin, Pins
@@ -91,7 +91,8 @@ class Engine:
         number = 1
         try:
             self._logs.create(number)
-            self._tables.start_manifest(State(Tree(), number + 1, last_seq=0, log_number=number))
+            state = State(Tree(), number + 1, last_seq=0, log_number=number)
+            self._tables.start_manifest(state, [])
             self._start(View(Memtable(1, number), (), Version(Tree(), {})))
         except BaseException:
             self._release()
@@ -107,10 +108,11 @@ class Engine:
         try:
             found = recover(self.storage, self.directory)
             version = self._tables.open_version(found.state.tree)
-            self._logs.reopen(found.logs)
-            self._tables.start_manifest(found.state)
+            names, untouched = found.names, found.was_closed
+            self._logs.reopen(found.logs, names, untouched)
+            self._tables.start_manifest(found.state, names, found.manifest if untouched else None)
             manifest = self._tables.manifest
-            remove_leftovers(self.storage, self.directory, manifest.state, manifest.number)
+            remove_leftovers(self.storage, self.directory, names, manifest.state, manifest.number)
             self.last_seq = found.last_seq
             *waiting, memtable = found.memtables
             self._start(View(memtable, tuple(reversed(waiting)), version))
@@ -471,7 +473,7 @@ class Engine:
         if self._failure is None:  # or the manifest may be what failed
             log.close(mark=True)
             with self._tables.lock:
-                self._tables.manifest.append(Edit(closed_log=(log.number, end)))
+                self._tables.manifest.note_closed_log(log.number, end)
 
     def _release(self) -> None:
         handles.unwatch(self)

@@ -24,7 +24,7 @@ from lsmkv.manifest import (
     manifest_path,
     parse_file_name,
     read_current,
-    read_state,
+    read_manifest,
 )
 from lsmkv.memtable import Memtable
 from lsmkv.replay import replay
@@ -46,12 +46,26 @@ class Recovered:
         logs: the logs that count, oldest first; never empty.
         memtables: what each of them holds.
         last_seq: number of the last write.
+        manifest: the manifest as it was read.
+        names: what is in the directory.
     """
 
     state: State
     logs: list[LogContents]
     memtables: list[Memtable]
     last_seq: int
+    manifest: LogContents
+    names: list[str]
+
+    @property
+    def was_closed(self) -> bool:
+        """Whether it is as a store left it that was closed in good order: all of it on disk."""
+        last = self.logs[-1]
+        return (
+            self.manifest.ends_marked
+            and not last.torn_bytes
+            and self.state.was_closed_at(last.number, last.end)
+        )
 
 
 def recover(storage: Storage, directory: str) -> Recovered:
@@ -63,10 +77,11 @@ def recover(storage: Storage, directory: str) -> Recovered:
         UnsupportedFormatError: a file is in another format version.
         FileNotFoundError: a file went away meanwhile (a writer beside this reader removed it).
     """
-    state = read_state(storage, directory, read_current(storage, directory))
+    state, manifest = read_manifest(storage, directory, read_current(storage, directory))
+    names = storage.list_directory(directory)
     numbers = [
         number
-        for kind, number in filter(None, map(parse_file_name, storage.list_directory(directory)))
+        for kind, number in filter(None, map(parse_file_name, names))
         if kind == "log" and number >= state.log_number
     ]
     logs = _chain(storage, directory, state, sorted(numbers))
@@ -77,7 +92,7 @@ def recover(storage: Storage, directory: str) -> Recovered:
         expected = replay(contents, memtable, expected, None)
         memtable.log_bytes = contents.end
         memtables.append(memtable)
-    return Recovered(state, logs, memtables, expected - 1)
+    return Recovered(state, logs, memtables, expected - 1, manifest, names)
 
 
 def recover_beside_writer(
@@ -205,13 +220,16 @@ def holds_store(storage: Storage, directory: str) -> bool:
     return storage.exists(os.path.join(directory, CURRENT))
 
 
-def remove_leftovers(storage: Storage, directory: str, state: State, manifest: int) -> None:
-    """Remove files of the store that nothing names: unfinished tables, old logs and manifests.
+def remove_leftovers(
+    storage: Storage, directory: str, names: list[str], state: State, manifest: int
+) -> None:
+    """Remove those of ``names`` that are the store's and that nothing needs: unfinished tables, old
+    logs and manifests.
 
     A file that cannot be removed is left for the next time; other files are not touched.
     """
     tables = {table.number for table in state.tree.tables()}
-    for name in storage.list_directory(directory):
+    for name in names:
         parsed = parse_file_name(name)
         if parsed is None:
             continue

@@ -14,6 +14,7 @@ from lsmkv.compaction import TableJob, remove_tables
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.policy import PRIVATE_SCHEMES, policy_named
 from lsmkv.jobs import Order, numbers_wanted, remove_unfinished
+from lsmkv.log import LogContents
 from lsmkv.manifest import Edit, Manifest, State, parse_file_name, table_path
 from lsmkv.options import Options
 from lsmkv.sstable.layout import TableMeta
@@ -48,13 +49,27 @@ class TableSet:
         assert self._manifest is not None, "a read-only store has no manifest to change"
         return self._manifest
 
-    def start_manifest(self, state: State) -> None:
-        """Go on from ``state`` with a fresh manifest, and numbers above every file that is there."""
-        found = [parse_file_name(name) for name in self._storage.list_directory(self._directory)]
-        highest = max((number for _, number in filter(None, found)), default=0)
-        state = replace(state, next_file=max(state.next_file, highest + 1), closed_log=None)
-        self._manifest = Manifest(self._storage, self._directory, state)
-        self._manifest.rewrite()
+    def start_manifest(
+        self, state: State, names: list[str], untouched: LogContents | None = None
+    ) -> None:
+        """Go on from ``state``, with numbers above every file that is there.
+
+        Args:
+            names: what is in the directory.
+            untouched: the manifest of a store that was closed in good order, to be gone on with;
+                None for a fresh one.
+        """
+        highest = max(
+            (number for _, number in filter(None, map(parse_file_name, names))), default=0
+        )
+        state = replace(state, next_file=max(state.next_file, highest + 1))
+        if untouched is not None:
+            self._manifest = Manifest(self._storage, self._directory, state)
+            self._manifest.go_on(untouched)
+        else:
+            state = replace(state, closed_log=None)
+            self._manifest = Manifest(self._storage, self._directory, state)
+            self._manifest.rewrite()
 
     def open_version(self, tree: Tree) -> Version:
         """Open whatever of ``tree`` is not open yet, and close the rest.
