@@ -50,6 +50,14 @@ def _counters(stats: Stats) -> dict[str, int]:
 
 def _take_in(parent: int, jobs: queue.SimpleQueue[Job]) -> None:
     """Pass on jobs as they come; end the process when there can be no more.  Runs in a thread."""
+    try:
+        _pass_on(parent, jobs)
+    except BaseException:
+        _end_in_disgrace()
+    os._exit(0)
+
+
+def _pass_on(parent: int, jobs: queue.SimpleQueue[Job]) -> None:
     stream = FileIO(0, closefd=False)
     poll = select.poll()
     poll.register(0, select.POLLIN)
@@ -59,11 +67,16 @@ def _take_in(parent: int, jobs: queue.SimpleQueue[Job]) -> None:
             continue
         piece = stream.read(_PIECE_BYTES)
         if not piece:
-            break
+            return
         buffer.feed(piece)
         while (message := buffer.next()) is not None:
             jobs.put(decode_job(message))
-    os._exit(0)
+
+
+def _end_in_disgrace() -> NoReturn:
+    traceback.print_exc()
+    sys.stderr.flush()
+    os._exit(1)
 
 
 def _send(stream: FileIO, reply: Reply) -> None:
@@ -88,6 +101,4 @@ def main() -> NoReturn:
     except (queue.Empty, BrokenPipeError):
         os._exit(0)
     except BaseException:
-        traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(1)
+        _end_in_disgrace()

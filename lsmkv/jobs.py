@@ -140,7 +140,7 @@ def numbers_wanted(input_bytes: int, table_size_bytes: int) -> int:
 
     (What was compressed may now be stored plain, and a table may end early.)
     """
-    return 16 + 4 * input_bytes // table_size_bytes
+    return 4 + 4 * input_bytes // table_size_bytes
 
 
 def run_job(
