@@ -65,7 +65,8 @@ def decode_batch(data: bytes, path: str, offset: int) -> tuple[int, list[Operati
         raise CorruptionError(path, offset, "write batch is shorter than its header")
     seq = int.from_bytes(data[:8], "little")
     count: i64 = i64(read_i32_le(data, 8)) & 0xFFFF_FFFF
-    if not 0 < seq <= MAX_SEQUENCE - count:
+    highest: int = MAX_SEQUENCE - count  # no machine word: 64 bits of seq may be too many for one
+    if not 0 < seq <= highest:
         reason = f"sequence number {seq} of a write batch is out of range"
         raise CorruptionError(path, offset, reason)
     operations: list[Operation] = []
