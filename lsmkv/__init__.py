@@ -10,27 +10,32 @@
 
 from __future__ import annotations
 
-from lsmkv.cursor import Cursor, CursorError
-from lsmkv.db import DB, MemoryUsage, destroy, open
-from lsmkv.encoding import MAX_BATCH_BYTES, MAX_KEY_BYTES, MAX_VALUE_BYTES
-from lsmkv.errors import (
-    BackgroundError,
-    ClosedError,
-    CorruptionError,
-    Error,
-    ForkedError,
-    LockedError,
-    NotAStoreError,
-    ReadOnlyError,
-    StoreExistsError,
-    UnsupportedFormatError,
-)
-from lsmkv.filters.keys import DelimitedPrefix, FilterKey, FixedPrefix, WholeKey
-from lsmkv.options import Options
-from lsmkv.reads import Snapshot
-from lsmkv.repair import repair
-from lsmkv.stats import Histogram, Stats
-from lsmkv.writes import WriteBatch
+import importlib
+from typing import TYPE_CHECKING, Final
+
+from lsmkv.repair import repair  # now, or the folder's module would come to have its name
+
+if TYPE_CHECKING:
+    from lsmkv.cursor import Cursor, CursorError
+    from lsmkv.db import DB, MemoryUsage, destroy, open
+    from lsmkv.encoding import MAX_BATCH_BYTES, MAX_KEY_BYTES, MAX_VALUE_BYTES
+    from lsmkv.errors import (
+        BackgroundError,
+        ClosedError,
+        CorruptionError,
+        Error,
+        ForkedError,
+        LockedError,
+        NotAStoreError,
+        ReadOnlyError,
+        StoreExistsError,
+        UnsupportedFormatError,
+    )
+    from lsmkv.filters.keys import DelimitedPrefix, FilterKey, FixedPrefix, WholeKey
+    from lsmkv.options import Options
+    from lsmkv.reads import Snapshot
+    from lsmkv.stats import Histogram, Stats
+    from lsmkv.writes import WriteBatch
 
 __version__ = "0.1.0"
 
@@ -65,3 +70,48 @@ __all__ = [
     "open",
     "repair",
 ]
+
+_HOMES: Final = {
+    "lsmkv.cursor": ("Cursor", "CursorError"),
+    "lsmkv.db": ("DB", "MemoryUsage", "destroy", "open"),
+    "lsmkv.encoding": ("MAX_BATCH_BYTES", "MAX_KEY_BYTES", "MAX_VALUE_BYTES"),
+    "lsmkv.errors": (
+        "BackgroundError",
+        "ClosedError",
+        "CorruptionError",
+        "Error",
+        "ForkedError",
+        "LockedError",
+        "NotAStoreError",
+        "ReadOnlyError",
+        "StoreExistsError",
+        "UnsupportedFormatError",
+    ),
+    "lsmkv.filters.keys": ("DelimitedPrefix", "FilterKey", "FixedPrefix", "WholeKey"),
+    "lsmkv.options": ("Options",),
+    "lsmkv.reads": ("Snapshot",),
+    "lsmkv.stats": ("Histogram", "Stats"),
+    "lsmkv.writes": ("WriteBatch",),
+}
+"""Where the names come from.  Each is loaded when it is first used, so that a helper process, or a
+program that wants one filter, loads only what it needs."""
+
+
+def __getattr__(name: str) -> object:
+    for home, names in _HOMES.items():
+        if name in names:
+            value = getattr(importlib.import_module(home), name)
+            globals()[name] = value
+            return value
+    if not name.startswith("_"):
+        module = f"{__name__}.{name}"
+        try:
+            return importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

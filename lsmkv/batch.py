@@ -8,9 +8,9 @@ the sequence number of the first plus i.
 from __future__ import annotations
 
 import struct
-from typing import Final, NoReturn
+from typing import Final
 
-from librt.strings import BytesWriter, write_i32_le, write_i64_le
+from librt.strings import BytesWriter, read_i16_le, read_i32_le, write_i32_le, write_i64_le
 from mypy_extensions import i64
 
 from lsmkv.encoding import (
@@ -27,6 +27,7 @@ from lsmkv.errors import CorruptionError
 Operation = tuple[bytes, bytes | None]  # key and value; None deletes
 
 _HEADER: Final = struct.Struct("<QI")
+_HEADER_BYTES: Final = 12
 _OPERATION: Final = struct.Struct("<BHI")
 OPERATION_OVERHEAD_BYTES: Final = 7
 
@@ -80,34 +81,38 @@ def decode_batch(data: bytes, path: str, offset: int) -> tuple[int, list[Operati
         CorruptionError: the bytes are not one whole batch.
     """
 
-    def fail(reason: str) -> NoReturn:
+    length: i64 = len(data)
+    if length < _HEADER_BYTES:
+        raise CorruptionError(path, offset, "write batch is shorter than its header")
+    seq = int.from_bytes(data[:8], "little")
+    count: i64 = i64(read_i32_le(data, 8)) & 0xFFFF_FFFF
+    highest: int = MAX_SEQUENCE - count  # no machine word: 64 bits of seq may be too many for one
+    if not 0 < seq <= highest:
+        reason = f"sequence number {seq} of a write batch is out of range"
         raise CorruptionError(path, offset, reason)
-
-    if len(data) < _HEADER.size:
-        fail("write batch is shorter than its header")
-    seq, count = _HEADER.unpack_from(data)
-    if not 0 < seq <= MAX_SEQUENCE - count:
-        fail(f"sequence number {seq} of a write batch is out of range")
     operations: list[Operation] = []
-    at = _HEADER.size
-    for _ in range(count):
-        if at + _OPERATION.size > len(data):
-            fail(f"write batch ends inside operation {len(operations)} of {count}")
-        tag, key_length, value_length = _OPERATION.unpack_from(data, at)
-        key_end = at + _OPERATION.size + key_length
-        end = key_end + value_length
-        if end > len(data):
-            fail(f"write batch ends inside operation {len(operations)} of {count}")
-        key = data[at + _OPERATION.size : key_end]
+    at: i64 = _HEADER_BYTES
+    for number in range(count):
+        start: i64 = at + OPERATION_OVERHEAD_BYTES
+        end: i64 = length + 1  # of an operation that is cut short inside its lengths
+        key_end: i64 = 0
+        if start <= length:
+            key_end = start + (i64(read_i16_le(data, at + 1)) & 0xFFFF)
+            end = key_end + (i64(read_i32_le(data, at + 3)) & 0xFFFF_FFFF)
+        if end > length:
+            reason = f"write batch ends inside operation {number} of {count}"
+            raise CorruptionError(path, offset, reason)
+        tag = data[at]
         if tag == TAG_PUT:
-            operations.append((key, data[key_end:end]))
-        elif tag == TAG_DELETE and not value_length:
-            operations.append((key, None))
+            operations.append((data[start:key_end], data[key_end:end]))
+        elif tag == TAG_DELETE and key_end == end:
+            operations.append((data[start:key_end], None))
         else:
-            fail(f"operation tag {tag} ({TAGS_RESERVED.get(tag, 'unknown')}) is not supported")
+            reason = f"operation tag {tag} ({TAGS_RESERVED.get(tag, 'unknown')}) is not supported"
+            raise CorruptionError(path, offset, reason)
         at = end
-    if at != len(data):
-        fail("write batch is longer than its operations")
+    if at != length:
+        raise CorruptionError(path, offset, "write batch is longer than its operations")
     return seq, operations
 
 

@@ -10,26 +10,29 @@ from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from lsmkv.batch import Operation
 from lsmkv.encoding import Buffer, key_bytes
 from lsmkv.engine import Engine
 from lsmkv.errors import NotAStoreError, StoreExistsError
-from lsmkv.explain import Explanation, explain_lookup
-from lsmkv.inspect import BlockInfo, StoreInfo, block_infos, inspect_view
 from lsmkv.log import HEADER_BYTES
 from lsmkv.manifest import CURRENT, LOCK, parse_file_name
 from lsmkv.options import Options
 from lsmkv.ranges import scan_range
 from lsmkv.reads import Snapshot, StoreReader
-from lsmkv.recovery import holds_store
+from lsmkv.recovery import holds_store, lock_store
 from lsmkv.scan import ScanRange
 from lsmkv.stats import Stats
 from lsmkv.storage import Storage
-from lsmkv.verify import VerifyReport, verify_store
 from lsmkv.worker import in_worker
 from lsmkv.writes import WriteBatch
+
+# What most programs never need is loaded when it is.
+if TYPE_CHECKING:
+    from lsmkv.explain import Explanation
+    from lsmkv.inspect import BlockInfo, StoreInfo
+    from lsmkv.verify import VerifyReport
 
 _CLEAR_BATCH: Final = 1000
 PathLike = str | os.PathLike[str]
@@ -244,12 +247,16 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
     def explain(self, key: Buffer) -> Explanation:
         """The read path of this one look-up: as data, and with ``print`` as text."""
+        from lsmkv.explain import explain_lookup
+
         data = key_bytes(key)
         view, pin = self._engine.pin_view()
         return explain_lookup(view, data, pin.seq)
 
     def inspect(self) -> StoreInfo:
         """Levels, runs and tables, with what is known of each without reading blocks."""
+        from lsmkv.inspect import inspect_view
+
         return inspect_view(self._engine.usable_view())
 
     def blocks(self, table_number: int) -> Iterator[BlockInfo]:
@@ -261,6 +268,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             ValueError: the tree has no such table (``inspect`` shows those that it has).
             CorruptionError: a block is damaged.
         """
+        from lsmkv.inspect import block_infos
+
         for table in self._engine.usable_view().version.tables():
             if table.meta.number == table_number:
                 return block_infos(table)
@@ -272,6 +281,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         Args:
             progress: called with blocks checked so far, and blocks in all.
         """
+        from lsmkv.verify import verify_store
+
         engine = self._engine
         view, _pin = engine.pin_view()
         return verify_store(engine.storage, engine.directory, view, progress)
@@ -401,7 +412,7 @@ def open(
     if not exists:
         _check_creation(files, directory, create_if_missing)
     files.make_directory(directory)
-    lock = files.lock(os.path.join(directory, LOCK))
+    lock = lock_store(files, directory)
     try:
         engine = Engine(directory, chosen, files, lock)
         if holds_store(files, directory):
@@ -470,7 +481,7 @@ def destroy(path: PathLike) -> None:
     files = Storage()
     if not holds_store(files, directory):
         raise NotAStoreError(f"{directory} holds no lsmkv store (it has no {CURRENT})")
-    with files.lock(os.path.join(directory, LOCK)):
+    with lock_store(files, directory):
         files.remove(os.path.join(directory, CURRENT))
         files.sync_directory(directory)
         for name in files.list_directory(directory):

@@ -34,7 +34,7 @@ from lsmkv.errors import (
 from lsmkv.log import RECORD_BYTES, LogWriter, new_record
 from lsmkv.logs import LogSet
 from lsmkv.maintenance import Maintenance
-from lsmkv.manifest import Edit, State, parse_file_name
+from lsmkv.manifest import State, parse_file_name
 from lsmkv.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.pins import Pin, Pins
@@ -79,7 +79,7 @@ class Engine:
         self._changed = threading.Condition(self._mutex)  # type: ignore[arg-type]
         self._logs = LogSet(storage, directory)
         self._throttle = Throttle(storage.stats)
-        self._maintenance = Maintenance(self, self._tables)
+        self._maintenance = Maintenance(self, self._tables, lock)
 
     # Opening
 
@@ -95,7 +95,8 @@ class Engine:
         number = 1
         try:
             self._logs.create(number)
-            self._tables.start_manifest(State(Tree(), number + 1, last_seq=0, log_number=number))
+            state = State(Tree(), number + 1, last_seq=0, log_number=number)
+            self._tables.start_manifest(state, [])
             self._start(View(Memtable(1, number), (), Version(Tree(), {})))
         except BaseException:
             self._release()
@@ -111,10 +112,11 @@ class Engine:
         try:
             found = recover(self.storage, self.directory)
             version = self._tables.open_version(found.state.tree)
-            self._logs.reopen(found.logs)
-            self._tables.start_manifest(found.state)
+            names, untouched = found.names, found.was_closed
+            self._logs.reopen(found.logs, names, untouched)
+            self._tables.start_manifest(found.state, names, found.manifest if untouched else None)
             manifest = self._tables.manifest
-            remove_leftovers(self.storage, self.directory, manifest.state, manifest.number)
+            remove_leftovers(self.storage, self.directory, names, manifest.state, manifest.number)
             self.last_seq = found.last_seq
             *waiting, memtable = found.memtables
             self._start(View(memtable, tuple(reversed(waiting)), version))
@@ -143,10 +145,7 @@ class Engine:
         self.view = view
         handles.watch(self)
         self._note_crowding()
-        if view.flushing:
-            self._maintenance.wake_flusher()
-        if not self._maintenance.is_settled(view):
-            self._maintenance.wake_compactor()
+        self._maintenance.start(view)
 
     # State
 
@@ -472,8 +471,7 @@ class Engine:
                 number, end, salt = self._logs.finish(mark=self._failure is None)
                 if self._failure is None:  # or the manifest may be what failed
                     with self._tables.lock:
-                        edit = Edit(closed_log=(number, end), closed_salt=salt)
-                        self._tables.manifest.append(edit)
+                        self._tables.manifest.note_closed_log(number, end, salt)
         finally:
             self._release()
 

@@ -47,6 +47,7 @@ _LENGTH_AND_KIND: Final = struct.Struct("<IB")
 _PAYLOAD: Final = 0
 _SYNC_MARK: Final = 1
 _MARK_HEAD: Final = _LENGTH_AND_KIND.pack(8, _SYNC_MARK)
+MARK_BYTES: Final = RECORD_BYTES + 8
 _MASK_64: Final = 0xFFFF_FFFF_FFFF_FFFF
 _MASK_32: Final = 0xFFFF_FFFF
 MAX_LOG_BYTES: Final = 16 << 30  # larger files are refused instead of being read into memory
@@ -135,11 +136,11 @@ class LogWriter:
         )
 
     @classmethod
-    def reopen(cls, storage: Storage, contents: LogContents) -> LogWriter:
+    def reopen(cls, storage: Storage, contents: LogContents, is_synced: bool = False) -> LogWriter:
         """Go on with a log that was read: what follows its last good record is cut off.
 
-        What is left is synced; a process that died need not have done so.  It is written again first,
-        because a sync of it may have failed.
+        What is left is synced, unless it is known to be: a process that died need not have done so.  It
+        is written again first, because a sync of it may have failed.
 
         Raises:
             OSError: it cannot be opened, written or synced.
@@ -147,8 +148,9 @@ class LogWriter:
         file = storage.open_append(contents.path, contents.end)
         durable = contents.durable
         try:
-            storage.write_again(contents.path, durable, contents._data[durable : contents.end])
-            file.sync()
+            if not is_synced:
+                storage.write_again(contents.path, durable, contents._data[durable : contents.end])
+                file.sync()
         except OSError:
             file.close()
             raise
@@ -158,7 +160,7 @@ class LogWriter:
             contents.number,
             contents.salt,
             synced=contents.end,
-            marked=max(contents.durable, HEADER_BYTES),
+            marked=contents.end if contents.ends_marked else max(contents.durable, HEADER_BYTES),
             predecessor=None,
         )
 
@@ -295,6 +297,12 @@ class LogContents:
     durable: int
     torn_bytes: int
     _data: bytes
+
+    @property
+    def ends_marked(self) -> bool:
+        """Whether it ends with a sync mark for everything before that: all of it is on disk."""
+        # No payload is as short as a mark's, so that what follows the marked place is the mark.
+        return not self.torn_bytes and self.end - self.durable == MARK_BYTES
 
     def records(self, start: int = HEADER_BYTES) -> Iterator[tuple[int, bytes]]:
         """Offset and payload of each good record from offset ``start`` on."""

@@ -39,20 +39,26 @@ class LogSet:
         path = log_path(self._directory, number)
         self._current = LogWriter.create(self._storage, path, number, "log")
 
-    def reopen(self, found: list[LogContents]) -> None:
+    def reopen(self, found: list[LogContents], names: list[str], is_synced: bool) -> None:
         """Go on with logs that were read, oldest first; later ones are removed for good.
+
+        Args:
+            names: what is in the directory.
+            is_synced: whether the logs are known to be on disk, with the directory that names them.
 
         Raises:
             OSError: one cannot be opened, synced or removed.
         """
         for contents in found:
-            self._set_current(LogWriter.reopen(self._storage, contents))
+            self._set_current(LogWriter.reopen(self._storage, contents, is_synced))
         newest = found[-1].number
-        for name in self._storage.list_directory(self._directory):
+        for name in names:
             parsed = parse_file_name(name)
             if parsed is not None and parsed[0] == "log" and parsed[1] > newest:
                 self._storage.remove(os.path.join(self._directory, name))
-        self._storage.sync_directory(self._directory)
+                is_synced = False
+        if not is_synced:
+            self._storage.sync_directory(self._directory)
 
     def rotate(self, number: int) -> int:
         """Put a fresh log in the place of the current one, which is kept until it is retired.

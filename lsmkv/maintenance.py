@@ -2,14 +2,15 @@
 
 A flush turns the oldest memtable that waits into tables of a new run on level 0; a compaction
 merges tables.  Either writes its tables first, then records them in the manifest, and then has the
-new version published.
+new version published.  With ``Options.background="process"`` the writing of larger ones is a job for
+a helper process, one for flushes and one for compactions, which the thread waits for.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from lsmkv.compaction import (
     CancelledError,
@@ -21,6 +22,7 @@ from lsmkv.compaction import (
     pick_range,
     write_tables,
 )
+from lsmkv.jobs import FlushJob, MergeJob
 from lsmkv.manifest import Edit
 from lsmkv.memtable import Memtable
 from lsmkv.merge import retained_versions
@@ -28,15 +30,20 @@ from lsmkv.options import Options
 from lsmkv.pins import Pins
 from lsmkv.sstable.layout import TableMeta
 from lsmkv.stats import Stats
+from lsmkv.storage import FileLock
 from lsmkv.tables import TableSet
 from lsmkv.tree import PlacedTable
 from lsmkv.version import Version, View
 from lsmkv.worker import Worker
 
+if TYPE_CHECKING:
+    from lsmkv.runner import JobRunner
+
 
 class Host(Protocol):
     """The open store that the background work is done for."""
 
+    directory: str
     view: View | None
     stats: Stats
     pins: Pins
@@ -61,14 +68,31 @@ class Host(Protocol):
 class Maintenance:
     """Flushes and compactions, one of each at a time."""
 
-    def __init__(self, host: Host, tables: TableSet) -> None:
+    def __init__(self, host: Host, tables: TableSet, lock: FileLock | None) -> None:
         self._host = host
         self._tables = tables
+        self._lock = lock
+        self._flush_runner: JobRunner | None = None
+        self._merge_runner: JobRunner | None = None
         self._picked = PickState()
         self._compacting = threading.Lock()
         self._stopping = False
         self._flusher = Worker("lsmkv-flush", self._flush_oldest, host.work_failed)
         self._compactor = Worker("lsmkv-compact", self._compact_once, host.work_failed)
+
+    def start(self, view: View) -> None:
+        """Begin, with what an earlier process left to do.  No helper process starts before its time."""
+        host = self._host
+        if host.options.background == "process" and self._lock is not None:
+            from lsmkv.runner import runners  # whose imports take long, for stores that need none
+
+            self._flush_runner, self._merge_runner = runners(
+                host.directory, self._tables, host.stats, self._lock
+            )
+        if view.flushing:
+            self.wake_flusher()
+        if not self.is_settled(view):
+            self.wake_compactor()
 
     def wake_flusher(self) -> None:
         """Have memtables that wait flushed soon."""
@@ -92,10 +116,14 @@ class Maintenance:
     def stop(self) -> None:
         """Start nothing more, have what runs give up, and return once it has."""
         self._stopping = True
+        running = [runner for runner in (self._flush_runner, self._merge_runner) if runner]
+        for runner in running:
+            runner.close()
         self._flusher.stop()
         self._compactor.stop()
         with self._compacting:  # a compaction may run in a caller's thread, too
-            pass
+            for runner in running:
+                runner.reap()
 
     def _is_stopping(self) -> bool:
         return self._stopping
@@ -113,11 +141,8 @@ class Maintenance:
         started = time.perf_counter()
         tables: list[TableMeta] = []
         if memtable.live:
-            versions = retained_versions(
-                memtable.versions(), host.pins.sequence_numbers(), drop_deletions=False
-            )
             rate = output_error_rate(view.version.tree, (), len(memtable.live), host.options)
-            tables = write_tables(versions, self._tables.job(rate, self._is_stopping))
+            tables = self._write_memtable(memtable, newer.first_seq, rate)
         run = tables[0].number if tables else 0
         edit = Edit(
             added=[PlacedTable(0, run, meta) for meta in tables],
@@ -132,6 +157,29 @@ class Maintenance:
         host.retire_log(memtable.log_number)
         self._compactor.wake()
         return True
+
+    def _write_memtable(self, memtable: Memtable, end_seq: int, rate: float) -> list[TableMeta]:
+        snapshots = self._host.pins.sequence_numbers()
+        runner = self._flush_runner
+        size, count = memtable.log_bytes, len(memtable.live)
+        # After a failure the log may be what failed: then only memory holds it all for certain.
+        if runner is not None and self._is_worth_a_process(size) and self._host.may_compact():
+            job = FlushJob(
+                order=self._tables.order(rate, snapshots, size, count),
+                log_number=memtable.log_number,
+                log_bytes=size,
+                first_seq=memtable.first_seq,
+                end_seq=end_seq,
+                key_count=count,
+            )
+            tables = runner.run(job, count)
+            if tables is not None:
+                return tables
+        versions = retained_versions(memtable.versions(), snapshots, drop_deletions=False)
+        return write_tables(versions, self._tables.job(rate, self._is_stopping))
+
+    def _is_worth_a_process(self, input_bytes: int) -> bool:
+        return input_bytes >= self._host.options.process_job_size_bytes
 
     # Compaction
 
@@ -178,12 +226,10 @@ class Maintenance:
             host.stats.tables_moved += moved
             return
         started = time.perf_counter()
-        runs = [self._tables.readers(run) for run in chosen.inputs]
-        versions = merge_tables(runs, host.pins.sequence_numbers(), chosen.drop_deletions)
         entries = sum(meta.entry_count for meta in inputs)
         joined = chosen.output_level, chosen.output_run
         rate = output_error_rate(view.version.tree, removed, entries, host.options, joined)
-        tables = write_tables(versions, self._tables.job(rate, self._is_stopping))
+        tables = self._merge(chosen, rate)
         number = chosen.output_run
         if number is None:
             number = tables[0].number if tables else 0
@@ -193,6 +239,24 @@ class Maintenance:
         host.stats.compactions += 1
         host.stats.compaction_write_bytes += written
         host.stats.compaction_us.add((time.perf_counter() - started) * 1e6)
+
+    def _merge(self, chosen: Compaction, rate: float) -> list[TableMeta]:
+        snapshots = self._host.pins.sequence_numbers()
+        runner = self._merge_runner
+        size = sum(meta.size_bytes for meta in chosen.tables())
+        if runner is not None and self._is_worth_a_process(size):
+            most = sum(meta.entry_count for meta in chosen.tables())
+            job = MergeJob(
+                order=self._tables.order(rate, snapshots, size, most),
+                runs=[list(run) for run in chosen.inputs],
+                drop_deletions=chosen.drop_deletions,
+            )
+            tables = runner.run(job, most)
+            if tables is not None:
+                return tables
+        runs = [self._tables.readers(run) for run in chosen.inputs]
+        versions = merge_tables(runs, snapshots, chosen.drop_deletions)
+        return write_tables(versions, self._tables.job(rate, self._is_stopping))
 
     def _install(self, edit: Edit) -> None:
         self._tables.install(edit, lambda version: self._host.publish(version, None))

@@ -19,7 +19,7 @@ import msgspec
 
 from lsmkv.encoding import MAX_SEQUENCE, checksum
 from lsmkv.errors import CorruptionError, NotAStoreError
-from lsmkv.log import LogWriter, read_log
+from lsmkv.log import MARK_BYTES, LogContents, LogWriter, read_log
 from lsmkv.sstable.layout import MAX_FILE_NUMBER
 from lsmkv.storage import ReadKind, Storage
 from lsmkv.tree import PlacedTable, Tree
@@ -127,6 +127,11 @@ class State:
             raise ValueError(f"next file number {changed.next_file} is in use")
         return changed
 
+    def was_closed_at(self, number: int, end: int) -> bool:
+        """Whether the store was closed with just that log, of ``end`` bytes (and a mark, maybe)."""
+        closed, closed_end = self.closed_log or (0, 0)
+        return closed == number and end - closed_end in (0, MARK_BYTES)
+
     def as_edit(self) -> Edit:
         """The edit that makes this state out of the empty one."""
         return Edit(
@@ -170,7 +175,12 @@ def _current_check(name: bytes) -> bytes:
 
 
 def read_state(storage: Storage, directory: str, number: int) -> State:
-    """The state that manifest ``number`` adds up to.
+    """The state that manifest ``number`` adds up to.  Raises as :func:`read_manifest`."""
+    return read_manifest(storage, directory, number)[0]
+
+
+def read_manifest(storage: Storage, directory: str, number: int) -> tuple[State, LogContents]:
+    """The state that manifest ``number`` adds up to, and the manifest as it was read.
 
     Raises:
         CorruptionError: the manifest is missing, damaged, or does not make sense.
@@ -193,7 +203,7 @@ def read_state(storage: Storage, directory: str, number: int) -> State:
         count += 1
     if not count:
         raise CorruptionError(path, contents.end, "the manifest holds no record")
-    return state
+    return state, contents
 
 
 class Manifest:
@@ -214,12 +224,31 @@ class Manifest:
         self.state = state
         self.number = 0
 
-    def allocate(self) -> int:
-        """A file number that was never used before.  Any thread may call it."""
+    def allocate(self, count: int = 1) -> int:
+        """A file number that was never used before, the first of ``count``.  Any thread may call it."""
         with self._number_lock:
             number = self._next_file
-            self._next_file += 1
+            self._next_file += count
             return number
+
+    def go_on(self, contents: LogContents) -> None:
+        """Append to a manifest that was read, all of which is on disk; it adds up to ``state``.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        _, whole_state = next(contents.records())
+        self._longest = len(whole_state) * _GROWTH + _LEAST_BYTES
+        self._log = LogWriter.reopen(self._storage, contents, is_synced=True)
+        self.number = contents.number
+
+    def note_closed_log(self, number: int, end: int, salt: int) -> None:
+        """Record that the store is closed with this log, unless nothing has changed since it was.
+
+        Raises: as :meth:`append`.
+        """
+        if not self.state.was_closed_at(number, end):
+            self.append(Edit(closed_log=(number, end), closed_salt=salt))
 
     def rewrite(self) -> None:
         """Write the whole state to a fresh manifest, durably, and make CURRENT name it.

@@ -14,6 +14,7 @@ CompactionStyle = Literal["leveled", "tiered", "lazy-leveled"]
 FilterResidency = Literal["resident", "cached", "off"]
 FilterGranularity = Literal["block", "table"]
 FilterAllocation = Literal["uniform", "monkey"]
+Background = Literal["thread", "process"]
 FilterPolicyName = Literal["none", "bloom", "blocked-bloom", "binary-fuse"]
 """The policies of this package; others may be registered."""
 
@@ -26,6 +27,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "filter_residency": get_args(FilterResidency),
     "filter_granularity": get_args(FilterGranularity),
     "filter_allocation": get_args(FilterAllocation),
+    "background": get_args(Background),
 }
 
 # Smallest and largest value of each whole-number option.
@@ -42,6 +44,7 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "level0_stop_trigger": (1, 10_000),
     "level1_size_bytes": (4 * KIB, 1 << 50),
     "table_size_bytes": (4 * KIB, 1 << 40),
+    "process_job_size_bytes": (0, 1 << 50),
     "file_mode": (0o400, 0o777),
 }
 
@@ -95,6 +98,13 @@ class Options:
         level1_size_bytes: leveled compaction's target for level 1; 256 MiB.
         table_size_bytes: a compaction starts a new table file at this size; 64 MiB.
 
+    Background work
+        background: flush and compact in a ``"thread"`` of this process, or in a ``"process"`` of
+            their own, one for flushes and one for compactions, which leave this interpreter to the
+            caller and take memory of their own.
+        process_job_size_bytes: with ``background="process"``, flushes and compactions that read
+            less than this still run in a thread, and no process is started for them; 4 MiB.
+
     Files
         file_mode: permission bits of the files that are created; 0o600, the owner alone.
 
@@ -130,6 +140,8 @@ class Options:
     level0_stop_trigger: int = 24
     level1_size_bytes: int = 256 * MIB
     table_size_bytes: int = 64 * MIB
+    background: Background = "thread"
+    process_job_size_bytes: int = 4 * MIB
     file_mode: int = 0o600
 
     def __post_init__(self) -> None:

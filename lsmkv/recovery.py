@@ -9,27 +9,31 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from lsmkv.batch import decode_batch
-from lsmkv.errors import BackgroundError, CorruptionError
+from lsmkv.errors import BackgroundError, CorruptionError, LockedError
 from lsmkv.log import HEADER_BYTES, LogContents, read_log
 from lsmkv.manifest import (
     CURRENT,
+    LOCK,
     State,
     log_path,
     manifest_path,
     parse_file_name,
     read_current,
-    read_state,
+    read_manifest,
 )
 from lsmkv.memtable import Memtable
-from lsmkv.storage import Storage
+from lsmkv.replay import replay
+from lsmkv.storage import UNFINISHED, FileLock, Storage
 from lsmkv.tree import Tree
 
 _Opened = TypeVar("_Opened")
+_ORPHANS_END_S: Final = 10.0
+_ORPHANS_LOOK_S: Final = 0.002
 _MOST_LOOKS: Final = 1000  # a writer must win so many races in a row to make a reader give up
 
 
@@ -42,12 +46,26 @@ class Recovered:
         logs: the logs that count, oldest first; never empty.
         memtables: what each of them holds.
         last_seq: number of the last write.
+        manifest: the manifest as it was read.
+        names: what is in the directory.
     """
 
     state: State
     logs: list[LogContents]
     memtables: list[Memtable]
     last_seq: int
+    manifest: LogContents
+    names: list[str]
+
+    @property
+    def was_closed(self) -> bool:
+        """Whether it is as a store left it that was closed in good order: all of it on disk."""
+        last = self.logs[-1]
+        return (
+            self.manifest.ends_marked
+            and not last.torn_bytes
+            and self.state.was_closed_at(last.number, last.end)
+        )
 
 
 def recover(storage: Storage, directory: str) -> Recovered:
@@ -59,10 +77,11 @@ def recover(storage: Storage, directory: str) -> Recovered:
         UnsupportedFormatError: a file is in another format version.
         FileNotFoundError: a file went away meanwhile (a writer beside this reader removed it).
     """
-    state = read_state(storage, directory, read_current(storage, directory))
+    state, manifest = read_manifest(storage, directory, read_current(storage, directory))
+    names = storage.list_directory(directory)
     numbers = [
         number
-        for kind, number in filter(None, map(parse_file_name, storage.list_directory(directory)))
+        for kind, number in filter(None, map(parse_file_name, names))
         if kind == "log" and number >= state.log_number
     ]
     logs = _chain(storage, directory, state, sorted(numbers))
@@ -70,10 +89,10 @@ def recover(storage: Storage, directory: str) -> Recovered:
     memtables: list[Memtable] = []
     for contents in logs:
         memtable = Memtable(expected, contents.number)
-        expected = _replay(contents, memtable, expected)
+        expected = replay(contents, memtable, expected, None)
         memtable.log_bytes = contents.end
         memtables.append(memtable)
-    return Recovered(state, logs, memtables, expected - 1)
+    return Recovered(state, logs, memtables, expected - 1, manifest, names)
 
 
 def recover_beside_writer(
@@ -168,23 +187,34 @@ def _was_given_up(log: LogContents, following: LogContents) -> bool:
     return log.end == HEADER_BYTES and log.previous_number == following.previous_number
 
 
-def _replay(contents: LogContents, memtable: Memtable, expected: int) -> int:
-    """Put a log's writes into ``memtable``; returns the sequence number after the last."""
-    live = memtable.live
-    for offset, payload in contents.records():
-        seq, operations = decode_batch(payload, contents.path, offset)
-        if seq != expected:
-            raise CorruptionError(
-                contents.path,
-                offset,
-                "a write is missing before this record",
-                expected=expected,
-                got=seq,
-            )
-        for key, value in operations:
-            live[key] = value
-        expected += len(operations)
-    return expected
+def lock_store(storage: Storage, directory: str) -> FileLock:
+    """Take the lock on the store in ``directory``.
+
+    A process that was killed may leave helper processes, which hold its lock until they have ended,
+    very soon; that is waited for.
+
+    Raises:
+        LockedError: somebody else has it.
+    """
+    path = os.path.join(directory, LOCK)
+    deadline = time.monotonic() + _ORPHANS_END_S
+    while True:
+        try:
+            return storage.lock(path)
+        except LockedError as error:
+            if error.pid is None or _is_alive(error.pid) or time.monotonic() > deadline:
+                raise
+        time.sleep(_ORPHANS_LOOK_S)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        pass
+    return True
 
 
 def holds_store(storage: Storage, directory: str) -> bool:
@@ -192,17 +222,20 @@ def holds_store(storage: Storage, directory: str) -> bool:
     return storage.exists(os.path.join(directory, CURRENT))
 
 
-def remove_leftovers(storage: Storage, directory: str, state: State, manifest: int) -> None:
-    """Remove files of the store that nothing names: unfinished tables, old logs and manifests.
+def remove_leftovers(
+    storage: Storage, directory: str, names: list[str], state: State, manifest: int
+) -> None:
+    """Remove those of ``names`` that are the store's and that nothing needs: unfinished tables, old
+    logs and manifests.
 
     A file that cannot be removed is left for the next time; other files are not touched.
     """
     tables = {table.number for table in state.tree.tables()}
-    for name in storage.list_directory(directory):
+    for name in names:
         parsed = parse_file_name(name)
-        if parsed is None:
+        if parsed is None and name != CURRENT + UNFINISHED:
             continue
-        kind, number = parsed
+        kind, number = parsed or ("", 0)
         needed = (
             (kind == "table" and number in tables)
             or (kind == "log" and number >= state.log_number)

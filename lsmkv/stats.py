@@ -146,6 +146,20 @@ class Stats:
         names = [item.name for item in dataclasses.fields(self)]
         return Stats(**{name: getattr(self, name) - getattr(earlier, name) for name in names})
 
+    def add_work(self, done: Stats) -> None:
+        """Count what a flush or compaction did in another process, with counters of its own."""
+        self.block_reads += done.block_reads
+        self.block_read_bytes += done.block_read_bytes
+        self.filter_reads += done.filter_reads
+        self.filter_read_bytes += done.filter_read_bytes
+        self.index_reads += done.index_reads
+        self.index_read_bytes += done.index_read_bytes
+        self.log_reads += done.log_reads
+        self.log_read_bytes += done.log_read_bytes
+        self.compaction_block_reads += done.compaction_block_reads
+        self.compaction_read_bytes += done.compaction_read_bytes
+        self.filter_build_ns += done.filter_build_ns
+
     def as_dict(self) -> dict[str, object]:
         """The counters by name; of a histogram its count, mean, median, 99th percentile and maximum."""
         result: dict[str, object] = {}

@@ -7,9 +7,14 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 
+import msgspec
+
 from lsmkv.cache import BlockCache
 from lsmkv.compaction import TableJob, remove_tables
 from lsmkv.errors import CorruptionError
+from lsmkv.filters.policy import PRIVATE_SCHEMES, policy_named
+from lsmkv.jobs import Order, numbers_wanted, remove_unfinished
+from lsmkv.log import LogContents
 from lsmkv.manifest import Edit, Manifest, State, parse_file_name, table_path
 from lsmkv.options import Options
 from lsmkv.sstable.layout import TableMeta
@@ -44,14 +49,27 @@ class TableSet:
         assert self._manifest is not None, "a read-only store has no manifest to change"
         return self._manifest
 
-    def start_manifest(self, state: State) -> None:
-        """Go on from ``state`` with a fresh manifest, and numbers above every file that is there."""
-        found = [parse_file_name(name) for name in self._storage.list_directory(self._directory)]
-        highest = max((number for _, number in filter(None, found)), default=0)
-        next_file = max(state.next_file, highest + 1)
-        state = replace(state, next_file=next_file, closed_log=None, closed_salt=None)
-        self._manifest = Manifest(self._storage, self._directory, state)
-        self._manifest.rewrite()
+    def start_manifest(
+        self, state: State, names: list[str], untouched: LogContents | None = None
+    ) -> None:
+        """Go on from ``state``, with numbers above every file that is there.
+
+        Args:
+            names: what is in the directory.
+            untouched: the manifest of a store that was closed in good order, to be gone on with;
+                None for a fresh one.
+        """
+        highest = max(
+            (number for _, number in filter(None, map(parse_file_name, names))), default=0
+        )
+        state = replace(state, next_file=max(state.next_file, highest + 1))
+        if untouched is not None:
+            self._manifest = Manifest(self._storage, self._directory, state)
+            self._manifest.go_on(untouched)
+        else:
+            state = replace(state, closed_log=None, closed_salt=None)
+            self._manifest = Manifest(self._storage, self._directory, state)
+            self._manifest.rewrite()
 
     def open_version(self, tree: Tree) -> Version:
         """Open whatever of ``tree`` is not open yet, and close the rest.
@@ -144,6 +162,35 @@ class TableSet:
             self.manifest.allocate,
             is_cancelled,
         )
+
+    def order(self, error_rate: float, snapshots: list[int], input_bytes: int, most: int) -> Order:
+        """The same for another process, for a job that reads so much and writes ``most`` tables
+        at the most.
+        """
+        options = self._options
+        count = min(most, numbers_wanted(input_bytes, options.table_size_bytes))
+        first = self.manifest.allocate(count)
+        numbers = range(first, first + count)
+        return Order.of(self._directory, options, error_rate, snapshots, numbers)
+
+    def with_more_numbers(self, order: Order, count: int) -> Order:
+        """``order`` with that many table numbers, none of which it had before."""
+        first = self.manifest.allocate(count)
+        return msgspec.structs.replace(order, first_number=first, number_count=count)
+
+    def remove_unfinished(self, order: Order) -> None:
+        """Remove what is left of a job whose process was killed."""
+        remove_unfinished(self._storage, order)
+
+    def why_not_elsewhere(self) -> str | None:
+        """Why no other process can write and read these tables; None when one can."""
+        if type(self._storage) is not Storage:
+            return "its storage is one that only this process has"
+        policies = {reader.filters.policy for reader in self._readers.values()}
+        for policy in [policy_named(self._options.filter_policy), *policies]:
+            if policy.scheme in PRIVATE_SCHEMES:
+                return f"filter policy {policy.name!r} is registered in this process alone"
+        return None
 
     def _is_open(self) -> bool:
         return not self._closed

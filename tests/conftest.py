@@ -31,6 +31,12 @@ SMALL: Final = lsmkv.Options(
     compression="none",
 )
 
+BACKGROUNDS: Final[tuple[dict[str, Any], ...]] = (
+    {"background": "thread"},
+    {"background": "process", "process_job_size_bytes": 0},
+)
+"""Options: flushes and compactions in threads, or each of them in a helper process."""
+
 _UNPACKING_S: Final = 10.0
 """Unpacking a wheel writes a module and its compiled form in any order, at about the same time."""
 
@@ -84,6 +90,13 @@ def db(path: str) -> Iterator[lsmkv.DB]:
     """An empty small store."""
     with open_small(path) as opened:
         yield opened
+
+
+@pytest.fixture(params=BACKGROUNDS, ids=lambda options: str(options["background"]))
+def background(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Options that say where background work is done: a test that asks for them runs with each."""
+    options: dict[str, Any] = request.param
+    return options
 
 
 def outdated_sources(root: Path) -> list[Path]:

@@ -15,6 +15,22 @@ def test_a_killed_writer_loses_nothing_acknowledged(tmp_path: Path) -> None:
     assert totals.operations > 0
 
 
+def test_a_killed_writer_with_helper_processes_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    totals = crash_loop.run(str(tmp_path / "store"), seed=1, rounds=6, background="process")
+    assert totals.rounds == 6
+    assert totals.operations > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 4))
+def test_a_writer_with_helper_processes_killed_again_and_again_loses_nothing_acknowledged(
+    tmp_path: Path, seed: int
+) -> None:
+    totals = crash_loop.run(str(tmp_path / "store"), seed, rounds=60, background="process")
+    assert totals.rounds == 60
+    assert totals.tables
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 6))
 def test_a_writer_killed_again_and_again_loses_nothing_acknowledged(
@@ -49,7 +65,7 @@ def test_a_store_that_lost_a_write_fails_with_seed_and_round(
 def test_the_command_ends_with_1_when_a_round_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(path: str, seed: int, rounds: int) -> crash_loop.Totals:
+    def fail(path: str, seed: int, rounds: int, background: str) -> crash_loop.Totals:
         raise crash_loop.CrashError(f"seed {seed}, round 1: wrong")
 
     monkeypatch.setattr(crash_loop, "run", fail)

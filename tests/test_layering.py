@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+import lsmkv
+from lsmkv import filters
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "lsmkv"
@@ -18,6 +23,7 @@ MAX_LINES = 500
 # From the bottom up: a module imports only from modules of lines above its own.
 LAYERS = """
     lsmkv.errors  lsmkv.finalizers
+    lsmkv.failures
     lsmkv.encoding
     lsmkv.compare  lsmkv.filters.hashing
     lsmkv.filters.bloom  lsmkv.filters.packed  lsmkv.filters.protocols
@@ -31,6 +37,7 @@ LAYERS = """
     lsmkv.filters.loading  lsmkv.filters.policy
     lsmkv.filters
     lsmkv.options  lsmkv.stats  lsmkv.report
+    lsmkv.files
     lsmkv.storage  lsmkv.cache
     lsmkv.sstable  lsmkv.sstable.layout  lsmkv.sstable.block  lsmkv.sstable.index
     lsmkv.sstable.codec  lsmkv.sstable.filtering
@@ -38,11 +45,17 @@ LAYERS = """
     lsmkv.sstable.reader  lsmkv.sstable.writer  lsmkv.sstable.salvage
     lsmkv.ordered
     lsmkv.batch  lsmkv.memtable  lsmkv.log
+    lsmkv.replay
     lsmkv.tree  lsmkv.merge
     lsmkv.manifest  lsmkv.version
     lsmkv.sources  lsmkv.compaction  lsmkv.recovery
     lsmkv.scan
+    lsmkv.jobs
+    lsmkv.messages
+    lsmkv.helper
     lsmkv.pins  lsmkv.worker  lsmkv.throttle  lsmkv.handles  lsmkv.logs  lsmkv.tables
+    lsmkv.process
+    lsmkv.runner
     lsmkv.maintenance
     lsmkv.engine
     lsmkv.cursor  lsmkv.writes  lsmkv.ranges
@@ -71,8 +84,14 @@ HOMES = {
     "zstandard": {"lsmkv.sstable.codec"},
     "click": {"lsmkv.cli"},
     "rich": {"lsmkv.cli"},
-    # Typed JSON: table properties, manifest edits, lines of exported records.
+    # Typed JSON and MessagePack: table properties, manifest edits, lines of exported records, jobs.
     "msgspec": {
+        "lsmkv.failures",
+        "lsmkv.jobs",
+        "lsmkv.messages",
+        "lsmkv.process",
+        "lsmkv.runner",
+        "lsmkv.tables",
         "lsmkv.sstable.layout",
         "lsmkv.sstable.writer",
         "lsmkv.tree",
@@ -186,25 +205,73 @@ def test_only_the_storage_layer_touches_files() -> None:
     calls = {"open", "os.open", "os.read", "os.pread", "os.write", "os.fsync", "os.fdatasync"}
     calls |= {"os.rename", "os.replace", "os.unlink", "os.remove", "os.mkdir", "os.listdir"}
     for name, path in MODULES.items():
-        if name == "lsmkv.storage" or is_home(name, {"lsmkv.cli"}):
+        if name in {"lsmkv.files", "lsmkv.storage"} or is_home(name, {"lsmkv.cli"}):
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in calls:
                 pytest.fail(f"{name}:{node.lineno} calls {ast.unparse(node.func)}")
 
 
-@pytest.mark.parametrize("statement", ["import lsmkv", "from lsmkv import Options, open, repair"])
-def test_importing_the_package_loads_nothing_heavy(statement: str) -> None:
-    script = f"{statement}; import sys; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", script],
+def loaded_by(statement: str) -> list[str]:
+    """Names of the modules that a statement loads."""
+    return subprocess.run(
+        [sys.executable, "-c", f"{statement}; import sys; print(*sys.modules)"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         check=True,
         capture_output=True,
         text=True,
     ).stdout.split()
+
+
+@pytest.mark.parametrize(
+    "statement", ["import lsmkv; lsmkv.open", "from lsmkv import Options, open, repair"]
+)
+def test_importing_the_package_loads_nothing_heavy(statement: str) -> None:
+    loaded = loaded_by(statement)
     assert "lsmkv.engine" in loaded
     assert [name for name in loaded if is_home(name, HEAVY)] == []
+
+
+def test_opening_loads_neither_the_research_filters_nor_repair_nor_what_starts_helpers() -> None:
+    loaded = loaded_by("import lsmkv; lsmkv.open")
+    unwanted = {"lsmkv.filters.cuckoo", "lsmkv.repair.run", "lsmkv.runner", "lsmkv.verify"}
+    assert unwanted.isdisjoint(loaded)
+
+
+def test_a_helper_process_loads_no_more_than_it_needs() -> None:
+    loaded = loaded_by("import lsmkv.helper")
+    unwanted = {"lsmkv.engine", "lsmkv.db", "lsmkv.scan", "lsmkv.repair.run", "subprocess"}
+    assert unwanted.isdisjoint(loaded)
+
+
+@pytest.mark.parametrize("package", [lsmkv, filters], ids=lambda package: package.__name__)
+def test_public_names_are_loaded_from_where_type_checkers_see_them(package: ModuleType) -> None:
+    assert package.__file__ is not None
+    tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {
+        node.module: tuple(alias.name for alias in node.names)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+    }
+    assert seen == package._HOMES
+    names = [name for names in package._HOMES.values() for name in names]
+    assert set(names) == set(package.__all__) - {"repair"}
+    for home, names in package._HOMES.items():
+        for name in names:
+            assert getattr(package, name) is getattr(importlib.import_module(home), name)
+    assert set(package.__all__) <= set(dir(package))
+
+
+def test_the_function_repair_is_not_hidden_by_its_folder() -> None:
+    importlib.import_module("lsmkv.repair.run")
+    assert callable(lsmkv.repair)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    for package in (lsmkv, filters):
+        assert not hasattr(package, "nothing")
+        assert not hasattr(package, "__nothing__")
 
 
 def source_files() -> list[Path]:

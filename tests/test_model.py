@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice, product
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import lmdb
 import pytest
@@ -23,6 +23,7 @@ from hypothesis.stateful import (
 )
 
 import lsmkv
+from conftest import BACKGROUNDS
 from lsmkv import DelimitedPrefix, FixedPrefix, WholeKey
 
 Contents = dict[bytes, bytes]
@@ -141,6 +142,8 @@ def in_range(
 
 
 class StoreMachine(RuleBasedStateMachine):
+    background: ClassVar[dict[str, Any]] = BACKGROUNDS[0]
+
     def __init__(self) -> None:
         super().__init__()
         self._directories = [tempfile.TemporaryDirectory() for _ in range(2)]
@@ -153,7 +156,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @initialize(overrides=options)
     def open(self, overrides: dict[str, Any]) -> None:
-        self.db = lsmkv.open(self.path, TINY, **overrides)
+        self.db = lsmkv.open(self.path, TINY, **self.background, **overrides)
 
     @property
     def store(self) -> lsmkv.DB:
@@ -368,7 +371,7 @@ class StoreMachine(RuleBasedStateMachine):
     def reopen(self, overrides: dict[str, Any]) -> None:
         self._let_go()
         self.store.close()
-        self.db = lsmkv.open(self.path, TINY, **overrides)
+        self.db = lsmkv.open(self.path, TINY, **self.background, **overrides)
 
     @rule()
     def verify(self) -> None:
@@ -376,9 +379,13 @@ class StoreMachine(RuleBasedStateMachine):
         assert report.ok, str(report)
 
 
-def run(max_examples: int, step_count: int) -> None:
+class HelpedStoreMachine(StoreMachine):
+    background = BACKGROUNDS[1]
+
+
+def run(max_examples: int, step_count: int, machine: type[StoreMachine] = StoreMachine) -> None:
     run_state_machine_as_test(
-        StoreMachine,
+        machine,
         settings=settings(
             max_examples=max_examples,
             stateful_step_count=step_count,
@@ -390,6 +397,15 @@ def run(max_examples: int, step_count: int) -> None:
 
 def test_the_store_does_what_a_sorted_dict_does() -> None:
     run(max_examples=100, step_count=60)
+
+
+def test_the_store_does_what_a_sorted_dict_does_with_its_work_in_other_processes() -> None:
+    run(max_examples=15, step_count=60, machine=HelpedStoreMachine)
+
+
+@pytest.mark.slow
+def test_the_store_does_what_a_sorted_dict_does_with_its_work_in_other_processes_for_long() -> None:
+    run(max_examples=150, step_count=100, machine=HelpedStoreMachine)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,9 +12,10 @@ import pytest
 import lsmkv
 from conftest import fill, open_small
 from damage import files, flip
+from lsmkv import manifest
 from lsmkv.batch import Operation, encode_batch
 from lsmkv.errors import CorruptionError
-from lsmkv.log import HEADER_BYTES, RECORD_BYTES, LogWriter
+from lsmkv.log import HEADER_BYTES, MARK_BYTES, RECORD_BYTES, LogWriter
 from lsmkv.manifest import CURRENT, Edit, Manifest, State, log_path, parse_file_name
 from lsmkv.recovery import recover
 from lsmkv.storage import AppendFile, Storage
@@ -411,6 +413,16 @@ def test_leftovers_are_removed_by_the_next_opening(path: str) -> None:
     assert not set(leftovers) & set(os.listdir(path))
 
 
+def test_an_unfinished_current_is_removed_by_the_next_opening(path: str) -> None:
+    with lsmkv.open(path) as db:
+        db[b"k"] = b"v"
+    with open(os.path.join(path, "CURRENT.tmp"), "wb") as file:
+        file.write(b"MANIF")
+    with lsmkv.open(path) as db:
+        assert db[b"k"] == b"v"
+    assert "CURRENT.tmp" not in os.listdir(path)
+
+
 def test_old_logs_left_by_a_crash_are_removed_and_not_read(path: str) -> None:
     with open_small(path) as db:
         db[b"a"] = b"old"
@@ -449,11 +461,93 @@ def test_file_numbers_are_never_used_twice(path: str) -> None:
     seen: set[str] = set()
     for round_number in range(4):
         with open_small(path) as db:
-            fresh = {name for name in os.listdir(path) if name.startswith("MANIFEST")}
-            assert not fresh & seen
+            kept = set(os.listdir(path))
+            if round_number % 2:
+                with db._engine._tables.lock:
+                    db._engine._tables.manifest.rewrite()
             fill(db, range(100 * round_number, 100 * round_number + 200))
             db.flush()
-            seen |= {name for name in os.listdir(path) if parse_file_name(name)}
+            fresh = {name for name in os.listdir(path) if parse_file_name(name)} - kept
+            assert fresh and not fresh & seen
+            seen |= fresh
+
+
+CHANGES = ("create", "append", "truncate", "sync", "sync_directory", "replace", "remove")
+
+
+def changes(storage: FaultyStorage) -> dict[str, int]:
+    """What was done to the file system."""
+    return {name: storage.calls[name] for name in CHANGES if storage.calls[name]}
+
+
+@pytest.mark.parametrize("flushed", [True, False])
+def test_a_store_that_was_closed_in_good_order_is_opened_and_closed_without_a_change(
+    path: str, flushed: bool
+) -> None:
+    with open_small(path) as db:
+        expected = fill(db, range(100))
+        if flushed:
+            db.compact_range()
+    before = {name: (Path(path) / name).read_bytes() for name in os.listdir(path)}
+    for _ in range(3):
+        storage = FaultyStorage()
+        with open_small(path, storage=storage) as db:
+            assert dict(db.items()) == expected
+        storage.calls["create"] -= 1  # of the lock's file, which is there
+        assert changes(storage) == {}
+    assert {name: (Path(path) / name).read_bytes() for name in os.listdir(path)} == before
+
+
+def test_writes_after_such_an_opening_are_there_after_a_crash(path: str, tmp_path: Path) -> None:
+    with open_small(path, write_buffer_size_bytes=1 << 20) as db:
+        expected = fill(db, range(300))
+    for turn in range(3):
+        with open_small(path, write_buffer_size_bytes=1 << 20) as db:
+            expected[b"turn%d" % turn] = db[b"turn%d" % turn] = b"x"
+            db.sync()
+            copy = tmp_path / f"copy{turn}"
+            shutil.copytree(path, copy)  # as a crash would leave it
+            assert contents(copy) == expected
+            if turn == 1:
+                db.flush()
+                db.wait_until_settled()
+    assert contents(path) == expected
+
+
+@pytest.mark.parametrize("suffix", [".log", "MANIFEST"])
+@pytest.mark.parametrize("how", ["lost", "half", "more"])
+def test_a_file_whose_last_mark_is_not_whole_is_synced_when_opened(
+    path: str, suffix: str, how: str
+) -> None:
+    with open_small(path) as db:
+        expected = fill(db, range(20))
+    (file,) = [Path(path) / name for name in os.listdir(path) if suffix in name]
+    data = file.read_bytes()
+    file.write_bytes(
+        {"lost": data[:-MARK_BYTES], "half": data[:-5], "more": data + b"torn record"}[how]
+    )
+    storage = FaultyStorage()
+    with open_small(path, storage=storage) as db:
+        assert dict(db.items()) == expected
+        if how != "lost" or suffix == "MANIFEST":
+            assert storage.calls["sync"] > 0
+    assert contents(path) == expected
+
+
+def test_a_manifest_that_has_grown_long_is_not_gone_on_with_for_ever(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest, "_LEAST_BYTES", 500)
+    expected = {}
+    numbers = set()
+    for turn in range(60):
+        with open_small(path) as db:
+            expected[b"%d" % turn] = db[b"%d" % turn] = b"x"
+        (name,) = names(path, "manifest")
+        numbers.add(name)
+        assert (Path(path) / name).stat().st_size < 10_000
+    assert 1 < len(numbers) < 30
+    assert contents(path) == expected
 
 
 def test_numbers_of_leftovers_are_not_used_again(path: str) -> None:

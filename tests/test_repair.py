@@ -687,6 +687,22 @@ def test_without_a_manifest_a_compacted_store_keeps_its_newest_values(
     assert _content(output) == expected
 
 
+def test_an_old_copy_of_the_manifest_is_not_gone_by(store: Path, output: Path) -> None:
+    with lsmkv.open(store) as db:
+        db[b"a"] = b"old"
+    (manifest,) = store.glob("MANIFEST-*")
+    old = manifest.read_bytes()
+    with lsmkv.open(store) as db:
+        db[b"a"] = b"new"
+        db.flush()
+        db[b"b"] = b"in the log"
+    assert manifest.exists()  # it was gone on with
+    manifest.write_bytes(old)
+    report = repair(store, output)
+    assert report.manifest is None
+    assert _content(output) == {b"a": b"new", b"b": b"in the log"}
+
+
 def test_without_a_manifest_each_key_gets_its_highest_sequence_number(
     store: Path, output: Path
 ) -> None:

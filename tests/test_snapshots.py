@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,13 @@ def change_everything(db: DB) -> None:
     fill(db, range(300, 500))
     db.compact_range()
     db[number_key(1)] = b"in memory"
+
+
+@pytest.fixture
+def db(path: str, background: dict[str, Any]) -> Iterator[DB]:
+    """An empty small store."""
+    with open_small(path, **background) as opened:
+        yield opened
 
 
 @pytest.fixture

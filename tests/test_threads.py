@@ -18,6 +18,7 @@ from lsmkv.options import CompactionStyle
 from lsmkv.stats import Stats
 from lsmkv.throttle import SLOWED_BYTES_PER_S, Throttle
 
+Background = dict[str, Any]
 STYLES: tuple[CompactionStyle, ...] = ("leveled", "tiered", "lazy-leveled")
 
 
@@ -154,9 +155,9 @@ class Client:
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("residency", ["resident", "cached"])
 def test_each_thread_sees_its_own_writes_and_no_others_in_their_place(
-    path: Path, style: CompactionStyle, residency: str
+    path: Path, style: CompactionStyle, residency: str, background: Background
 ) -> None:
-    with open_store(path, compaction=style, filter_residency=residency) as db:
+    with open_store(path, compaction=style, filter_residency=residency, **background) as db:
         clients = [Client(db, number, 1200) for number in range(4)]
         run_all(*[client.run for client in clients])
         stats = db.stats()
@@ -243,8 +244,8 @@ def rewrite_everything(db: lsmkv.DB) -> None:
     db.wait_until_settled()
 
 
-def test_an_iterator_goes_on_over_flush_and_compaction(path: Path) -> None:
-    with open_store(path) as db:
+def test_an_iterator_goes_on_over_flush_and_compaction(path: Path, background: Background) -> None:
+    with open_store(path, **background) as db:
         model = filled(db)
         upwards, downwards = iter(db.items()), reversed(db.items())
         found_up = [next(upwards) for _ in range(700)]
@@ -266,8 +267,10 @@ def test_a_view_shows_what_it_showed_however_often_it_is_iterated(path: Path) ->
         assert expected[5] in view
 
 
-def test_a_cursor_goes_both_ways_over_flush_and_compaction(path: Path) -> None:
-    with open_store(path) as db:
+def test_a_cursor_goes_both_ways_over_flush_and_compaction(
+    path: Path, background: Background
+) -> None:
+    with open_store(path, **background) as db:
         filled(db)
         with db.cursor() as cursor:
             assert cursor.seek(b"key01500")
@@ -281,8 +284,10 @@ def test_a_cursor_goes_both_ways_over_flush_and_compaction(path: Path) -> None:
             assert cursor.item == (b"key00700", b"old 700")
 
 
-def test_a_snapshot_is_kept_over_compactions_while_threads_write(path: Path) -> None:
-    with open_store(path) as db:
+def test_a_snapshot_is_kept_over_compactions_while_threads_write(
+    path: Path, background: Background
+) -> None:
+    with open_store(path, **background) as db:
         model = filled(db)
         with db.snapshot() as snapshot:
             clients = [Client(db, number, 800) for number in range(2)]
@@ -295,8 +300,10 @@ def test_a_snapshot_is_kept_over_compactions_while_threads_write(path: Path) -> 
             assert dict(snapshot) == model
 
 
-def test_files_an_iterator_reads_are_removed_when_it_ends(path: Path) -> None:
-    with open_store(path) as db:
+def test_files_an_iterator_reads_are_removed_when_it_ends(
+    path: Path, background: Background
+) -> None:
+    with open_store(path, **background) as db:
         filled(db)
         db.flush()
         db.wait_until_settled()
@@ -315,9 +322,9 @@ def test_files_an_iterator_reads_are_removed_when_it_ends(path: Path) -> None:
 
 @pytest.mark.parametrize("round_number", range(5))
 def test_close_gives_threads_that_read_and_write_a_closed_error(
-    path: Path, round_number: int
+    path: Path, round_number: int, background: Background
 ) -> None:
-    db = open_store(path)
+    db = open_store(path, **background)
     acknowledged = [0] * 4
     working = [threading.Event() for _ in range(7)]
 
@@ -378,8 +385,8 @@ def test_close_wakes_writers_that_wait_for_room(path: Path) -> None:
     run_all(write, write, close)
 
 
-def test_close_ends_a_scan_with_a_closed_error(path: Path) -> None:
-    db = open_store(path)
+def test_close_ends_a_scan_with_a_closed_error(path: Path, background: Background) -> None:
+    db = open_store(path, **background)
     filled(db)
     items = iter(db.items())
     next(items)
@@ -389,8 +396,8 @@ def test_close_ends_a_scan_with_a_closed_error(path: Path) -> None:
             pass
 
 
-def test_close_by_many_threads_at_once(path: Path) -> None:
-    db = open_store(path)
+def test_close_by_many_threads_at_once(path: Path, background: Background) -> None:
+    db = open_store(path, **background)
     model = filled(db)
     run_all(*[db.close] * 6)
     with open_store(path) as db:
@@ -400,8 +407,8 @@ def test_close_by_many_threads_at_once(path: Path) -> None:
 # --- flush ---
 
 
-def test_flush_by_many_threads_at_once(path: Path) -> None:
-    with open_store(path) as db:
+def test_flush_by_many_threads_at_once(path: Path, background: Background) -> None:
+    with open_store(path, **background) as db:
 
         def work(number: int) -> None:
             for count in range(40):
@@ -413,8 +420,10 @@ def test_flush_by_many_threads_at_once(path: Path) -> None:
         assert db.inspect().memtable_key_counts == (0,)
 
 
-def test_flush_returns_when_what_was_written_before_is_in_tables(path: Path) -> None:
-    with open_store(path) as db:
+def test_flush_returns_when_what_was_written_before_is_in_tables(
+    path: Path, background: Background
+) -> None:
+    with open_store(path, **background) as db:
 
         def work(number: int) -> None:
             for count in range(20):
@@ -426,8 +435,8 @@ def test_flush_returns_when_what_was_written_before_is_in_tables(path: Path) -> 
         run_all(*[lambda number=number: work(number) for number in range(4)])
 
 
-def test_compact_range_by_many_threads_at_once(path: Path) -> None:
-    with open_store(path) as db:
+def test_compact_range_by_many_threads_at_once(path: Path, background: Background) -> None:
+    with open_store(path, **background) as db:
         model = filled(db)
         run_all(*[db.compact_range] * 4, db.flush, db.wait_until_settled)
         assert dict(db) == model

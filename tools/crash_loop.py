@@ -21,9 +21,10 @@ import sys
 import tempfile
 import threading
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import lsmkv
+from lsmkv.options import Background
 from lsmkv.storage import AppendFile, Storage
 
 KEYS: Final = 400
@@ -96,7 +97,7 @@ def _put(dice: random.Random, number: int) -> Change:
     return _key(dice), b"%d:" % number + dice.randbytes(dice.randint(0, 200))
 
 
-def options(seed: int, turn: int) -> lsmkv.Options:
+def options(seed: int, turn: int, background: Background = "thread") -> lsmkv.Options:
     """The options of a round: small buffers, everything else as the dice fall."""
     dice = random.Random(f"options {seed}/{turn}")
     return lsmkv.Options(
@@ -111,6 +112,8 @@ def options(seed: int, turn: int) -> lsmkv.Options:
         compression=dice.choice(("none", "zstd")),
         filter_residency=dice.choice(("resident", "cached", "off")),
         filter_granularity=dice.choice(("block", "table")),
+        background=background,
+        process_job_size_bytes=dice.choice((0, 0, 20_000)),
     )
 
 
@@ -215,14 +218,17 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def write_until_killed(path: str, seed: int, turn: int, start: int, die_at: int) -> None:
+def write_until_killed(
+    path: str, seed: int, turn: int, start: int, die_at: int, background: Background
+) -> None:
     """What the child process does: report 0, open, report ``start``, then each operation done."""
 
     def report(number: int) -> None:
         os.write(sys.stdout.fileno(), _REPORT.pack(number))
 
     report(0)
-    db = lsmkv.open(path, options(seed, turn), storage=DyingStorage(die_at))
+    storage = DyingStorage(die_at) if background == "thread" else None
+    db = lsmkv.open(path, options(seed, turn, background), storage=storage)
     number = start
     report(number)
     while True:
@@ -243,9 +249,10 @@ class CrashLoop:
         totals: what happened so far.
     """
 
-    def __init__(self, path: str, seed: int) -> None:
+    def __init__(self, path: str, seed: int, background: Background = "thread") -> None:
         self.path = path
         self.seed = seed
+        self.background = background
         self.turn = 0
         self.done = 0
         self.model: dict[bytes, bytes] = {}
@@ -261,7 +268,9 @@ class CrashLoop:
         dice = random.Random(f"round {self.seed}/{self.turn}")
         die_at = 0
         run_s = LONGEST_RUN_S * dice.random()
-        if dice.random() < 0.5:
+        if self.background == "process":  # whose system calls are nobody's to count
+            run_s *= 4
+        elif dice.random() < 0.5:
             die_at = dice.randint(1, 20) if dice.random() < 0.5 else dice.randint(20, 3000)
             run_s = _LIMIT_S
         acknowledged = self._write_and_kill(die_at, run_s)
@@ -273,7 +282,7 @@ class CrashLoop:
         numbers = (self.seed, self.turn, self.done, die_at)
         command = [sys.executable, "-m", "tools.crash_loop", "--writer", self.path]
         with subprocess.Popen(
-            [*command, *map(str, numbers)],
+            [*command, self.background, *map(str, numbers)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
@@ -343,13 +352,13 @@ def _difference(found: dict[bytes, bytes], model: dict[bytes, bytes], done: int)
     return "\n".join([f"{len(lines)} keys differ after {done} operations", *lines[:20]])
 
 
-def run(path: str, seed: int, rounds: int) -> Totals:
+def run(path: str, seed: int, rounds: int, background: Background = "thread") -> Totals:
     """Run ``rounds`` rounds on a new store in the directory ``path``.
 
     Raises:
         CrashError: a round failed; the message names seed and round.
     """
-    loop = CrashLoop(path, seed)
+    loop = CrashLoop(path, seed, background)
     for _ in range(rounds):
         try:
             loop.run_round()
@@ -366,19 +375,26 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments is None:
         arguments = sys.argv[1:]
     if arguments[:1] == ["--writer"]:
-        path, *numbers = arguments[1:]
+        path, background, *numbers = arguments[1:]
         seed, turn, start, die_at = map(int, numbers)
-        write_until_killed(path, seed, turn, start, die_at)
+        where: Background = "process" if background == "process" else "thread"
+        write_until_killed(path, seed, turn, start, die_at, where)
     parser = argparse.ArgumentParser(prog="python -m tools.crash_loop", description=__doc__)
     parser.add_argument("--rounds", type=int, default=20, help="how often to kill (20)")
     parser.add_argument("--seed", type=int, default=None, help="of everything; random by default")
+    parser.add_argument(
+        "--background",
+        choices=get_args(Background),
+        default="thread",
+        help="where flushes and compactions run; writers with helper processes die by the clock alone",
+    )
     parser.add_argument("--path", help="directory for the store, new or empty; kept afterwards")
     chosen = parser.parse_args(arguments)
     seed = random.randrange(1 << 32) if chosen.seed is None else chosen.seed
     path = chosen.path or tempfile.mkdtemp(prefix="lsmkv-crash-")
     print(f"seed {seed}, store in {path}", flush=True)
     try:
-        totals = run(path, seed, chosen.rounds)
+        totals = run(path, seed, chosen.rounds, chosen.background)
     except CrashError as error:
         print(f"FAILED: {error}", file=sys.stderr)
         return 1

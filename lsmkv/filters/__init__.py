@@ -15,86 +15,90 @@ filter is for what.
 
 from __future__ import annotations
 
-from lsmkv.filters.allocation import expected_wasted_reads, memory_bits, monkey_error_rates
-from lsmkv.filters.blocked import BlockedBloomFilter
-from lsmkv.filters.classic import BloomFilter, SingleHashFilter
-from lsmkv.filters.counting import CountingBloomFilter
-from lsmkv.filters.cuckoo import CuckooFilter, FilterFullError
-from lsmkv.filters.fingerprints import FingerprintFilter
-from lsmkv.filters.folding import FoldableBloomFilter
-from lsmkv.filters.fuse import BinaryFuseFilter, FilterBuildError
-from lsmkv.filters.hashing import hash_key
-from lsmkv.filters.keys import (
-    DelimitedPrefix,
-    FilterKey,
-    FixedPrefix,
-    WholeKey,
-    filter_key_from_spec,
-)
-from lsmkv.filters.known import GrowingKnownFalsePositives, KnownFalsePositives
-from lsmkv.filters.layouts import (
-    blocked_bits_for,
-    blocked_lines_for,
-    blocked_probes_for,
-    blocked_rate,
-    cuckoo_bits_for,
-    cuckoo_buckets_for,
-    cuckoo_fingerprint_bits_for,
-    cuckoo_rate,
-    fuse_bits_for,
-    fuse_fingerprint_bits_for,
-    fuse_rate,
-)
-from lsmkv.filters.loading import load
-from lsmkv.filters.partitioned import PartitionedBloomFilter
-from lsmkv.filters.policy import FilterPolicy, policies, policy_for, policy_named
-from lsmkv.filters.protocols import (
-    CountEstimate,
-    Delete,
-    Fold,
-    HashInsert,
-    HashMembership,
-    Insert,
-    KeyCount,
-    Membership,
-    Save,
-    Union,
-)
-from lsmkv.filters.rates import (
-    crossover_keys,
-    each_rate,
-    either_rate,
-    fingerprint_bits_for,
-    fingerprint_rate,
-    keys_that_fit,
-    over_lower_bound,
-    partitioned_bits_for,
-    partitioned_bits_roughly,
-    partitioned_probes_for,
-    partitioned_rate,
-    rate_that_fits,
-    single_hash_bits_for,
-    single_hash_rate,
-    sorted_bits_for,
-)
-from lsmkv.filters.rolling import RollingBloomFilter, RollingCountingFilter, Window
-from lsmkv.filters.sizing import (
-    MAX_PROBES,
-    bits_for,
-    classic_rate,
-    exact_rate,
-    filter_bytes_for,
-    keys_for,
-    lower_bound_bits,
-    probes_for,
-    rate_for,
-)
-from lsmkv.filters.strategies import (
-    STRATEGIES,
-    HashStrategy,
-    StrategyBloomFilter,
-    strategy_named,
-)
+import importlib
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from lsmkv.filters.allocation import expected_wasted_reads, memory_bits, monkey_error_rates
+    from lsmkv.filters.blocked import BlockedBloomFilter
+    from lsmkv.filters.classic import BloomFilter, SingleHashFilter
+    from lsmkv.filters.counting import CountingBloomFilter
+    from lsmkv.filters.cuckoo import CuckooFilter, FilterFullError
+    from lsmkv.filters.fingerprints import FingerprintFilter
+    from lsmkv.filters.folding import FoldableBloomFilter
+    from lsmkv.filters.fuse import BinaryFuseFilter, FilterBuildError
+    from lsmkv.filters.hashing import hash_key
+    from lsmkv.filters.keys import (
+        DelimitedPrefix,
+        FilterKey,
+        FixedPrefix,
+        WholeKey,
+        filter_key_from_spec,
+    )
+    from lsmkv.filters.known import GrowingKnownFalsePositives, KnownFalsePositives
+    from lsmkv.filters.layouts import (
+        blocked_bits_for,
+        blocked_lines_for,
+        blocked_probes_for,
+        blocked_rate,
+        cuckoo_bits_for,
+        cuckoo_buckets_for,
+        cuckoo_fingerprint_bits_for,
+        cuckoo_rate,
+        fuse_bits_for,
+        fuse_fingerprint_bits_for,
+        fuse_rate,
+    )
+    from lsmkv.filters.loading import load
+    from lsmkv.filters.partitioned import PartitionedBloomFilter
+    from lsmkv.filters.policy import FilterPolicy, policies, policy_for, policy_named
+    from lsmkv.filters.protocols import (
+        CountEstimate,
+        Delete,
+        Fold,
+        HashInsert,
+        HashMembership,
+        Insert,
+        KeyCount,
+        Membership,
+        Save,
+        Union,
+    )
+    from lsmkv.filters.rates import (
+        crossover_keys,
+        each_rate,
+        either_rate,
+        fingerprint_bits_for,
+        fingerprint_rate,
+        keys_that_fit,
+        over_lower_bound,
+        partitioned_bits_for,
+        partitioned_bits_roughly,
+        partitioned_probes_for,
+        partitioned_rate,
+        rate_that_fits,
+        single_hash_bits_for,
+        single_hash_rate,
+        sorted_bits_for,
+    )
+    from lsmkv.filters.rolling import RollingBloomFilter, RollingCountingFilter, Window
+    from lsmkv.filters.sizing import (
+        MAX_PROBES,
+        bits_for,
+        classic_rate,
+        exact_rate,
+        filter_bytes_for,
+        keys_for,
+        lower_bound_bits,
+        probes_for,
+        rate_for,
+    )
+    from lsmkv.filters.strategies import (
+        STRATEGIES,
+        HashStrategy,
+        StrategyBloomFilter,
+        strategy_named,
+    )
 
 __all__ = [
     "MAX_PROBES",
@@ -177,3 +181,107 @@ __all__ = [
     "sorted_bits_for",
     "strategy_named",
 ]
+
+_HOMES: Final = {
+    "lsmkv.filters.allocation": ("expected_wasted_reads", "memory_bits", "monkey_error_rates"),
+    "lsmkv.filters.blocked": ("BlockedBloomFilter",),
+    "lsmkv.filters.classic": ("BloomFilter", "SingleHashFilter"),
+    "lsmkv.filters.counting": ("CountingBloomFilter",),
+    "lsmkv.filters.cuckoo": ("CuckooFilter", "FilterFullError"),
+    "lsmkv.filters.fingerprints": ("FingerprintFilter",),
+    "lsmkv.filters.folding": ("FoldableBloomFilter",),
+    "lsmkv.filters.fuse": ("BinaryFuseFilter", "FilterBuildError"),
+    "lsmkv.filters.hashing": ("hash_key",),
+    "lsmkv.filters.keys": (
+        "DelimitedPrefix",
+        "FilterKey",
+        "FixedPrefix",
+        "WholeKey",
+        "filter_key_from_spec",
+    ),
+    "lsmkv.filters.known": ("GrowingKnownFalsePositives", "KnownFalsePositives"),
+    "lsmkv.filters.layouts": (
+        "blocked_bits_for",
+        "blocked_lines_for",
+        "blocked_probes_for",
+        "blocked_rate",
+        "cuckoo_bits_for",
+        "cuckoo_buckets_for",
+        "cuckoo_fingerprint_bits_for",
+        "cuckoo_rate",
+        "fuse_bits_for",
+        "fuse_fingerprint_bits_for",
+        "fuse_rate",
+    ),
+    "lsmkv.filters.loading": ("load",),
+    "lsmkv.filters.partitioned": ("PartitionedBloomFilter",),
+    "lsmkv.filters.policy": ("FilterPolicy", "policies", "policy_for", "policy_named"),
+    "lsmkv.filters.protocols": (
+        "CountEstimate",
+        "Delete",
+        "Fold",
+        "HashInsert",
+        "HashMembership",
+        "Insert",
+        "KeyCount",
+        "Membership",
+        "Save",
+        "Union",
+    ),
+    "lsmkv.filters.rates": (
+        "crossover_keys",
+        "each_rate",
+        "either_rate",
+        "fingerprint_bits_for",
+        "fingerprint_rate",
+        "keys_that_fit",
+        "over_lower_bound",
+        "partitioned_bits_for",
+        "partitioned_bits_roughly",
+        "partitioned_probes_for",
+        "partitioned_rate",
+        "rate_that_fits",
+        "single_hash_bits_for",
+        "single_hash_rate",
+        "sorted_bits_for",
+    ),
+    "lsmkv.filters.rolling": ("RollingBloomFilter", "RollingCountingFilter", "Window"),
+    "lsmkv.filters.sizing": (
+        "MAX_PROBES",
+        "bits_for",
+        "classic_rate",
+        "exact_rate",
+        "filter_bytes_for",
+        "keys_for",
+        "lower_bound_bits",
+        "probes_for",
+        "rate_for",
+    ),
+    "lsmkv.filters.strategies": (
+        "STRATEGIES",
+        "HashStrategy",
+        "StrategyBloomFilter",
+        "strategy_named",
+    ),
+}
+"""Where the names come from.  Each is loaded when it is first used: a store needs few of them."""
+
+
+def __getattr__(name: str) -> object:
+    for home, names in _HOMES.items():
+        if name in names:
+            value = getattr(importlib.import_module(home), name)
+            globals()[name] = value
+            return value
+    if not name.startswith("_"):
+        module = f"{__name__}.{name}"
+        try:
+            return importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -11,7 +11,54 @@ disk, to the folder ``lost`` inside the store, unless they are part of it.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+
 from lsmkv.repair.report import LostRange, RepairReport
-from lsmkv.repair.run import repair
 
 __all__ = ["LostRange", "RepairReport", "repair"]
+
+Progress = Callable[[int, int], None]
+
+
+def repair(
+    path: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    *,
+    in_place: bool = False,
+    progress: Progress | None = None,
+) -> RepairReport:
+    """Rebuild a store from whatever tables and logs still check out.
+
+    Args:
+        path: the damaged store; it must not be open.
+        output: directory for the repaired store, absent or empty.  The damaged one stays as it is.
+        in_place: instead, repair in the same directory.  Whatever is not part of the repaired store
+            is moved to the folder ``lost`` in it; nothing is deleted.
+        progress: called with bytes of table files gone through, and bytes in all.
+
+    Raises:
+        ValueError: not exactly one of ``output`` and ``in_place`` is given.
+        NotAStoreError: nothing of a store is at ``path``.
+        FileExistsError: ``output`` is not empty.
+        LockedError: the store is open for writing.
+        UnsupportedFormatError: a file is in a format of another release: repair with that one.
+        OSError: the repaired store cannot be written.  Repair in place has changed nothing then.
+
+    Reads every byte twice, or three times where tables have to be merged; in memory are the
+    operations of the logs and one table's filters.
+
+    >>> import lsmkv, os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store, output = os.path.join(folder, "store"), os.path.join(folder, "repaired")
+    ...     with lsmkv.open(store) as db:
+    ...         db[b"fox"] = b"red"
+    ...     os.remove(os.path.join(store, "CURRENT"))
+    ...     report = lsmkv.repair(store, output)
+    ...     with lsmkv.open(output) as db:
+    ...         report.is_complete, db[b"fox"]
+    (True, b'red')
+    """
+    from lsmkv.repair import run  # what most programs never need
+
+    return run.repair(path, output, in_place=in_place, progress=progress)

@@ -24,6 +24,7 @@ from lsmkv.manifest import (
     table_path,
 )
 from lsmkv.options import Options
+from lsmkv.recovery import lock_store
 from lsmkv.repair.logs import SalvagedLogs, salvage_logs
 from lsmkv.repair.order import SortableEntry, newest_versions, stack, table_entries, tangled_groups
 from lsmkv.repair.report import LOST_FOLDER, RepairReport
@@ -47,37 +48,7 @@ def repair(
     in_place: bool = False,
     progress: Progress | None = None,
 ) -> RepairReport:
-    """Rebuild a store from whatever tables and logs still check out.
-
-    Args:
-        path: the damaged store; it must not be open.
-        output: directory for the repaired store, absent or empty.  The damaged one stays as it is.
-        in_place: instead, repair in the same directory.  Whatever is not part of the repaired store
-            is moved to the folder ``lost`` in it; nothing is deleted.
-        progress: called with bytes of table files gone through, and bytes in all.
-
-    Raises:
-        ValueError: not exactly one of ``output`` and ``in_place`` is given.
-        NotAStoreError: nothing of a store is at ``path``.
-        FileExistsError: ``output`` is not empty.
-        LockedError: the store is open for writing.
-        UnsupportedFormatError: a file is in a format of another release: repair with that one.
-        OSError: the repaired store cannot be written.  Repair in place has changed nothing then.
-
-    Reads every byte twice, or three times where tables have to be merged; in memory are the
-    operations of the logs and one table's filters.
-
-    >>> import lsmkv, os, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store, output = os.path.join(folder, "store"), os.path.join(folder, "repaired")
-    ...     with lsmkv.open(store) as db:
-    ...         db[b"fox"] = b"red"
-    ...     os.remove(os.path.join(store, "CURRENT"))
-    ...     report = lsmkv.repair(store, output)
-    ...     with lsmkv.open(output) as db:
-    ...         report.is_complete, db[b"fox"]
-    (True, b'red')
-    """
+    """See :func:`lsmkv.repair`."""
     if (output is None) != in_place:
         raise ValueError("give either output or in_place=True")
     storage = Storage()
@@ -107,7 +78,7 @@ def _lock_source(
 ) -> FileLock | contextlib.nullcontext[None]:
     """The lock of the damaged store; none is needed where nobody can write."""
     try:
-        return storage.lock(os.path.join(source, LOCK))
+        return lock_store(storage, source)
     except OSError as error:
         if is_read_only and error.errno == errno.EROFS:
             return contextlib.nullcontext()

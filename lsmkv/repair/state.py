@@ -104,8 +104,9 @@ def _state(
     if contents is not None and torn_bytes:
         reason = f"{torn_bytes} bytes at the end are no whole record"
         found.problems.append(Problem(path, contents.end, reason))
-    if is_named:  # an edit at its end is lost, and the files that it removed are gone
-        is_outdated = torn_bytes > 0 and is_missing_files
+    newest = max(numbers["table"] + numbers["log"], default=0)
+    if is_named:  # an edit at its end is lost, or many: the files that they removed are gone
+        is_outdated = is_missing_files and (torn_bytes > 0 or _was_left_behind(state, newest))
     else:
         is_outdated = is_missing_files or max(numbers["table"], default=0) >= state.next_file
     if is_outdated:
@@ -113,3 +114,8 @@ def _state(
         found.problems.append(Problem(path, None, reason))
         return None
     return state
+
+
+def _was_left_behind(state: State, newest: int) -> bool:
+    """Whether a store that was closed has files newer than its manifest: this is an old copy of it."""
+    return state.closed_log is not None and newest >= state.next_file

@@ -289,15 +289,25 @@ class Block(CacheItem):
         """
         raw, tags = self.raw, self._tags
         prefix = raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length]
+        key_width, value_width = self._key_width, self._value_width
+        keys, values = self._keys, self._values
         key = first
         while at != end:
             if tags < 0 or raw[tags + at] != TAG_DELETE:
-                start, stop = self._value_at(at), self._value_at(at + 1)
-                found.append((key, raw[start:stop]))
+                if value_width >= 0:  # without calls, which are dear where this is interpreted
+                    start = values + value_width * at
+                    found.append((key, raw[start : start + value_width]))
+                else:
+                    start, stop = self._value_at(at), self._value_at(at + 1)
+                    found.append((key, raw[start:stop]))
             at += step
             if at != end:
-                start, stop = self._key_at(at), self._key_at(at + 1)
-                key = prefix + raw[start:stop]
+                if key_width >= 0:
+                    start = keys + key_width * at
+                    key = prefix + raw[start : start + key_width]
+                else:
+                    start, stop = self._key_at(at), self._key_at(at + 1)
+                    key = prefix + raw[start:stop]
 
     def keys(self) -> list[bytes]:
         """Every key, in order (a key with several versions as often).  O(n)."""

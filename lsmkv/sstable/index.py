@@ -218,7 +218,7 @@ class TableIndex:
             (key_ends, len(self._data) - self._keys, "keys"),
             (starts, count, "filter chunks"),
         ):
-            if ends[0] != 0 or ends[-1] != total or any(a > b for a, b in pairwise(ends)):
+            if ends[0] != 0 or ends[-1] != total or ends != tuple(sorted(ends)):
                 self._fail(f"{what} of the index do not fit their section")
 
     def _array(self, code: str, at: int, count: int) -> tuple[int, ...]:

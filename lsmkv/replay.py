@@ -1,0 +1,44 @@
+"""Putting what a log holds into a memtable: when a store is opened, and to flush a finished log."""
+
+from __future__ import annotations
+
+from lsmkv.batch import decode_batch
+from lsmkv.errors import CorruptionError
+from lsmkv.log import LogContents
+from lsmkv.memtable import Memtable
+
+
+def replay(
+    contents: LogContents, memtable: Memtable, expected: int, oldest_snapshot: int | None
+) -> int:
+    """Put the writes of a log into ``memtable``.
+
+    Args:
+        expected: sequence number of the first write.
+        oldest_snapshot: versions that it or a later snapshot may see are kept; None keeps only
+            the newest of each key.
+
+    Returns:
+        The sequence number after the last write.
+
+    Raises:
+        CorruptionError: a record is not a write batch, or a write is missing.
+    """
+    live = memtable.live
+    for offset, payload in contents.records():
+        seq, operations = decode_batch(payload, contents.path, offset)
+        if seq != expected:
+            raise CorruptionError(
+                contents.path,
+                offset,
+                "a write is missing before this record",
+                expected=expected,
+                got=seq,
+            )
+        if oldest_snapshot is not None and seq > oldest_snapshot:
+            memtable.put_all(operations, seq, True)
+        else:
+            for key, value in operations:
+                live[key] = value
+        expected += len(operations)
+    return expected

@@ -1,0 +1,98 @@
+"""Compares flushes and compactions in threads with those in helper processes, under a random fill.
+
+``python -m tools.background_work --entries 2000000 --write-buffer-mib 64``: fills a fresh store with
+single puts of 16-byte keys and 100-byte values that compress to about half, and waits until it has
+settled; by turns with either value of ``Options.background``, each time in a process of its own.
+Times are for looking at; they say nothing on a busy machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from array import array
+from typing import Final, get_args
+
+import lsmkv
+from lsmkv.options import MIB, Background
+
+MODES: Final[tuple[Background, ...]] = get_args(Background)
+Measured = dict[str, float]
+
+
+def measure(mode: Background, entries: int, write_buffer_mib: int, folder: str | None) -> Measured:
+    """One fill; RSS of the children is that of the largest."""
+    dice = random.Random(7)
+    values = [dice.randbytes(50) + bytes(50) for _ in range(1000)]
+    latencies_ns = array("q", bytes(8 * entries))
+    clock = time.perf_counter_ns
+    with tempfile.TemporaryDirectory(dir=folder) as path:
+        options = lsmkv.Options(write_buffer_size_bytes=write_buffer_mib * MIB, background=mode)
+        with lsmkv.open(path, options) as db:
+            begun_cpu_s, begun_ns = time.process_time(), clock()
+            for number in range(entries):
+                key = b"%016x" % dice.getrandbits(62)
+                before = clock()
+                db.put(key, values[number % 1000])
+                latencies_ns[number] = clock() - before
+            filled_ns = clock()
+            db.flush()
+            db.wait_until_settled()
+            settled_ns, cpu_s = clock(), time.process_time() - begun_cpu_s
+            stats = db.stats()
+    ordered = sorted(latencies_ns)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "fill, us a put": (filled_ns - begun_ns) / entries / 1e3,
+        "until settled, us a put": (settled_ns - begun_ns) / entries / 1e3,
+        **{
+            f"put, p{share * 100:g}, us": ordered[int(entries * share)] / 1e3
+            for share in (0.5, 0.99, 0.999, 0.9999)
+        },
+        "put, longest, ms": ordered[-1] / 1e6,
+        "CPU, store's process, s": cpu_s,
+        "CPU, helpers, s": children.ru_utime + children.ru_stime,
+        "peak RSS, store's process, MiB": own.ru_maxrss / 1024,
+        "peak RSS, larger helper, MiB": children.ru_maxrss / 1024,
+        "writers stopped, s": stats.write_stop_s,
+        "writers slowed down, s": stats.write_slowdown_s,
+    }
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m tools.background_work", description=__doc__)
+    parser.add_argument("--entries", type=int, default=2_000_000)
+    parser.add_argument("--write-buffer-mib", type=int, default=64)
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--folder", help="where to put the stores (the temporary directory)")
+    parser.add_argument("--one", choices=MODES, help="measure once, and print JSON")
+    chosen = parser.parse_args()
+    if chosen.one is not None:
+        found = measure(chosen.one, chosen.entries, chosen.write_buffer_mib, chosen.folder)
+        print(json.dumps(found))
+        return
+    rows: dict[str, list[Measured]] = {mode: [] for mode in MODES}
+    for _ in range(chosen.repetitions):
+        for mode in MODES:
+            command = [sys.executable, "-m", "tools.background_work", *sys.argv[1:], "--one", mode]
+            rows[mode].append(json.loads(subprocess.check_output(command)))
+    print(f"{'':34}" + "".join(f"{mode:>30}" for mode in MODES))
+    for name in rows[MODES[0]][0]:
+        cells = [[row[name] for row in rows[mode]] for mode in MODES]
+        shown = [
+            f"{statistics.median(cell):.4g} ({min(cell):.4g}-{max(cell):.4g})" for cell in cells
+        ]
+        print(f"{name:34}" + "".join(f"{cell:>30}" for cell in shown))
+
+
+if __name__ == "__main__":
+    main()
