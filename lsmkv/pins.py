@@ -23,10 +23,7 @@ class Pins:
         """Keep what a reader as of ``seq`` sees, until the pin is released."""
         name = next(self._names)
         self.live[name] = seq
-        return Pin(self, name, seq)
-
-    def release(self, name: int) -> None:
-        self.live.pop(name, None)
+        return Pin(self.live, name, seq)
 
     def sequence_numbers(self) -> list[int]:
         """The pinned sequence numbers, ascending, each once."""
@@ -36,14 +33,15 @@ class Pins:
 class Pin:
     """One reader's claim on the past: released by ``release`` or with its last reference."""
 
-    def __init__(self, pins: Pins, name: int, seq: int) -> None:
-        self._pins = pins
+    __slots__ = ("_live", "_name", "seq")
+
+    def __init__(self, live: dict[int, int], name: int, seq: int) -> None:
+        self._live = live
         self._name = name
         self.seq = seq
 
     def release(self) -> None:
         """Let go; a second call does nothing."""
-        self._pins.release(self._name)
+        self._live.pop(self._name, None)
 
-    def __del__(self) -> None:
-        self._pins.release(self._name)
+    __del__ = release

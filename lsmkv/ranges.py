@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
+from typing import Final
 
 from lsmkv.encoding import key_bytes, prefix_successor
 from lsmkv.engine import Engine
 from lsmkv.pins import Pin
 from lsmkv.scan import Scan, ScanRange
 from lsmkv.version import View
+
+_flat: Final = chain.from_iterable
 
 
 def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> ScanRange:
@@ -50,7 +53,7 @@ class KeyRange:
         wanted = self.wanted
         if reverse:
             wanted = ScanRange(wanted.start, wanted.stop, wanted.prefix, not wanted.reverse)
-        return chain.from_iterable(_OpenScan(self, wanted))
+        return _flat(_OpenScan(self, wanted))
 
     def scan(self, wanted: ScanRange) -> Scan:
         """A scan of the view."""

@@ -34,6 +34,8 @@ _SECOND = itemgetter(1)
 class RangeKeys(KeysView[bytes]):
     """Keys of a range, in order, as they were when the view was made.  ``len`` scans."""
 
+    __slots__ = ("_contents",)
+
     def __init__(self, contents: KeyRange) -> None:
         self._contents = contents
 
@@ -55,6 +57,8 @@ class RangeKeys(KeysView[bytes]):
 
 class RangeItems(ItemsView[bytes, bytes]):
     """Keys and values of a range, in order, as they were when the view was made.  ``len`` scans."""
+
+    __slots__ = ("_contents",)
 
     def __init__(self, contents: KeyRange) -> None:
         self._contents = contents
@@ -80,6 +84,8 @@ class RangeItems(ItemsView[bytes, bytes]):
 
 class RangeValues(ValuesView[bytes]):
     """Values of a range, in key order, as they were when the view was made.  ``len`` scans."""
+
+    __slots__ = ("_contents",)
 
     def __init__(self, contents: KeyRange) -> None:
         self._contents = contents

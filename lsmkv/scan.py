@@ -143,15 +143,15 @@ def _table_sources(tables: list[TableReader], seq: int, wanted: ScanRange) -> It
 
 
 def _table_source(table: TableReader, seq: int, wanted: ScanRange) -> Source:
-    index, meta = table.index, table.meta
+    index = table.index
     start, stop = wanted.start, wanted.stop
     first: i64 = 0
-    if start is not None and start > meta.smallest:
+    if start is not None and start > table.smallest:
         first = index.seek(start)
     else:
         start = None
     last = index.block_count - 1
-    if stop is not None and stop <= meta.largest:
+    if stop is not None and stop <= table.largest:
         last = index.seek(stop)
         if index.first_key(last) >= stop:
             last -= 1
@@ -162,8 +162,8 @@ def _table_source(table: TableReader, seq: int, wanted: ScanRange) -> Source:
         numbers = _blocks_with_prefix(table, numbers, wanted.prefix)
     if wanted.reverse:
         numbers = numbers[::-1]
-    if seq < meta.largest_seq or table.properties.has_versions:
-        max_seq = None if seq >= meta.largest_seq else seq
+    if seq < table.largest_seq or table.has_versions:
+        max_seq = None if seq >= table.largest_seq else seq
         lists = _scan_versions(table, numbers, max_seq, start, stop, wanted.reverse)
         return ListSource(lists, wanted.reverse)
     return BlockSource(table, numbers, start, stop, wanted.reverse)
@@ -230,7 +230,7 @@ def _whole_keys(
     table: TableReader, numbers: Sequence[int], lists: Iterator[list[_Dated]], reverse: bool
 ) -> Iterator[list[_Dated]]:
     """The same entries, with all versions of a key in one list, and no empty lists."""
-    if not table.properties.has_versions:
+    if not table.has_versions:
         yield from filter(None, lists)
         return
     index = table.index

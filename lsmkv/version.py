@@ -62,9 +62,12 @@ class Run:
         return self.tables[at]
 
     def tables_between(self, start: bytes | None, stop: bytes | None) -> list[TableReader]:
-        """The tables that may hold keys with start <= key < stop."""
+        """The tables that may hold keys with start <= key < stop.  O(log tables), and a copy."""
         low = 0 if start is None else bisect_left(self._largest, start)
-        return [table for table in self.tables[low:] if stop is None or table.meta.smallest < stop]
+        if stop is None:
+            return self.tables[low:]
+        high = bisect_left(self._smallest, stop)
+        return self.tables[low:high]
 
 
 class Version:

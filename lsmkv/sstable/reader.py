@@ -95,6 +95,11 @@ class TableReader:
                 expected=meta,
                 got=self.meta,
             )
+        # Looked at by every scan, and so held where that is cheap.
+        self.smallest: bytes = self.meta.smallest
+        self.largest: bytes = self.meta.largest
+        self.largest_seq: int = self.meta.largest_seq
+        self.has_versions: bool = self.properties.has_versions
         self.index = TableIndex(
             tail[: footer.index_length],
             path,
@@ -160,7 +165,7 @@ class TableReader:
             stats.filter_true_positives += 1
         else:
             stats.filter_false_positives += 1
-        if position >= 0 and max_seq < self.meta.largest_seq:
+        if position >= 0 and max_seq < self.largest_seq:
             position = block.find_visible(key, h, max_seq)
             while position < 0 and self._goes_on(block_number, key):
                 block_number += 1
