@@ -703,6 +703,25 @@ def test_an_old_copy_of_the_manifest_is_not_gone_by(store: Path, output: Path) -
     assert _content(output) == {b"a": b"new", b"b": b"in the log"}
 
 
+def test_the_manifest_of_another_store_is_not_gone_by(
+    store: Path, output: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    for path, value in ((store, b"own"), (other, b"another's")):
+        with lsmkv.open(path) as db:
+            db[b"a"] = value
+            db.flush()
+            if path == store:
+                shutil.copytree(store, tmp_path / "killed")
+    (own,) = (tmp_path / "killed").glob("MANIFEST-*")
+    (others,) = other.glob("MANIFEST-*")
+    own.write_bytes(others.read_bytes())
+    report = repair(tmp_path / "killed", output)
+    assert report.manifest is None
+    assert any("of another store" in str(problem) for problem in report.problems)
+    assert _content(output) == {b"a": b"own"}
+
+
 def test_without_a_manifest_each_key_gets_its_highest_sequence_number(
     store: Path, output: Path
 ) -> None:

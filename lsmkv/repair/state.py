@@ -6,11 +6,20 @@ import os
 from dataclasses import dataclass, field
 from typing import Final
 
-from lsmkv.errors import CorruptionError, NotAStoreError
+from lsmkv.cache import BlockCache
+from lsmkv.errors import CorruptionError, NotAStoreError, UnsupportedFormatError
 from lsmkv.log import read_log
-from lsmkv.manifest import CURRENT, State, manifest_path, read_current, read_state
+from lsmkv.manifest import (
+    CURRENT,
+    State,
+    manifest_path,
+    read_current,
+    read_state,
+    table_path,
+)
 from lsmkv.repair.report import raise_unless_damage
 from lsmkv.report import Problem
+from lsmkv.sstable.reader import TableReader
 from lsmkv.storage import Storage
 
 _ORDER_LOST: Final = (
@@ -111,9 +120,30 @@ def _state(
         is_outdated = is_missing_files or max(numbers["table"], default=0) >= state.next_file
     if is_outdated:
         reason = "not used: it names files that are gone, or knows nothing of newer ones"
-        found.problems.append(Problem(path, None, reason))
-        return None
-    return state
+    elif _is_of_another_store(storage, directory, state):
+        reason = (
+            "not used: it is of another store, for it describes none of the tables that are here"
+        )
+    else:
+        return state
+    found.problems.append(Problem(path, None, reason))
+    return None
+
+
+def _is_of_another_store(storage: Storage, directory: str, state: State) -> bool:
+    """Whether the tables that it names are there, and all of them others than it says."""
+    cache = BlockCache(0, storage.stats)
+    are_others = False
+    for table in state.tree.tables():
+        path = table_path(directory, table.number)
+        try:
+            found = TableReader(storage, path, cache, meta=None, filter_residency="off").meta
+        except (CorruptionError, UnsupportedFormatError, OSError):
+            continue  # damaged, or gone: it tells nothing
+        if found == table:
+            return False
+        are_others = True
+    return are_others
 
 
 def _was_left_behind(state: State, newest: int) -> bool:
