@@ -103,7 +103,7 @@ class Options:
             their own, one for flushes and one for compactions, which leave this interpreter to the
             caller and take memory of their own.
         process_job_size_bytes: with ``background="process"``, flushes and compactions that read
-            less than this still run in a thread, and no process is started for them; 4 MiB.
+            less than this still run in a thread, and no process is started for them; 1 MiB.
 
     Files
         file_mode: permission bits of the files that are created; 0o600, the owner alone.
@@ -141,7 +141,7 @@ class Options:
     level1_size_bytes: int = 256 * MIB
     table_size_bytes: int = 64 * MIB
     background: Background = "thread"
-    process_job_size_bytes: int = 4 * MIB
+    process_job_size_bytes: int = MIB
     file_mode: int = 0o600
 
     def __post_init__(self) -> None:
