@@ -72,7 +72,7 @@ test-compiled: build/compiled  ## Run the test suite on the compiled build
 	@cd $< && $(abspath $(RUN)) -m pytest -n auto -m "not slow" tests
 
 bench-compiled: build/compiled  ## Measure the compiled build beside the peers: a report in out/peers, tables in docs/performance.md
-	@cd $< && $(abspath $(RUN)) -m bench peers --out $(abspath out/peers) --into $(abspath docs/performance.md)
+	@cd $< && $(abspath $(RUN)) -m bench peers --out ../../out/peers --into ../../docs/performance.md
 
 lint: $(VENV)/installed-dev  ## Check style, types and what is depended on
 	@$(RUN) -m ruff check .
