@@ -62,7 +62,17 @@ def test_a_store_written_with_one_kind_goes_on_with_another(
     tmp_path: Path, name: str, other: str
 ) -> None:
     contents = written(tmp_path / "db", filter_policy=name)
-    with open_small(tmp_path / "db", filter_policy=other) as db:
+    many = (
+        1000  # runs on level 0: no compaction rewrites all of the old tables before they are seen
+    )
+    with open_small(
+        tmp_path / "db",
+        filter_policy=other,
+        level0_compaction_trigger=many,
+        level0_slowdown_trigger=many,
+        level0_stop_trigger=many,
+        level1_size_bytes=1 << 30,
+    ) as db:
         contents |= fill(db, range(1, 3000, 2))
         db.flush()
         assert {table.filter_kind for table in db.inspect().tables()} == {name, other}
