@@ -23,6 +23,7 @@ from torture.subjects import Model, Store
 _TRIES: Final = 3
 """How often a session that differed is run again, before one calls it an accident of its threads."""
 
+_OPTIONS_SHARE: Final = 0.4  # of the time to make a failure small
 _MOST_TOLD: Final = 60
 
 
@@ -177,11 +178,13 @@ class Shrinking:
         if not any(self._differs(operations, self.session.sets) for _ in range(_TRIES)):
             return False
         kept = self.session.operations
-        shortest(kept, lambda some: self._differs(some, self.session.sets), deadline)
+        left_s = deadline - time.monotonic()
+        first = deadline - _OPTIONS_SHARE * left_s
+        shortest(kept, lambda some: self._differs(some, self.session.sets), first)
         for at, operation in enumerate(self.session.operations):
             for place, argument in enumerate(operation.arguments):
                 if isinstance(argument, list):
-                    shortest(argument, partial(self._differs_with, at, place), deadline)
+                    shortest(argument, partial(self._differs_with, at, place), first)
         settings = [(at, name) for at, one in enumerate(self.session.sets) for name in one]
         original = self.session.sets
         shortest(
