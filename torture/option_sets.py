@@ -1,0 +1,93 @@
+"""Random options of a store: what may differ from one opening to the next, and must not matter."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Any, Final, get_args
+
+from lsmkv import DelimitedPrefix, FixedPrefix, Options
+from lsmkv.options import (
+    CompactionStyle,
+    FilterAllocation,
+    FilterGranularity,
+    FilterPolicyName,
+    FilterResidency,
+)
+
+OptionSet = dict[str, Any]
+"""Options that are not the defaults, by name."""
+
+_KIB: Final = 1024
+
+# How often an option is not left at its default, and what it may be then.
+_CHOICES: Final[dict[str, tuple[float, tuple[Any, ...]]]] = {
+    # Sizes small enough that a few hundred writes make several levels; seldom the defaults.
+    "write_buffer_size_bytes": (0.9, (4 * _KIB, 4 * _KIB, 8 * _KIB, 32 * _KIB)),
+    "max_immutable_memtables": (0.3, (1, 4)),
+    "block_size_bytes": (0.7, (256, 300, 512, 1024, 64 * _KIB)),
+    "block_cache_size_bytes": (0.6, (0, 0, 1000, 4 * _KIB, 100 * _KIB, 1 << 40)),
+    "compression": (0.4, ("none",)),
+    "compression_level": (0.2, (-50, -5, 3, 7)),
+    "compression_dictionary_size_bytes": (0.3, (256, 512, 4 * _KIB)),
+    "direct_reads": (0.1, (True,)),
+    "error_rate": (0.7, (0.999, 0.9, 0.5, 0.1, 0.001, 1e-9)),
+    "filter_residency": (0.6, get_args(FilterResidency)),
+    "filter_granularity": (0.5, get_args(FilterGranularity)),
+    "filter_allocation": (0.5, get_args(FilterAllocation)),
+    "filter_policy": (0.75, get_args(FilterPolicyName)),
+    "filter_key": (
+        0.5,
+        (
+            *map(FixedPrefix, (1, 2, 4, 20)),
+            DelimitedPrefix(b"/"),
+            DelimitedPrefix(b"/", 2),
+            DelimitedPrefix(b"aa"),
+        ),
+    ),
+    "compaction": (0.75, get_args(CompactionStyle)),
+    "size_ratio": (0.7, (2, 2, 3, 5)),
+    "level0_compaction_trigger": (0.7, (1, 2, 3, 8)),
+    "level1_size_bytes": (0.85, (4 * _KIB, 8 * _KIB, 64 * _KIB)),
+    "table_size_bytes": (0.8, (4 * _KIB, 4 * _KIB, 16 * _KIB, 100 * _KIB)),
+    "file_mode": (0.1, (0o640,)),
+}
+
+
+def option_set(dice: random.Random) -> OptionSet:
+    """One set; the same dice give the same set wherever it is drawn."""
+    drawn: OptionSet = {}
+    for name, (share, choices) in _CHOICES.items():
+        is_taken, choice = dice.random() < share, dice.choice(choices)
+        if is_taken and choice != getattr(Options(), name):
+            drawn[name] = choice
+    first = drawn.get("level0_compaction_trigger", Options().level0_compaction_trigger)
+    if dice.random() < 0.2:
+        drawn["level0_slowdown_trigger"] = first + dice.choice((0, 1, 4))
+        drawn["level0_stop_trigger"] = drawn["level0_slowdown_trigger"] + dice.choice((0, 2))
+    return drawn
+
+
+def in_helper_processes(options: OptionSet) -> OptionSet:
+    """The same, with every flush and compaction in a process of its own."""
+    return options | {"background": "process", "process_job_size_bytes": 0}
+
+
+def without(options: OptionSet, names: Iterable[str]) -> OptionSet:
+    """The same with some options at their defaults."""
+    left_out = set(names)
+    return {name: choice for name, choice in options.items() if name not in left_out}
+
+
+def is_allowed(options: OptionSet) -> bool:
+    """Whether a store can be opened so: some options bound each other."""
+    try:
+        Options(**options)
+    except ValueError:
+        return False
+    return True
+
+
+def described(options: OptionSet) -> str:
+    """As arguments of a call."""
+    return ", ".join(f"{name}={choice!r}" for name, choice in options.items())
