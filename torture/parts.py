@@ -13,6 +13,7 @@ MODULES: Final = (
     "corruption",
     "fuzz",
     "security",
+    "load",
 )
 """Modules of this package; each has a ``PART``."""
 
