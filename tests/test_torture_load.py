@@ -14,7 +14,7 @@ import pytest
 import lsmkv
 from lsmkv.stats import Stats
 from tools import crash_loop
-from torture import load, load_limits
+from torture import load, load_memory
 from torture.clients import Crew, Reader, Writer, check_groups, in_order, new_ledger
 from torture.fault_session import UnsoundError
 from torture.job import SMALL, Job, Traces, check_tidy
@@ -349,13 +349,13 @@ def test_writers_that_are_not_held_back_and_memtables_without_bound_are_found() 
 
 
 def test_a_write_that_was_acknowledged_to_a_child_and_is_lost_is_found(db: lsmkv.DB) -> None:
-    db.put(load_limits._key(1), load_limits._value(1))
-    load_limits.check_acknowledged(db, [1])
+    db.put(load_memory.key_of(1), load_memory.value_of(1))
+    load_memory.check_acknowledged(db, [1])
     with pytest.raises(UnsoundError, match="lost"):
-        load_limits.check_acknowledged(db, [1, 2])
-    db.put(load_limits._key(2), load_limits._value(3))
+        load_memory.check_acknowledged(db, [1, 2])
+    db.put(load_memory.key_of(2), load_memory.value_of(3))
     with pytest.raises(UnsoundError, match="nobody"):
-        load_limits.check_acknowledged(db, [1])
+        load_memory.check_acknowledged(db, [1])
 
 
 def test_want_of_memory_is_told_from_other_errors() -> None:
@@ -365,6 +365,6 @@ def test_want_of_memory_is_told_from_other_errors() -> None:
         return error
 
     for error in (MemoryError(), background(MemoryError()), OSError(12, "")):
-        assert load_limits.is_want_of_memory(error)
+        assert load_memory.is_want_of_memory(error)
     for other in (background(OSError(28, "")), lsmkv.BackgroundError(""), ValueError()):
-        assert not load_limits.is_want_of_memory(other)
+        assert not load_memory.is_want_of_memory(other)

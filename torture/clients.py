@@ -27,10 +27,14 @@ def group_prefix(group: int) -> bytes:
     return b"g%02d/" % group
 
 
+def key_of(group: int, number: int) -> bytes:
+    """A key of a group."""
+    return b"%skey-%06d" % (group_prefix(group), number)
+
+
 def new_ledger(group: int, keys: int) -> Ledger:
-    """The ledger of a group of that many keys, as :func:`group_prefix` says."""
-    prefix = group_prefix(group)
-    return Ledger(b"%skey-%06d" % (prefix, number) for number in range(keys))
+    """The ledger of a group of that many keys."""
+    return Ledger(key_of(group, number) for number in range(keys))
 
 
 class Crew:
@@ -250,6 +254,7 @@ class Reader:
 
     def _look_again(self) -> None:
         if not self._kept:
+            self._take_snapshot()
             return
         snapshot, before = self._kept.pop(self._dice.randrange(len(self._kept)))
         with snapshot:

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final
 
 import lsmkv
-from torture.clients import Item, Writer, new_ledger
+from torture.clients import Item, Writer, key_of, new_ledger
 from torture.fault_session import UnsoundError
 from torture.job import (
     BACKGROUNDS,
@@ -95,11 +95,13 @@ def _iterator_of_a_closed_snapshot(db: lsmkv.DB, dice: random.Random) -> Rest:
 
 def _cursor(db: lsmkv.DB, dice: random.Random) -> Rest:
     cursor = db.cursor()
-    middle = b"%b%06d" % (new_ledger(0, 1).keys[0][:-6], dice.randrange(_KEYS))
-    cursor.seek(middle)
+    place = cursor.item if cursor.seek(key_of(0, dice.randrange(_KEYS))) else None
 
     def rest() -> list[Item]:
         with cursor:
+            now = cursor.item if cursor.valid else None
+            if now != place:
+                raise UnsoundError(f"a cursor that was at {place} is at {now}")
             upwards, downwards = [], []
             while cursor.valid:
                 upwards.append(cursor.item)
@@ -180,10 +182,10 @@ def _open(
     wanted: int,
     deadline: float,
 ) -> list[Held]:
-    """As many views as are wanted, or as half of the time allows."""
-    half = (deadline - time.monotonic()) / 2
+    """As many views as are wanted, or as three quarters of the time allow."""
+    quarter = (deadline - time.monotonic()) / 4
     held: list[Held] = []
-    while len(held) < wanted and time.monotonic() < deadline - half:
+    while len(held) < wanted and time.monotonic() < deadline - quarter:
         for _ in range(_WRITES_BETWEEN):
             writer.step()
         kind = dice.choice(tuple(KINDS))

@@ -1,7 +1,8 @@
 """Scenario ``limits`` of the part ``load``: the longest keys and values, too few descriptors, no memory.
 
-What is over a limit is refused and changes nothing.  A process that may open no more files, or
-has no more memory, is told so; what was acknowledged is there, and once there is room the store goes on.
+What is over a limit is refused and changes nothing.  A process that may open no more files is told
+so; what was acknowledged is there, and once there is room the store goes on.  So it is with memory
+(:mod:`torture.load_memory`).
 """
 
 from __future__ import annotations
@@ -10,27 +11,18 @@ import contextlib
 import errno
 import os
 import resource
-import signal
-import struct
-import sys
-import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 import lsmkv
-from torture import full_disk
+from torture import full_disk, load_memory
 from torture.fault_session import UnsoundError, cause_of
 from torture.job import DESCRIPTORS, SMALL, Job, Traces, check_files, check_tidy
 from torture.part import Scale
 
 MIB: Final = 1 << 20
 _VALUE_BYTES: Final = {Scale.CI: 4 * MIB, Scale.SHORT: 16 * MIB, Scale.LONG: lsmkv.MAX_VALUE_BYTES}
-_REPORT: Final = struct.Struct("<Q")
-_CHILD_S: Final = 60
-_ENTRY_BYTES: Final = 64 << 10
-_MOST_ENTRIES: Final = 4000
 
 
 # --- the longest ---------------------------------------------------------------------------------
@@ -190,175 +182,10 @@ def _same(found: dict[bytes, bytes], expected: dict[bytes, bytes]) -> None:
         raise UnsoundError(f"{len(found)} entries are there, {len(expected)} were written")
 
 
-# --- no more memory ------------------------------------------------------------------------------
-
-
-def _value(number: int) -> bytes:
-    return (b"%09d." % number) * (_ENTRY_BYTES // 10)
-
-
-def _key(number: int) -> bytes:
-    return b"key-%06d" % number
-
-
-@dataclass(frozen=True, slots=True)
-class Shortage:
-    """How a child comes to be without memory.
-
-    Attributes:
-        room_bytes: what it may take beyond what it has at first.
-        options: of its store.
-        hoards: whether it hoards memory itself, so that flushes and compactions find none either.
-        ending: it frees what it hoards and resumes, or it closes, or it just ends.
-    """
-
-    room_bytes: int
-    options: lsmkv.Options
-    hoards: bool
-    ending: str
-
-
-def shortages() -> Iterator[Shortage]:
-    """All that are tried."""
-    large = lsmkv.Options(compression="none")
-    small = large.replace(
-        write_buffer_size_bytes=MIB, table_size_bytes=MIB, level0_compaction_trigger=2
-    )
-    for ending in ("resume", "close", "exit"):
-        yield Shortage(24 * MIB, large, False, ending)
-        yield Shortage(12 * MIB, small, True, ending)
-
-
-def _memory(job: Job) -> None:
-    """A child writes with ever less memory, is told so, and ends, in one way or another.
-
-    Whatever it was told is there must be there.
-    """
-    for number, shortage in enumerate(shortages()):
-        path = job.directory / f"memory-{number}"
-        acknowledged, refusals = _in_child(path, shortage)
-        with lsmkv.open(path, create_if_missing=False) as db:
-            check_acknowledged(db, acknowledged)
-            check_files(db)
-        job.counts["memory used up"] += refusals
-        job.counts["writes of children without memory"] += len(acknowledged)
-
-
-def check_acknowledged(db: lsmkv.DB, acknowledged: list[int]) -> None:
-    """Whether all that was acknowledged is there, and nothing that was never tried.
-
-    Raises:
-        UnsoundError: it is not.
-    """
-    for number in acknowledged:
-        if db.get(_key(number)) != _value(number):
-            raise UnsoundError(f"write {number} was acknowledged, and is lost or changed")
-    for key, value in db.items():
-        if value != _value(int(key[4:])):
-            raise UnsoundError(f"{key!r} has a value that nobody gave it")
-
-
-def _in_child(path: Path, shortage: Shortage) -> tuple[list[int], int]:
-    """What a child without memory was told is there, and how often it was told of its lack."""
-    reading, writing = os.pipe()
-    sys.stdout.flush()
-    child = os.fork()
-    if not child:
-        os.close(reading)
-        _write_without_memory(path, shortage, writing)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        data = pipe.read()
-    _, status = os.waitpid(child, 0)
-    numbers: list[int] = [number for (number,) in _REPORT.iter_unpack(data)]
-    code = os.waitstatus_to_exitcode(status)
-    if code:
-        complaint = _complaint(path)
-        said = complaint.read_text()[-1500:] if complaint.exists() else f"it ended with {code}"
-        raise UnsoundError(f"a child short of memory ({shortage}): {said}")
-    return [number for number in numbers if number], numbers.count(0)
-
-
-def _complaint(path: Path) -> Path:
-    return path.with_suffix(".txt")
-
-
-def _write_without_memory(path: Path, shortage: Shortage, pipe: int) -> NoReturn:
-    """A fork's child: it says the number of each write that returned, and 0 for each refusal."""
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.alarm(_CHILD_S)
-    code = 1
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    hoard: list[bytes] = []
-    try:
-        db = lsmkv.open(path, shortage.options)
-        _put(db, 1, pipe)
-        db.compact_range()  # so that its threads are there
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        limit = pages * resource.getpagesize() + shortage.room_bytes
-        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-        number = _until_refused(db, pipe, hoard if shortage.hoards else None)
-        hoard.clear()
-        if shortage.ending != "exit":
-            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-        if shortage.ending == "resume":
-            db.resume()
-            for later in range(number + 1, number + 20):
-                _put(db, later, pipe)
-        if shortage.ending != "exit":
-            db.close()
-        code = 0
-    except BaseException:
-        hoard.clear()
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-        _complaint(path).write_text(traceback.format_exc())
-    finally:
-        os._exit(code)
-
-
-def _put(db: lsmkv.DB, number: int, pipe: int) -> None:
-    db.put(_key(number), _value(number))
-    os.write(pipe, _REPORT.pack(number))
-
-
-def _until_refused(db: lsmkv.DB, pipe: int, hoard: list[bytes] | None) -> int:
-    """Write until three writes were refused for want of memory; the number of the last tried.
-
-    Raises:
-        UnsoundError: that never happens.
-    """
-    refused = 0
-    for number in range(2, _MOST_ENTRIES):
-        try:
-            if hoard is not None:
-                hoard.append(_value(number))
-        except MemoryError:
-            del hoard[-2:]  # the store may have as little again
-        try:
-            _put(db, number, pipe)
-        except (MemoryError, lsmkv.BackgroundError) as error:
-            if not is_want_of_memory(error):
-                raise
-            os.write(pipe, _REPORT.pack(0))
-            refused += 1
-            if refused == 3:
-                return number
-    raise UnsoundError("its memory is never used up")
-
-
-def is_want_of_memory(error: BaseException | None) -> bool:
-    """Whether an error, or what it tells of, is that memory was short."""
-    while isinstance(error, lsmkv.BackgroundError):
-        error = error.__cause__
-    return isinstance(error, MemoryError) or (
-        isinstance(error, OSError) and error.errno == errno.ENOMEM
-    )
-
-
 VARIANTS: Final[dict[str, Callable[[Job], None]]] = {
     "longest": _longest,
     "descriptors": _descriptors,
-    "memory": _memory,
+    "memory": load_memory.run,
 }
 
 

@@ -24,6 +24,7 @@ _APPEND_S: Final = 0.002
 _LARGEST_WRITE_BYTES: Final = 8192  # a batch of twelve keys is smaller
 _MOST_WAITING: Final = 2
 _LOOK_S: Final = 0.01
+_PATIENCE_S: Final = 20.0  # until writers are held back
 
 OPTIONS: Final[dict[str, lsmkv.Options]] = {
     # Flushes fall behind: memtables wait.
@@ -45,15 +46,20 @@ OPTIONS: Final[dict[str, lsmkv.Options]] = {
 """By variant."""
 
 
+def is_held_back(stats: Stats, variant: str) -> bool:
+    """Whether the counters tell that writers had to wait, and, where level 0 is crowded, were slowed."""
+    stopped = stats.write_stops > 0 and stats.write_stop_s > 0.0
+    slowed = stats.write_slowdowns > 0 and stats.write_slowdown_s > 0.0
+    return stopped if variant == "flushes" else stopped and slowed
+
+
 def check_held_back(stats: Stats, variant: str) -> None:
-    """Whether the counters tell that writers were slowed down, or had to wait.
+    """The same.
 
     Raises:
         UnsoundError: they do not.
     """
-    stopped = stats.write_stops > 0 and stats.write_stop_s > 0.0
-    slowed = stats.write_slowdowns > 0 and stats.write_slowdown_s > 0.0
-    if not (stopped if variant == "flushes" else stopped and slowed):
+    if not is_held_back(stats, variant):
         raise UnsoundError(
             f"the disk is slow and writers are not held back: {stats.write_stops} stops "
             f"({stats.write_stop_s:.3f} s), {stats.write_slowdowns} slowdowns "
@@ -101,7 +107,11 @@ def run(job: Job) -> None:
             reader.step()
             time.sleep(_LOOK_S)
 
-        Crew(job.seconds).run([*(writer.step for writer in writers), watch, read])
+        given_up = job.deadline() + _PATIENCE_S
+        while True:
+            Crew(job.seconds).run([*(writer.step for writer in writers), watch, read])
+            if is_held_back(db.stats(), job.variant) or time.monotonic() > given_up:
+                break
         reader.end()
         storage.sync_s = storage.append_s = 0.0
         done = [ledger.done for ledger in ledgers]

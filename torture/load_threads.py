@@ -83,7 +83,7 @@ def _work(job: Job, db: lsmkv.DB, ledgers: list[Ledger]) -> None:
         time.sleep(_PAUSE_S)
 
     crew = Crew(job.seconds)
-    crew.run([*(client.step for client in (*writers, *readers)), tend])
+    crew.run([*(writer.step for writer in writers), *(reader.step for reader in readers), tend])
     for reader in readers:
         reader.end()
         job.counts.update(reader.counts)
