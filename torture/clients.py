@@ -15,7 +15,7 @@ from torture.fault_session import UnsoundError
 from torture.ledger import Ledger, value_of
 
 _LONGEST_BATCH: Final = 12
-_LONGEST_RANGE: Final = 2000
+_LONGEST_RANGE: Final = 100
 _MOST_KEPT: Final = 4
 _WHOLE_STORE_KEYS: Final = 5000
 
@@ -148,7 +148,7 @@ class Reader:
             ("cursors", self._walk, 5),
             ("snapshots", self._take_snapshot, 6),
             ("snapshots read again", self._look_again, 6),
-            ("whole scans", self._everything, 2),
+            ("whole scans", self._everything, 1),
         )
         self._names = [name for name, _, _ in kinds]
         self._looks = [look for _, look, _ in kinds]
@@ -244,7 +244,7 @@ class Reader:
         snapshot = self._db.snapshot()
         ceiling = ledger.begun
         low = self._dice.randrange(len(ledger.keys))
-        keys = ledger.keys[low : low + 200]
+        keys = ledger.keys[low : low + _LONGEST_RANGE]
         found = _stretch(snapshot, keys)
         _agree(looked_up(snapshot, keys[:20]), found, keys[:20])
         self._seen[group] = ledger.check_cut(found, floor, ceiling, keys)

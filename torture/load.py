@@ -35,12 +35,12 @@ SCENARIOS: Final[dict[str, Scenario]] = {
 }
 
 SECONDS: Final[dict[str, tuple[float, float, float]]] = {
-    "threads/thread": (2.5, 18, 120),
+    "threads/thread": (2.5, 16, 120),
     "threads/process": (2.5, 14, 120),
-    "processes/thread": (2.5, 18, 120),
+    "processes/thread": (2.5, 16, 120),
     "processes/process": (2.5, 14, 120),
-    "held/thread": (1.5, 10, 60),
-    "held/process": (1.5, 10, 60),
+    "held/thread": (1.5, 8, 60),
+    "held/process": (1.5, 8, 60),
     "limits/longest": (1, 2, 30),
     "limits/descriptors": (1, 2, 5),
     "limits/memory": (1, 3, 5),
