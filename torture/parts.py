@@ -14,6 +14,7 @@ MODULES: Final = (
     "fuzz",
     "security",
     "metamorphic",
+    "load",
 )
 """Modules of this package; each has a ``PART``."""
 
