@@ -85,7 +85,8 @@ class BlockedBloomFilter(BitFilter):
     def may_contain_hash(self, h: int, /) -> bool:
         """Whether the filter may hold the key whose hash is ``h``; False is certain.  O(k)."""
         bits = self._bits
-        word: i64 = (h * MULTIPLIER) & MASK_63
+        word: i64 = h
+        word = (word * MULTIPLIER) & MASK_63
         line_count: i64 = len(bits) >> 6
         first: i64 = ((word >> 31) * line_count) >> 32 << _LINE_SHIFT
         for _ in range(self._probe_count):
