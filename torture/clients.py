@@ -15,6 +15,7 @@ from torture.fault_session import UnsoundError
 from torture.ledger import Ledger, value_of
 
 _LONGEST_BATCH: Final = 12
+_LONGEST_LARGE_BATCH: Final = 300
 _LONGEST_RANGE: Final = 100
 _MOST_KEPT: Final = 4
 _WHOLE_STORE_KEYS: Final = 5000
@@ -80,11 +81,21 @@ class Crew:
 
 
 class Writer:
-    """Writes a group of keys: puts, deletions, batches; one in ``sync_every`` is synced."""
+    """Writes a group of keys: puts, deletions, batches; one in ``sync_every`` is synced.
+
+    With ``large_batches`` some are of hundreds of keys, which take long enough to be seen half-way.
+    """
 
     def __init__(
-        self, db: lsmkv.DB, ledger: Ledger, dice: random.Random, sync_every: int = 50
+        self,
+        db: lsmkv.DB,
+        ledger: Ledger,
+        dice: random.Random,
+        *,
+        large_batches: bool = False,
+        sync_every: int = 50,
     ) -> None:
+        self._large = large_batches
         self._db = db
         self._ledger = ledger
         self._dice = dice
@@ -110,7 +121,9 @@ class Writer:
             ledger.begin([], [key])
             self._db.delete(key, sync=sync)
         else:
-            size = min(dice.randint(2, _LONGEST_BATCH), len(ledger.keys))
+            is_large = self._large and dice.random() < 0.2
+            longest = _LONGEST_LARGE_BATCH if is_large else _LONGEST_BATCH
+            size = min(dice.randint(2, longest), len(ledger.keys))
             keys = dice.sample(ledger.keys, size)
             deleted = size // 4
             self._batch(keys[deleted:], keys[:deleted], sync)
@@ -134,7 +147,14 @@ class Reader:
         counts: looks of each kind.
     """
 
-    def __init__(self, db: lsmkv.DB, ledgers: Sequence[Ledger], dice: random.Random) -> None:
+    def __init__(
+        self,
+        db: lsmkv.DB,
+        ledgers: Sequence[Ledger],
+        dice: random.Random,
+        *,
+        looks_up_only: bool = False,
+    ) -> None:
         self._db = db
         self._ledgers = ledgers
         self._dice = dice
@@ -153,6 +173,8 @@ class Reader:
         self._names = [name for name, _, _ in kinds]
         self._looks = [look for _, look, _ in kinds]
         self._weights = [weight for _, _, weight in kinds]
+        if looks_up_only:  # then it looks more often by far
+            self._weights[2:] = [0] * len(kinds[2:])
 
     def step(self) -> None:
         """One look."""

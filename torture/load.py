@@ -35,17 +35,17 @@ SCENARIOS: Final[dict[str, Scenario]] = {
 }
 
 SECONDS: Final[dict[str, tuple[float, float, float]]] = {
-    "threads/thread": (2.5, 16, 120),
-    "threads/process": (2.5, 14, 120),
-    "processes/thread": (2.5, 16, 120),
-    "processes/process": (2.5, 14, 120),
+    "threads/thread": (2.5, 14, 120),
+    "threads/process": (2.5, 13, 120),
+    "processes/thread": (2.5, 15, 120),
+    "processes/process": (2.5, 13, 120),
     "held/thread": (1.5, 8, 60),
     "held/process": (1.5, 8, 60),
     "limits/longest": (1, 2, 30),
     "limits/descriptors": (1, 2, 5),
     "limits/memory": (1, 3, 5),
-    "slow-disk/flushes": (1.5, 6, 30),
-    "slow-disk/compactions": (1.5, 6, 30),
+    "slow-disk/flushes": (1.5, 5, 30),
+    "slow-disk/compactions": (1.5, 5, 30),
     f"threads/thread-{load_threads.MILLION}": (0, 0, 300),
 }
 """How long each variant is to write and read, by scale (checks at the end take more); 0 leaves it out."""
