@@ -722,6 +722,22 @@ def test_the_manifest_of_another_store_is_not_gone_by(
     assert _content(output) == {b"a": b"own"}
 
 
+def test_tables_that_changed_places_do_not_make_the_manifest_another_stores(
+    store: Path, output: Path
+) -> None:
+    with lsmkv.open(store, level0_compaction_trigger=10) as db:
+        for key in (b"a", b"b"):
+            db[key] = b"v"
+            db.flush()
+    one, two = sorted(store.glob("*.sst"))
+    first, second = one.read_bytes(), two.read_bytes()
+    one.write_bytes(second)
+    two.write_bytes(first)
+    report = repair(store, output)
+    assert report.manifest is not None
+    assert {(lost.first, lost.last) for lost in report.lost_ranges} == {(b"a", b"a"), (b"b", b"b")}
+
+
 def test_without_a_manifest_each_key_gets_its_highest_sequence_number(
     store: Path, output: Path
 ) -> None:

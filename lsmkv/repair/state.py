@@ -142,7 +142,8 @@ def _is_of_another_store(storage: Storage, directory: str, state: State) -> bool
             continue  # damaged, or gone: it tells nothing
         if found == table:
             return False
-        are_others = True
+        if found.number == table.number:  # or the table itself is out of place
+            are_others = True
     return are_others
 
 
