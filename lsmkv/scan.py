@@ -88,14 +88,22 @@ class Scan:
         return self
 
     def __next__(self) -> list[Entry]:
+        try:
+            found = self._next_list()
+        except BaseException:
+            self._sources = []  # what could not be read must not be passed over: this is the end
+            raise
+        if not found:
+            raise StopIteration
+        return found
+
+    def _next_list(self) -> list[Entry]:
         found: list[Entry] = []
         size = self._size
         while self._sources and len(found) < size:
             used_up = self._take(size - len(found), found)
             if used_up and found:  # do not read on before somebody wants it
                 break
-        if not found:
-            raise StopIteration
         self._size = min(2 * size, _MOST_ENTRIES)
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -21,7 +22,7 @@ _FIRST_KEYS: Final = 16  # taken from a memtable at first; then twice as many ea
 _MOST_KEYS: Final = 256
 
 
-class Source:
+class Source(ABC):
     """Where a scan is in one sorted source.
 
     Attributes:
@@ -37,20 +38,20 @@ class Source:
         self.pending = True
         self.key = b""
 
+    @abstractmethod
     def advance(self) -> None:
         """Have entries at hand, and be no longer pending; or be no longer live."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take(self, bound: bytes | None, size: i64, found: list[Entry]) -> None:
         """Move over entries before ``bound``, at least one and at most ``size``.
 
         Their keys and values go to ``found``, deletions nowhere.  ``key`` must lie before ``bound``.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def skip(self) -> None:
         """Move over one entry: a newer source has its key."""
-        raise NotImplementedError
 
 
 class RunSource(Source):
@@ -190,40 +191,31 @@ class BlockSource(Source):
             self.key = block.key(at)
 
 
-class ListSource(Source):
-    """Keys and values in lists.
+class KeysSource(Source):
+    """A source that has keys at hand in a list, in the order of the scan, and knows their values."""
 
-    Args:
-        lists: lists of entries that ascend; the lists in the order of the scan.
-    """
-
-    def __init__(self, lists: Iterator[list[tuple[bytes, Value]]], reverse: bool) -> None:
+    def __init__(self, reverse: bool) -> None:
         super().__init__(reverse)
-        self._lists = lists
-        self._keys: list[bytes] = []  # in the order of the scan
-        self._values: list[Value] = []
+        self._keys: list[bytes] = []
         self._at: i64 = 0
 
-    def advance(self) -> None:
-        for entries in self._lists:
-            if entries:
-                if self.reverse:
-                    entries = entries[::-1]
-                self._keys = [key for key, _ in entries]
-                self._values = [value for _, value in entries]
-                self._at = 0
-                self.key = self._keys[0]
-                self.pending = False
-                return
-        self.live = False
+    @abstractmethod
+    def _value(self, position: i64) -> Value | Absent:
+        """The value of the key at ``position``."""
+
+    def _begin(self, keys: list[bytes]) -> None:
+        """Stand at the first of ``keys``."""
+        self._keys = keys
+        self._at = 0
+        self.key = keys[0]
+        self.pending = False
 
     def take(self, bound: bytes | None, size: i64, found: list[Entry]) -> None:
-        keys, values = self._keys, self._values
-        at = self._at
+        keys, at = self._keys, self._at
         end = end_before(keys, at, min(i64(len(keys)), at + size), bound, self.reverse)
         while at < end:
-            value = values[at]
-            if value is not None:
+            value = self._value(at)
+            if value is not None and not isinstance(value, Absent):
                 found.append((keys[at], value))
             at += 1
         self._move(end)
@@ -239,7 +231,33 @@ class ListSource(Source):
             self.pending = True
 
 
-class MemtableSource(Source):
+class ListSource(KeysSource):
+    """Keys and values in lists.
+
+    Args:
+        lists: lists of entries that ascend; the lists in the order of the scan.
+    """
+
+    def __init__(self, lists: Iterator[list[tuple[bytes, Value]]], reverse: bool) -> None:
+        super().__init__(reverse)
+        self._lists = lists
+        self._values: list[Value] = []
+
+    def advance(self) -> None:
+        for entries in self._lists:
+            if entries:
+                if self.reverse:
+                    entries = entries[::-1]
+                self._values = [value for _, value in entries]
+                self._begin([key for key, _ in entries])
+                return
+        self.live = False
+
+    def _value(self, position: i64) -> Value | Absent:
+        return self._values[position]
+
+
+class MemtableSource(KeysSource):
     """The keys of a memtable in a range, with their values as of a sequence number."""
 
     def __init__(
@@ -250,8 +268,6 @@ class MemtableSource(Source):
         self._seq = seq
         self._start = start
         self._stop = stop
-        self._keys: list[bytes] = []  # in the order of the scan
-        self._at: i64 = 0
         self._size: i64 = _FIRST_KEYS
         self._border = stop if reverse else start  # what follows lies beyond it,
         self._included = True  # or, at first, from it on
@@ -274,10 +290,7 @@ class MemtableSource(Source):
                 keys = [key for key in keys if not isinstance(memtable.get_at(key, seq), Absent)]
             if keys:
                 break
-        self._keys = keys
-        self._at = 0
-        self.key = keys[0]
-        self.pending = False
+        self._begin(keys)
 
     def _in_range(self, keys: list[bytes]) -> list[bytes]:
         """Those of ``keys``, which are in the order of the scan, that lie before its end."""
@@ -288,28 +301,8 @@ class MemtableSource(Source):
             return [key for key in keys if key >= end]
         return [key for key in keys if key < end]
 
-    def take(self, bound: bytes | None, size: i64, found: list[Entry]) -> None:
-        keys, memtable, seq = self._keys, self._memtable, self._seq
-        at = self._at
-        end = end_before(keys, at, min(i64(len(keys)), at + size), bound, self.reverse)
-        while at < end:
-            key = keys[at]
-            value = memtable.get_at(key, seq)
-            if value is not None and not isinstance(value, Absent):
-                found.append((key, value))
-            at += 1
-        self._move(end)
-
-    def skip(self) -> None:
-        self._move(self._at + 1)
-
-    def _move(self, at: i64) -> None:
-        self._at = at
-        keys = self._keys
-        if at < len(keys):
-            self.key = keys[at]
-        else:
-            self.pending = True
+    def _value(self, position: i64) -> Value | Absent:
+        return self._memtable.get_at(self._keys[position], self._seq)
 
 
 def end_before(keys: list[bytes], at: i64, end: i64, bound: bytes | None, reverse: bool) -> i64:

@@ -6,6 +6,7 @@ import gc
 import random
 from collections.abc import Iterator
 from itertools import islice, product
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 
 import lsmkv
 from conftest import fill, number_key, open_small
+from damage import flip
 from lsmkv import DB
+from lsmkv.scan import Scan, ScanRange
 
 Contents = dict[bytes, bytes]
 
@@ -418,3 +421,24 @@ def test_the_present_version_is_found_among_many(
     db[b"k"] = b"newest"
     db.flush()
     assert db[b"k"] == dict(db)[b"k"] == b"newest"
+
+
+# Damage
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_scan_that_met_damage_is_over(path: str, reverse: bool) -> None:
+    with open_small(path, table_size_bytes=1 << 30, block_cache_size_bytes=0) as db:
+        fill(db, range(2000))
+        db.compact_range()
+        db.delete(number_key(1999))  # of two sources, the one that is left must not go on alone
+        db[number_key(2500)] = b"v"
+        (table,) = db.inspect().tables()
+        middle = list(db.blocks(table.number))[table.block_count // 2]
+        flip(Path(path) / f"{table.number:06}.sst", middle.offset)
+        view, pin = db._engine.pin_view()
+        scan = Scan(view, pin.seq, ScanRange(reverse=reverse))
+        with pytest.raises(lsmkv.CorruptionError):
+            for _ in scan:
+                pass
+        assert next(scan, None) is None
