@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import random
 import threading
 import time
@@ -21,6 +23,7 @@ from torture.job import SMALL, Job, Traces, check_tidy
 from torture.ledger import Ledger, number_of, value_of
 from torture.load import PART, Run, Trials
 from torture.load_held import Held, check_held
+from torture.load_limits import few_descriptors
 from torture.load_processes import Follower
 from torture.load_slow import OPTIONS, check_bounded, check_held_back
 from torture.part import Outcome, Scale, Settings
@@ -356,6 +359,21 @@ def test_a_write_that_was_acknowledged_to_a_child_and_is_lost_is_found(db: lsmkv
     db.put(load_memory.key_of(2), load_memory.value_of(3))
     with pytest.raises(UnsoundError, match="nobody"):
         load_memory.check_acknowledged(db, [1])
+
+
+def test_files_that_garbage_holds_open_make_no_room_later(tmp_path: Path) -> None:
+    ring: list[object] = [open(__file__, "rb") for _ in range(8)]  # noqa: SIM115
+    ring.append(ring)
+    del ring
+    with few_descriptors(tmp_path / "few", 2):
+        gc.collect()
+        opened: list[int] = []
+        with pytest.raises(OSError, match="Too many open files"):
+            for _ in range(3):
+                opened.append(os.open(__file__, os.O_RDONLY))
+    for descriptor in opened:
+        os.close(descriptor)
+    assert len(opened) == 2
 
 
 def test_want_of_memory_is_told_from_other_errors() -> None:

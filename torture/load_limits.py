@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import os
 import resource
 from collections.abc import Callable, Iterator
@@ -116,6 +117,7 @@ def few_descriptors(directory: Path, more: int) -> Iterator[full_disk.Place]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
     directory.mkdir()
+    gc.collect()  # what is garbage must not close its files later, and make room so
     taken = {int(name) for name in os.listdir(DESCRIPTORS)}
     taken = {number for number in taken if _is_open(number)}  # listing them took another
     limit = free = 0
