@@ -42,7 +42,7 @@ COMPILED = (
     "version",
     "sources",
     "scan",
-    "throttle",
+    "background/throttle",
     "logs",
     "engine",
     "writes",
@@ -52,9 +52,9 @@ COMPILED = (
 
 Left to the interpreter on purpose: ``filters/keys`` (dataclasses with slots and a base class, which
 mypyc cannot make), ``db`` and ``reads`` (compiled, they would have no docstrings), ``finalizers``,
-``pins`` and ``worker`` (what happens when an object or a thread ends), ``filters/fuse`` (its integers
-need 64 bits without a sign, and boxed ones are slower than Python's), and everything that runs once
-for each store or file.
+``pins`` and ``background/worker`` (what happens when an object or a thread ends), ``filters/fuse``
+(its integers need 64 bits without a sign, and boxed ones are slower than Python's), and everything
+that runs once for each store or file.
 """
 
 OPTIMISATION = "3"

@@ -10,9 +10,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Final
 
+from lsmkv.lazy import loaded_when_used
 from lsmkv.repair import repair  # now, or the folder's module would come to have its name
 
 if TYPE_CHECKING:
@@ -96,22 +96,4 @@ _HOMES: Final = {
 """Where the names come from.  Each is loaded when it is first used, so that a helper process, or a
 program that wants one filter, loads only what it needs."""
 
-
-def __getattr__(name: str) -> object:
-    for home, names in _HOMES.items():
-        if name in names:
-            value = getattr(importlib.import_module(home), name)
-            globals()[name] = value
-            return value
-    if not name.startswith("_"):
-        module = f"{__name__}.{name}"
-        try:
-            return importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            if error.name != module:
-                raise
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = loaded_when_used(__name__, _HOMES)

@@ -12,6 +12,7 @@ from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from lsmkv.background.worker import in_worker
 from lsmkv.batch import Operation
 from lsmkv.encoding import Buffer, key_bytes
 from lsmkv.engine import Engine
@@ -25,7 +26,6 @@ from lsmkv.recovery import holds_store, lock_store
 from lsmkv.scan import ScanRange
 from lsmkv.stats import Stats
 from lsmkv.storage import Storage
-from lsmkv.worker import in_worker
 from lsmkv.writes import WriteBatch
 
 # What most programs never need is loaded when it is.

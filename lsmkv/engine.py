@@ -19,6 +19,8 @@ import time
 from librt.threading import Lock
 
 from lsmkv import handles
+from lsmkv.background.maintenance import Maintenance
+from lsmkv.background.throttle import Throttle
 from lsmkv.batch import Operation, set_sequence, write_batch, write_single
 from lsmkv.cache import BlockCache
 from lsmkv.compaction import CancelledError
@@ -33,7 +35,6 @@ from lsmkv.errors import (
 )
 from lsmkv.log import RECORD_BYTES, LogWriter, new_record
 from lsmkv.logs import LogSet
-from lsmkv.maintenance import Maintenance
 from lsmkv.manifest import State, parse_file_name
 from lsmkv.memtable import Memtable
 from lsmkv.options import Options
@@ -41,7 +42,6 @@ from lsmkv.pins import Pin, Pins
 from lsmkv.recovery import recover, recover_beside_writer, remove_leftovers
 from lsmkv.storage import FileLock, Storage
 from lsmkv.tables import TableSet
-from lsmkv.throttle import Throttle
 from lsmkv.tree import Tree
 from lsmkv.version import Version, View
 

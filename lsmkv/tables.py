@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import msgspec
 
+from lsmkv.background.jobs import Order, numbers_wanted, remove_unfinished
 from lsmkv.cache import BlockCache
 from lsmkv.compaction import TableJob, remove_tables
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.policy import PRIVATE_SCHEMES, policy_named
-from lsmkv.jobs import Order, numbers_wanted, remove_unfinished
 from lsmkv.log import LogContents
 from lsmkv.manifest import Edit, Manifest, State, parse_file_name, table_path
 from lsmkv.options import Options

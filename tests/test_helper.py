@@ -23,13 +23,14 @@ from conftest import fill, number_key, open_small
 from damage import files, flip
 from filter_kinds import own_registry
 from gates import WAIT_S
-from lsmkv import process, recovery, tables
+from lsmkv import recovery, tables
+from lsmkv.background import process
+from lsmkv.background.failures import error_of, failure_of
+from lsmkv.background.jobs import FlushJob, LogUnusableError, NumbersUsedUpError, Order, run_job
+from lsmkv.background.process import HelperDiedError, HelperProcess
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
-from lsmkv.failures import error_of, failure_of
 from lsmkv.filters.policy import BLOOM, PRIVATE_SCHEMES, FilterPolicy, register
-from lsmkv.jobs import FlushJob, LogUnusableError, NumbersUsedUpError, Order, run_job
 from lsmkv.options import Background
-from lsmkv.process import HelperDiedError, HelperProcess
 from lsmkv.stats import Stats
 from lsmkv.storage import Storage
 
@@ -337,7 +338,7 @@ DIES: Final = """
 import sys
 sys.path += sys.argv[2:]
 import os
-from lsmkv import helper, jobs
+from lsmkv.background import helper, jobs
 def work(job, stats):
     open(os.path.join(job.order.path, "%06d.sst" % job.order.first_number), "wb").write(b"half")
     print("no more of this", flush=True)
@@ -371,7 +372,7 @@ def test_a_helper_with_nothing_to_do_ends_and_is_started_again(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hurried = process._PROGRAM.replace("main()", "IDLE_S")  # the folders of sys.path stay
-    hurried += "; import lsmkv.helper as helper; helper.IDLE_S = 0.01; helper.main()"
+    hurried += "; import lsmkv.background.helper as helper; helper.IDLE_S = 0.01; helper.main()"
     monkeypatch.setattr(process, "_PROGRAM", hurried.replace("import main", "import IDLE_S"))
     with open_store(path) as db:
         contents: dict[bytes, bytes] = {}
@@ -438,15 +439,15 @@ def test_closing_ends_a_compaction_in_another_thread(path: str) -> None:
 STAYS: Final = """
 import sys, os, time, types
 sys.path += sys.argv[2:]
-from lsmkv import helper
+from lsmkv.background import helper
 helper.os = types.SimpleNamespace(**vars(os))
 helper.os._exit = lambda status: time.sleep(60)  # the end of its parent is nothing to it
 helper.main()
 """
 PARENT: Final = """
-import os, signal, sys, time, lsmkv, lsmkv.process
+import os, signal, sys, time, lsmkv, lsmkv.background.process
 if sys.argv[2] == "stays":
-    lsmkv.process._PROGRAM = sys.argv[3]
+    lsmkv.background.process._PROGRAM = sys.argv[3]
 db = lsmkv.open(sys.argv[1], background="process", process_job_size_bytes=0)
 for number in range(300):
     db.put(b"%08d" % number, b"value")

@@ -22,8 +22,7 @@ MAX_LINES = 500
 
 # From the bottom up: a module imports only from modules of lines above its own.
 LAYERS = """
-    lsmkv.errors  lsmkv.finalizers
-    lsmkv.failures
+    lsmkv.lazy  lsmkv.errors  lsmkv.finalizers
     lsmkv.encoding
     lsmkv.compare  lsmkv.filters.hashing
     lsmkv.filters.bloom  lsmkv.filters.packed  lsmkv.filters.protocols
@@ -50,13 +49,15 @@ LAYERS = """
     lsmkv.manifest  lsmkv.version
     lsmkv.sources  lsmkv.compaction  lsmkv.recovery
     lsmkv.scan
-    lsmkv.jobs
-    lsmkv.messages
-    lsmkv.helper
-    lsmkv.pins  lsmkv.worker  lsmkv.throttle  lsmkv.handles  lsmkv.logs  lsmkv.tables
-    lsmkv.process
-    lsmkv.runner
-    lsmkv.maintenance
+    lsmkv.background  lsmkv.background.failures
+    lsmkv.background.jobs
+    lsmkv.background.messages
+    lsmkv.background.helper
+    lsmkv.background.worker  lsmkv.background.throttle
+    lsmkv.pins  lsmkv.handles  lsmkv.logs  lsmkv.tables
+    lsmkv.background.process
+    lsmkv.background.runner
+    lsmkv.background.maintenance
     lsmkv.engine
     lsmkv.cursor  lsmkv.writes  lsmkv.ranges
     lsmkv.reads
@@ -86,11 +87,11 @@ HOMES = {
     "rich": {"lsmkv.cli"},
     # Typed JSON and MessagePack: table properties, manifest edits, lines of exported records, jobs.
     "msgspec": {
-        "lsmkv.failures",
-        "lsmkv.jobs",
-        "lsmkv.messages",
-        "lsmkv.process",
-        "lsmkv.runner",
+        "lsmkv.background.failures",
+        "lsmkv.background.jobs",
+        "lsmkv.background.messages",
+        "lsmkv.background.process",
+        "lsmkv.background.runner",
         "lsmkv.tables",
         "lsmkv.sstable.layout",
         "lsmkv.sstable.writer",
@@ -234,12 +235,17 @@ def test_importing_the_package_loads_nothing_heavy(statement: str) -> None:
 
 def test_opening_loads_neither_the_research_filters_nor_repair_nor_what_starts_helpers() -> None:
     loaded = loaded_by("import lsmkv; lsmkv.open")
-    unwanted = {"lsmkv.filters.cuckoo", "lsmkv.repair.run", "lsmkv.runner", "lsmkv.verify"}
+    unwanted = {
+        "lsmkv.filters.cuckoo",
+        "lsmkv.repair.run",
+        "lsmkv.background.runner",
+        "lsmkv.verify",
+    }
     assert unwanted.isdisjoint(loaded)
 
 
 def test_a_helper_process_loads_no_more_than_it_needs() -> None:
-    loaded = loaded_by("import lsmkv.helper")
+    loaded = loaded_by("import lsmkv.background.helper")
     unwanted = {"lsmkv.engine", "lsmkv.db", "lsmkv.scan", "lsmkv.repair.run", "subprocess"}
     assert unwanted.isdisjoint(loaded)
 

@@ -14,9 +14,9 @@ import pytest
 
 import lsmkv
 from gates import WAIT_S, GatedStorage
+from lsmkv.background.throttle import SLOWED_BYTES_PER_S, Throttle
 from lsmkv.options import CompactionStyle
 from lsmkv.stats import Stats
-from lsmkv.throttle import SLOWED_BYTES_PER_S, Throttle
 
 Background = dict[str, Any]
 STYLES: tuple[CompactionStyle, ...] = ("leveled", "tiered", "lazy-leveled")

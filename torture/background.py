@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from unittest import mock
 
-from lsmkv import maintenance
+from lsmkv.background import maintenance
 
 
 class Background:
@@ -26,7 +26,7 @@ class Background:
     def worker(
         self, name: str, job: Callable[[], bool], failed: Callable[[BaseException], None]
     ) -> OrderlyWorker:
-        """What takes the place of :class:`lsmkv.worker.Worker`."""
+        """What takes the place of :class:`lsmkv.background.worker.Worker`."""
         made = OrderlyWorker(self, name, job, failed)
         self._workers.append(made)
         return made
@@ -80,7 +80,7 @@ class Background:
 
 
 class OrderlyWorker:
-    """A worker without a thread of its own; see :class:`lsmkv.worker.Worker`."""
+    """A worker without a thread of its own; see :class:`lsmkv.background.worker.Worker`."""
 
     def __init__(
         self,

@@ -15,8 +15,9 @@ filter is for what.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Final
+
+from lsmkv.lazy import loaded_when_used
 
 if TYPE_CHECKING:
     from lsmkv.filters.allocation import expected_wasted_reads, memory_bits, monkey_error_rates
@@ -266,22 +267,4 @@ _HOMES: Final = {
 }
 """Where the names come from.  Each is loaded when it is first used: a store needs few of them."""
 
-
-def __getattr__(name: str) -> object:
-    for home, names in _HOMES.items():
-        if name in names:
-            value = getattr(importlib.import_module(home), name)
-            globals()[name] = value
-            return value
-    if not name.startswith("_"):
-        module = f"{__name__}.{name}"
-        try:
-            return importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            if error.name != module:
-                raise
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = loaded_when_used(__name__, _HOMES)

@@ -12,6 +12,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from lsmkv.background.jobs import FlushJob, MergeJob
+from lsmkv.background.worker import Worker
 from lsmkv.compaction import (
     CancelledError,
     Compaction,
@@ -22,7 +24,6 @@ from lsmkv.compaction import (
     pick_range,
     write_tables,
 )
-from lsmkv.jobs import FlushJob, MergeJob
 from lsmkv.manifest import Edit
 from lsmkv.memtable import Memtable
 from lsmkv.merge import retained_versions
@@ -34,10 +35,9 @@ from lsmkv.storage import FileLock
 from lsmkv.tables import TableSet
 from lsmkv.tree import PlacedTable
 from lsmkv.version import Version, View
-from lsmkv.worker import Worker
 
 if TYPE_CHECKING:
-    from lsmkv.runner import JobRunner
+    from lsmkv.background.runner import JobRunner
 
 
 class Host(Protocol):
@@ -84,7 +84,9 @@ class Maintenance:
         """Begin, with what an earlier process left to do.  No helper process starts before its time."""
         host = self._host
         if host.options.background == "process" and self._lock is not None:
-            from lsmkv.runner import runners  # whose imports take long, for stores that need none
+            from lsmkv.background.runner import (
+                runners,  # whose imports take long, for stores that need none
+            )
 
             self._flush_runner, self._merge_runner = runners(
                 host.directory, self._tables, host.stats, self._lock

@@ -14,15 +14,27 @@ from typing import IO, Final
 import msgspec
 
 from lsmkv import handles
+from lsmkv.background.jobs import Job
+from lsmkv.background.messages import (
+    Done,
+    Failed,
+    MessageBuffer,
+    Ready,
+    Reply,
+    decode_reply,
+    encode,
+)
 from lsmkv.compaction import CancelledError
 from lsmkv.errors import Error
-from lsmkv.jobs import Job
-from lsmkv.messages import Done, Failed, MessageBuffer, Ready, Reply, decode_reply, encode
 
-_PACKAGE: Final = os.path.dirname(os.path.abspath(__file__))
+PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+"""The folder of ``lsmkv``; a helper must have it from there, too."""
+
 # The folders where modules are found stand behind the standard library: a script's folder may hold
 # files with its modules' names, and -I keeps what the environment says about Python out.
-_PROGRAM: Final = "import sys; sys.path += sys.argv[2:]; from lsmkv.helper import main; main()"
+_PROGRAM: Final = (
+    "import sys; sys.path += sys.argv[2:]; from lsmkv.background.helper import main; main()"
+)
 _START_LIMIT_S: Final = 60.0  # a program that is no Python may do anything but answer
 _EXIT_LIMIT_S: Final = 5.0
 _PIECE_BYTES: Final = 1 << 16
@@ -143,7 +155,7 @@ class _Child:
 
     def __init__(self, executable: str, lock_descriptor: int) -> None:
         found = [os.path.abspath(entry) for entry in sys.path if isinstance(entry, str)]
-        folders = dict.fromkeys([os.path.dirname(_PACKAGE), *found])
+        folders = dict.fromkeys([os.path.dirname(PACKAGE), *found])
         command = [executable, "-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
         command += ["-c", _PROGRAM, str(os.getpid()), *folders]
         self._buffer = MessageBuffer()
@@ -175,8 +187,8 @@ class _Child:
             reply = self._receive(time.monotonic() + _START_LIMIT_S)
         except HelperDiedError as error:
             raise HelperUnavailableError(f"it did not start: {error}") from error
-        if not isinstance(reply, Ready) or os.fsdecode(reply.package) != _PACKAGE:
-            raise HelperUnavailableError(f"another lsmkv than that in {_PACKAGE} answers")
+        if not isinstance(reply, Ready) or os.fsdecode(reply.package) != PACKAGE:
+            raise HelperUnavailableError(f"another lsmkv than that in {PACKAGE} answers")
 
     def ask(self, job: Job) -> Done | Failed:
         """The answer to a job; HelperDiedError when it ended without one."""

@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from lsmkv.failures import Failure
-from lsmkv.jobs import FlushJob, Job, MergeJob
+from lsmkv.background.failures import Failure
+from lsmkv.background.jobs import FlushJob, Job, MergeJob
 from lsmkv.sstable.layout import TableMeta
 
 _LENGTH: Final = struct.Struct("<I")

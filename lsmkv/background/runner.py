@@ -9,10 +9,15 @@ from typing import Final
 
 import msgspec
 
-from lsmkv.failures import error_of
-from lsmkv.jobs import Job, LogUnusableError, NumbersUsedUpError
-from lsmkv.messages import Done, Failed
-from lsmkv.process import HelperDiedError, HelperProcess, HelperUnavailableError, interpreter
+from lsmkv.background.failures import error_of
+from lsmkv.background.jobs import Job, LogUnusableError, NumbersUsedUpError
+from lsmkv.background.messages import Done, Failed
+from lsmkv.background.process import (
+    HelperDiedError,
+    HelperProcess,
+    HelperUnavailableError,
+    interpreter,
+)
 from lsmkv.sstable.layout import TableMeta
 from lsmkv.stats import Stats
 from lsmkv.storage import FileLock

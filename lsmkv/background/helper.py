@@ -23,9 +23,9 @@ import traceback
 from io import FileIO
 from typing import Final, NoReturn
 
-from lsmkv.failures import failure_of
-from lsmkv.jobs import Job, run_job
-from lsmkv.messages import Done, Failed, MessageBuffer, Ready, Reply, decode_job, encode
+from lsmkv.background.failures import failure_of
+from lsmkv.background.jobs import Job, run_job
+from lsmkv.background.messages import Done, Failed, MessageBuffer, Ready, Reply, decode_job, encode
 from lsmkv.stats import Stats
 
 IDLE_S: Final = 60.0
@@ -93,7 +93,9 @@ def main() -> NoReturn:
     jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
     threading.Thread(target=_take_in, args=(int(sys.argv[1]), jobs), daemon=True).start()
     try:
-        _send(replies, Ready(os.fsencode(os.path.dirname(os.path.abspath(__file__)))))
+        _send(
+            replies, Ready(os.fsencode(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+        )
         gc.disable()  # jobs make millions of objects and hardly a cycle
         while True:
             _send(replies, run_and_reply(jobs.get(timeout=IDLE_S)))

@@ -1,0 +1,1 @@
+"""Flushes and compactions: whose turn it is, in which thread or process they run, and their failures."""
