@@ -703,6 +703,25 @@ def test_an_old_copy_of_the_manifest_is_not_gone_by(store: Path, output: Path) -
     assert _content(output) == {b"a": b"new", b"b": b"in the log"}
 
 
+def test_a_manifest_that_lost_whole_edits_at_its_end_is_not_gone_by(
+    store: Path, output: Path
+) -> None:
+    with lsmkv.open(store, level0_compaction_trigger=10) as db:
+        for number in range(3):
+            db[b"%d" % number] = b"v"
+            db.flush()
+        shorter = _manifests(store)[0].read_bytes()
+        db.compact_range()
+        db[b"in"] = b"the log"
+        db.sync()
+        shutil.copytree(store, store.with_name("killed"))
+    killed = store.with_name("killed")
+    _manifests(killed)[0].write_bytes(shorter)
+    report = repair(killed, output)
+    assert report.manifest is None
+    assert _content(output) == {b"0": b"v", b"1": b"v", b"2": b"v", b"in": b"the log"}
+
+
 def test_the_manifest_of_another_store_is_not_gone_by(
     store: Path, output: Path, tmp_path: Path
 ) -> None:

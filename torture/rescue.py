@@ -52,13 +52,14 @@ def survivors(sample: Sample, damaged: Damaged) -> Survivors:
 def _is_whole(block: BlockModel, old: bytes, new: bytes) -> bool:
     """Whether payload and trailer are; a filter can be built anew.
 
-    The last four bytes of the trailer are the filter's checksum.
+    The last four bytes of the trailer are the filter's checksum; they must be there, but may be wrong.
     """
     payload, trailer = (
         slice(block.start, block.filter_start),
         slice(block.end - TRAILER_BYTES, block.end - 4),
     )
-    return new[payload] == old[payload] and new[trailer] == old[trailer]
+    is_there = len(new) >= block.end
+    return is_there and new[payload] == old[payload] and new[trailer] == old[trailer]
 
 
 def _dictionary_is_whole(table: TableModel, old: bytes, new: bytes) -> bool:

@@ -113,9 +113,10 @@ def _state(
     if contents is not None and torn_bytes:
         reason = f"{torn_bytes} bytes at the end are no whole record"
         found.problems.append(Problem(path, contents.end, reason))
-    newest = max(numbers["table"] + numbers["log"], default=0)
     if is_named:  # an edit at its end is lost, or many: the files that they removed are gone
-        is_outdated = is_missing_files and (torn_bytes > 0 or _was_left_behind(state, newest))
+        is_outdated = is_missing_files and (
+            torn_bytes > 0 or _was_left_behind(storage, directory, state, numbers)
+        )
     else:
         is_outdated = is_missing_files or max(numbers["table"], default=0) >= state.next_file
     if is_outdated:
@@ -147,6 +148,23 @@ def _is_of_another_store(storage: Storage, directory: str, state: State) -> bool
     return are_others
 
 
-def _was_left_behind(state: State, newest: int) -> bool:
-    """Whether a store that was closed has files newer than its manifest: this is an old copy of it."""
+def _was_left_behind(
+    storage: Storage, directory: str, state: State, numbers: dict[str, list[int]]
+) -> bool:
+    """Whether this is an old copy of the manifest, or lost edits at its end.
+
+    The store has finished tables that are newer, or was closed then and has any newer file.
+    """
+    newer = [number for number in numbers["table"] if number >= state.next_file]
+    if any(_is_finished(storage, table_path(directory, number)) for number in newer):
+        return True
+    newest = max(numbers["table"] + numbers["log"], default=0)
     return state.closed_log is not None and newest >= state.next_file
+
+
+def _is_finished(storage: Storage, path: str) -> bool:
+    try:
+        TableReader(storage, path, BlockCache(0, storage.stats), meta=None, filter_residency="off")
+    except (CorruptionError, UnsupportedFormatError, OSError):
+        return False
+    return True
