@@ -40,7 +40,9 @@ class ReadKind(enum.IntEnum):
 
 
 _DATA: Final = ReadKind.DATA  # a global is found faster than an enumeration's member
-_write: Final = os.write  # or a module's
+_pwrite: Final = os.pwrite  # or a module's
+_SMALLEST_ROOM_BYTES: Final = 16 * 1024
+_LARGEST_ROOM_BYTES: Final = 1024 * 1024
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -83,15 +85,17 @@ class AppendFile(Descriptor):
     """A file that grows at its end.
 
     One thread appends or truncates at a time; ``sync`` may run beside it.  ``offset`` is where the
-    next byte goes.  ``broken``: what the disk holds is not known any more, because a sync failed or
-    a failed append could not be undone; every later append, sync or truncate raises ``EIO``.
+    next byte goes; after ``make_room`` the file itself is longer, and zeros follow there.  ``broken``:
+    what the disk holds is not known any more, because a sync failed or a failed append could not be
+    undone; every later append, sync or truncate raises ``EIO``.
     """
 
-    __slots__ = ("_failure", "broken", "offset")
+    __slots__ = ("_failure", "_length", "broken", "offset")
 
     def __init__(self, path: str, descriptor: int, offset: int) -> None:
         super().__init__(path, descriptor)
         self._failure = ""
+        self._length = offset  # of the file, if that is more than ``offset``
         self.broken = False
         self.offset = offset
 
@@ -109,8 +113,30 @@ class AppendFile(Descriptor):
             self._break(error)
             with contextlib.suppress(OSError):
                 self._truncate(start)
+                self._length = start
                 self.broken = False
             raise
+
+    def make_room(self, size_bytes: int) -> None:
+        """Let the file grow ahead of an append of that size, with room for more, if it has none.
+
+        A sync then has no new length to write down, which saves a third of its time on ext4.  The
+        room takes no space on disk.  Where it cannot be made the append will do without.
+        """
+        end = self.offset + size_bytes
+        if end <= self._length or self.broken:
+            return
+        length = end + min(max(end, _SMALLEST_ROOM_BYTES), _LARGEST_ROOM_BYTES)
+        with contextlib.suppress(OSError):
+            self._truncate(length)
+            self._length = length
+
+    def trim(self) -> None:
+        """Take back the room that nothing was written to; where that fails, it stays."""
+        if self._length > self.offset and not self.broken:
+            with contextlib.suppress(OSError):
+                self._truncate(self.offset)
+                self._length = self.offset
 
     def sync(self) -> None:
         """Make what was appended survive a power failure.
@@ -138,13 +164,13 @@ class AppendFile(Descriptor):
         except OSError as error:
             self.locate(error)
             raise
-        self.offset = length
+        self.offset = self._length = length
 
     def _write_all(self, data: bytes) -> None:
         done = 0
         while done < len(data):
             try:
-                written = self._write(memoryview(data)[done:] if done else data)
+                written = self._write(memoryview(data)[done:] if done else data, self.offset + done)
             except InterruptedError:
                 continue
             if not written:
@@ -159,11 +185,11 @@ class AppendFile(Descriptor):
         reason = f"takes no more writes after an earlier failure ({self._failure})"
         return OSError(errno.EIO, reason, self.path)
 
-    def _write(self, data: bytes | memoryview) -> int:
-        return _write(self._descriptor, data)
+    def _write(self, data: bytes | memoryview, offset: int) -> int:
+        return _pwrite(self._descriptor, data, offset)
 
     def _truncate(self, length: int) -> None:
-        os.ftruncate(self._descriptor, length)  # no seek: O_APPEND writes at the new end
+        os.ftruncate(self._descriptor, length)
 
     def _sync(self) -> None:
         if sys.platform == "darwin":  # there fsync leaves the bytes in the drive's cache

@@ -12,6 +12,8 @@ Record, 9 bytes and a payload::
     0   u32  low half of XXH3-64 of the rest, seeded with salt + the record's offset (mod 2^64)
     4   u32  payload length             8   u8   0 payload, 1 sync mark
 
+After the records of a write-ahead log zeros may follow: room for more.
+
 After a sync the next record is preceded by a *sync mark*, whose payload is the offset (u64) up to
 which the log is known to be on disk.  It lets recovery tell the two kinds of bad bytes apart: past
 every mark they are the torn tail of writes that were never synced, and are dropped; before a mark
@@ -79,6 +81,7 @@ class LogWriter:
         self,
         storage: Storage,
         file: AppendFile,
+        kind: LogKind,
         number: int,
         salt: int,
         *,
@@ -91,6 +94,7 @@ class LogWriter:
         self._stats = storage.stats
         self._file = file
         self._salt = salt
+        self._has_room = kind == "log"  # a manifest's length tells whether it has changed
         self._synced = synced
         self._marked = marked
         self._predecessor = predecessor
@@ -128,6 +132,7 @@ class LogWriter:
         return cls(
             storage,
             file,
+            kind,
             number,
             salt,
             synced=HEADER_BYTES if predecessor is None else 0,  # 0: nor may its predecessor be
@@ -157,6 +162,7 @@ class LogWriter:
         return cls(
             storage,
             file,
+            contents.kind,
             contents.number,
             contents.salt,
             synced=contents.end,
@@ -196,6 +202,8 @@ class LogWriter:
             marked = self._synced
             data = self._mark(marked, offset)
             data += self._sealed(record, _PAYLOAD, offset + len(data))
+            if self._has_room:  # what is synced once is likely to be synced again
+                file.make_room(len(data))
             file.append(data)
             self._marked = marked
         else:
@@ -274,6 +282,8 @@ class LogWriter:
                 with contextlib.suppress(OSError):
                     self._file.append(self._mark(end, end))
                     self._marked = end
+            if not self.obsolete:
+                self._file.trim()
             self._file.close()
 
 
@@ -282,13 +292,14 @@ class LogContents:
     """A log file that was read.
 
     Attributes:
-        number, salt, previous_number, previous_end: from its header.
+        kind, number, salt, previous_number, previous_end: from its header.
         end: where its last good record ends.
         durable: up to where a sync mark says that it was on disk.
-        torn_bytes: how much follows ``end`` and is no record.
+        torn_bytes: how much follows ``end`` and is neither a record nor room for more.
     """
 
     path: str
+    kind: LogKind
     number: int
     salt: int
     previous_number: int
@@ -316,13 +327,8 @@ class LogContents:
             at = body + length
 
 
-def read_log(
-    storage: Storage, path: str, number: int, kind: LogKind, *, may_be_torn: bool = True
-) -> LogContents | None:
+def read_log(storage: Storage, path: str, number: int, kind: LogKind) -> LogContents | None:
     """Read and check the log at ``path``; None when its creation was cut short.
-
-    Args:
-        may_be_torn: whether unsynced records may be missing at its end.  If not, any are an error.
 
     Raises:
         CorruptionError: damage to the header, or to records that had been synced.
@@ -348,11 +354,16 @@ def read_log(
             path, 0, "header names another file", expected=(kind, number), got=(kind_code, own)
         )
     end, durable = _scan(data, salt)
-    if end < len(data):
+    torn_bytes = len(data) - end
+    if torn_bytes and kind == "log":
+        torn_bytes = max(0, len(data.rstrip(b"\0")) - end)
+    if torn_bytes:
         durable = max(durable, _last_mark(data, end, salt))
-        if durable > end or not may_be_torn:
+        if durable > end:
             raise CorruptionError(path, end, f"damaged record in a {kind} that had been synced")
-    return LogContents(path, own, salt, previous, previous_end, end, durable, len(data) - end, data)
+    return LogContents(
+        path, kind, own, salt, previous, previous_end, end, durable, torn_bytes, data
+    )
 
 
 def _scan(data: bytes, salt: int) -> tuple[int, int]:

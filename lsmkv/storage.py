@@ -18,7 +18,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from lsmkv.errors import LockedError, caused
+from lsmkv.errors import CorruptionError, LockedError, caused
 from lsmkv.files import DIRECT_ALIGNMENT_BYTES as DIRECT_ALIGNMENT_BYTES
 from lsmkv.files import NO_DIRECT, Descriptor
 from lsmkv.files import AppendFile as AppendFile
@@ -54,7 +54,7 @@ class Storage:
 
     def create(self, path: str) -> AppendFile:
         """A new, empty file; FileExistsError if anything is there, be it a dangling link."""
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | _OPEN_FLAGS
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN_FLAGS
         descriptor = self._open(path, flags)
         file = self._append_file(path, descriptor, 0)
         os.fchmod(descriptor, self.file_mode)
@@ -62,7 +62,7 @@ class Storage:
 
     def open_append(self, path: str, length: int) -> AppendFile:
         """The existing file, first cut down to ``length`` bytes; ValueError if it has fewer."""
-        descriptor, size = self._open_regular(path, os.O_WRONLY | os.O_APPEND)
+        descriptor, size = self._open_regular(path, os.O_WRONLY)
         file = self._append_file(path, descriptor, size)
         if length != size:
             file.truncate(length)
@@ -88,11 +88,19 @@ class Storage:
 
         OSError (``EFBIG``) if that is over ``limit`` bytes, CorruptionError if it is negative.
         """
-        with self._open_random(path, False) as file:
-            length = file.size - start
-            if length > limit:
-                raise OSError(errno.EFBIG, f"{length} bytes are over the limit of {limit}", path)
-            return file.pread(start, length, kind)
+        while True:
+            with self._open_random(path, False) as file:
+                length = file.size - start
+                if length > limit:
+                    raise OSError(
+                        errno.EFBIG, f"{length} bytes are over the limit of {limit}", path
+                    )
+                try:
+                    return file.pread(start, length, kind)
+                except CorruptionError:
+                    if length < 0 or self.file_size(path) >= file.size:
+                        raise
+            # Its writer has cut it down meanwhile.
 
     def replace(self, source: str, target: str) -> None:
         """Rename, taking the place of ``target`` in one step; durable after ``sync_directory``."""

@@ -67,6 +67,6 @@ class _GatedFile(AppendFile):
         super().__init__(path, descriptor, offset)
         self._storage = storage
 
-    def _write(self, data: bytes | memoryview) -> int:
+    def _write(self, data: bytes | memoryview, offset: int) -> int:
         self._storage.pass_gate()
-        return super()._write(data)
+        return super()._write(data, offset)

@@ -210,9 +210,9 @@ class _FaultyAppendFile(AppendFile):
         super().__init__(path, descriptor, offset)
         self._storage = storage
 
-    def _write(self, data: bytes | memoryview) -> int:
+    def _write(self, data: bytes | memoryview, offset: int) -> int:
         short = self._storage.check("append", self.path)
-        return super()._write(data if short is None else data[:short])
+        return super()._write(data if short is None else data[:short], offset)
 
     def _truncate(self, length: int) -> None:
         self._storage.check("truncate", self.path)

@@ -59,9 +59,9 @@ class _UnsyncedFile(AppendFile):
         super().__init__(path, descriptor, offset)
         self._storage = storage
 
-    def _write(self, data: bytes | memoryview) -> int:
+    def _write(self, data: bytes | memoryview, offset: int) -> int:
         short = self._storage.check("append", self.path)
-        return super()._write(data if short is None else data[:short])
+        return super()._write(data if short is None else data[:short], offset)
 
     def _truncate(self, length: int) -> None:
         self._storage.check("truncate", self.path)
@@ -384,7 +384,7 @@ class _HeldFile(AppendFile):
         super().__init__(path, descriptor, offset)
         self._storage = storage
 
-    def _write(self, data: bytes | memoryview) -> int:
+    def _write(self, data: bytes | memoryview, offset: int) -> int:
         storage = self._storage
         if self.path.endswith(".log") and storage.log_fails:
             raise OSError(errno.ENOSPC, "no space for the log")
@@ -392,7 +392,7 @@ class _HeldFile(AppendFile):
             storage.held.set()
             assert storage.release.wait(60)
             raise OSError(errno.ENOSPC, "no space for the table")
-        return super()._write(data)
+        return super()._write(data, offset)
 
 
 def test_a_flush_that_began_before_the_disk_was_mended_does_not_fail_resuming(path: str) -> None:
@@ -546,9 +546,9 @@ class _InterruptedFile(AppendFile):
         super().append(data)
         self._interrupt("after")
 
-    def _write(self, data: bytes | memoryview) -> int:
+    def _write(self, data: bytes | memoryview, offset: int) -> int:
         self._interrupt("before")
-        return super()._write(data)
+        return super()._write(data, offset)
 
     def _interrupt(self, when: str) -> None:
         if self._storage.armed == when and self.path.endswith(".log"):

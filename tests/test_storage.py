@@ -142,13 +142,27 @@ def test_append_that_cannot_be_undone_breaks_the_file(path: str) -> None:
         assert later.value.errno == errno.EIO
 
 
+def test_a_file_that_its_writer_cuts_down_meanwhile_is_read_again(path: str) -> None:
+    class Cut(RandomFile):
+        def _pread(self, length: int, offset: int) -> bytes:
+            os.truncate(path, 3)
+            return super()._pread(length, offset)
+
+    class CutStorage(Storage):
+        def _random_file(self, path: str, descriptor: int, size: int, direct: bool) -> RandomFile:
+            return Cut(path, descriptor, size, self.stats, direct)
+
+    Path(path).write_bytes(b"kept" + bytes(100))
+    assert CutStorage().read_whole(path, ReadKind.LOG, 1000) == b"kep"
+
+
 def test_interrupt_in_the_middle_of_an_append_leaves_no_half_record(path: str) -> None:
     class Interrupted(AppendFile):
-        def _write(self, data: bytes | memoryview) -> int:
-            super()._write(data[:2])
+        def _write(self, data: bytes | memoryview, offset: int) -> int:
+            super()._write(data[:2], offset)
             raise KeyboardInterrupt
 
-    file = Interrupted(path, os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND), 0)
+    file = Interrupted(path, os.open(path, os.O_CREAT | os.O_WRONLY), 0)
     with file, pytest.raises(KeyboardInterrupt):
         file.append(b"record")
     assert Path(path).read_bytes() == b""

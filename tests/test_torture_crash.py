@@ -263,7 +263,7 @@ def test_what_is_synced_is_in_every_state() -> None:
         Operation("write", A, 1, b"x" * 700),
         Operation("sync", A, 1),
         Operation("sync_directory", STORE),
-        Operation("write", A, 1, b"y" * 700),
+        Operation("write", A, 1, b"y" * 700, length=700),
     )
     found = {image["a"] for image in images(disk)}
     assert len(found) > 20
@@ -307,11 +307,46 @@ def test_a_sync_after_a_failed_one_leaves_out_what_that_was_to_write() -> None:
         Operation("sync_directory", STORE),
         Operation("write", A, 1, b"lost"),
         Operation("failed_sync", A, 1),
-        Operation("write", A, 1, b"kept"),
+        Operation("write", A, 1, b"kept", length=4),
         Operation("sync", A, 1),
     )
     assert disk.everything() == {"a": b"lostkept"}
     assert disk.the_least() == {"a": bytes(4) + b"kept"}
+
+
+def test_what_is_written_into_room_is_there_or_zeros_or_torn() -> None:
+    disk = written(
+        Operation("create", A, 1),
+        Operation("write", A, 1, b"x" * 700),
+        Operation("truncate", A, 1, length=4096),
+        Operation("sync", A, 1),
+        Operation("sync_directory", STORE),
+        Operation("write", A, 1, b"y" * 700, length=700),
+    )
+    found = {image["a"] for image in images(disk)}
+    room = bytes(4096 - 1536)  # behind the last sector that was written to
+    assert len(found) > 20
+    assert all(data.startswith(b"x" * 700) and data[1536:] == room for data in found)
+    assert {data[700:1400] for data in found} >= {b"y" * 700, bytes(700)}
+    assert any(
+        data[700:].rstrip(b"\0") in (b"y" * size for size in range(1, 700)) for data in found
+    )
+
+
+def test_a_failed_sync_leaves_zeros_in_the_room_that_was_written_to() -> None:
+    disk = written(
+        Operation("create", A, 1),
+        Operation("sync_directory", STORE),
+        Operation("truncate", A, 1, length=100),
+        Operation("sync", A, 1),
+        Operation("write", A, 1, b"lost"),
+        Operation("failed_sync", A, 1),
+        Operation("sync", A, 1),
+    )
+    assert disk.the_least() == {"a": bytes(100)}
+    disk.apply(Operation("write_again", A, 1, b"lo"))
+    disk.apply(Operation("sync", A, 1))
+    assert disk.the_least() == {"a": b"lo" + bytes(98)}
 
 
 def test_a_memory_storage_is_a_storage() -> None:

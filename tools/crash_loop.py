@@ -198,11 +198,11 @@ class _DyingFile(AppendFile):
         super().__init__(path, descriptor, offset)
         self._storage = storage
 
-    def _write(self, data: bytes | memoryview) -> int:
+    def _write(self, data: bytes | memoryview, offset: int) -> int:
         if self._storage.is_last():
-            super()._write(data[: len(data) // 2])
+            super()._write(data[: len(data) // 2], offset)
             die()
-        return super()._write(data)
+        return super()._write(data, offset)
 
     def _sync(self) -> None:
         self._storage.step()

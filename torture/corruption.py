@@ -99,9 +99,7 @@ class Trials:
     def _refresh(self, sample: Sample, damaged: Damaged, directory: Path, _: str) -> Verdict:
         """A reader that had the store open before the damage, during it, and after it."""
         store = self._standing_store(sample, directory)
-        answers = Answers(store, allowed_states(sample, damaged))
-        if sample.contents not in answers.allowed:
-            answers.allowed.append(sample.contents)
+        answers = Answers(store, [sample.contents])
         with open_sample(store, "cached", read_only=True) as db:
             damaged.write(store, self._outside(directory))
             try:
@@ -111,6 +109,7 @@ class Trials:
                 except Exception as error:
                     answers.raised(error, "refresh")
                 else:
+                    answers.allowed = allowed_states(sample, damaged)  # a torn end is gone now
                     answers.read(db, sample.all_keys())
             finally:
                 damaged.undo(store, sample)

@@ -34,10 +34,10 @@ class Operation:
             ``rename``, ``link``, ``remove``, ``make_directory``, ``sync_directory`` or ``note``.
         path: what it was done to; of a note, what it says.
         file: number of the file.
-        data: what was written, at the file's end.
+        data: what was written.
         target: the new name of a rename or link.
-        length: of a truncation, what is left; of what is written again, where it starts; of a
-            note, the number of the workload's operation.
+        length: of a truncation, how long the file is then, which may be longer; of what is written,
+            or written again, where it starts; of a note, the number of the workload's operation.
     """
 
     kind: str
@@ -59,7 +59,7 @@ class Operation:
 class File:
     """What was written to a file, and what of that is on disk for sure."""
 
-    __slots__ = ("_dropped", "_whole", "data", "durable", "ends")
+    __slots__ = ("_dropped", "_unsynced", "_whole", "data", "durable", "ends")
 
     def __init__(self, content: bytes = b"") -> None:
         self.data = bytearray(content)
@@ -68,6 +68,7 @@ class File:
         """Where the writes since the last sync end."""
         self._whole: bytes | None = content
         self._dropped: list[tuple[int, int]] = []
+        self._unsynced: list[tuple[int, int]] = []
 
     @property
     def content(self) -> bytes:
@@ -76,13 +77,15 @@ class File:
             self._whole = bytes(self.data)
         return self._whole
 
-    def write(self, data: bytes) -> None:
-        self.data += data
-        self.ends.append(len(self.data))
+    def write(self, start: int, data: bytes) -> None:
+        self.data[start : start + len(data)] = data
+        self.ends.append(start + len(data))
+        self._unsynced.append((start, start + len(data)))
         self._whole = None
 
     def truncate(self, length: int) -> None:
         del self.data[length:]
+        self.data += bytes(length - len(self.data))
         self.ends.append(length)
         self._whole = None
 
@@ -92,17 +95,25 @@ class File:
             durable[start:end] = bytes(len(durable[start:end]))
         self.durable = bytes(durable)
         self.ends = []
+        self._unsynced = []
 
     def fail_sync(self) -> None:
         """As kernels do: the pages that could not be written count as clean, and are never written.
 
         (https://wiki.postgresql.org/wiki/Fsync_Errors)  A later sync succeeds without them.
         """
-        self._dropped.append((len(self.durable), len(self.data)))
+        self._dropped += self._unsynced
+        self._unsynced = []
 
     def write_again(self, start: int, end: int) -> None:
         """What is there from ``start`` to ``end`` is to be written by the next sync."""
-        self._dropped = [lost for lost in self._dropped if not start <= lost[0] <= lost[1] <= end]
+        around = [
+            part
+            for first, last in self._dropped
+            for part in ((first, min(last, start)), (max(first, end), last))
+        ]
+        self._dropped = [(first, last) for first, last in around if first < last]
+        self._unsynced.append((start, end))
 
     @property
     def is_synced(self) -> bool:
@@ -141,7 +152,7 @@ class Disk:
         """Do what ``operation`` did.  What it names must be there."""
         kind, path = operation.kind, operation.path
         if kind == "write":
-            self.files[operation.file].write(operation.data)
+            self.files[operation.file].write(operation.length, operation.data)
         elif kind == "sync":
             self.files[operation.file].sync()
         elif kind == "failed_sync":

@@ -198,7 +198,8 @@ def _durable(file: File) -> bytes:
 def _sectors(file: File) -> range:
     """Where the sectors start that hold something unsynced."""
     same = _same(file)
-    end = max(len(file.content), len(file.durable))
+    # Zeros at the end were never written: the file was made longer.
+    end = max(len(file.content.rstrip(b"\0")), len(file.durable.rstrip(b"\0")))
     return range(same - same % SECTOR_BYTES, end, SECTOR_BYTES)
 
 
@@ -209,8 +210,14 @@ def _same(file: File) -> int:
         return len(durable)
     if durable.startswith(written):
         return len(written)
-    pairs = enumerate(zip(written, durable, strict=False))
-    return next(at for at, (new, old) in pairs if new != old)
+    low, high = 0, min(len(written), len(durable))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if written[low:middle] == durable[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _mixed(is_lost: Callable[[int], bool], trash: random.Random | None) -> Content:
@@ -245,12 +252,13 @@ def _cut(dice: random.Random) -> Content:
 
     def content(file: File) -> bytes:
         written, durable = file.content, file.durable
-        if not written.startswith(durable):
+        if len(written) < len(durable):
             return dice.choice((written, durable))
-        ends = [len(durable), *file.ends]
+        ends = [_same(file), *file.ends]
+        cut = dice.choice(ends)
         if len(ends) > 1 and dice.random() < 0.5:
-            return written[: dice.randint(ends[-2], max(ends[-2], ends[-1] - 1))]
-        return written[: dice.choice(ends)]
+            cut = dice.randint(ends[-2], max(ends[-2], ends[-1] - 1))
+        return written[:cut] + durable[cut:]
 
     return content
 

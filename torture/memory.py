@@ -200,10 +200,10 @@ class MemoryAppendFile(AppendFile):
         self._storage = storage
         self._file = file
 
-    def _write(self, data: bytes | memoryview) -> int:
+    def _write(self, data: bytes | memoryview, offset: int) -> int:
         short = self._storage.faults.check("append", self.path)
         written = bytes(data if short is None else data[:short])
-        self._storage.change(Operation("write", self.path, self._file, written))
+        self._storage.change(Operation("write", self.path, self._file, written, length=offset))
         return len(written)
 
     def _truncate(self, length: int) -> None:

@@ -47,7 +47,8 @@ def _check_log(data: bytes) -> None:
     contents = read_log(MemoryStorage({PATH: data}), PATH, NUMBER, "log")
     if contents is None:
         return
-    expect(contents.end + contents.torn_bytes == len(data), "bytes are neither good nor torn")
+    rest = data[contents.end + contents.torn_bytes :]
+    expect(rest == bytes(len(rest)), "bytes are neither good nor torn nor room for more")
     records = list(contents.records())
     for offset, payload in records:
         expect(data[offset + 9 : offset + 9 + len(payload)] == payload, "another payload")

@@ -51,9 +51,9 @@ class _SlowAppendFile(AppendFile):
         super().__init__(path, descriptor, offset)
         self._storage = storage
 
-    def _write(self, data: bytes | memoryview) -> int:
+    def _write(self, data: bytes | memoryview, offset: int) -> int:
         self._storage.pause(self.path, self._storage.append_s)
-        return super()._write(data)
+        return super()._write(data, offset)
 
     def _sync(self) -> None:
         self._storage.pause(self.path, self._storage.sync_s)

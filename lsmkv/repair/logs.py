@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from lsmkv.batch import decode_batch
 from lsmkv.errors import CorruptionError
-from lsmkv.log import HEADER_BYTES, LogContents, read_log
+from lsmkv.log import HEADER_BYTES, MAX_LOG_BYTES, LogContents, read_log
 from lsmkv.manifest import State, log_path
 from lsmkv.repair.report import raise_unless_damage
 from lsmkv.report import Problem
@@ -104,17 +104,28 @@ def salvage_logs(
 
 def _read(storage: Storage, directory: str, number: int, result: SalvagedLogs) -> _Log:
     path = log_path(directory, number)
-    size = storage.file_size(path)
     try:
         contents = read_log(storage, path, number, "log")
     except (CorruptionError, OSError) as error:
         raise_unless_damage(error)
         result.problems.append(Problem.of(error, path))
+        size = _written_bytes(storage, path)
         end = error.offset if isinstance(error, CorruptionError) else None
         if end is None or end < HEADER_BYTES:
             return _Log(number, path, size, None, True)
         return _Log(number, path, size, _prefix(storage, path, number, end), True)
+    size = storage.file_size(path) if contents is None else contents.end + contents.torn_bytes
     return _Log(number, path, size, contents, False)
+
+
+def _written_bytes(storage: Storage, path: str) -> int:
+    """How long a damaged log is, without the zeros at its end, if they are room for more."""
+    size = storage.file_size(path)
+    try:
+        written = len(storage.read_whole(path, ReadKind.LOG, MAX_LOG_BYTES).rstrip(b"\0"))
+    except OSError:
+        return size
+    return size if size - written < 8 else written  # the number in a sync mark ends with zeros, too
 
 
 def _own(log: _Log, state: State | None, result: SalvagedLogs) -> _Log:

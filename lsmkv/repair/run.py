@@ -258,7 +258,7 @@ class _Repair:
         number, end = last_log
         unopened = AppendFile(log_path(self._source, number), -1, end)
         return LogWriter(
-            self._storage, unopened, number, 0, synced=end, marked=end, predecessor=None
+            self._storage, unopened, "log", number, 0, synced=end, marked=end, predecessor=None
         )
 
     def _install(self, state: State) -> list[str]:
