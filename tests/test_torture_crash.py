@@ -381,7 +381,11 @@ def _raises(settings: Settings) -> Outcome:
 
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = [Part("fails", "The seed is 5.", _fails), Part("raises", "It runs.", _raises)]
+    made = [
+        Part("fails", "The seed is 5.", _fails),
+        Part("raises", "It runs.", _raises),
+        Part("empty", "It is found.", lambda _: Outcome()),
+    ]
     monkeypatch.setattr(cli, "parts", lambda: {part.name: part for part in made})
 
 
@@ -424,7 +428,16 @@ def test_a_run_goes_into_files_and_a_document(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("known")
-@pytest.mark.parametrize("arguments", [["none"], ["--replay", "x"], ["fails", "--ci", "--long"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["none"],
+        ["--replay", "x"],
+        ["empty", "--replay", "x"],
+        ["fails", "--time-limit", "-1"],
+        ["fails", "--ci", "--long"],
+    ],
+)
 def test_arguments_that_make_no_sense_are_refused(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main(arguments)

@@ -76,6 +76,9 @@ def main() -> None:
     parser.add_argument("--folder", help="where to put the stores (the temporary directory)")
     parser.add_argument("--one", choices=MODES, help="measure once, and print JSON")
     chosen = parser.parse_args()
+    for name in ("entries", "write_buffer_mib", "repetitions"):
+        if getattr(chosen, name) < 1:
+            parser.error(f"--{name.replace('_', '-')} {getattr(chosen, name)}: must be 1 or more")
     if chosen.one is not None:
         found = measure(chosen.one, chosen.entries, chosen.write_buffer_mib, chosen.folder)
         print(json.dumps(found))

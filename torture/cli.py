@@ -80,8 +80,13 @@ def main(arguments: list[str] | None = None) -> int:
         reader.error(f"no part {unknown[0]!r}; there are {', '.join(known)}")
     if chosen.replay is not None and len(chosen.parts) != 1:
         reader.error("--replay takes one PART, the one that failed")
+    if chosen.time_limit is not None and chosen.time_limit < 0:
+        reader.error(f"--time-limit {chosen.time_limit:g}: must be 0 or more seconds")
     wanted = [known[name] for name in chosen.parts or known]
     results = [_run(part, chosen) for part in wanted]
+    outcome = results[0].outcome
+    if chosen.replay is not None and not (outcome.counts or outcome.failures or outcome.skipped):
+        reader.error(f"--replay {chosen.replay}: {chosen.parts[0]} has nothing of that name")
     return _tell(results, chosen, shlex.join(["python", "-m", "torture", *given]))
 
 
