@@ -208,21 +208,47 @@ class TableIndex:
 
     def _check(self, data_length: int, filters_length: int) -> None:
         count = self.block_count
-        offsets = self._array("Q", self._offsets, count + 1)
-        filter_ends = self._array("I", self._filter_ends, count + 1)
-        key_ends = self._array("I", self._key_ends, 2 * count + 1)
-        starts = self._array("I", self._chunk_starts, self.chunk_count + 1)
-        for ends, total, what in (
-            (offsets, data_length, "blocks"),
-            (filter_ends, filters_length if filter_ends[-1] else 0, "filters"),
-            (key_ends, len(self._data) - self._keys, "keys"),
-            (starts, count, "filter chunks"),
+        if self.filter_start(count) == 0:
+            filters_length = 0  # one for the whole table, or none
+        if self._last_of_ascending_u64(self._offsets, count) != data_length:
+            self._fail("blocks of the index do not fit their section")
+        for at, last, total, what in (
+            (self._filter_ends, count, filters_length, "filters"),
+            (self._key_ends, 2 * count, len(self._data) - self._keys, "keys"),
+            (self._chunk_starts, self.chunk_count, count, "filter chunks"),
         ):
-            if ends[0] != 0 or ends[-1] != total or ends != tuple(sorted(ends)):
+            if self._last_of_ascending_u32(at, last) != total:
                 self._fail(f"{what} of the index do not fit their section")
 
-    def _array(self, code: str, at: int, count: int) -> tuple[int, ...]:
-        return struct.unpack_from(f"<{count}{code}", self._data, at)
+    def _last_of_ascending_u64(self, at: i64, last: i64) -> i64:
+        """The number at position ``last`` of those from ``at`` on; -1 unless they ascend from 0."""
+        data = self._data
+        before: i64 = 0
+        end = at + 8 * last
+        if read_i64_le(data, at) != 0:
+            return -1
+        while at < end:
+            at += 8
+            number = read_i64_le(data, at)
+            if number < before:  # or 2^63 and above
+                return -1
+            before = number
+        return before
+
+    def _last_of_ascending_u32(self, at: i64, last: i64) -> i64:
+        """As :meth:`_last_of_ascending_u64`, of numbers half as wide."""
+        data = self._data
+        before: i64 = 0
+        end = at + 4 * last
+        if read_i32_le(data, at) != 0:
+            return -1
+        while at < end:
+            at += 4
+            number = i64(read_i32_le(data, at)) & 0xFFFF_FFFF
+            if number < before:
+                return -1
+            before = number
+        return before
 
     # Search
 
