@@ -15,7 +15,6 @@ from lsmkv.cli import cli
 
 # What subprocesses import is what these tests import, installed or not.
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(lsmkv.__file__).parent.parent)}
-
 AWKWARD = {
     b"": b"",
     b"plain": b"value",
