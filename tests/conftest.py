@@ -62,6 +62,12 @@ def open_small(
     )
 
 
+def contents(path: str | Path, storage: Storage | None = None) -> dict[bytes, bytes]:
+    """What a small store holds, opened without help."""
+    with open_small(path, create_if_missing=False, storage=storage) as db:
+        return dict(db.items())
+
+
 def number_key(number: int) -> bytes:
     """Keys that sort as their numbers do."""
     return b"key%06d" % number

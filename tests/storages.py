@@ -6,11 +6,15 @@ import errno
 import os
 import threading
 from collections import Counter
+from typing import Final
 
 from lsmkv.stats import Stats
 from lsmkv.storage import AppendFile, FileLock, RandomFile, ReadKind, Storage
 from torture.injection import Fault, Faults
 from torture.slow_storage import SlowStorage as SlowStorage
+
+CONTENT: Final = bytes(range(256)) * 50
+"""What a file holds that a storage is to read: no multiple of the alignment of direct reads."""
 
 
 class CountingStorage(Storage):

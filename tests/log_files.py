@@ -1,0 +1,41 @@
+"""Logs that tests write, and what is read back from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lsmkv.log import RECORD_BYTES, LogContents, LogKind, LogWriter, read_log
+from lsmkv.storage import Storage
+
+MARK_BYTES = RECORD_BYTES + 8
+PAYLOADS = [b"one", b"", b"three" * 9, bytes(range(256)), b"five"]
+
+
+def create(path: Path, storage: Storage | None = None, kind: LogKind = "log") -> LogWriter:
+    return LogWriter.create(storage or Storage(), str(path), 7, kind)
+
+
+def read(path: Path, kind: LogKind = "log", number: int = 7) -> LogContents | None:
+    return read_log(Storage(), str(path), number, kind)
+
+
+def contents_of(path: Path) -> LogContents:
+    contents = read(path)
+    assert contents is not None
+    return contents
+
+
+def payloads_of(path: Path) -> list[bytes]:
+    return [payload for _, payload in contents_of(path).records()]
+
+
+def written(path: Path, payloads: list[bytes], *, synced_after: int | None = None) -> list[int]:
+    """Write a log; where each record ends.  ``synced_after`` records it is synced."""
+    log = create(path)
+    ends = []
+    for count, payload in enumerate(payloads, 1):
+        ends.append(log.append(payload))
+        if count == synced_after:
+            log.sync_through(log.end)
+    log.close()
+    return ends

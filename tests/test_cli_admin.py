@@ -1,0 +1,100 @@
+"""``lsmkv`` verify, repair and compact."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import lsmkv
+from commands import damage_block, fail, fill_tables, one_line, read, run, succeed
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """Where a store may be made."""
+    return str(tmp_path / "store")
+
+
+def test_verify_finds_a_sound_store_sound(store: str) -> None:
+    shown = json.loads(succeed("verify", fill_tables(store), "--json"))
+    assert (shown["ok"], shown["problems"]) == (True, [])
+
+
+def test_verify_exits_with_4_when_a_block_is_damaged(store: str) -> None:
+    damage_block(fill_tables(store))
+    result = run("verify", store)
+    assert result.exit_code == 4
+    assert ".sst" in result.stdout
+
+
+def test_verify_json_lists_the_damage(store: str) -> None:
+    damage_block(fill_tables(store))
+    shown = json.loads(run("verify", store, "--json").stdout)
+    assert not shown["ok"]
+    assert len(shown["problems"]) == 1
+
+
+def test_verify_exits_with_4_when_the_store_cannot_be_opened(store: str) -> None:
+    fill_tables(store)
+    Path(store, "CURRENT").write_bytes(b"nonsense\n")
+    message = fail("verify", store, code=4)
+    assert one_line(message) and "CURRENT" in message
+
+
+def test_repair_builds_a_sound_store(store: str, tmp_path: Path) -> None:
+    damage_block(fill_tables(store))
+    rescued = str(tmp_path / "rescued")
+    succeed("repair", store, "--output", rescued)
+    succeed("verify", rescued)
+    assert 400 < len(read(rescued)) < 500
+
+
+def test_repair_in_place_asks_first(store: str) -> None:
+    damage_block(fill_tables(store))
+    result = run("repair", store, "--in-place", stdin=b"n\n")
+    assert result.exit_code == 1
+    assert run("verify", store).exit_code == 4
+
+
+def test_repair_in_place_goes_ahead_when_told_so(store: str) -> None:
+    damage_block(fill_tables(store))
+    succeed("repair", store, "--in-place", "--yes")
+    succeed("verify", store)
+
+
+def test_repair_json_is_all_that_standard_output_gets(store: str, tmp_path: Path) -> None:
+    json.loads(succeed("repair", fill_tables(store), "--output", str(tmp_path / "new"), "--json"))
+
+
+@pytest.mark.parametrize("options", [[], ["--in-place", "--output", "x"]])
+def test_repair_wants_to_know_where_to(store: str, options: list[str]) -> None:
+    fail("repair", fill_tables(store), *options, code=2)
+
+
+def test_compact_makes_one_run_and_forgets_the_deleted(store: str) -> None:
+    fill_tables(store)
+    fill_tables(store, 300)
+    succeed("delete", store, "key0000")
+    shown = json.loads(succeed("compact", store, "--json"))
+    assert (shown["before"]["runs"], shown["after"]["runs"]) == (2, 1)
+    assert shown["after"]["entries"] == 499
+
+
+def test_compact_says_when_there_is_nothing_to_merge(store: str) -> None:
+    succeed("compact", fill_tables(store))
+    assert b"Nothing to merge" in succeed("compact", store)
+
+
+def test_compact_can_be_narrowed_to_a_range(store: str) -> None:
+    succeed("compact", fill_tables(store), "--start", "key0100", "--stop", "key0200")
+    assert len(read(store)) == 500
+
+
+def test_compact_rewrites_with_the_options_set(store: str) -> None:
+    fill_tables(store)
+    fill_tables(store)
+    succeed("compact", store, "--set", "error_rate=0.001")
+    with lsmkv.open(store, read_only=True) as db:
+        assert [table.requested_rate for table in db.inspect().tables()] == [0.001]

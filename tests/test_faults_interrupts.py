@@ -1,0 +1,78 @@
+"""Interrupts in the middle of a write."""
+
+from __future__ import annotations
+
+import pytest
+
+import lsmkv
+from conftest import contents, open_small
+from lsmkv.storage import AppendFile, Storage
+
+
+class InterruptedStorage(Storage):
+    """Raises KeyboardInterrupt, once, from a log's append: ``before`` or ``after`` it is done."""
+
+    armed = ""
+
+    def _append_file(self, path: str, descriptor: int, offset: int) -> AppendFile:
+        return _InterruptedFile(self, path, descriptor, offset)
+
+
+class _InterruptedFile(AppendFile):
+    def __init__(
+        self, storage: InterruptedStorage, path: str, descriptor: int, offset: int
+    ) -> None:
+        super().__init__(path, descriptor, offset)
+        self._storage = storage
+
+    def append(self, data: bytes) -> None:
+        super().append(data)
+        self._interrupt("after")
+
+    def _write(self, data: bytes | memoryview, offset: int) -> int:
+        self._interrupt("before")
+        return super()._write(data, offset)
+
+    def _interrupt(self, when: str) -> None:
+        if self._storage.armed == when and self.path.endswith(".log"):
+            self._storage.armed = ""
+            raise KeyboardInterrupt
+
+
+def test_an_interrupt_before_anything_was_written_changes_nothing(path: str) -> None:
+    storage = InterruptedStorage()
+    with open_small(path, storage=storage) as db:
+        storage.armed = "before"
+        with pytest.raises(KeyboardInterrupt):
+            db[b"a"] = b"1"
+        db[b"b"] = b"2"
+    assert contents(path) == {b"b": b"2"}
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_an_interrupt_between_log_and_memtable_stops_writes_until_resumed(
+    path: str, batch: bool
+) -> None:
+    storage = InterruptedStorage()
+    with open_small(path, storage=storage) as db:
+        storage.armed = "after"
+        with pytest.raises(KeyboardInterrupt):
+            if batch:
+                with db.write_batch() as pending:
+                    pending.put(b"a", b"1")
+            else:
+                db[b"a"] = b"1"
+        with pytest.raises(lsmkv.BackgroundError):
+            db[b"b"] = b"2"
+        db.resume()
+        db[b"b"] = b"2"
+    assert contents(path) == {b"b": b"2"}
+
+
+def test_a_store_closed_after_an_interrupt_opens_again(path: str) -> None:
+    storage = InterruptedStorage()
+    with open_small(path, storage=storage) as db:
+        storage.armed = "after"
+        with pytest.raises(KeyboardInterrupt):
+            db[b"a"] = b"1"
+    assert contents(path) == {b"a": b"1"}

@@ -1,0 +1,194 @@
+"""Syncing logs: one sync for many writers, failures that stick, and the log before."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from log_files import create
+from lsmkv.log import HEADER_BYTES, LogWriter
+from lsmkv.storage import Storage
+from storages import FaultyStorage, SlowStorage
+
+HUNG_S = 60.0  # only stops a test that hangs
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "000007.log"
+
+
+class Gate:
+    """Lets a test hold syncs back: what SlowStorage calls in place of sleeping.
+
+    Each sync announces itself and then waits to be let through.
+    """
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.arrived = threading.Semaphore(0)
+        self.count = 0
+
+    def __call__(self, _seconds: float) -> None:
+        self.count += 1
+        self.arrived.release()
+        assert self.open.wait(HUNG_S)
+
+
+def gated(gate: Gate) -> SlowStorage:
+    return SlowStorage(gate, sync_s=1.0)
+
+
+def start(*targets: Callable[[], None]) -> list[threading.Thread]:
+    threads = [threading.Thread(target=target, daemon=True) for target in targets]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def join(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        thread.join(HUNG_S)
+        assert not thread.is_alive()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    waiting = threading.Event()
+    for _ in range(int(HUNG_S * 1000)):
+        if condition():
+            return
+        waiting.wait(0.001)
+    raise AssertionError("it never came to that")
+
+
+def test_writers_that_wait_during_a_sync_share_the_next_one(path: Path) -> None:
+    gate = Gate()
+    gate.open.set()
+    log = create(path, gated(gate))
+    gate.open.clear()
+    gate.count = 0
+    gate.arrived = threading.Semaphore(0)
+    first = log.append(b"first")
+    threads = start(lambda: log.sync_through(first))
+    assert gate.arrived.acquire(timeout=HUNG_S)
+    ends = [log.append(b"%d" % number) for number in range(8)]
+    threads += start(*[lambda end=end: log.sync_through(end) for end in ends])
+    wait_until(lambda: log._waiting == 8)
+    gate.open.set()
+    join(threads)
+    assert gate.count == 2
+    assert log.synced == log.end
+
+
+def test_the_size_of_each_group_is_counted(path: Path) -> None:
+    storage = Storage()
+    log = create(path, storage)
+    log.sync_through(log.append(b"record"))
+    assert (storage.stats.log_syncs, storage.stats.group_commit_size.count) == (1, 1)
+
+
+def test_what_is_on_disk_already_is_not_synced_again(path: Path) -> None:
+    storage = FaultyStorage()
+    log = create(path, storage)
+    first = log.append(b"first")
+    log.append(b"second")
+    log.sync_through(log.end)
+    synced = storage.calls["sync"]
+    log.sync_through(first)
+    assert storage.calls["sync"] == synced
+
+
+def test_a_failed_sync_fails_every_waiter_and_is_not_tried_again(path: Path) -> None:
+    storage = FaultyStorage()
+    log = create(path, storage)
+    end = log.append(b"record")
+    storage.fail("sync")
+    with pytest.raises(OSError, match="injected: sync"):
+        log.sync_through(end)
+    synced = storage.calls["sync"]
+    with pytest.raises(OSError, match="earlier failure"):
+        log.sync_through(end)
+    with pytest.raises(OSError, match="earlier failure"):
+        log.append(b"more")
+    assert storage.calls["sync"] == synced
+
+
+def test_syncing_a_log_first_syncs_the_one_before(path: Path, tmp_path: Path) -> None:
+    storage = FaultyStorage()
+    before = create(path, storage)
+    before.append(b"earlier")
+    log = LogWriter.create(storage, str(tmp_path / "8"), 8, "log", predecessor=before)
+    log.sync_through(log.append(b"later"))
+    assert before.synced == before.end
+
+
+def test_an_empty_log_is_not_synced_while_the_one_before_is_not(path: Path, tmp_path: Path) -> None:
+    before = create(path)
+    before.append(b"earlier")
+    log = LogWriter.create(Storage(), str(tmp_path / "8"), 8, "log", predecessor=before)
+    log.sync_through(log.end)
+    assert before.synced == before.end
+
+
+def test_a_predecessor_that_cannot_be_synced_fails_the_sync(path: Path, tmp_path: Path) -> None:
+    storage = FaultyStorage()
+    before = create(path, storage)
+    before.append(b"earlier")
+    log = LogWriter.create(storage, str(tmp_path / "8"), 8, "log", predecessor=before)
+    storage.fail("sync", path_suffix=".log")
+    with pytest.raises(OSError, match="injected: sync"):
+        log.sync_through(log.append(b"later"))
+    assert log.synced < log.end
+
+
+def test_an_obsolete_predecessor_needs_no_sync(path: Path, tmp_path: Path) -> None:
+    storage = FaultyStorage()
+    before = create(path, storage)
+    before.append(b"earlier")
+    log = LogWriter.create(storage, str(tmp_path / "8"), 8, "log", predecessor=before)
+    before.obsolete = True
+    before.close()
+    storage.fail("sync", path_suffix=".log", times=None)
+    log.sync_through(log.append(b"later"))
+    assert log.synced == log.end
+
+
+def test_whoever_waits_for_a_log_that_becomes_obsolete_is_done(path: Path) -> None:
+    log = create(path)
+    end = log.append(b"record")
+    log.obsolete = True
+    log.close()
+    log.sync_through(end)
+
+
+def test_logs_that_are_closed_let_go_of_those_before(path: Path, tmp_path: Path) -> None:
+    before = create(path)
+    log = LogWriter.create(Storage(), str(tmp_path / "8"), 8, "log", predecessor=before)
+    log.obsolete = True
+    log.close()
+    assert log._predecessor is None
+
+
+def test_closing_waits_for_the_sync_that_runs(path: Path) -> None:
+    gate = Gate()
+    gate.open.set()
+    log = create(path, gated(gate))
+    gate.open.clear()
+    gate.arrived = threading.Semaphore(0)
+    end = log.append(b"record")
+    threads = start(lambda: log.sync_through(end))
+    assert gate.arrived.acquire(timeout=HUNG_S)
+    threads += start(log.close)
+    gate.open.set()
+    join(threads)
+    assert log.synced == end
+
+
+def test_closing_twice_does_nothing(path: Path) -> None:
+    log = create(path)
+    log.close()
+    log.close()
+    assert path.stat().st_size == HEADER_BYTES
