@@ -18,7 +18,7 @@ from bench.growth.counting import count_reads, watch_cache
 from bench.growth.experiment import EXPERIMENT, tasks
 from bench.growth.filling import fill
 from bench.growth.groups import OPERATIONS, by_style
-from bench.growth.memory import measure_memory
+from bench.growth.memory import measure_memtable, measure_opening
 from bench.growth.rows import Reads, Row, Tree, columns
 from bench.growth.story import failures, story
 from bench.growth.task import SEEK_ENTRIES, Task, copy_of
@@ -192,12 +192,20 @@ def test_a_small_cache_keeps_its_budget_and_its_hot_blocks(tmp_path: Path) -> No
 
 
 def test_memory_is_what_the_store_reports(store: str, tree: Tree) -> None:
-    found = measure_memory(TASK, store)
+    found = measure_opening(TASK, store)
     with lsmkv.open(store, read_only=True) as db:
         usage = db.memory_usage()
     assert (found.index_bytes, found.filter_bytes) == (usage.indexes, usage.filters)
     assert found.index_bytes / TASK.entries == pytest.approx(found.index_bytes_expected, rel=0.1)
     assert found.filter_bytes / TASK.entries == pytest.approx(found.filter_bytes_expected, rel=0.1)
+
+
+def test_a_memtable_reports_the_length_of_its_log(tmp_path: Path) -> None:
+    found = measure_memtable(TASK, str(tmp_path / "store"))
+    assert found.memtable_entries == TASK.entries
+    # Key, value, and what the log has around each put.
+    assert 116 < found.memtable_bytes_reported < 160
+    assert list(tmp_path.iterdir()) == []
 
 
 # Times

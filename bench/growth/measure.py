@@ -12,7 +12,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from bench.growth.counting import count_reads, watch_cache
 from bench.growth.filling import fill
-from bench.growth.memory import measure_memory
+from bench.growth.memory import measure_memtable, measure_opening
 from bench.growth.rows import ProcessPuts, Row, Setting, ThreadPuts, columns
 from bench.growth.task import Task, copy_of
 from bench.growth.timing import Puts, measure_batches, measure_puts, measure_reads
@@ -36,7 +36,8 @@ def measure(task: Task, directory: str) -> list[Row]:
     tree = alone(fill, task, store)
     reads = alone(count_reads, task, store)
     cache = alone(watch_cache, task, store)
-    memory = alone(measure_memory, task, store)
+    opening = alone(measure_opening, task, store)
+    memtable = alone(measure_memtable, task, store)
     warm = alone(measure_reads, task, store)
     rows = []
     for repetition in range(task.repetitions):
@@ -56,8 +57,9 @@ def measure(task: Task, directory: str) -> list[Row]:
         batches = _on_a_copy(measure_batches, task, store, repetition)
         thread = ThreadPuts(**_named("thread", puts["thread"]))
         processes = ProcessPuts(**_named("process", puts["process"]))
-        found = (tree, reads, cache, memory, warm[repetition], thread, processes, batches)
-        rows.append(Row(**columns(setting, *found)))
+        counts = (tree, reads, cache, opening, memtable)
+        times = (warm[repetition], thread, processes, batches)
+        rows.append(Row(**columns(setting, *counts, *times)))
     return rows
 
 

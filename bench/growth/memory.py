@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 from typing import Final
 
 import lsmkv
 from bench.growth import theory
-from bench.growth.rows import Memory
-from bench.growth.task import Task
+from bench.growth.rows import MemtableMemory, OpenMemory
+from bench.growth.task import VALUE_BYTES, Task
 from bench.workloads.keys import KEY_BYTES, present_key
 
 _MEMTABLE_ENTRIES: Final = 100_000
@@ -33,38 +34,42 @@ def _growth(before: int | None) -> int | None:
     return None if before is None or now is None else now - before
 
 
-def measure_memory(task: Task, directory: str) -> Memory:
-    """Open the store in a process that has opened another one before, so that all code is loaded.
-
-    The memtable's keys and values are objects of their own, as those of a program's input are.
-    """
-    other = directory + "-memtable"
-    with lsmkv.open(other, task.options()) as db:
+def measure_opening(task: Task, directory: str) -> OpenMemory:
+    """Open the store in a process that has opened another one before, so that all code is loaded."""
+    with lsmkv.open(directory + "-other", task.options()) as db:
         db[b"key"] = b"value"
         db.flush()
         db.get(b"key")
+    shutil.rmtree(directory + "-other")
     before = private_bytes()
     with lsmkv.open(directory, task.options(block_cache_size_bytes=0), read_only=True) as db:
-        open_private = _growth(before)
+        private = _growth(before)
         usage, store = db.memory_usage(), db.inspect()
     blocks = sum(table.block_count for table in store.tables())
-    count = min(task.entries, _MEMTABLE_ENTRIES)
-    tail = os.urandom(96)  # what it holds makes no difference to memory
-    large = task.options(write_buffer_size_bytes=_LARGE_BUFFER_BYTES)
-    with lsmkv.open(other, large) as db:
-        reported = db.memory_usage().memtables
-        before = private_bytes()
-        for number in range(count):
-            db.put(present_key(number), number.to_bytes(4, "big") + tail)
-        memtable_private = _growth(before)
-        reported = db.memory_usage().memtables - reported
-    return Memory(
+    return OpenMemory(
         index_bytes=usage.indexes,
         index_bytes_expected=theory.index_bytes_per_key(store.entry_count / blocks, KEY_BYTES),
         filter_bytes=usage.filters,
         filter_bytes_expected=theory.filter_bytes_per_key(db.options.error_rate),
-        open_private_bytes=open_private,
+        open_private_bytes=private,
+    )
+
+
+def measure_memtable(task: Task, directory: str) -> MemtableMemory:
+    """Fill a memtable with keys and values that are objects of their own, as a program's are."""
+    count = min(task.entries, _MEMTABLE_ENTRIES)
+    tail = os.urandom(VALUE_BYTES - 4)  # what it holds makes no difference to memory
+    large = task.options(write_buffer_size_bytes=_LARGE_BUFFER_BYTES)
+    with lsmkv.open(directory + "-memtable", large) as db:
+        db[b"key"] = b"value"
+        reported, before = db.memory_usage().memtables, private_bytes()
+        for number in range(count):
+            db.put(present_key(number), number.to_bytes(4, "big") + tail)
+        private = _growth(before)
+        reported = db.memory_usage().memtables - reported
+    shutil.rmtree(directory + "-memtable")
+    return MemtableMemory(
         memtable_entries=count,
         memtable_bytes_reported=reported / count,
-        memtable_bytes_private=None if memtable_private is None else memtable_private / count,
+        memtable_bytes_private=None if private is None else private / count,
     )

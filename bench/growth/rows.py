@@ -91,8 +91,8 @@ class CacheUse:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Memory:
-    """Memory of an open store and of a memtable, as the store tells it and as the system does."""
+class OpenMemory:
+    """Memory of an open store, as the store tells it and as the system does."""
 
     index_bytes: int = column("indexes in memory, as the store reports")
     index_bytes_expected: float = column("the same in theory, per key")
@@ -101,6 +101,12 @@ class Memory:
     open_private_bytes: int | None = column(
         "growth of the process's private memory by opening the store", "time"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemtableMemory:
+    """The same of a memtable."""
+
     memtable_entries: int = column("entries of the memtable that was measured")
     memtable_bytes_reported: float = column("its bytes per entry, as the store reports")
     memtable_bytes_private: float | None = column(
@@ -164,7 +170,18 @@ class Batches:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row(Setting, Tree, Reads, CacheUse, Memory, WarmTimes, ThreadPuts, ProcessPuts, Batches):
+class Row(
+    Setting,
+    Tree,
+    Reads,
+    CacheUse,
+    OpenMemory,
+    MemtableMemory,
+    WarmTimes,
+    ThreadPuts,
+    ProcessPuts,
+    Batches,
+):
     """One size in one repetition."""
 
 
