@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 import lsmkv
-from bench.growth import main, theory
+from bench.growth import main, theory, timing
 from bench.growth.counting import count_reads, watch_cache
 from bench.growth.experiment import EXPERIMENT, tasks
 from bench.growth.filling import fill
 from bench.growth.groups import OPERATIONS, by_style
 from bench.growth.memory import measure_memtable, measure_opening
+from bench.growth.model import bytes_written
 from bench.growth.rows import Reads, Row, Tree, columns
 from bench.growth.story import failures, story
 from bench.growth.task import SEEK_ENTRIES, Task, copy_of
@@ -83,20 +84,36 @@ def test_levels_grow_with_the_logarithm_of_the_data() -> None:
     assert [theory.level_count(size, options) for size in sizes] == [1, 2, 2, 3, 4]
 
 
-def test_model_counts_the_writes_of_a_tree_followed_by_hand() -> None:
+def test_levels_of_a_tiered_tree_hold_runs_merged_of_as_many_as_the_size_ratio() -> None:
     options = lsmkv.Options(
-        write_buffer_size_bytes=4096,
-        table_size_bytes=4096,
-        level1_size_bytes=16_384,
+        compaction="tiered",
+        write_buffer_size_bytes=5000,
         level0_compaction_trigger=2,
         size_ratio=10,
     )
-    # Two flushes are merged into 2 buffers; with two more into 4; the next into 6, of which two go
-    # down: the first is moved, the second finds one table below, of other keys and a third of its own.
-    written = [theory.leveled_write_amplification(flushes, options) for flushes in (1, 2, 4)]
-    assert written == [1.0, (2 + 2) / 2, (4 + 2 + 4) / 4]
-    six = (6 + 2 + 4 + 6 + (1 + 1 / 5)) / 6
-    assert theory.leveled_write_amplification(6, options) == pytest.approx(six)
+    sizes = (10_000, 99_999, 100_000, 999_999, 1_000_000)
+    assert [theory.level_count(size, options) for size in sizes] == [1, 1, 2, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("flushes", "written"),
+    [
+        (1, 1),
+        (2, 2 + 2),  # merged into level 1
+        (4, 4 + 2 + 4),  # and once more, with what is there
+        (6, 6 + 2 + 4 + 6),  # level 1 is too large by two tables, which are moved to level 2
+    ],
+)
+def test_model_counts_the_writes_of_a_tree_followed_by_hand(flushes: int, written: int) -> None:
+    options = lsmkv.Options(level1_size_bytes=16_384, level0_compaction_trigger=2)
+    found = bytes_written([4000.0] * flushes, 10_000, options, 4000.0)
+    assert found == pytest.approx(4000 * written, rel=0.001)
+
+
+def test_model_of_a_tiered_tree_writes_once_for_each_level() -> None:
+    options = lsmkv.Options(compaction="tiered", size_ratio=2, level0_compaction_trigger=2)
+    found = bytes_written([4000.0] * 8, 10_000, options, 1e9)
+    assert found == pytest.approx(8 * 4000 * 4, rel=0.001)  # 8 runs, 4, 2 and 1
 
 
 def test_filters_of_one_per_cent_take_just_under_ten_bits() -> None:
@@ -139,6 +156,10 @@ def test_the_filled_store_has_levels_and_each_key_once(store: str, tree: Tree) -
     assert tree.entries_stored == TASK.entries
     with lsmkv.open(store, read_only=True) as db:
         assert list(iter(db.keys())) == [present_key(number) for number in range(TASK.entries)]
+
+
+def test_the_fill_writes_about_what_the_model_says(tree: Tree) -> None:
+    assert tree.write_amplification == pytest.approx(tree.write_amplification_model, rel=0.2)
 
 
 def test_a_fill_repeats_for_a_seed(tree: Tree, tmp_path: Path) -> None:
@@ -217,6 +238,15 @@ def test_warm_reads_miss_nothing_and_each_repetition_has_a_row(store: str, tree:
     assert all(each.get_hit_us > 0 and each.open_us > 0 for each in found)
 
 
+def test_where_memory_is_short_a_part_of_the_keys_is_asked_for(
+    store: str, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timing, "machine_bytes", lambda: 3 * tree.raw_block_bytes // 2)
+    found = measure_reads(replace(TASK, repetitions=1), store)[0]
+    assert found.warm_share == pytest.approx(0.5 / 1.3, abs=0.01)
+    assert found.warm_misses == 0
+
+
 def test_puts_leave_the_store_they_were_copied_from_alone(
     store: str, tree: Tree, tmp_path: Path
 ) -> None:
@@ -257,7 +287,7 @@ def test_counts_repeat_in_another_process(rows: list[Row], tmp_path: Path) -> No
 
 def test_sizes_stand_in_one_story_by_style(rows: list[Row]) -> None:
     larger = replace(rows[0], entries=600)
-    told = story([larger, *rows, replace(larger, style="tiered", write_amplification_model=None)])
+    told = story([larger, *rows, replace(larger, style="tiered")])
     times = told.tables[2]
     assert times.headings[1:] == ("leveled\n300", "leveled\n600", "tiered\n600")
     assert len(told.findings) == 2 * len(story(rows).findings)

@@ -37,8 +37,9 @@ METHOD: Final = (
     "the runs above its own. The number of fence comparisons is not counted in the store: it is "
     "derived from the indexes that are there, log2 of a run's tables and of a table's blocks.",
     "Writes: bytes of tables written per byte handed over during that fill (the log is not in it). "
-    "The textbook has 1 + L T/2 for L full leveled levels. The model follows the rules of leveled "
-    "compaction with sizes alone, for keys that are spread evenly.",
+    "The textbook has 1 + L T/2 for L full leveled levels. The model asks the store's own rules of "
+    "compaction what to merge, in a tree of tables that have sizes and key ranges and no contents; "
+    "keys are spread evenly.",
     "Times of reads are warm: a first pass brings every block that is asked for into the cache, the "
     "second, with the same keys as new objects, is timed. The cache has room for all blocks, or for a "
     "third of the machine's memory; then only a part of the key range is asked for (warm_share). A "

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import lsmkv
 from bench.compaction.theory import write_amplification
 from bench.growth import theory
+from bench.growth.model import bytes_written
 from bench.growth.rows import Tree
 from bench.growth.task import BATCH, ENTRY_BYTES, Task
 from bench.workloads.keys import present_key
+from lsmkv.inspect import StoreInfo
 
 
 def fill(task: Task, directory: str) -> Tree:
@@ -17,7 +21,7 @@ def fill(task: Task, directory: str) -> Tree:
     compaction finds to merge depends on the keys and not on timing.
     """
     values = task.values()
-    flushes = 0
+    flushed: list[int] = []
     with lsmkv.open(directory, task.options()) as db:
         for numbers in task.write_buffers():
             for start in range(0, len(numbers), BATCH):
@@ -26,11 +30,11 @@ def fill(task: Task, directory: str) -> Tree:
                         batch.put(present_key(number), values.of(number))
             db.flush()
             db.wait_until_settled()
-            flushes += 1
-        return _tree(task, db, flushes)
+            flushed.append(len(numbers))
+        return _tree(task, db, flushed)
 
 
-def _tree(task: Task, db: lsmkv.DB, flushes: int) -> Tree:
+def _tree(task: Task, db: lsmkv.DB, flushed: Sequence[int]) -> Tree:
     stats, store, options = db.stats(), db.inspect(), db.options
     user_bytes = task.entries * ENTRY_BYTES
     deep = sum(1 for level in store.levels[1:] if level.runs)
@@ -49,9 +53,20 @@ def _tree(task: Task, db: lsmkv.DB, flushes: int) -> Tree:
         compaction_write_bytes=stats.compaction_write_bytes,
         write_amplification=(stats.flush_bytes + stats.compaction_write_bytes) / user_bytes,
         write_amplification_textbook=write_amplification(task.style, options.size_ratio, deep),
-        write_amplification_model=(
-            theory.leveled_write_amplification(flushes, options)
-            if task.style == "leveled"
-            else None
-        ),
+        write_amplification_model=_modelled_bytes(task, flushed, store, stats) / user_bytes,
+    )
+
+
+def _modelled_bytes(
+    task: Task, flushed: Sequence[int], store: StoreInfo, stats: lsmkv.Stats
+) -> float:
+    """What the model says the fill wrote, an entry being as long as the flushed tables have it."""
+    options = task.options()
+    # A table is closed by the size of its data; index and filters come on top.
+    data_bytes = sum(table.stored_bytes for table in store.tables())
+    return bytes_written(
+        [entries * stats.flush_bytes / task.entries for entries in flushed],
+        task.entries,
+        options,
+        options.table_size_bytes * store.size_bytes / data_bytes,
     )

@@ -38,8 +38,8 @@ class Tree:
     compaction_write_bytes: int = column("tables written by compactions")
     write_amplification: float = column("bytes flushed and compacted, per byte handed over")
     write_amplification_textbook: float = column("1 + L T/2 and its like, for the levels there are")
-    write_amplification_model: float | None = column(
-        "leveled trees: by the rules of compaction, followed with sizes alone"
+    write_amplification_model: float = column(
+        "by the store's own rules of compaction, followed with sizes alone"
     )
 
 

@@ -113,11 +113,9 @@ def _of_writes(style: str, found: Sequence[Size]) -> str:
     parts = []
     for size in found:
         row = size.counts
-        model = row.write_amplification_model
-        beside = "" if model is None else f"model {model:.2f}, "
         parts.append(
-            f"{row.write_amplification:.2f} at {row.entries:,} ({beside}textbook "
-            f"{row.write_amplification_textbook:.0f})"
+            f"{row.write_amplification:.2f} at {row.entries:,} (model "
+            f"{row.write_amplification_model:.2f}, textbook {row.write_amplification_textbook:.0f})"
         )
     return f"{style}: the fill writes, per byte handed over, {', '.join(parts)}."
 

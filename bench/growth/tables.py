@@ -30,16 +30,16 @@ def tables(sizes: Sizes) -> list[Table]:
         _table(
             "Counts per operation, without a cache: measured (theory)",
             (
-                "fence\ncomparisons",
-                "absent:\nfilters asked",
-                "filters pass, %\n(95 % interval; exact)",
-                "absent:\nblocks read",
-                "present:\nblocks read",
-                "seek + 10:\nblocks read",
+                "fences",
+                "absent:\nfilters",
+                "filters pass, %\n(95 %; exact)",
+                "absent:\nblocks",
+                "present:\nblocks",
+                "seek + 10:\nblocks",
             ),
             sizes,
             _reads,
-            "Fence comparisons are derived from the indexes, not counted. The rate is of the filters "
+            "Fences: compared by an absent look-up, derived from the indexes. The rate is of the filters "
             "that absent look-ups asked. Seeks, in brackets: in theory, and if fences told of blocks "
             "that lie further on.",
         ),
@@ -93,7 +93,6 @@ def _table(
 
 
 def _shape(row: Row) -> Sequence[str]:
-    model = row.write_amplification_model
     return (
         str(row.level_count),
         str(row.level_count_expected),
@@ -101,7 +100,7 @@ def _shape(row: Row) -> Sequence[str]:
         f"{row.table_count:,}",
         f"{row.block_count:,}",
         f"{row.write_amplification:.2f}",
-        "-" if model is None else f"{model:.2f}",
+        f"{row.write_amplification_model:.2f}",
         f"{row.write_amplification_textbook:.0f}",
         f"{row.table_bytes / (row.entries * ENTRY_BYTES):.3f}",
     )
@@ -112,8 +111,8 @@ def _reads(row: Row) -> Sequence[str]:
     rate = row.absent_false_positives / max(1, row.absent_filters)
     return (
         f"{row.fence_comparisons:.1f} ({row.fence_comparisons_least:.1f})",
-        f"{row.absent_filters / row.absent_lookups:.3f} ({row.absent_filters_expected:.3f})",
-        f"{rate * 100:.3f} ({low * 100:.3f}-{high * 100:.3f}; {row.filter_rate_expected * 100:.3f})",
+        f"{row.absent_filters / row.absent_lookups:.2f} ({row.absent_filters_expected:.2f})",
+        f"{rate * 100:.3f} ({low * 100:.2f}-{high * 100:.2f}; {row.filter_rate_expected * 100:.3f})",
         f"{row.absent_block_reads / row.absent_lookups:.4f} ({row.absent_reads_expected:.4f})",
         f"{row.present_block_reads / row.present_lookups:.4f} ({row.present_reads_expected:.4f})",
         f"{row.seek_block_reads / row.seeks:.2f} "

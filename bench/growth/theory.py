@@ -1,4 +1,4 @@
-"""What theory says of a store of n entries: its levels, its writes, its reads, its memory."""
+"""What theory says of a store of n entries: its levels, its reads, its memory."""
 
 from __future__ import annotations
 
@@ -16,54 +16,28 @@ _INDEX_BYTES_PER_BLOCK: Final = 3 * 8 + 2 * 4 + 1 + 2 * 4
 
 
 def level_count(data_bytes: float, options: lsmkv.Options) -> int:
-    """Levels below level 0 that a leveled tree needs: log_T of the data by level 1, rounded up.
+    """Levels below level 0 that a tree needs for so much data: a logarithm to the base of T.
+
+    Leveled: as many as it takes for their target sizes to hold the data.  The others: as many as the
+    first run of level 1 must be merged with its like to have all data in one run.
 
     >>> default = lsmkv.Options()
     >>> [level_count(gib * 2**30, default) for gib in (0.2, 2, 20, 200)]
     [1, 2, 3, 4]
     """
-    levels, room, size = 1, options.level1_size_bytes, options.level1_size_bytes
-    while room < data_bytes:
+    levels = 1
+    if options.compaction == "leveled":
+        room = size = options.level1_size_bytes
+        while room < data_bytes:
+            size *= options.size_ratio
+            room += size
+            levels += 1
+        return levels
+    size = options.write_buffer_size_bytes * options.level0_compaction_trigger * options.size_ratio
+    while size <= data_bytes:
         size *= options.size_ratio
-        room += size
         levels += 1
     return levels
-
-
-def leveled_write_amplification(flushes: int, options: lsmkv.Options) -> float:
-    """Bytes that a leveled tree writes for each byte flushed, each key put once, in random order.
-
-    The rules of leveled compaction, followed with sizes alone: keys are spread evenly, so a table of
-    a level meets its share of the level below.  A level with nothing below it is moved, not rewritten.
-
-    >>> round(leveled_write_amplification(4, lsmkv.Options()), 2)  # four flushes, and a merge of them
-    2.0
-    """
-    buffer = float(options.write_buffer_size_bytes)
-    levels = [0.0, 0.0]  # level 0, level 1, ...
-    written = 0.0
-    waiting = 0
-    for _ in range(flushes):
-        written += buffer
-        levels[0] += buffer
-        waiting += 1
-        if waiting < options.level0_compaction_trigger:
-            continue
-        levels[1] += levels[0]
-        written += levels[1]
-        levels[0], waiting = 0.0, 0
-        level, target = 1, float(options.level1_size_bytes)
-        while level < len(levels):
-            if levels[level] > target and level + 1 == len(levels):
-                levels.append(0.0)
-            while levels[level] > target:
-                moved = min(float(options.table_size_bytes), levels[level])
-                met = levels[level + 1] * moved / levels[level]
-                written += moved + met if levels[level + 1] > 0 else 0.0
-                levels[level] -= moved
-                levels[level + 1] += moved
-            level, target = level + 1, target * options.size_ratio
-    return written / (flushes * buffer) if flushes else 1.0
 
 
 @dataclass(frozen=True, slots=True)
