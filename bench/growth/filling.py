@@ -37,10 +37,10 @@ def fill(task: Task, directory: str) -> Tree:
 def _tree(task: Task, db: lsmkv.DB, flushed: Sequence[int]) -> Tree:
     stats, store, options = db.stats(), db.inspect(), db.options
     user_bytes = task.entries * ENTRY_BYTES
-    deep = sum(1 for level in store.levels[1:] if level.runs)
+    deepest = max(level.number for level in store.levels if level.runs)
     tables = list(store.tables())
     return Tree(
-        level_count=sum(1 for level in store.levels if level.runs),
+        level_count=deepest,
         level_count_expected=theory.level_count(store.size_bytes, options),
         run_count=sum(len(level.runs) for level in store.levels),
         table_count=len(tables),
@@ -52,7 +52,7 @@ def _tree(task: Task, db: lsmkv.DB, flushed: Sequence[int]) -> Tree:
         flush_bytes=stats.flush_bytes,
         compaction_write_bytes=stats.compaction_write_bytes,
         write_amplification=(stats.flush_bytes + stats.compaction_write_bytes) / user_bytes,
-        write_amplification_textbook=write_amplification(task.style, options.size_ratio, deep),
+        write_amplification_textbook=write_amplification(task.style, options.size_ratio, deepest),
         write_amplification_model=_modelled_bytes(task, flushed, store, stats) / user_bytes,
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from bench.growth import theory
 from bench.growth.groups import MODES, OPERATIONS, Size
@@ -27,7 +27,12 @@ def charts(sizes: Sizes) -> list[Chart]:
 
 def _counts(sizes: Sizes) -> Chart:
     panels: tuple[tuple[str, str, Figure_, tuple[tuple[str, Figure_], ...]], ...] = (
-        ("levels and runs", "", lambda row: row.run_count, ()),
+        (
+            "levels below level 0",
+            "levels",
+            lambda row: row.level_count,
+            (("theory", lambda row: row.level_count_expected),),
+        ),
         (
             "fence comparisons (derived)",
             "per absent look-up",
@@ -66,31 +71,22 @@ def _counts(sizes: Sizes) -> Chart:
         ),
     )
 
-    def _name(style: str, what: str) -> str:
-        return f"{style}: {what}" if len(sizes) > 1 else what
+    many = len(sizes) > 1
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots(2, 3).flat
         for axis, (title, label, measured, lines) in zip(axes, panels, strict=True):
             for number, (style, found) in enumerate(sizes.items()):
                 rows = [size.counts for size in found]
+                look = {**THEORY, "color": COLOURS[number]} if many else THEORY
                 for (name, line), dash in zip(lines, ("--", ":"), strict=False):
-                    _theory(axis, rows, line, {**THEORY, "linestyle": dash}, name, number)
-                _points(axis, rows, measured, _name(style, "measured" if lines else "runs"), number)
-                if not lines:
-                    _points(
-                        axis, rows, lambda row: row.level_count, _name(style, "levels"), number + 3
-                    )
-                    _theory(
-                        axis,
-                        rows,
-                        lambda row: row.level_count_expected,
-                        THEORY,
-                        "levels, theory",
-                        number,
-                    )
+                    _theory(axis, rows, line, {**look, "linestyle": dash}, name, number)
+                _points(axis, rows, measured, style if many else "measured", number)
+                if title == "levels below level 0" and not many:
+                    _points(axis, rows, lambda row: row.run_count, "sorted runs", 3)
             axis.set(title=title, ylabel=label)
             axis.set_ylim(bottom=1.0 if title == "present look-up" else 0.0)
+            axis.yaxis.set_major_locator(MaxNLocator("auto", integer=label == "levels"))
             _size_axis(axis, sizes)
             axis.legend(loc="best", fontsize=7)
 
@@ -121,6 +117,7 @@ def _points(axis: Any, rows: Sequence[Row], figure: Figure_, name: str, number: 
         [figure(row) for row in rows],
         linestyle="",
         label=name,
+        clip_on=False,
         **series(number),
     )
 
@@ -276,7 +273,7 @@ def _memory(sizes: Sizes) -> Chart:
                     "growth of the process",
                     3,
                 )
-            axis.set(title=style, ylabel="bytes per key")
+            axis.set(title=style, ylabel="bytes per key" if axis is axes[0] else "")
             axis.set_ylim(bottom=0)
             _size_axis(axis, {style: found})
             axis.legend(loc="best")
@@ -288,6 +285,6 @@ def _memory(sizes: Sizes) -> Chart:
         "and the growth of the process's private memory while the store is opened: below a MiB or two, "
         "that is what happened to be free already.",
         draw,
-        width=5.2 * max(1, len(sizes)) + 0.4,
+        width=2.0 + 3.4 * len(sizes),
         height=4.0,
     )

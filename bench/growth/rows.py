@@ -25,8 +25,8 @@ class Setting:
 class Tree:
     """The store after its fill, settled after each write buffer, and what that wrote."""
 
-    level_count: int = column("levels with tables, level 0 included")
-    level_count_expected: int = column("levels below level 0 that n entries need in theory")
+    level_count: int = column("the deepest level that has tables: levels below level 0")
+    level_count_expected: int = column("the same in theory")
     run_count: int = column("sorted runs")
     table_count: int = column("tables")
     block_count: int = column("data blocks")

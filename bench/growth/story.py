@@ -77,8 +77,8 @@ def _ends(found: Sequence[Size]) -> tuple[Row, Row]:
 def _of_shape(style: str, found: Sequence[Size]) -> str:
     first, last = _ends(found)
     return (
-        f"{style}, {first.entries:,} to {last.entries:,} entries: levels {first.level_count} to "
-        f"{last.level_count}, runs {first.run_count} to {last.run_count}, tables "
+        f"{style}, {first.entries:,} to {last.entries:,} entries: levels (below level 0) "
+        f"{first.level_count} to {last.level_count}, runs {first.run_count} to {last.run_count}, tables "
         f"{first.table_count:,} to {last.table_count:,}; an absent look-up compares "
         f"{first.fence_comparisons:.1f} to {last.fence_comparisons:.1f} fences (derived; log2 of the "
         f"blocks of each run that spans the key: {first.fence_comparisons_least:.1f} to "

@@ -20,28 +20,45 @@ def tables(sizes: Sizes) -> list[Table]:
     return [
         _table(
             "The tree, and what its fill wrote: measured, in theory",
-            ("levels", "L", "runs", "tables", "blocks", "write amp.", "model", "textbook", "space"),
-            sizes,
-            _shape,
-            "Levels: with tables, level 0 included; L: levels below level 0 that so much data needs. "
-            "Write amp.: bytes flushed and compacted per byte handed over. Space: bytes of table "
-            "files by bytes of keys and values.",
-        ),
-        _table(
-            "Counts per operation, without a cache: measured (theory)",
             (
-                "fences",
-                "absent:\nfilters",
-                "filters pass, %\n(95 %; exact)",
-                "absent:\nblocks",
-                "present:\nblocks",
-                "seek + 10:\nblocks",
+                "levels\n(theory)",
+                "runs",
+                "tables",
+                "blocks",
+                "write amp.",
+                "model",
+                "textbook",
+                "space",
             ),
             sizes,
+            _shape,
+            "Levels: below level 0. Write amp.: bytes flushed and compacted per byte handed over. "
+            "Space: bytes of table files by bytes of keys and values.",
+        ),
+        _table(
+            "Filters that absent look-ups ask: measured, in theory",
+            (
+                "asked each",
+                "theory",
+                "let pass, %",
+                "95 % interval",
+                "exact",
+                "blocks read",
+                "theory",
+            ),
+            sizes,
+            _filters,
+            "Each: per look-up. Exact: by the rates of the filters that were asked. Blocks read: per "
+            "look-up, without a cache.",
+        ),
+        _table(
+            "Fences and blocks per operation, without a cache: measured, in theory",
+            ("fences", "least", "present", "theory", "seek + 10", "theory", "by fences"),
+            sizes,
             _reads,
-            "Fences: compared by an absent look-up, derived from the indexes. The rate is of the filters "
-            "that absent look-ups asked. Seeks, in brackets: in theory, and if fences told of blocks "
-            "that lie further on.",
+            "Fences: compared by an absent look-up, derived from the indexes; least: log2 of the "
+            "blocks of each run that spans the key. Present, seek: data blocks read; by fences: if "
+            "they told of blocks that lie further on.",
         ),
         _times(sizes),
         _puts(sizes),
@@ -94,8 +111,7 @@ def _table(
 
 def _shape(row: Row) -> Sequence[str]:
     return (
-        str(row.level_count),
-        str(row.level_count_expected),
+        f"{row.level_count} ({row.level_count_expected})",
         str(row.run_count),
         f"{row.table_count:,}",
         f"{row.block_count:,}",
@@ -106,17 +122,28 @@ def _shape(row: Row) -> Sequence[str]:
     )
 
 
-def _reads(row: Row) -> Sequence[str]:
+def _filters(row: Row) -> Sequence[str]:
     low, high = rate_interval(row.absent_false_positives, row.absent_filters)
-    rate = row.absent_false_positives / max(1, row.absent_filters)
     return (
-        f"{row.fence_comparisons:.1f} ({row.fence_comparisons_least:.1f})",
-        f"{row.absent_filters / row.absent_lookups:.2f} ({row.absent_filters_expected:.2f})",
-        f"{rate * 100:.3f} ({low * 100:.2f}-{high * 100:.2f}; {row.filter_rate_expected * 100:.3f})",
-        f"{row.absent_block_reads / row.absent_lookups:.4f} ({row.absent_reads_expected:.4f})",
-        f"{row.present_block_reads / row.present_lookups:.4f} ({row.present_reads_expected:.4f})",
-        f"{row.seek_block_reads / row.seeks:.2f} "
-        f"({row.seek_reads_expected:.2f}; {row.seek_reads_least:.2f})",
+        f"{row.absent_filters / row.absent_lookups:.3f}",
+        f"{row.absent_filters_expected:.3f}",
+        f"{row.absent_false_positives / max(1, row.absent_filters) * 100:.3f}",
+        f"{low * 100:.3f}-{high * 100:.3f}",
+        f"{row.filter_rate_expected * 100:.3f}",
+        f"{row.absent_block_reads / row.absent_lookups:.4f}",
+        f"{row.absent_reads_expected:.4f}",
+    )
+
+
+def _reads(row: Row) -> Sequence[str]:
+    return (
+        f"{row.fence_comparisons:.1f}",
+        f"{row.fence_comparisons_least:.1f}",
+        f"{row.present_block_reads / row.present_lookups:.4f}",
+        f"{row.present_reads_expected:.4f}",
+        f"{row.seek_block_reads / row.seeks:.2f}",
+        f"{row.seek_reads_expected:.2f}",
+        f"{row.seek_reads_least:.2f}",
     )
 
 

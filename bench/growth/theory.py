@@ -18,13 +18,16 @@ _INDEX_BYTES_PER_BLOCK: Final = 3 * 8 + 2 * 4 + 1 + 2 * 4
 def level_count(data_bytes: float, options: lsmkv.Options) -> int:
     """Levels below level 0 that a tree needs for so much data: a logarithm to the base of T.
 
-    Leveled: as many as it takes for their target sizes to hold the data.  The others: as many as the
-    first run of level 1 must be merged with its like to have all data in one run.
+    None for what level 0 holds.  Leveled: as many as it takes for their target sizes to hold the data.
+    The others: a run of level 1 is a compaction of level 0, one of each other level T of the one above.
 
     >>> default = lsmkv.Options()
-    >>> [level_count(gib * 2**30, default) for gib in (0.2, 2, 20, 200)]
-    [1, 2, 3, 4]
+    >>> [level_count(gib * 2**30, default) for gib in (0.2, 0.25, 2, 20, 200)]
+    [0, 1, 2, 3, 4]
     """
+    flushed = options.write_buffer_size_bytes * options.level0_compaction_trigger
+    if data_bytes < flushed:
+        return 0
     levels = 1
     if options.compaction == "leveled":
         room = size = options.level1_size_bytes
@@ -32,11 +35,9 @@ def level_count(data_bytes: float, options: lsmkv.Options) -> int:
             size *= options.size_ratio
             room += size
             levels += 1
-        return levels
-    size = options.write_buffer_size_bytes * options.level0_compaction_trigger * options.size_ratio
-    while size <= data_bytes:
-        size *= options.size_ratio
-        levels += 1
+    else:
+        while flushed * options.size_ratio**levels <= data_bytes:
+            levels += 1
     return levels
 
 
