@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from bench.growth.measure import measure
+from bench.growth.measure import Sizes, measure
 from bench.growth.rows import Row
 from bench.growth.story import story
 from bench.growth.task import BATCH, Task
@@ -29,7 +29,8 @@ METHOD: Final = (
     f"{QUICK_SCALE}; --scale 1 is the default shape): trees of several levels at the smallest size. "
     f"Each is filled once, in random order, in batches of {BATCH}, flushed after every write buffer "
     "and left until no compaction is due, so that its shape and all counts repeat for a seed. Every "
-    "stage of the measurement has a process of its own. Each size is measured by itself.",
+    "stage of the measurement has a process of its own, for each size. Times are taken of all sizes "
+    "in turn, once in each repetition, so that what the machine does meanwhile it does to all.",
     "Counts are taken without a cache: random different keys, present ones, absent ones (each just "
     "after a present one), and scans of ten entries; every answer is checked. Theory: a filter errs at "
     "its exact rate (Bose et al. 2008); an absent key is put to the filter of each run, unless it "
@@ -118,21 +119,25 @@ def _styles(text: str) -> tuple[CompactionStyle, ...]:
     return tuple(style for style in STYLES if style in text.split(","))
 
 
-def tasks(plan: Plan) -> list[Task]:
-    """Every size with every style."""
+def tasks(plan: Plan) -> list[Sizes]:
+    """The styles, each with all sizes."""
     given = plan.options
     return [
-        Task(
-            entries=entries,
-            style=style,
-            scale=given.scale or (QUICK_SCALE if plan.quick else SCALE),
-            lookups=given.lookups or (QUICK_LOOKUPS if plan.quick else LOOKUPS),
-            window=given.window or (QUICK_WINDOW if plan.quick else WINDOW),
-            repetitions=given.repetitions,
-            seed=plan.seed,
+        Sizes(
+            tuple(
+                Task(
+                    entries=entries,
+                    style=style,
+                    scale=given.scale or (QUICK_SCALE if plan.quick else SCALE),
+                    lookups=given.lookups or (QUICK_LOOKUPS if plan.quick else LOOKUPS),
+                    window=given.window or (QUICK_WINDOW if plan.quick else WINDOW),
+                    repetitions=given.repetitions,
+                    seed=plan.seed,
+                )
+                for entries in given.entries or (QUICK_ENTRIES if plan.quick else ENTRIES)
+            )
         )
         for style in given.styles
-        for entries in given.entries or (QUICK_ENTRIES if plan.quick else ENTRIES)
     ]
 
 
@@ -140,7 +145,7 @@ def _rows(measured: list[list[Row]]) -> list[Row]:
     return [row for rows in measured for row in rows]
 
 
-EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
+EXPERIMENT: Final[Experiment[Sizes, list[Row], Row]] = Experiment(
     name="growth",
     title="What operations cost as a store grows",
     question=(

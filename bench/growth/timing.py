@@ -33,14 +33,13 @@ def _us(job: Callable[[], int]) -> float:
     return (time.perf_counter() - started) / count * 1e6
 
 
-def measure_reads(task: Task, directory: str) -> list[WarmTimes]:
-    """Look-ups, seeks, a scan and an opening, once for each repetition, with other keys each."""
+def measure_reads(task: Task, directory: str, repetition: int) -> WarmTimes:
+    """Look-ups, seeks, a scan and an opening; each repetition has other keys."""
     with lsmkv.open(directory, read_only=True) as db:
-        needed = _CACHE_SLACK * sum(table.raw_bytes for table in db.inspect().tables())
-    capacity = int(min(needed, machine_bytes() / _MEMORY_PART))
+        needed = int(_CACHE_SLACK * sum(table.raw_bytes for table in db.inspect().tables()))
+    capacity = min(needed, machine_bytes() // _MEMORY_PART)
     options = task.options(block_cache_size_bytes=capacity)
-    share = min(1.0, capacity / needed)
-    return [_read(task, directory, options, share, number) for number in range(task.repetitions)]
+    return _read(task, directory, options, capacity / needed, repetition)
 
 
 def machine_bytes() -> int:
