@@ -125,7 +125,12 @@ def test_filters_of_one_per_cent_take_just_under_ten_bits() -> None:
 
 def test_curves_begin_at_the_first_size() -> None:
     curves = theory.curves([1024, 2**20], 3.0, [2, 4])
-    assert curves == {"constant": [3.0, 3.0], "log2 n": [3.0, 6.0], "levels": [3.0, 6.0]}
+    assert curves == {
+        "constant": [3.0, 3.0],
+        "log2 n": [3.0, 6.0],
+        "levels": [3.0, 6.0],
+        "n": [3.0, 3072.0],
+    }
 
 
 def test_fence_comparisons_are_the_logarithms_of_tables_and_blocks(tmp_path: Path) -> None:

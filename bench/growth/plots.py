@@ -16,7 +16,8 @@ from bench.harness.charts import COLOURS, THEORY, Chart, series
 Sizes = Mapping[str, Sequence[Size]]
 Figure_ = Callable[[Row], float | None]
 
-_CURVES: Final = {"constant": ":", "log2 n": "--", "levels": "-."}
+_CURVES: Final = {"constant": ":", "log2 n": "--", "levels": "-.", "n": "-"}
+_LINEAR: Final = "open_us"  # opening reads every index and every filter
 
 
 def charts(sizes: Sizes) -> list[Chart]:
@@ -85,10 +86,11 @@ def _counts(sizes: Sizes) -> Chart:
                 if title == "levels below level 0" and not many:
                     _points(axis, rows, lambda row: row.run_count, "sorted runs", 3)
             axis.set(title=title, ylabel=label)
-            axis.set_ylim(bottom=1.0 if title == "present look-up" else 0.0)
-            axis.yaxis.set_major_locator(MaxNLocator("auto", integer=label == "levels"))
+            low = 1.0 if title == "present look-up" else 0.0
+            axis.set_ylim(low, low + 1.35 * (axis.get_ylim()[1] - low))  # room for the legend
+            axis.yaxis.set_major_locator(MaxNLocator(6, integer=label == "levels"))
             _size_axis(axis, sizes)
-            axis.legend(loc="best", fontsize=7)
+            axis.legend(loc="upper left", fontsize=7)
 
     return Chart(
         "growth-counts",
@@ -172,6 +174,8 @@ def _times(style: str, found: Sequence[Size]) -> Chart:
                 [row.level_count_expected + 1 for row in rows],
             )
             for curve, dash in _CURVES.items():
+                if curve == "n" and column != _LINEAR:
+                    continue
                 axis.plot(sizes, curves[curve], label=curve, **{**THEORY, "linestyle": dash})
             _spread(axis, found, column, "measured", 0)
             axis.set(title=name, yscale="log")
@@ -182,14 +186,16 @@ def _times(style: str, found: Sequence[Size]) -> Chart:
         axes[8].set_ylabel("microseconds")
         for spare in axes[len(OPERATIONS) :]:
             spare.axis("off")
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+        names = axes[len(OPERATIONS) - 1].get_legend_handles_labels()
+        figure.legend(*names, loc="outside lower center", ncols=5)
 
     return Chart(
         "growth-times",
         f"Microseconds per operation by number of entries ({style})",
         "Medians with the least and the most over the repetitions. The lines begin at the smallest "
         "size's median and grow as a constant, as log2 n, or as the number of levels that theory asks "
-        "for, level 0 among them. Both axes are logarithmic.",
+        "for, level 0 among them; of opening, which reads every index and filter, also as n. Both axes "
+        "are logarithmic.",
         draw,
         width=10.0,
         height=7.2,
@@ -276,7 +282,8 @@ def _memory(sizes: Sizes) -> Chart:
             axis.set(title=style, ylabel="bytes per key" if axis is axes[0] else "")
             axis.set_ylim(bottom=0)
             _size_axis(axis, {style: found})
-            axis.legend(loc="best")
+        names = axes[0].get_legend_handles_labels()
+        figure.legend(*names, loc="outside lower center", ncols=5 if len(sizes) > 1 else 3)
 
     return Chart(
         "growth-memory",

@@ -163,13 +163,14 @@ def index_bytes_per_key(entries_per_block: float, key_bytes: int) -> float:
 
 
 def curves(sizes: Sequence[int], first: float, steps: Sequence[float]) -> dict[str, list[float]]:
-    """Three ways to grow from the first size's figure on: not at all, with log2 n, with ``steps``.
+    """Ways to grow from the first size's figure on: not at all, with log2 n, with ``steps``, with n.
 
     >>> curves([2, 4], 5.0, [1, 3])
-    {'constant': [5.0, 5.0], 'log2 n': [5.0, 10.0], 'levels': [5.0, 15.0]}
+    {'constant': [5.0, 5.0], 'log2 n': [5.0, 10.0], 'levels': [5.0, 15.0], 'n': [5.0, 10.0]}
     """
     return {
         "constant": [first for _ in sizes],
         "log2 n": [first * math.log2(size) / math.log2(sizes[0]) for size in sizes],
         "levels": [first * step / steps[0] for step in steps],
+        "n": [first * size / sizes[0] for size in sizes],
     }
