@@ -15,6 +15,7 @@ EXPERIMENTS: Final = {
     "figures": ("bench.figures", "figures that documents state, beside what comes out here"),
     "filters": ("bench.filters", "every filter and its peers: size, error rate, speed"),
     "granularity": ("bench.granularity", "a filter per block or per table, at equal memory"),
+    "growth": ("bench.growth", "costs and memory as a store grows, beside theory"),
     "peers": ("bench.peers", "lsmkv beside RocksDB, LevelDB, LMDB and SQLite"),
     "saved-io": ("bench.saved_io", "disk reads saved as the false-positive rate varies"),
     "speed": ("bench.speed", "microseconds per operation of this build, alone"),

@@ -17,6 +17,7 @@ from lsmkv.batch import Operation
 from lsmkv.encoding import Buffer, key_bytes
 from lsmkv.engine import Engine
 from lsmkv.errors import NotAStoreError, StoreExistsError
+from lsmkv.interpreter import check_interpreter
 from lsmkv.log import HEADER_BYTES
 from lsmkv.manifest import CURRENT, LOCK, parse_file_name
 from lsmkv.options import Options
@@ -386,6 +387,7 @@ def open(
         CorruptionError, UnsupportedFormatError: what is there cannot be trusted, or read.
         TypeError, ValueError: an option is wrong; nothing was touched.
         OSError: a file cannot be read or written.
+        RuntimeError: this interpreter runs without the global lock.
 
     >>> import lsmkv, tempfile
     >>> with tempfile.TemporaryDirectory() as path:
@@ -395,6 +397,7 @@ def open(
     ...         db[b"key"], b"no" in db
     (b'value', False)
     """
+    check_interpreter()
     if options is not None and not isinstance(options, Options):
         raise TypeError(f"options is an lsmkv.Options, not {type(options).__name__}")
     chosen = (Options() if options is None else options).replace(**overrides)

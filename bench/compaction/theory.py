@@ -7,6 +7,7 @@ from typing import Final
 import numpy
 from numpy.typing import NDArray
 
+from bench.workloads.keys import key_number
 from lsmkv.inspect import StoreInfo, TableInfo
 
 # The share of levels, of those below level 0, that are kept one run.
@@ -25,7 +26,9 @@ def expected_absent_reads(store: StoreInfo, live_numbers: NDArray[numpy.int64]) 
         return 0.0
     spanned = 0.0
     for table in store.tables():
-        ends = numpy.searchsorted(live_numbers, [_number(table.smallest), _number(table.largest)])
+        ends = numpy.searchsorted(
+            live_numbers, [key_number(table.smallest), key_number(table.largest)]
+        )
         spanned += float(ends[1] - ends[0]) * _wrong_rate(table)
     return spanned / len(live_numbers)
 
@@ -37,10 +40,6 @@ def _wrong_rate(table: TableInfo) -> float:
         return 0.0
     inside = (table.entry_count - table.block_count) / (table.entry_count - 1)
     return table.expected_rate * inside
-
-
-def _number(key: bytes) -> int:
-    return int(key) // 2
 
 
 def write_amplification(style: str, size_ratio: int, level_count: int) -> float:

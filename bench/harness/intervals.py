@@ -12,8 +12,8 @@ from scipy.stats import binomtest
 CONFIDENCE: Final = 0.95
 
 
-def rate_interval(hits: int, trials: int) -> tuple[float, float]:
-    """Where a rate lies of which ``hits`` of ``trials`` were seen: Clopper and Pearson's 95 %.
+def rate_interval(hits: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Where a rate lies of which ``hits`` of ``trials`` were seen: Clopper and Pearson's interval.
 
     Biometrika 26(4), 1934.  (0, 1) when there were no trials.
 
@@ -22,7 +22,7 @@ def rate_interval(hits: int, trials: int) -> tuple[float, float]:
     """
     if not trials:
         return 0.0, 1.0
-    found = binomtest(hits, trials).proportion_ci(CONFIDENCE, method="exact")
+    found = binomtest(hits, trials).proportion_ci(confidence, method="exact")
     return float(found.low), float(found.high)
 
 

@@ -34,6 +34,15 @@ def absent_key(number: int) -> bytes:
     return b"%016d" % (2 * number + 1)
 
 
+def key_number(key: bytes) -> int:
+    """The number of a present key, and of the absent key after it.
+
+    >>> key_number(present_key(7)), key_number(absent_key(7))
+    (7, 7)
+    """
+    return int(key) // 2
+
+
 def shuffled(count: int, seed: int) -> list[int]:
     """The numbers below ``count`` in a seeded random order."""
     numbers = list(range(count))
