@@ -104,25 +104,35 @@ class BlockSource(Source):
     Entries are taken out of a block only as they are asked for: most scans end before a block does.
 
     Args:
-        numbers: the blocks, in the order of the scan.
+        first, last: the blocks from one to the other; with ``kept``, its positions.
+        kept: the numbers of the blocks, ascending, if not all between two.
         start, stop: bounds that the first or last of the blocks may reach across.
     """
 
     def __init__(
         self,
         table: TableReader,
-        numbers: Sequence[int],
+        first: i64,
+        last: i64,
+        kept: Sequence[int] | None,
         start: bytes | None,
         stop: bytes | None,
         reverse: bool,
     ) -> None:
         super().__init__(reverse)
         self._table = table
-        self._numbers = numbers
+        self._kept = kept
         self._start = start
         self._stop = stop
+        self._step: i64 = -1 if reverse else 1
+        # What comes next, and where it ends (not included).
+        self._next: i64 = last if reverse else first
+        self._beyond: i64 = first - 1 if reverse else last + 1
+        self._passed_bytes = 0
+        self._passed_count: i64 = 0
         self._block: Block | None = None
         self._following: Iterator[Block] | None = None
+        # Positions in the block.
         self._at: i64 = 0
         self._end: i64 = 0
 
@@ -132,7 +142,6 @@ class BlockSource(Source):
             if block is None:
                 self.live = False
                 return
-            self._block = block
             low: i64 = 0
             high: i64 = block.count
             # Only blocks at the ends reach past the range; in the others it costs little to see that.
@@ -146,6 +155,7 @@ class BlockSource(Source):
                     self._stop = None
             if low < high:
                 break
+        self._block = block
         if self.reverse:
             self._at, self._end = high - 1, low - 1
         else:
@@ -154,32 +164,40 @@ class BlockSource(Source):
         self.pending = False
 
     def _next_block(self) -> Block | None:
-        numbers = self._numbers
-        if self._block is None and numbers:  # most scans need no other
-            return self._table.block(numbers[0], True)
-        if self._following is None:
-            self._following = self._table.blocks_ahead(
-                numbers[1:], ReadKind.DATA, cached_first=CACHED_BLOCKS - 1
-            )
+        """The next block; as long as they are in the cache, or few, without looking further ahead."""
+        if self._following is not None:
+            return next(self._following, None)
+        at = self._next
+        if at == self._beyond:
+            return None
+        kept, table = self._kept, self._table
+        number: i64 = at if kept is None else kept[at]
+        if self._passed_count < CACHED_BLOCKS:
+            self._passed_count += 1
+            self._passed_bytes += table.block_length(number)
+            self._next = at + self._step
+            return table.block(number, True)
+        if table.is_cached(number):
+            self._next = at + self._step
+            return table.block(number, False)
+        step: int = self._step
+        rest: Sequence[int] = range(at, self._beyond, step)
+        if kept is not None:
+            rest = [kept[position] for position in rest]
+        self._following = table.blocks_further(rest, ReadKind.DATA, self._passed_bytes)
         return next(self._following, None)
 
     def take(self, bound: bytes | None, size: i64, found: list[Entry]) -> None:
         block, at = self._block, self._at
         assert block is not None
-        if self.reverse:
-            end = max(self._end, at - size)
-            if bound is not None:
-                end = block.end_before(at, end, bound, True)
-            block.append_entries(found, self.key, at, end, -1)
-        else:
-            end = min(self._end, at + size)
-            if bound is not None:
-                end = block.end_before(at, end, bound, False)
-            block.append_entries(found, self.key, at, end, 1)
+        end = max(self._end, at - size) if self.reverse else min(self._end, at + size)
+        if bound is not None:
+            end = block.end_before(at, end, bound, self.reverse)
+        block.append_entries(found, self.key, at, end, self._step)
         self._move(end)
 
     def skip(self) -> None:
-        self._move(self._at - 1 if self.reverse else self._at + 1)
+        self._move(self._at + self._step)
 
     def _move(self, at: i64) -> None:
         block = self._block

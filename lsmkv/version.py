@@ -62,7 +62,15 @@ class Run:
         return self.tables[at]
 
     def tables_between(self, start: bytes | None, stop: bytes | None) -> list[TableReader]:
-        """The tables that may hold keys with start <= key < stop.  O(log tables), and a copy."""
+        """The tables that may hold keys with start <= key < stop; not to be changed.
+
+        O(log tables), and a copy.
+        """
+        if len(self.tables) == 1:
+            beyond = (start is not None and self._largest[0] < start) or (
+                stop is not None and self._first_key >= stop
+            )
+            return [] if beyond else self.tables
         low = 0 if start is None else bisect_left(self._largest, start)
         if stop is None:
             return self.tables[low:]
@@ -129,18 +137,25 @@ class View:
 
     def get_at(self, key: bytes, seq: int, stats: Stats) -> Value:
         """The value that ``key`` had as of ``seq``, which is pinned; None when it had none."""
-        stats.gets += 1
-        for memtable in self.memtables:
-            found = memtable.get_at(key, seq)
-            if not isinstance(found, Absent):
-                stats.memtable_hits += 1
-                break
-        else:
-            found = self.version.get(key, hash_key(key), seq, stats)
-        if found is not None:
-            stats.get_hits += 1
-        return found
+        return value_at(self.memtables, self.version, key, seq, stats)
 
     @property
     def memtables(self) -> tuple[Memtable, ...]:
         return (self.memtable, *self.flushing)
+
+
+def value_at(
+    memtables: tuple[Memtable, ...], version: Version, key: bytes, seq: int, stats: Stats
+) -> Value:
+    """The value that ``key`` had as of ``seq``, of which nothing is forgotten; None: it had none."""
+    stats.gets += 1
+    for memtable in memtables:
+        found = memtable.get_at(key, seq)
+        if not isinstance(found, Absent):
+            stats.memtable_hits += 1
+            break
+    else:
+        found = version.get(key, hash_key(key), seq, stats)
+    if found is not None:
+        stats.get_hits += 1
+    return found

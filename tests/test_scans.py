@@ -321,7 +321,7 @@ def test_a_scan_profits_from_blocks_in_the_cache(db: DB) -> None:
 
 def pinned(db: DB) -> bool:
     gc.collect()
-    return bool(db._engine.pins.live)
+    return db._engine.moments.are_left()
 
 
 def test_a_view_pins_what_it_shows_until_it_goes(db: DB) -> None:
@@ -436,8 +436,7 @@ def test_a_scan_that_met_damage_is_over(path: str, reverse: bool) -> None:
         (table,) = db.inspect().tables()
         middle = list(db.blocks(table.number))[table.block_count // 2]
         flip(Path(path) / f"{table.number:06}.sst", middle.offset)
-        view, pin = db._engine.pin_view()
-        scan = Scan(view, pin.seq, ScanRange(reverse=reverse))
+        scan = Scan(db._engine.moment(), ScanRange(reverse=reverse))
         with pytest.raises(lsmkv.CorruptionError):
             for _ in scan:
                 pass

@@ -206,26 +206,36 @@ class TableReader:
     def blocks_ahead(
         self, numbers: Sequence[int], kind: ReadKind, *, cached_first: int
     ) -> Iterator[Block]:
-        """The blocks ``numbers``, which ascend or descend, for a scan.
+        """The blocks ``numbers``, which ascend or descend, of which many may be wanted.
 
-        The first ``cached_first`` go through the cache.  The rest only profit from what is in it, so
-        that a long scan does not drive out what look-ups need; neighbours are read together.  Each
-        read is twice as long as the one before, up to about 256 KiB: how far a scan goes shows only as
-        it goes, and so it reads at most about as much in vain as it needs.  With no ``cached_first``
-        (a compaction goes to the end) reads are long at once.
+        The first ``cached_first`` go through the cache, the rest as :meth:`blocks_further` says; with
+        none, the cache is let alone.
         """
         for number in numbers[:cached_first]:
             yield self.block(number, True)
-        at = cached_first
-        ahead = _READ_AHEAD_BYTES
-        if cached_first:
-            ahead = min(ahead, sum(map(self._length, numbers[:cached_first])))
+        passed_bytes = sum(map(self.block_length, numbers[:cached_first])) if cached_first else None
+        yield from self.blocks_further(numbers[cached_first:], kind, passed_bytes)
+
+    def blocks_further(
+        self, numbers: Sequence[int], kind: ReadKind, passed_bytes: int | None
+    ) -> Iterator[Block]:
+        """The blocks ``numbers``, for a scan that goes on, which has read ``passed_bytes`` before.
+
+        They only profit from what is in the cache, so that a long scan does not drive out what look-ups
+        need; neighbours are read together.  Each read is twice as long as the one before, up to about
+        256 KiB, and the first as long as ``passed_bytes``: how far a scan goes shows only as it goes, and
+        so it reads at most about as much in vain as it needs.
+        With None (a compaction goes to the end) reads are long at once, and the cache is let alone.
+        """
+        at = 0
+        use_cache = passed_bytes is not None
+        ahead = _READ_AHEAD_BYTES if passed_bytes is None else min(passed_bytes, _READ_AHEAD_BYTES)
         while at < len(numbers):
-            if cached_first and self.is_cached(numbers[at]):
+            if use_cache and self.is_cached(numbers[at]):
                 yield self.block(numbers[at], False)
                 at += 1
                 continue
-            end = self._neighbours_end(numbers, at, ahead, bool(cached_first))
+            end = self._neighbours_end(numbers, at, ahead, use_cache)
             ahead = min(2 * ahead, _READ_AHEAD_BYTES)
             yield from self._read_together(numbers[at:end], kind)
             at = end
@@ -235,14 +245,14 @@ class TableReader:
     ) -> int:
         """How far from ``at`` on ``numbers`` can be read at once, in about ``size_bytes``."""
         end = at + 1
-        size = self._length(numbers[at])
+        size = self.block_length(numbers[at])
         while (
             end < len(numbers)
             and size < size_bytes
             and abs(numbers[end] - numbers[end - 1]) == 1
             and not (stop_at_cached and self.is_cached(numbers[end]))
         ):
-            size += self._length(numbers[end])
+            size += self.block_length(numbers[end])
             end += 1
         return end
 
@@ -257,7 +267,8 @@ class TableReader:
             stop = self.index.offset(number + 1)
             yield self._decode(data[start - first : stop - first], number, start)
 
-    def _length(self, number: int) -> int:
+    def block_length(self, number: i64) -> int:
+        """Bytes of block ``number`` on disk."""
         return self.index.offset(number + 1) - self.index.offset(number)
 
     def _decode(self, data: bytes, number: i64, offset: int) -> Block:
