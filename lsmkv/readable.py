@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from librt.threading import Lock
 
 from lsmkv.encoding import Buffer, key_bytes
@@ -66,3 +68,8 @@ class Readable:
         if view is None:
             view = self.usable_view()  # says why there is none
         return view.get(key_bytes(key), self.stats)
+
+    def lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:
+        """The present value of each of ``keys``.  Raises as ``DB.multi_get``."""
+        checked: list[bytes] = list(map(key_bytes, keys))
+        return self.usable_view().get_many(checked, self.stats)

@@ -106,6 +106,9 @@ class StoreReader(Mapping[bytes, bytes]):
     _lookup: Callable[[Buffer], bytes | None]
     """The value of a key; None when there is none.  Raises as :meth:`get`."""
 
+    _lookup_many: Callable[[Iterable[Buffer]], list[bytes | None]]
+    """The value of each of many keys.  Raises as :meth:`multi_get`."""
+
     _moment: Callable[[], Moment]
     """What a reader sees that begins now.  Raises ClosedError."""
 
@@ -143,7 +146,7 @@ class StoreReader(Mapping[bytes, bytes]):
 
         Raises: as :meth:`get`.
         """
-        return list(map(self._lookup, keys))
+        return self._lookup_many(keys)
 
     def keys(  # type: ignore[override]  # a view by registration
         self,
@@ -233,6 +236,9 @@ class Snapshot(StoreReader):
         value = self._view().get_at(key_bytes(key), self._live_pin().seq, self._engine.stats)
         self._live_pin()  # still: or what it saw need not have been kept
         return value
+
+    def _lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:
+        return list(map(self._lookup, keys))
 
     def _moment(self) -> Moment:
         moment = self._engine.moment_at(self._view(), self._live_pin().seq)

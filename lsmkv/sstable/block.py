@@ -180,6 +180,10 @@ class Block(CacheItem):
         """
         return self._find_from(key, h, 0)
 
+    def touch(self) -> i64:
+        """Have the processor fetch what :meth:`find` reads first, without waiting for it."""
+        return self.raw[self._fingerprints]
+
     def find_visible(self, key: bytes, h: i64, max_seq: int) -> i64:
         """As :meth:`find`, for the newest version numbered ``max_seq`` or lower."""
         position = self._find_from(key, h, 0)

@@ -139,32 +139,11 @@ class TableReader:
         Returns:
             The value; None when that version is a deletion; ABSENT when there is none.
         """
-        stats, filters = self._stats, self.filters
-        filtered = False
-        if filters.per_table:
-            filtered = True
-            if not filters.table_may_hold(filters.hash_of(key, h)):
-                stats.filter_negatives += 1
-                return ABSENT
-        block_number = self.index.find(key)
+        block_number = self.block_for(key, h)
         if block_number < 0:
-            stats.fence_negatives += 1
-            if filtered:
-                stats.filter_false_positives += 1
             return ABSENT
-        if filters.per_block:
-            filtered = True
-            if not filters.block_may_hold(block_number, filters.hash_of(key, h)):
-                stats.filter_negatives += 1
-                return ABSENT
         block = self.block(block_number, True)
-        position = block.find(key, h)
-        if not filtered:
-            stats.unfiltered_probes += 1
-        elif position >= 0:
-            stats.filter_true_positives += 1
-        else:
-            stats.filter_false_positives += 1
+        position = self.find_in(block, key, h)
         if position >= 0 and max_seq < self.largest_seq:
             position = block.find_visible(key, h, max_seq)
             while position < 0 and self._goes_on(block_number, key):
@@ -172,6 +151,34 @@ class TableReader:
                 block = self.block(block_number, True)
                 position = block.find_visible(key, h, max_seq)
         return ABSENT if position < 0 else block.value(position)
+
+    def block_for(self, key: bytes, h: i64) -> i64:
+        """Number of the block that may hold ``key``; -1 when index or filters know of none."""
+        filters = self.filters
+        if filters.per_table and not filters.table_may_hold(filters.hash_of(key, h)):
+            self._stats.filter_negatives += 1
+            return -1
+        number = self.index.find(key)
+        if number < 0:
+            self._stats.fence_negatives += 1
+            if filters.per_table:
+                self._stats.filter_false_positives += 1
+            return -1
+        if filters.per_block and not filters.block_may_hold(number, filters.hash_of(key, h)):
+            self._stats.filter_negatives += 1
+            return -1
+        return number
+
+    def find_in(self, block: Block, key: bytes, h: i64) -> i64:
+        """Position of the newest version of ``key`` in the block that :meth:`block_for` named, or -1."""
+        position = block.find(key, h)
+        if not (self.filters.per_block or self.filters.per_table):
+            self._stats.unfiltered_probes += 1
+        elif position >= 0:
+            self._stats.filter_true_positives += 1
+        else:
+            self._stats.filter_false_positives += 1
+        return position
 
     def _goes_on(self, block_number: i64, key: bytes) -> bool:
         """Whether older versions of ``key`` may stand in the block after this one."""
