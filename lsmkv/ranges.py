@@ -93,10 +93,10 @@ class EntryRange(KeyRange):
     """A range whose elements are its entries."""
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
-        return self.entries(False)
+        return KeyRange.entries(self, False)  # so named, it need not be looked up at each call
 
     def __reversed__(self) -> Iterator[tuple[bytes, bytes]]:
-        return self.entries(True)
+        return KeyRange.entries(self, True)
 
 
 class _OpenScan(Scan):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from lsmkv.compare import compare
 from lsmkv.memtable import Memtable
@@ -22,7 +21,8 @@ _FIRST_KEYS: Final = 16  # taken from a memtable at first; then twice as many ea
 _MOST_KEYS: Final = 256
 
 
-class Source(ABC):
+@mypyc_attr(acyclic=True)  # no source is referred to by what it refers to
+class Source:
     """Where a scan is in one sorted source.
 
     Attributes:
@@ -38,22 +38,23 @@ class Source(ABC):
         self.pending = True
         self.key = b""
 
-    @abstractmethod
     def advance(self) -> None:
         """Have entries at hand, and be no longer pending; or be no longer live."""
+        raise NotImplementedError
 
-    @abstractmethod
     def take(self, bound: bytes | None, size: i64, found: list[Entry]) -> None:
         """Move over entries before ``bound``, at least one and at most ``size``.
 
         Their keys and values go to ``found``, deletions nowhere.  ``key`` must lie before ``bound``.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def skip(self) -> None:
         """Move over one entry: a newer source has its key."""
+        raise NotImplementedError
 
 
+@mypyc_attr(acyclic=True)
 class RunSource(Source):
     """Tables of one run, one after the other, each as the scan reads it.
 
@@ -98,6 +99,7 @@ class RunSource(Source):
         self.pending = part.pending
 
 
+@mypyc_attr(acyclic=True, free_list_len=1)
 class BlockSource(Source):
     """The blocks of a table that has each key once, all of them visible.
 
@@ -135,6 +137,8 @@ class BlockSource(Source):
         # Positions in the block.
         self._at: i64 = 0
         self._end: i64 = 0
+        if kept is None:
+            table.touch(self._next)
 
     def advance(self) -> None:
         while True:
@@ -209,6 +213,7 @@ class BlockSource(Source):
             self.key = block.key(at)
 
 
+@mypyc_attr(acyclic=True)
 class KeysSource(Source):
     """A source that has keys at hand in a list, in the order of the scan, and knows their values."""
 
@@ -217,9 +222,9 @@ class KeysSource(Source):
         self._keys: list[bytes] = []
         self._at: i64 = 0
 
-    @abstractmethod
     def _value(self, position: i64) -> Value | Absent:
         """The value of the key at ``position``."""
+        raise NotImplementedError
 
     def _begin(self, keys: list[bytes]) -> None:
         """Stand at the first of ``keys``."""
@@ -249,6 +254,7 @@ class KeysSource(Source):
             self.pending = True
 
 
+@mypyc_attr(acyclic=True)
 class ListSource(KeysSource):
     """Keys and values in lists.
 
@@ -275,6 +281,7 @@ class ListSource(KeysSource):
         return self._values[position]
 
 
+@mypyc_attr(acyclic=True)
 class MemtableSource(KeysSource):
     """The keys of a memtable in a range, with their values as of a sequence number."""
 

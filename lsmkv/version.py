@@ -116,14 +116,15 @@ class Run:
         for block in blocks:
             block.touch()
         places: list[int] = []
-        for position, table, block in zip(asked, tables, blocks, strict=True):
+        for at, position in enumerate(asked):
             h = read_i64_le(hashes, 8 * position)
-            places.append(table.find_in(block, keys[position], h))
-        for position, place, block in zip(asked, places, blocks, strict=True):
+            places.append(tables[at].find_in(blocks[at], keys[position], h))
+        for at, position in enumerate(asked):
+            place = places[at]
             if place < 0:
                 unknown.append(position)
             else:
-                values[position] = block.value(place)
+                values[position] = blocks[at].value(place)
         return unknown
 
 

@@ -182,7 +182,8 @@ class Block(CacheItem):
 
     def touch(self) -> i64:
         """Have the processor fetch what :meth:`find` reads first, without waiting for it."""
-        return self.raw[self._fingerprints]
+        raw = self.raw
+        return raw[self._fingerprints] + raw[self._keys]
 
     def find_visible(self, key: bytes, h: i64, max_seq: int) -> i64:
         """As :meth:`find`, for the newest version numbered ``max_seq`` or lower."""

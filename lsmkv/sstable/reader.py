@@ -202,6 +202,13 @@ class TableReader:
             self._cache.put(self._blocks, number, block)
         return block
 
+    def touch(self, number: i64) -> None:
+        """Have the processor fetch what is read first of block ``number``, if that is in the cache."""
+        if self._blocks.holds(number):
+            cached = self._blocks.items[number]
+            assert isinstance(cached, Block)
+            cached.touch()
+
     def count_prefix_skips(self, count: int) -> None:
         """Note that a prefix scan passed over ``count`` blocks thanks to their filters."""
         self._stats.prefix_filter_skips += count
