@@ -133,6 +133,7 @@ class BlockSource(Source):
         self._passed_bytes = 0
         self._passed_count: i64 = 0
         self._block: Block | None = None
+        self._prefix = b""
         self._following: Iterator[Block] | None = None
         # Positions in the block.
         self._at: i64 = 0
@@ -164,7 +165,8 @@ class BlockSource(Source):
             self._at, self._end = high - 1, low - 1
         else:
             self._at, self._end = low, high
-        self.key = block.key(self._at)
+        self._prefix = block.prefix()
+        self.key = block.key_after(self._prefix, self._at)
         self.pending = False
 
     def _next_block(self) -> Block | None:
@@ -197,7 +199,7 @@ class BlockSource(Source):
         end = max(self._end, at - size) if self.reverse else min(self._end, at + size)
         if bound is not None:
             end = block.end_before(at, end, bound, self.reverse)
-        block.append_entries(found, self.key, at, end, self._step)
+        block.append_entries(found, self._prefix, self.key, at, end, self._step)
         self._move(end)
 
     def skip(self) -> None:
@@ -210,7 +212,7 @@ class BlockSource(Source):
         if at == self._end:
             self.pending = True
         else:
-            self.key = block.key(at)
+            self.key = block.key_after(self._prefix, at)
 
 
 @mypyc_attr(acyclic=True)

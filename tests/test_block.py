@@ -125,7 +125,7 @@ def test_append_entries_leaves_deletions_out(entries: Entries, data: st.DataObje
     end = data.draw(st.integers(at + 1, len(entries)) if step > 0 else st.integers(-1, at - 1))
     found: list[tuple[bytes, bytes]] = []
     block = block_of(entries)
-    block.append_entries(found, block.key(at), at, end, step)
+    block.append_entries(found, block.prefix(), block.key(at), at, end, step)
     wanted = [entries[place][:2] for place in range(at, end, step)]
     assert found == [(key, value) for key, value in wanted if value is not None]
 
