@@ -99,6 +99,7 @@ class EntryRange(KeyRange):
         return KeyRange.entries(self, True)
 
 
+@mypyc_attr(free_list_len=1)
 class _OpenScan(Scan):
     """A scan that says so when the store was closed."""
 

@@ -19,6 +19,7 @@ Entry = tuple[bytes, bytes]
 CACHED_BLOCKS: Final = 4  # a scan's first blocks of each table go through the cache
 _FIRST_KEYS: Final = 16  # taken from a memtable at first; then twice as many each time
 _MOST_KEYS: Final = 256
+_FETCHED_AHEAD: Final = 16  # entries; for more at a time the processor fetches on its own
 
 
 @mypyc_attr(acyclic=True)  # no source is referred to by what it refers to
@@ -199,6 +200,12 @@ class BlockSource(Source):
         end = max(self._end, at - size) if self.reverse else min(self._end, at + size)
         if bound is not None:
             end = block.end_before(at, end, bound, self.reverse)
+        if size <= _FETCHED_AHEAD:
+            # So little is copied before the next is wanted that the processor does not see it coming.
+            if self.reverse:
+                block.touch_values(max(end - size, self._end) + 1, at + 1)
+            else:
+                block.touch_values(at, min(end + size, self._end))
         block.append_entries(found, self._prefix, self.key, at, end, self._step)
         self._move(end)
 

@@ -58,6 +58,7 @@ _OBJECT_BYTES: Final = 400
 Value = bytes | None  # None is a deletion
 
 _ONE: Final = i64(1)
+_CACHE_LINE_BYTES: Final = 64  # of most processors
 
 
 class Absent:
@@ -192,6 +193,16 @@ class Block(CacheItem):
         """Have the processor fetch what :meth:`find` reads first, without waiting for it."""
         raw = self.raw
         return raw[self._fingerprints] + raw[self._keys]
+
+    def touch_values(self, low: i64, high: i64) -> i64:
+        """Have the processor fetch the values from ``low`` to ``high`` (not included), all at once."""
+        raw = self.raw
+        at, end = self._value_at(low), self._value_at(high)
+        fetched: i64 = 0
+        while at < end:
+            fetched += raw[at]
+            at += _CACHE_LINE_BYTES
+        return fetched
 
     def find_visible(self, key: bytes, h: i64, max_seq: int) -> i64:
         """As :meth:`find`, for the newest version numbered ``max_seq`` or lower."""
