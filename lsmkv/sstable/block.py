@@ -192,7 +192,8 @@ class Block(CacheItem):
     def touch(self) -> i64:
         """Have the processor fetch what :meth:`find` reads first, without waiting for it."""
         raw = self.raw
-        return raw[self._fingerprints] + raw[self._keys]
+        before_keys = self._keys - 1  # the keys themselves may have no bytes
+        return raw[self._fingerprints] + raw[before_keys]
 
     def touch_values(self, low: i64, high: i64) -> i64:
         """Have the processor fetch the values from ``low`` to ``high`` (not included), all at once."""
