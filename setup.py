@@ -40,10 +40,12 @@ COMPILED = (
     "replay",
     "merge",
     "version",
+    "moments",
     "sources",
     "scan",
     "background/throttle",
     "logs",
+    "readable",
     "engine",
     "writes",
     "ranges",
@@ -58,6 +60,9 @@ that runs once for each store or file.
 """
 
 OPTIMISATION = "3"
+
+# Machine integers are to wrap, also where CFLAGS in the environment replace Python's own flags.
+POSIX_FLAGS = ["-fwrapv"]
 
 
 def wanted() -> str:
@@ -111,6 +116,9 @@ def extensions() -> list[Extension]:
     say("compiled by mypyc")
     paths = [f"lsmkv/{name}.py" for name in COMPILED]
     found: list[Extension] = mypycify(paths, opt_level=OPTIMISATION, debug_level="0")
+    if os.name == "posix":
+        for extension in found:
+            extension.extra_compile_args += POSIX_FLAGS
     return found
 
 

@@ -11,9 +11,8 @@ from typing import Final, Self
 from lsmkv.encoding import Buffer, key_bytes
 from lsmkv.engine import Engine
 from lsmkv.errors import ClosedError, Error
-from lsmkv.pins import Pin
+from lsmkv.moments import Moment
 from lsmkv.scan import Scan, ScanRange
-from lsmkv.version import View
 
 _KEY: Final = itemgetter(0)
 _Entries = list[tuple[bytes, bytes]]
@@ -37,11 +36,10 @@ class Cursor:
     (True, (b'c', b'3'), True, b'a', False)
     """
 
-    def __init__(self, engine: Engine, view: View, pin: Pin, owner: object) -> None:
+    def __init__(self, engine: Engine, moment: Moment, owner: object) -> None:
         self._owner = owner  # a store that nobody else holds stays open for its cursors
         self._engine = engine
-        self._view = view
-        self._pin: Pin | None = pin
+        self._moment: Moment | None = moment  # None once the cursor is closed
         self._entries: _Entries = []  # the stretch of entries around the cursor
         self._at = 0
         # What follows and precedes the stretch; None until it is asked for.
@@ -124,8 +122,8 @@ class Cursor:
         return bool(entries)
 
     def _scan(self, wanted: ScanRange) -> Iterator[_Entries]:
-        assert self._pin is not None
-        return Scan(self._view, self._pin.seq, wanted)
+        assert self._moment is not None
+        return Scan(self._moment, wanted)
 
     # Looking
 
@@ -160,20 +158,18 @@ class Cursor:
     # The end
 
     def _check_open(self) -> None:
-        if self._pin is None:
+        if self._moment is None:
             raise ClosedError("the cursor is closed")
         self._engine.usable_view()
 
     @property
     def closed(self) -> bool:
         """Whether ``close`` was called."""
-        return self._pin is None
+        return self._moment is None
 
     def close(self) -> None:
         """Let go of what the cursor sees.  A second call does nothing."""
-        if self._pin is not None:
-            self._pin.release()
-        self._pin = self._above = self._below = None
+        self._moment = self._above = self._below = None
         self._entries = []
 
     def __enter__(self) -> Self:

@@ -68,7 +68,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lookup = engine.lookup
-        self._pinned = engine.pin_view
+        self._lookup_many = engine.lookup_many
+        self._moment = engine.moment
 
     # Reading: see StoreReader
 

@@ -38,7 +38,7 @@ from lsmkv.logs import LogSet
 from lsmkv.manifest import State, parse_file_name
 from lsmkv.memtable import Memtable
 from lsmkv.options import Options
-from lsmkv.pins import Pin, Pins
+from lsmkv.readable import Readable
 from lsmkv.recovery import recover, recover_beside_writer, remove_leftovers
 from lsmkv.storage import FileLock, Storage
 from lsmkv.tables import TableSet
@@ -46,36 +46,24 @@ from lsmkv.tree import Tree
 from lsmkv.version import Version, View
 
 
-class Engine:
-    """An open store.  ``DB`` is its face.
-
-    Attributes:
-        view: what readers look into; None once the store is closed (or in a forked child).
-        last_seq: sequence number of the last write.
-        pins: what snapshots and scans still need.
-    """
+class Engine(Readable):
+    """An open store.  ``DB`` is its face."""
 
     def __init__(
         self, directory: str, options: Options, storage: Storage, lock: FileLock | None
     ) -> None:
+        super().__init__(storage.stats, ClosedError(f"{directory} is closed"))
         self.directory = directory
         self.options = options
         self.storage = storage
-        self.stats = storage.stats
         self.cache = BlockCache(options.block_cache_size_bytes, storage.stats)
-        self.pins = Pins()
-        self._pinned = self.pins.live
         self._write_buffer_size_bytes = options.write_buffer_size_bytes
-        self.view: View | None = None
-        self.last_seq = 0
         self.read_only = lock is None
         self._lock = lock
         self._tables = TableSet(storage, directory, options, self.cache)
-        self._why_unusable: Exception = ClosedError(f"{directory} is closed")
         self._failure: BaseException | None = None
         self._resuming = False
         self._closing = False
-        self._mutex = Lock()
         self._changed = threading.Condition(self._mutex)  # type: ignore[arg-type]
         self._logs = LogSet(storage, directory)
         self._throttle = Throttle(storage.stats)
@@ -149,23 +137,6 @@ class Engine:
 
     # State
 
-    def usable_view(self) -> View:
-        """The present view.
-
-        Raises:
-            ClosedError, ForkedError: there is none any more.
-        """
-        view = self.view
-        if view is None:
-            raise self._why_unusable
-        return view
-
-    def pin_view(self) -> tuple[View, Pin]:
-        """The present view, and a pin on the last write: a consistent whole."""
-        with self._mutex:
-            view = self.usable_view()
-            return view, self.pins.pin(self.last_seq)
-
     @property
     def failure(self) -> BaseException | None:
         """What made the store stop taking writes; None while it takes them."""
@@ -222,15 +193,6 @@ class Engine:
         """What the log holds is in tables now."""
         self._logs.retire(number)
 
-    # Reading
-
-    def lookup(self, key: Buffer) -> bytes | None:
-        """The present value of ``key``; None when it has none.  Raises as ``DB.get``."""
-        view = self.view
-        if view is None:
-            view = self.usable_view()  # says why there is none
-        return view.get(key_bytes(key), self.stats)
-
     # Writing
 
     def put(self, key: Buffer, value: Buffer, sync: bool) -> None:
@@ -256,7 +218,7 @@ class Engine:
                 record = new_record()
                 write_single(record, seq, key, value)
                 end = log.append_record(record)
-                memtable.put(key, value, seq, bool(self._pinned))
+                memtable.put(key, value, seq, self.moments.are_left())
                 self.last_seq = seq
             except BaseException as error:
                 self._write_failed(log, start, error)
@@ -279,7 +241,7 @@ class Engine:
             try:
                 set_sequence(record, RECORD_BYTES, first)
                 end = log.append_record(record)
-                memtable.put_all(operations, first, bool(self._pinned))
+                memtable.put_all(operations, first, self.moments.are_left())
                 self.last_seq = first + count - 1
             except BaseException as error:
                 self._write_failed(log, start, error)

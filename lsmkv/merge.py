@@ -33,9 +33,8 @@ def run_versions(run: list[TableReader]) -> Iterator[Versions]:
         number: i64 = 0
         held = Versions([], [], [], may_repeat=False)
         held_bytes: i64 = 0
-        for block in table.blocks_ahead(
-            range(int(index.block_count)), ReadKind.COMPACTION, cached_first=0
-        ):
+        every = range(int(index.block_count))
+        for block in table.blocks_further(every, ReadKind.COMPACTION, None):
             held.extend(versions_of(block))
             held_bytes += len(block.raw)
             number += 1

@@ -1,16 +1,17 @@
-"""A range of keys of one consistent view: what the views of keys, values and items look into."""
+"""A range of keys of one moment: what the views of keys, values and items are made of."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from lsmkv.encoding import key_bytes, prefix_successor
 from lsmkv.engine import Engine
-from lsmkv.pins import Pin
+from lsmkv.moments import Moment
 from lsmkv.scan import Scan, ScanRange
-from lsmkv.version import View
 
 _flat: Final = chain.from_iterable
 
@@ -32,69 +33,82 @@ def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> Sc
     return ScanRange(head if low is None else max(low, head), high, head, reverse)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class KeyRange:
-    """Keys between two bounds as of one moment, which ``pin`` keeps from being forgotten."""
+    """Keys between two bounds as of one moment.
+
+    Args:
+        owner: is kept: a store that nobody else holds stays open for its readers.
+        moment: gives the moment.
+        start, stop, prefix, reverse: as of :func:`scan_range`, and raises as that.
+    """
 
     def __init__(
-        self, engine: Engine, view: View, pin: Pin, wanted: ScanRange, owner: object
+        self,
+        owner: object,
+        engine: Engine,
+        moment: Callable[[], Moment],
+        start: object,
+        stop: object,
+        prefix: object,
+        reverse: bool,
     ) -> None:
-        self._owner = owner  # a store that nobody else holds stays open for its readers
+        self._owner = owner
         self.engine = engine
-        self.wanted = wanted
-        self._view = view
-        self._pin = pin
-        self._seq: int = pin.seq
+        self._wanted = scan_range(start, stop, prefix, reverse)
+        self._moment: Moment = moment()
 
-    def items(self, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+    def entries(self, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         """The entries in order, or in the opposite order.
 
         A step after the store was closed raises, once what is at hand has been given out.
         """
-        wanted = self.wanted
+        wanted = self._wanted
         if reverse:
             wanted = ScanRange(wanted.start, wanted.stop, wanted.prefix, not wanted.reverse)
-        return _flat(_OpenScan(self, wanted))
-
-    def scan(self, wanted: ScanRange) -> Scan:
-        """A scan of the view."""
-        return Scan(self._view, self._seq, wanted)
+        return _flat(_OpenScan(self._moment, wanted, self.engine, self._owner))
 
     def value(self, key: object) -> bytes | None:
         """The value of ``key``, if it is in the range and has one."""
         try:
-            wanted = key_bytes(key)
+            data = key_bytes(key)
         except (TypeError, ValueError):
             return None
-        bounds = self.wanted
-        if bounds.start is not None and wanted < bounds.start:
+        bounds = self._wanted
+        if bounds.start is not None and data < bounds.start:
             return None
-        if bounds.stop is not None and wanted >= bounds.stop:
+        if bounds.stop is not None and data >= bounds.stop:
             return None
         self.engine.usable_view()
-        return self._view.get_at(wanted, self._seq, self.engine.stats)
+        return self._moment.get(data, self.engine.stats)
 
-    def count(self) -> int:
+    def __len__(self) -> int:
         """How many entries there are.  O(n): it scans them."""
         self.engine.usable_view()
-        return sum(map(len, self.scan(self.wanted)))
+        return sum(map(len, Scan(self._moment, self._wanted)))
 
 
-class _OpenScan:
-    """A scan in lists that begins with its first step, and says so when the store was closed."""
+@mypyc_attr(allow_interpreted_subclasses=True)
+class EntryRange(KeyRange):
+    """A range whose elements are its entries."""
 
-    def __init__(self, contents: KeyRange, wanted: ScanRange) -> None:
-        self._contents = contents  # whose pin is needed until the end
-        self._engine = contents.engine
-        self._wanted = wanted
-        self._scan: Scan | None = None
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        return KeyRange.entries(self, False)  # so named, it need not be looked up at each call
 
-    def __iter__(self) -> _OpenScan:
-        return self
+    def __reversed__(self) -> Iterator[tuple[bytes, bytes]]:
+        return KeyRange.entries(self, True)
+
+
+@mypyc_attr(free_list_len=1)
+class _OpenScan(Scan):
+    """A scan that says so when the store was closed."""
+
+    def __init__(self, moment: Moment, wanted: ScanRange, engine: Engine, owner: object) -> None:
+        super().__init__(moment, wanted)
+        self._engine = engine
+        self._owner = owner
 
     def __next__(self) -> list[tuple[bytes, bytes]]:
         if self._engine.view is None:
             self._engine.usable_view()  # says why there is none
-        scan = self._scan
-        if scan is None:
-            scan = self._scan = self._contents.scan(self._wanted)
-        return scan.__next__()
+        return super().__next__()

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import (
     Callable,
+    Collection,
     ItemsView,
     Iterable,
     Iterator,
     KeysView,
     Mapping,
+    Set,
     ValuesView,
 )
 from operator import itemgetter
@@ -22,8 +24,9 @@ from lsmkv.cursor import Cursor
 from lsmkv.encoding import Buffer, key_bytes
 from lsmkv.engine import Engine
 from lsmkv.errors import ClosedError
+from lsmkv.moments import Moment
 from lsmkv.pins import Pin
-from lsmkv.ranges import KeyRange, scan_range
+from lsmkv.ranges import EntryRange, KeyRange
 from lsmkv.version import View
 
 _T = TypeVar("_T")
@@ -31,79 +34,69 @@ _FIRST = itemgetter(0)
 _SECOND = itemgetter(1)
 
 
-class RangeKeys(KeysView[bytes]):
+class RangeKeys(KeyRange, Set[bytes]):
     """Keys of a range, in order, as they were when the view was made.  ``len`` scans."""
 
-    __slots__ = ("_contents",)
+    __slots__ = ()
 
-    def __init__(self, contents: KeyRange) -> None:
-        self._contents = contents
+    @classmethod
+    def _from_iterable(cls, found: Iterable[_T]) -> set[_T]:
+        return set(found)
 
     def __iter__(self) -> Iterator[bytes]:
-        return map(_FIRST, self._contents.items(False))
+        return map(_FIRST, self.entries(False))
 
     def __reversed__(self) -> Iterator[bytes]:
-        return map(_FIRST, self._contents.items(True))
+        return map(_FIRST, self.entries(True))
 
     def __contains__(self, key: object) -> bool:
-        return self._contents.value(key) is not None
-
-    def __len__(self) -> int:
-        return self._contents.count()
+        return self.value(key) is not None
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._contents.engine.directory}>"
+        return f"<{type(self).__name__} of {self.engine.directory}>"
 
 
-class RangeItems(ItemsView[bytes, bytes]):
+class RangeItems(EntryRange, Set[tuple[bytes, bytes]]):
     """Keys and values of a range, in order, as they were when the view was made.  ``len`` scans."""
 
-    __slots__ = ("_contents",)
+    __slots__ = ()
 
-    def __init__(self, contents: KeyRange) -> None:
-        self._contents = contents
-
-    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
-        return self._contents.items(False)
-
-    def __reversed__(self) -> Iterator[tuple[bytes, bytes]]:
-        return self._contents.items(True)
+    @classmethod
+    def _from_iterable(cls, found: Iterable[_T]) -> set[_T]:
+        return set(found)
 
     def __contains__(self, item: object) -> bool:
         if not isinstance(item, tuple) or len(item) != 2:
             return False
-        value = self._contents.value(item[0])
+        value = self.value(item[0])
         return value is not None and value == item[1]
 
-    def __len__(self) -> int:
-        return self._contents.count()
-
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._contents.engine.directory}>"
+        return f"<{type(self).__name__} of {self.engine.directory}>"
 
 
-class RangeValues(ValuesView[bytes]):
+class RangeValues(KeyRange, Collection[bytes]):
     """Values of a range, in key order, as they were when the view was made.  ``len`` scans."""
 
-    __slots__ = ("_contents",)
-
-    def __init__(self, contents: KeyRange) -> None:
-        self._contents = contents
+    __slots__ = ()
 
     def __iter__(self) -> Iterator[bytes]:
-        return map(_SECOND, self._contents.items(False))
+        return map(_SECOND, self.entries(False))
 
     def __reversed__(self) -> Iterator[bytes]:
-        return map(_SECOND, self._contents.items(True))
+        return map(_SECOND, self.entries(True))
 
     def __contains__(self, value: object) -> bool:
         return any(value == found for found in self)
 
-    def __len__(self) -> int:
-        return self._contents.count()
-
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._contents.engine.directory}>"
+        return f"<{type(self).__name__} of {self.engine.directory}>"
+
+
+# They are views of a mapping to those who ask, but have no room for one: what is compiled holds it all.
+KeysView.register(RangeKeys)
+ItemsView.register(RangeItems)
+ValuesView.register(RangeValues)
 
 
 class StoreReader(Mapping[bytes, bytes]):
@@ -113,8 +106,11 @@ class StoreReader(Mapping[bytes, bytes]):
     _lookup: Callable[[Buffer], bytes | None]
     """The value of a key; None when there is none.  Raises as :meth:`get`."""
 
-    _pinned: Callable[[], tuple[View, Pin]]
-    """A consistent view, and the pin that keeps what it sees."""
+    _lookup_many: Callable[[Iterable[Buffer]], list[bytes | None]]
+    """The value of each of many keys.  Raises as :meth:`multi_get`."""
+
+    _moment: Callable[[], Moment]
+    """What a reader sees that begins now.  Raises ClosedError."""
 
     @overload
     def get(self, key: Buffer, default: None = None) -> bytes | None: ...
@@ -130,7 +126,10 @@ class StoreReader(Mapping[bytes, bytes]):
             CorruptionError: a block that had to be read is damaged.
             ClosedError: the store, or the snapshot, is closed.
         """
-        value = self._lookup(key)
+        lookup = (
+            self._lookup
+        )  # not called at once: CPython 3.11 finds an attribute sooner than a method
+        value = lookup(key)
         return default if value is None else value
 
     def __getitem__(self, key: Buffer) -> bytes:
@@ -147,9 +146,9 @@ class StoreReader(Mapping[bytes, bytes]):
 
         Raises: as :meth:`get`.
         """
-        return list(map(self._lookup, keys))
+        return self._lookup_many(keys)
 
-    def keys(
+    def keys(  # type: ignore[override]  # a view by registration
         self,
         *,
         start: Buffer | None = None,
@@ -171,9 +170,9 @@ class StoreReader(Mapping[bytes, bytes]):
             (``list(view)`` scans twice, because ``list`` asks for the length first; ``list(iter(view))``
             scans once.)
         """
-        return RangeKeys(self._range(start, stop, prefix, reverse))
+        return RangeKeys(self, self._engine, self._moment, start, stop, prefix, reverse)
 
-    def values(
+    def values(  # type: ignore[override]  # a view by registration
         self,
         *,
         start: Buffer | None = None,
@@ -182,9 +181,9 @@ class StoreReader(Mapping[bytes, bytes]):
         reverse: bool = False,
     ) -> RangeValues:
         """The values of the keys that :meth:`keys` gives, in their order."""
-        return RangeValues(self._range(start, stop, prefix, reverse))
+        return RangeValues(self, self._engine, self._moment, start, stop, prefix, reverse)
 
-    def items(
+    def items(  # type: ignore[override]  # a view by registration
         self,
         *,
         start: Buffer | None = None,
@@ -193,17 +192,11 @@ class StoreReader(Mapping[bytes, bytes]):
         reverse: bool = False,
     ) -> RangeItems:
         """The keys that :meth:`keys` gives, each with its value."""
-        return RangeItems(self._range(start, stop, prefix, reverse))
-
-    def _range(self, start: object, stop: object, prefix: object, reverse: bool) -> KeyRange:
-        wanted = scan_range(start, stop, prefix, reverse)
-        view, pin = self._pinned()
-        return KeyRange(self._engine, view, pin, wanted, self)
+        return RangeItems(self, self._engine, self._moment, start, stop, prefix, reverse)
 
     def cursor(self) -> Cursor:
         """A cursor over the store as it is now, not yet at any key."""
-        view, pin = self._pinned()
-        return Cursor(self._engine, view, pin, self)
+        return Cursor(self._engine, self._moment(), self)
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self.keys())
@@ -244,10 +237,13 @@ class Snapshot(StoreReader):
         self._live_pin()  # still: or what it saw need not have been kept
         return value
 
-    def _pinned(self) -> tuple[View, Pin]:
-        view, pin = self._view(), self._engine.pins.pin(self._live_pin().seq)
+    def _lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:
+        return list(map(self._lookup, keys))
+
+    def _moment(self) -> Moment:
+        moment = self._engine.moment_at(self._view(), self._live_pin().seq)
         self._live_pin()  # still
-        return view, pin
+        return moment
 
     @property
     def sequence_number(self) -> int:

@@ -1,4 +1,4 @@
-"""Scans: the entries of a view between two keys, in order, as of one sequence number."""
+"""Scans: the entries of one moment between two keys, in order."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from itertools import repeat
 from operator import itemgetter
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from lsmkv.compare import compare
 from lsmkv.filters.hashing import hash_key
+from lsmkv.moments import Moment
 from lsmkv.sources import (
     CACHED_BLOCKS,
     BlockSource,
@@ -25,14 +26,16 @@ from lsmkv.sstable.block import Block
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage import ReadKind
-from lsmkv.version import View
 
 _Dated = tuple[bytes, bytes | None]  # a deletion has no value
 _KEY: Final = itemgetter(0)
-_FIRST_ENTRIES: Final = 4  # of a scan's first list; each is up to twice as long as the one before
+_FIRST_ENTRIES: Final = (
+    4  # of a scan's first list; each is up to a quarter longer than the one before
+)
 _MOST_ENTRIES: Final = 256  # of one list: about what the processor's nearer caches hold
 
 
+@mypyc_attr(acyclic=True, free_list_len=1)
 class ScanRange:
     """What a scan asks for: start <= key < stop, forwards or backwards.
 
@@ -61,51 +64,62 @@ class ScanRange:
 
 
 class Scan:
-    """The keys and values of a view between two keys, as of one sequence number, in lists.
+    """The entries of a moment between two keys, in lists.  Nothing is looked at before the first.
 
     Entries come upwards, or downwards for a reverse range, within a list and from list to list.  The
-    first lists are short, since most scans end soon; each is up to twice as long as the one before.
+    first lists are short, since most scans end soon; each is about a quarter longer than the one before.
     """
 
-    def __init__(self, view: View, seq: int, wanted: ScanRange) -> None:
-        self._reverse = wanted.reverse
-        self._sources: list[Source] = []  # newest first
+    def __init__(self, moment: Moment, wanted: ScanRange) -> None:
+        self._moment = moment
+        self._wanted = wanted
+        self._reverse: bool = wanted.reverse
         self._size: i64 = _FIRST_ENTRIES
-        if wanted.is_empty:
-            return
-        start, stop, reverse = wanted.start, wanted.stop, wanted.reverse
-        for memtable in view.memtables:
-            if memtable.live:
-                self._sources.append(MemtableSource(memtable, seq, start, stop, reverse))
-        for run in view.version.runs:
-            tables = run.tables_between(start, stop)
-            if len(tables) == 1:
-                self._sources.append(_table_source(tables[0], seq, wanted))
-            elif tables:
-                self._sources.append(RunSource(_table_sources(tables, seq, wanted), reverse))
+        self._begun = False
+        self._sources: list[Source] = []  # newest first
 
     def __iter__(self) -> Scan:
         return self
 
     def __next__(self) -> list[Entry]:
+        found: list[Entry] = []
         try:
-            found = self._next_list()
+            if not self._begun:
+                self._begin()
+            self._fill(found)
         except BaseException:
+            self._begun = True
             self._sources = []  # what could not be read must not be passed over: this is the end
             raise
         if not found:
             raise StopIteration
         return found
 
-    def _next_list(self) -> list[Entry]:
-        found: list[Entry] = []
+    def _begin(self) -> None:
+        self._begun = True
+        wanted, moment, sources = self._wanted, self._moment, self._sources
+        if wanted.is_empty:
+            return
+        start, stop, reverse = wanted.start, wanted.stop, wanted.reverse
+        for memtable in moment.memtables:
+            if memtable.live:
+                sources.append(MemtableSource(memtable, moment.seq, start, stop, reverse))
+        for run in moment.version.runs:
+            tables = run.tables_between(start, stop)
+            if len(tables) == 1:
+                sources.append(_table_source(tables[0], moment.seq, wanted))
+            elif tables:
+                sources.append(RunSource(_table_sources(tables, moment.seq, wanted), reverse))
+
+    def _fill(self, found: list[Entry]) -> None:
         size = self._size
-        while self._sources and len(found) < size:
-            used_up = self._take(size - len(found), found)
-            if used_up and found:  # do not read on before somebody wants it
+        self._size = min(size + (size >> 2) + 1, _MOST_ENTRIES)
+        missing = size
+        while self._sources and missing > 0:
+            used_up = self._take(missing, found)
+            missing = size - len(found)
+            if used_up and missing < size:  # do not read on before somebody wants it
                 break
-        self._size = min(2 * size, _MOST_ENTRIES)
-        return found
 
     def _take(self, size: i64, found: list[Entry]) -> bool:
         """Take what comes next: from the source that stands first, as far as the next source's key.
@@ -121,15 +135,22 @@ class Scan:
         for source in self._sources:
             if source.pending:
                 source.advance()
-            if first is not None and source.live and source.key == first.key:
+            if not source.live:
+                ended = True
+                continue
+            if first is None:
+                first = source
+                continue
+            order = self._order(source.key, first.key)
+            if order == 0:
                 source.skip()
                 if source.pending:
                     source.advance()
-            if not source.live:
-                ended = True
-            elif first is None:
-                first = source
-            elif self._order(source.key, first.key) < 0:
+                if not source.live:
+                    ended = True
+                    continue
+                order = 1  # its next key comes later
+            if order < 0:
                 bound, first = first.key, source
             elif bound is None or self._order(source.key, bound) < 0:
                 bound = source.key
@@ -165,16 +186,18 @@ def _table_source(table: TableReader, seq: int, wanted: ScanRange) -> Source:
             last -= 1
     else:
         stop = None
+    if wanted.prefix is None and seq >= table.largest_seq and not table.has_versions:
+        return BlockSource(table, first, last, None, start, stop, wanted.reverse)
     numbers: Sequence[int] = range(first, last + 1)
     if wanted.prefix is not None:
         numbers = _blocks_with_prefix(table, numbers, wanted.prefix)
-    if wanted.reverse:
-        numbers = numbers[::-1]
     if seq < table.largest_seq or table.has_versions:
+        if wanted.reverse:
+            numbers = numbers[::-1]
         max_seq = None if seq >= table.largest_seq else seq
         lists = _scan_versions(table, numbers, max_seq, start, stop, wanted.reverse)
         return ListSource(lists, wanted.reverse)
-    return BlockSource(table, numbers, start, stop, wanted.reverse)
+    return BlockSource(table, 0, len(numbers) - 1, numbers, start, stop, wanted.reverse)
 
 
 def _scan_versions(

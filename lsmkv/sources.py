@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from lsmkv.compare import compare
 from lsmkv.memtable import Memtable
@@ -20,9 +19,11 @@ Entry = tuple[bytes, bytes]
 CACHED_BLOCKS: Final = 4  # a scan's first blocks of each table go through the cache
 _FIRST_KEYS: Final = 16  # taken from a memtable at first; then twice as many each time
 _MOST_KEYS: Final = 256
+_FETCHED_AHEAD: Final = 16  # entries; for more at a time the processor fetches on its own
 
 
-class Source(ABC):
+@mypyc_attr(acyclic=True)  # no source is referred to by what it refers to
+class Source:
     """Where a scan is in one sorted source.
 
     Attributes:
@@ -38,22 +39,23 @@ class Source(ABC):
         self.pending = True
         self.key = b""
 
-    @abstractmethod
     def advance(self) -> None:
         """Have entries at hand, and be no longer pending; or be no longer live."""
+        raise NotImplementedError
 
-    @abstractmethod
     def take(self, bound: bytes | None, size: i64, found: list[Entry]) -> None:
         """Move over entries before ``bound``, at least one and at most ``size``.
 
         Their keys and values go to ``found``, deletions nowhere.  ``key`` must lie before ``bound``.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def skip(self) -> None:
         """Move over one entry: a newer source has its key."""
+        raise NotImplementedError
 
 
+@mypyc_attr(acyclic=True)
 class RunSource(Source):
     """Tables of one run, one after the other, each as the scan reads it.
 
@@ -98,33 +100,47 @@ class RunSource(Source):
         self.pending = part.pending
 
 
+@mypyc_attr(acyclic=True, free_list_len=1)
 class BlockSource(Source):
     """The blocks of a table that has each key once, all of them visible.
 
     Entries are taken out of a block only as they are asked for: most scans end before a block does.
 
     Args:
-        numbers: the blocks, in the order of the scan.
+        first, last: the blocks from one to the other; with ``kept``, its positions.
+        kept: the numbers of the blocks, ascending, if not all between two.
         start, stop: bounds that the first or last of the blocks may reach across.
     """
 
     def __init__(
         self,
         table: TableReader,
-        numbers: Sequence[int],
+        first: i64,
+        last: i64,
+        kept: Sequence[int] | None,
         start: bytes | None,
         stop: bytes | None,
         reverse: bool,
     ) -> None:
         super().__init__(reverse)
         self._table = table
-        self._numbers = numbers
+        self._kept = kept
         self._start = start
         self._stop = stop
+        self._step: i64 = -1 if reverse else 1
+        # What comes next, and where it ends (not included).
+        self._next: i64 = last if reverse else first
+        self._beyond: i64 = first - 1 if reverse else last + 1
+        self._passed_bytes = 0
+        self._passed_count: i64 = 0
         self._block: Block | None = None
+        self._prefix = b""
         self._following: Iterator[Block] | None = None
+        # Positions in the block.
         self._at: i64 = 0
         self._end: i64 = 0
+        if kept is None:
+            table.touch(self._next)
 
     def advance(self) -> None:
         while True:
@@ -132,7 +148,6 @@ class BlockSource(Source):
             if block is None:
                 self.live = False
                 return
-            self._block = block
             low: i64 = 0
             high: i64 = block.count
             # Only blocks at the ends reach past the range; in the others it costs little to see that.
@@ -146,40 +161,56 @@ class BlockSource(Source):
                     self._stop = None
             if low < high:
                 break
+        self._block = block
         if self.reverse:
             self._at, self._end = high - 1, low - 1
         else:
             self._at, self._end = low, high
-        self.key = block.key(self._at)
+        self._prefix = block.prefix()
+        self.key = block.key_after(self._prefix, self._at)
         self.pending = False
 
     def _next_block(self) -> Block | None:
-        numbers = self._numbers
-        if self._block is None and numbers:  # most scans need no other
-            return self._table.block(numbers[0], True)
-        if self._following is None:
-            self._following = self._table.blocks_ahead(
-                numbers[1:], ReadKind.DATA, cached_first=CACHED_BLOCKS - 1
-            )
+        """The next block; as long as they are in the cache, or few, without looking further ahead."""
+        if self._following is not None:
+            return next(self._following, None)
+        at = self._next
+        if at == self._beyond:
+            return None
+        kept, table = self._kept, self._table
+        number: i64 = at if kept is None else kept[at]
+        if self._passed_count < CACHED_BLOCKS:
+            self._passed_count += 1
+            self._passed_bytes += table.block_length(number)
+            self._next = at + self._step
+            return table.block(number, True)
+        if table.is_cached(number):
+            self._next = at + self._step
+            return table.block(number, False)
+        step: int = self._step
+        rest: Sequence[int] = range(at, self._beyond, step)
+        if kept is not None:
+            rest = [kept[position] for position in rest]
+        self._following = table.blocks_further(rest, ReadKind.DATA, self._passed_bytes)
         return next(self._following, None)
 
     def take(self, bound: bytes | None, size: i64, found: list[Entry]) -> None:
         block, at = self._block, self._at
         assert block is not None
-        if self.reverse:
-            end = max(self._end, at - size)
-            if bound is not None:
-                end = block.end_before(at, end, bound, True)
-            block.append_entries(found, self.key, at, end, -1)
-        else:
-            end = min(self._end, at + size)
-            if bound is not None:
-                end = block.end_before(at, end, bound, False)
-            block.append_entries(found, self.key, at, end, 1)
+        end = max(self._end, at - size) if self.reverse else min(self._end, at + size)
+        if bound is not None:
+            end = block.end_before(at, end, bound, self.reverse)
+        if size <= _FETCHED_AHEAD:
+            # So little is copied before the next is wanted that the processor does not see it coming.
+            if self.reverse:
+                block.touch_values(max(end - size, self._end) + 1, at + 1)
+            else:
+                block.touch_values(at, min(end + size, self._end))
+        block.append_entries(found, self._prefix, self.key, at, end, self._step)
         self._move(end)
 
     def skip(self) -> None:
-        self._move(self._at - 1 if self.reverse else self._at + 1)
+        self._move(self._at + self._step)
 
     def _move(self, at: i64) -> None:
         block = self._block
@@ -188,9 +219,10 @@ class BlockSource(Source):
         if at == self._end:
             self.pending = True
         else:
-            self.key = block.key(at)
+            self.key = block.key_after(self._prefix, at)
 
 
+@mypyc_attr(acyclic=True)
 class KeysSource(Source):
     """A source that has keys at hand in a list, in the order of the scan, and knows their values."""
 
@@ -199,9 +231,9 @@ class KeysSource(Source):
         self._keys: list[bytes] = []
         self._at: i64 = 0
 
-    @abstractmethod
     def _value(self, position: i64) -> Value | Absent:
         """The value of the key at ``position``."""
+        raise NotImplementedError
 
     def _begin(self, keys: list[bytes]) -> None:
         """Stand at the first of ``keys``."""
@@ -231,6 +263,7 @@ class KeysSource(Source):
             self.pending = True
 
 
+@mypyc_attr(acyclic=True)
 class ListSource(KeysSource):
     """Keys and values in lists.
 
@@ -257,6 +290,7 @@ class ListSource(KeysSource):
         return self._values[position]
 
 
+@mypyc_attr(acyclic=True)
 class MemtableSource(KeysSource):
     """The keys of a memtable in a range, with their values as of a sequence number."""
 

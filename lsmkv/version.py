@@ -9,21 +9,24 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Iterator
+from typing import Final
 
-from librt.strings import read_i64_le
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
 from lsmkv.compare import is_same
 from lsmkv.encoding import MAX_SEQUENCE, common_prefix_length
 from lsmkv.filters.hashing import hash_key
 from lsmkv.memtable import Memtable
-from lsmkv.sstable.block import ABSENT, Absent
+from lsmkv.sstable.block import ABSENT, Absent, Block
 from lsmkv.sstable.index import fence, lower_bound
 from lsmkv.sstable.reader import TableReader
 from lsmkv.stats import Stats
 from lsmkv.tree import Tree
 
 Value = bytes | None  # None is a deletion
+
+_TOGETHER: Final = 64  # keys that are looked up side by side: as many blocks may be held at once
 
 
 class Run:
@@ -62,12 +65,67 @@ class Run:
         return self.tables[at]
 
     def tables_between(self, start: bytes | None, stop: bytes | None) -> list[TableReader]:
-        """The tables that may hold keys with start <= key < stop.  O(log tables), and a copy."""
+        """The tables that may hold keys with start <= key < stop; not to be changed.
+
+        O(log tables), and a copy.
+        """
+        if len(self.tables) == 1:
+            beyond = (start is not None and self._largest[0] < start) or (
+                stop is not None and self._first_key >= stop
+            )
+            return [] if beyond else self.tables
         low = 0 if start is None else bisect_left(self._largest, start)
         if stop is None:
             return self.tables[low:]
         high = bisect_left(self._smallest, stop)
         return self.tables[low:high]
+
+    def get_many(
+        self, keys: list[bytes], hashes: bytes, wanted: list[int], values: list[Value], stats: Stats
+    ) -> list[int]:
+        """Put the present values of keys that the run has into ``values``.
+
+        What several keys need from memory is asked for step by step, all of them in each step: so the
+        processor waits for many at once, and not for one after the other.
+
+        Args:
+            hashes: of ``keys``, 8 bytes each, little-endian.
+            wanted: positions in ``keys``.
+
+        Returns:
+            Those of ``wanted`` that the run knows nothing of.
+        """
+        unknown: list[int] = []
+        asked: list[int] = []
+        tables: list[TableReader] = []
+        blocks: list[Block] = []
+        for position in wanted:
+            key = keys[position]
+            table = self.table_for(key)
+            if table is None:
+                stats.range_negatives += 1
+                unknown.append(position)
+                continue
+            number = table.block_for(key, read_i64_le(hashes, 8 * position))
+            if number < 0:
+                unknown.append(position)
+                continue
+            asked.append(position)
+            tables.append(table)
+            blocks.append(table.block(number, True))
+        for block in blocks:
+            block.touch()
+        places: list[int] = []
+        for at, position in enumerate(asked):
+            h = read_i64_le(hashes, 8 * position)
+            places.append(tables[at].find_in(blocks[at], keys[position], h))
+        for at, position in enumerate(asked):
+            place = places[at]
+            if place < 0:
+                unknown.append(position)
+            else:
+                values[position] = blocks[at].value(place)
+        return unknown
 
 
 class Version:
@@ -111,36 +169,80 @@ class View:
     def get(self, key: bytes, stats: Stats) -> Value:
         """The present value of ``key``; None when it has none."""
         stats.gets += 1
-        found = self.memtable.live.get(key, ABSENT)
+        found = self._in_memtables(key)
         if isinstance(found, Absent):
-            for memtable in self.flushing:
-                found = memtable.live.get(key, ABSENT)
-                if not isinstance(found, Absent):
-                    break
-            else:
-                value = self.version.get(key, hash_key(key), MAX_SEQUENCE, stats)
-                if value is not None:
-                    stats.get_hits += 1
-                return value
+            value = self.version.get(key, hash_key(key), MAX_SEQUENCE, stats)
+            if value is not None:
+                stats.get_hits += 1
+            return value
         stats.memtable_hits += 1
         if found is not None:
             stats.get_hits += 1
         return found
 
+    def get_many(self, keys: list[bytes], stats: Stats) -> list[Value]:
+        """The present value of each of ``keys``; None where there is none."""
+        found: list[Value] = []
+        for start in range(0, len(keys), _TOGETHER):
+            end = start + _TOGETHER
+            found += self._get_together(keys[start:end], stats)
+        return found
+
+    def _get_together(self, keys: list[bytes], stats: Stats) -> list[Value]:
+        count = len(keys)
+        stats.gets += count
+        values: list[Value] = [None] * count
+        missing: list[int] = []
+        hashes = BytesWriter()
+        for position, key in enumerate(keys):
+            known = self._in_memtables(key)
+            if isinstance(known, Absent):
+                missing.append(position)
+                write_i64_le(hashes, hash_key(key))
+            else:
+                values[position] = known
+                stats.memtable_hits += 1
+                write_i64_le(hashes, 0)
+        packed = hashes.getvalue()
+        for run in self.version.runs:
+            if missing:
+                missing = run.get_many(keys, packed, missing, values, stats)
+        stats.get_hits += count - values.count(None)
+        return values
+
+    def _in_memtables(self, key: bytes) -> Value | Absent:
+        live = self.memtable.live
+        if live:  # an empty one is not worth hashing the key
+            found = live.get(key, ABSENT)
+            if not isinstance(found, Absent):
+                return found
+        for memtable in self.flushing:
+            found = memtable.live.get(key, ABSENT)
+            if not isinstance(found, Absent):
+                return found
+        return ABSENT
+
     def get_at(self, key: bytes, seq: int, stats: Stats) -> Value:
         """The value that ``key`` had as of ``seq``, which is pinned; None when it had none."""
-        stats.gets += 1
-        for memtable in self.memtables:
-            found = memtable.get_at(key, seq)
-            if not isinstance(found, Absent):
-                stats.memtable_hits += 1
-                break
-        else:
-            found = self.version.get(key, hash_key(key), seq, stats)
-        if found is not None:
-            stats.get_hits += 1
-        return found
+        return value_at(self.memtables, self.version, key, seq, stats)
 
     @property
     def memtables(self) -> tuple[Memtable, ...]:
         return (self.memtable, *self.flushing)
+
+
+def value_at(
+    memtables: tuple[Memtable, ...], version: Version, key: bytes, seq: int, stats: Stats
+) -> Value:
+    """The value that ``key`` had as of ``seq``, of which nothing is forgotten; None: it had none."""
+    stats.gets += 1
+    for memtable in memtables:
+        found = memtable.get_at(key, seq)
+        if not isinstance(found, Absent):
+            stats.memtable_hits += 1
+            break
+    else:
+        found = version.get(key, hash_key(key), seq, stats)
+    if found is not None:
+        stats.get_hits += 1
+    return found

@@ -267,6 +267,27 @@ def test_multi_get_answers_in_the_order_asked(db: DB) -> None:
     assert db.multi_get(iter([])) == []
 
 
+def test_multi_get_of_many_keys_asks_everything_that_may_hold_them(db: DB) -> None:
+    contents: dict[bytes, bytes | None] = {}
+    for step in (2, 3, 5):  # a run each, and what is newest in the memtable
+        for number in range(0, 600, step):
+            key = b"%03d" % number
+            if number % 7 == step % 7:
+                db.delete(key)
+                contents[key] = None
+            else:
+                contents[key] = db[key] = b"%d" % step
+        if step != 5:
+            db.flush()
+    keys = [b"%03d" % (number * 7 % 600) for number in range(700)]
+    before = db.stats()
+    assert db.multi_get(keys) == [contents.get(key) for key in keys]
+    counted = db.stats() - before
+    assert counted.gets == 700
+    assert counted.get_hits == sum(contents.get(key) is not None for key in keys)
+    assert counted.memtable_hits == sum(int(key) % 5 == 0 for key in keys)
+
+
 def test_writes_with_sync_are_synced(db: DB) -> None:
     before = db.stats()
     db.put(b"a", b"1", sync=True)

@@ -97,6 +97,25 @@ def test_find_denies_absent_keys_between_first_and_last(entries: Entries, key: b
         assert block_of(entries).find(key, hash_key(key)) == expected
 
 
+@given(entry_lists, st.data())
+def test_what_is_fetched_ahead_lies_within_the_payload(
+    entries: Entries, data: st.DataObject
+) -> None:
+    block = block_of(entries)
+    high = data.draw(st.integers(0, len(entries)))
+    block.touch_values(data.draw(st.integers(0, high)), high)
+    block.touch()
+
+
+@given(st.integers(1, 20), st.data())
+def test_lower_bound_among_equally_long_keys(length: int, data: st.DataObject) -> None:
+    digits = st.lists(st.sampled_from(b"\0a\x80\xff"), min_size=length, max_size=length).map(bytes)
+    found = data.draw(st.lists(digits, min_size=1, max_size=40, unique=True).map(sorted))
+    wanted = data.draw(st.one_of(digits, st.sampled_from(found), keys))
+    block = block_of([(key, b"v", 1) for key in found])
+    assert block.lower_bound(wanted) == sum(key < wanted for key in found)
+
+
 @given(entry_lists, keys)
 def test_lower_bound_is_where_a_key_belongs(entries: Entries, key: bytes) -> None:
     block = block_of(entries)
@@ -125,7 +144,7 @@ def test_append_entries_leaves_deletions_out(entries: Entries, data: st.DataObje
     end = data.draw(st.integers(at + 1, len(entries)) if step > 0 else st.integers(-1, at - 1))
     found: list[tuple[bytes, bytes]] = []
     block = block_of(entries)
-    block.append_entries(found, block.key(at), at, end, step)
+    block.append_entries(found, block.prefix(), block.key(at), at, end, step)
     wanted = [entries[place][:2] for place in range(at, end, step)]
     assert found == [(key, value) for key, value in wanted if value is not None]
 

@@ -42,11 +42,13 @@ LAYERS = """
     lsmkv.sstable.codec  lsmkv.sstable.filtering
     lsmkv.sstable.columns
     lsmkv.sstable.reader  lsmkv.sstable.writer  lsmkv.sstable.salvage
-    lsmkv.ordered
+    lsmkv.ordered  lsmkv.pins
     lsmkv.batch  lsmkv.memtable  lsmkv.log
     lsmkv.replay
     lsmkv.tree  lsmkv.merge
     lsmkv.manifest  lsmkv.version
+    lsmkv.moments
+    lsmkv.readable
     lsmkv.sources  lsmkv.compaction  lsmkv.recovery
     lsmkv.scan
     lsmkv.background  lsmkv.background.failures
@@ -54,7 +56,7 @@ LAYERS = """
     lsmkv.background.messages
     lsmkv.background.helper
     lsmkv.background.worker  lsmkv.background.throttle
-    lsmkv.pins  lsmkv.handles  lsmkv.logs  lsmkv.tables
+    lsmkv.handles  lsmkv.logs  lsmkv.tables
     lsmkv.background.process
     lsmkv.background.runner
     lsmkv.background.maintenance

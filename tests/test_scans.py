@@ -321,7 +321,7 @@ def test_a_scan_profits_from_blocks_in_the_cache(db: DB) -> None:
 
 def pinned(db: DB) -> bool:
     gc.collect()
-    return bool(db._engine.pins.live)
+    return db._engine.moments.are_left()
 
 
 def test_a_view_pins_what_it_shows_until_it_goes(db: DB) -> None:
@@ -330,6 +330,38 @@ def test_a_view_pins_what_it_shows_until_it_goes(db: DB) -> None:
     assert pinned(db)
     del items
     assert not pinned(db)
+
+
+def test_a_view_of_an_empty_memtable_holds_nothing_and_shows_no_later_write(db: DB) -> None:
+    contents = fill(db, range(300))
+    db.flush()
+    items = db.items()
+    assert not pinned(db)
+    db[number_key(7)] = b"later"
+    db[b"new"] = b"later"
+    assert list(iter(items)) == model(contents, None, None, None, False)
+    assert (number_key(7), b"later") not in items
+
+
+def test_what_only_a_scan_sees_is_not_kept_by_compactions_but_shown(db: DB) -> None:
+    contents = fill(db, range(300))
+    walk = iter(db.items())
+    begun = next(walk)
+    for key in contents:
+        db[key] = b"later"
+    db.compact_range()
+    assert db.inspect().entry_count == 300
+    assert [begun, *walk] == model(contents, None, None, None, False)
+
+
+def test_a_scan_of_a_snapshot_outlives_it(db: DB) -> None:
+    contents = fill(db, range(300))
+    with db.snapshot() as snapshot:
+        db[number_key(1)] = b"between"
+        items = snapshot.items()
+    for key in contents:
+        db[key] = b"later"
+    assert list(iter(items)) == model(contents, None, None, None, False)
 
 
 def test_an_iterator_dropped_early_lets_go(db: DB) -> None:
@@ -436,8 +468,7 @@ def test_a_scan_that_met_damage_is_over(path: str, reverse: bool) -> None:
         (table,) = db.inspect().tables()
         middle = list(db.blocks(table.number))[table.block_count // 2]
         flip(Path(path) / f"{table.number:06}.sst", middle.offset)
-        view, pin = db._engine.pin_view()
-        scan = Scan(view, pin.seq, ScanRange(reverse=reverse))
+        scan = Scan(db._engine.moment(), ScanRange(reverse=reverse))
         with pytest.raises(lsmkv.CorruptionError):
             for _ in scan:
                 pass

@@ -31,11 +31,11 @@ import struct
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-from librt.strings import BytesWriter, read_i16_le, read_i32_le, write_i32_le
+from librt.strings import BytesWriter, read_i16_le, read_i32_le, read_i64_be, write_i32_le
 from mypy_extensions import i64
 
 from lsmkv.cache import CacheItem
-from lsmkv.compare import compare, find_byte, is_same
+from lsmkv.compare import compare, find_byte, is_same, short_number
 from lsmkv.encoding import (
     MAX_KEY_BYTES,
     MAX_VALUE_BYTES,
@@ -57,6 +57,9 @@ _OBJECT_BYTES: Final = 400
 
 Value = bytes | None  # None is a deletion
 
+_ONE: Final = i64(1)
+_CACHE_LINE_BYTES: Final = 64  # of most processors
+
 
 class Absent:
     """The type of :data:`ABSENT`."""
@@ -67,6 +70,12 @@ class Absent:
 
 ABSENT: Final = Absent()
 """A table or memtable knows nothing of the key (which is not the same as: the key was deleted)."""
+
+
+def _head(key: bytes, at: i64, end: i64, width: i64) -> i64:
+    """``width`` bytes of ``key[at:end]``, up to 7, zero-padded, as a big-endian number."""
+    length = min(end - at, width)
+    return short_number(key, at, length) << (8 * (width - length))
 
 
 def _width(lengths: bytes, item_bytes: i64) -> i64:
@@ -180,6 +189,22 @@ class Block(CacheItem):
         """
         return self._find_from(key, h, 0)
 
+    def touch(self) -> i64:
+        """Have the processor fetch what :meth:`find` reads first, without waiting for it."""
+        raw = self.raw
+        before_keys = self._keys - 1  # the keys themselves may have no bytes
+        return raw[self._fingerprints] + raw[before_keys]
+
+    def touch_values(self, low: i64, high: i64) -> i64:
+        """Have the processor fetch the values from ``low`` to ``high`` (not included), all at once."""
+        raw = self.raw
+        at, end = self._value_at(low), self._value_at(high)
+        fetched: i64 = 0
+        while at < end:
+            fetched += raw[at]
+            at += _CACHE_LINE_BYTES
+        return fetched
+
     def find_visible(self, key: bytes, h: i64, max_seq: int) -> i64:
         """As :meth:`find`, for the newest version numbered ``max_seq`` or lower."""
         position = self._find_from(key, h, 0)
@@ -232,6 +257,12 @@ class Block(CacheItem):
             return 0 if order > 0 else self.count
         low: i64 = 0
         high: i64 = self.count
+        width = min(self._key_width, 7)
+        if width > 0:  # go by the first bytes of each, as numbers
+            target = _head(key, prefix, length, width)
+            low = self._first_head(width, target)
+            if low == high or self._is_at_or_above(low, key):
+                return low
         while low < high:
             middle = (low + high) >> 1
             start, end = self._key_at(middle), self._key_at(middle + 1)
@@ -240,6 +271,37 @@ class Block(CacheItem):
             else:
                 high = middle
         return low
+
+    def _first_head(self, width: i64, target: i64) -> i64:
+        """Position of the first key, of equally long ones, whose ``width`` bytes are ``target`` or above.
+
+        (Up to 7, after the prefix, as a big-endian number.)
+        """
+        raw, stride = self.raw, self._key_width
+        mask = (_ONE << (8 * width)) - 1
+        at = self._keys + width - 8  # eight bytes that end with the first key's
+        low: i64 = 0
+        count = self.count
+        while count > 1:
+            half = count >> 1
+            below = (read_i64_be(raw, at + stride * (low + half - 1)) & mask) - target
+            low += half & (below >> 63)  # no branch: every other one would be foreseen wrongly
+            count -= half
+        return low + (1 if (read_i64_be(raw, at + stride * low) & mask) < target else 0)
+
+    def _is_at_or_above(self, position: i64, key: bytes) -> bool:
+        start, end = self._key_at(position), self._key_at(position + 1)
+        return compare(self.raw, start, end, key, self.prefix_length, len(key)) >= 0
+
+    def prefix(self) -> bytes:
+        """What all keys start with."""
+        return self.raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length]
+
+    def key_after(self, prefix: bytes, position: i64) -> bytes:
+        """As :meth:`key`, for those who have the prefix at hand."""
+        start, end = self._key_at(position), self._key_at(position + 1)
+        suffix = self.raw[start:end]
+        return prefix + suffix
 
     def key(self, position: i64) -> bytes:
         """The key at ``position``."""
@@ -281,14 +343,20 @@ class Block(CacheItem):
         return order > 0 if reverse else order < 0
 
     def append_entries(
-        self, found: list[tuple[bytes, bytes]], first: bytes, at: i64, end: i64, step: i64
+        self,
+        found: list[tuple[bytes, bytes]],
+        prefix: bytes,
+        first: bytes,
+        at: i64,
+        end: i64,
+        step: i64,
     ) -> None:
         """Append keys and values from position ``at`` towards ``end`` (not included) to ``found``.
 
         Deletions are left out.  ``step`` is 1 or -1; ``first`` is the key at ``at``.
+        ``prefix`` is :meth:`prefix`.
         """
         raw, tags = self.raw, self._tags
-        prefix = raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length]
         key_width, value_width = self._key_width, self._value_width
         keys, values = self._keys, self._values
         key = first

@@ -139,32 +139,11 @@ class TableReader:
         Returns:
             The value; None when that version is a deletion; ABSENT when there is none.
         """
-        stats, filters = self._stats, self.filters
-        filtered = False
-        if filters.per_table:
-            filtered = True
-            if not filters.table_may_hold(filters.hash_of(key, h)):
-                stats.filter_negatives += 1
-                return ABSENT
-        block_number = self.index.find(key)
+        block_number = self.block_for(key, h)
         if block_number < 0:
-            stats.fence_negatives += 1
-            if filtered:
-                stats.filter_false_positives += 1
             return ABSENT
-        if filters.per_block:
-            filtered = True
-            if not filters.block_may_hold(block_number, filters.hash_of(key, h)):
-                stats.filter_negatives += 1
-                return ABSENT
         block = self.block(block_number, True)
-        position = block.find(key, h)
-        if not filtered:
-            stats.unfiltered_probes += 1
-        elif position >= 0:
-            stats.filter_true_positives += 1
-        else:
-            stats.filter_false_positives += 1
+        position = self.find_in(block, key, h)
         if position >= 0 and max_seq < self.largest_seq:
             position = block.find_visible(key, h, max_seq)
             while position < 0 and self._goes_on(block_number, key):
@@ -172,6 +151,34 @@ class TableReader:
                 block = self.block(block_number, True)
                 position = block.find_visible(key, h, max_seq)
         return ABSENT if position < 0 else block.value(position)
+
+    def block_for(self, key: bytes, h: i64) -> i64:
+        """Number of the block that may hold ``key``; -1 when index or filters know of none."""
+        filters = self.filters
+        if filters.per_table and not filters.table_may_hold(filters.hash_of(key, h)):
+            self._stats.filter_negatives += 1
+            return -1
+        number = self.index.find(key)
+        if number < 0:
+            self._stats.fence_negatives += 1
+            if filters.per_table:
+                self._stats.filter_false_positives += 1
+            return -1
+        if filters.per_block and not filters.block_may_hold(number, filters.hash_of(key, h)):
+            self._stats.filter_negatives += 1
+            return -1
+        return number
+
+    def find_in(self, block: Block, key: bytes, h: i64) -> i64:
+        """Position of the newest version of ``key`` in the block that :meth:`block_for` named, or -1."""
+        position = block.find(key, h)
+        if not (self.filters.per_block or self.filters.per_table):
+            self._stats.unfiltered_probes += 1
+        elif position >= 0:
+            self._stats.filter_true_positives += 1
+        else:
+            self._stats.filter_false_positives += 1
+        return position
 
     def _goes_on(self, block_number: i64, key: bytes) -> bool:
         """Whether older versions of ``key`` may stand in the block after this one."""
@@ -195,6 +202,13 @@ class TableReader:
             self._cache.put(self._blocks, number, block)
         return block
 
+    def touch(self, number: i64) -> None:
+        """Have the processor fetch what is read first of block ``number``, if that is in the cache."""
+        if self._blocks.holds(number):
+            cached = self._blocks.items[number]
+            assert isinstance(cached, Block)
+            cached.touch()
+
     def count_prefix_skips(self, count: int) -> None:
         """Note that a prefix scan passed over ``count`` blocks thanks to their filters."""
         self._stats.prefix_filter_skips += count
@@ -206,26 +220,36 @@ class TableReader:
     def blocks_ahead(
         self, numbers: Sequence[int], kind: ReadKind, *, cached_first: int
     ) -> Iterator[Block]:
-        """The blocks ``numbers``, which ascend or descend, for a scan.
+        """The blocks ``numbers``, which ascend or descend, of which many may be wanted.
 
-        The first ``cached_first`` go through the cache.  The rest only profit from what is in it, so
-        that a long scan does not drive out what look-ups need; neighbours are read together.  Each
-        read is twice as long as the one before, up to about 256 KiB: how far a scan goes shows only as
-        it goes, and so it reads at most about as much in vain as it needs.  With no ``cached_first``
-        (a compaction goes to the end) reads are long at once.
+        The first ``cached_first`` go through the cache, the rest as :meth:`blocks_further` says; with
+        none, the cache is let alone.
         """
         for number in numbers[:cached_first]:
             yield self.block(number, True)
-        at = cached_first
-        ahead = _READ_AHEAD_BYTES
-        if cached_first:
-            ahead = min(ahead, sum(map(self._length, numbers[:cached_first])))
+        passed_bytes = sum(map(self.block_length, numbers[:cached_first])) if cached_first else None
+        yield from self.blocks_further(numbers[cached_first:], kind, passed_bytes)
+
+    def blocks_further(
+        self, numbers: Sequence[int], kind: ReadKind, passed_bytes: int | None
+    ) -> Iterator[Block]:
+        """The blocks ``numbers``, for a scan that goes on, which has read ``passed_bytes`` before.
+
+        They only profit from what is in the cache, so that a long scan does not drive out what look-ups
+        need; neighbours are read together.  Each read is twice as long as the one before, up to about
+        256 KiB, and the first as long as ``passed_bytes``: how far a scan goes shows only as it goes, and
+        so it reads at most about as much in vain as it needs.
+        With None (a compaction goes to the end) reads are long at once, and the cache is let alone.
+        """
+        at = 0
+        use_cache = passed_bytes is not None
+        ahead = _READ_AHEAD_BYTES if passed_bytes is None else min(passed_bytes, _READ_AHEAD_BYTES)
         while at < len(numbers):
-            if cached_first and self.is_cached(numbers[at]):
+            if use_cache and self.is_cached(numbers[at]):
                 yield self.block(numbers[at], False)
                 at += 1
                 continue
-            end = self._neighbours_end(numbers, at, ahead, bool(cached_first))
+            end = self._neighbours_end(numbers, at, ahead, use_cache)
             ahead = min(2 * ahead, _READ_AHEAD_BYTES)
             yield from self._read_together(numbers[at:end], kind)
             at = end
@@ -235,14 +259,14 @@ class TableReader:
     ) -> int:
         """How far from ``at`` on ``numbers`` can be read at once, in about ``size_bytes``."""
         end = at + 1
-        size = self._length(numbers[at])
+        size = self.block_length(numbers[at])
         while (
             end < len(numbers)
             and size < size_bytes
             and abs(numbers[end] - numbers[end - 1]) == 1
             and not (stop_at_cached and self.is_cached(numbers[end]))
         ):
-            size += self._length(numbers[end])
+            size += self.block_length(numbers[end])
             end += 1
         return end
 
@@ -257,7 +281,8 @@ class TableReader:
             stop = self.index.offset(number + 1)
             yield self._decode(data[start - first : stop - first], number, start)
 
-    def _length(self, number: int) -> int:
+    def block_length(self, number: i64) -> int:
+        """Bytes of block ``number`` on disk."""
         return self.index.offset(number + 1) - self.index.offset(number)
 
     def _decode(self, data: bytes, number: i64, offset: int) -> Block:

@@ -1,0 +1,75 @@
+"""What readers ask of an open store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from librt.threading import Lock
+
+from lsmkv.encoding import Buffer, key_bytes
+from lsmkv.moments import Moment, Moments
+from lsmkv.pins import Pin, Pins
+from lsmkv.stats import Stats
+from lsmkv.version import View
+
+
+class Readable:
+    """A view that is replaced as the store changes, and what readers of the past need of it.
+
+    Attributes:
+        view: what readers look into; None once the store is closed (or in a forked child).
+        last_seq: sequence number of the last write.
+        pins: what snapshots still need.
+        moments: what scans still need.
+
+    Args:
+        why_unusable: raised to those who ask when there is no view.
+    """
+
+    def __init__(self, stats: Stats, why_unusable: Exception) -> None:
+        self.stats = stats
+        self.view: View | None = None
+        self.last_seq = 0
+        self.pins = Pins()
+        self.moments = Moments(self.pins)
+        self._why_unusable = why_unusable
+        self._mutex = Lock()
+
+    def usable_view(self) -> View:
+        """The present view.
+
+        Raises:
+            ClosedError, ForkedError: there is none any more.
+        """
+        view = self.view
+        if view is None:
+            raise self._why_unusable
+        return view
+
+    def pin_view(self) -> tuple[View, Pin]:
+        """The present view, and a pin on the last write: a consistent whole."""
+        with self._mutex:
+            view = self.usable_view()
+            return view, self.pins.pin(self.last_seq)
+
+    def moment(self) -> Moment:
+        """The store as it is now, for a reader that keeps its view."""
+        with self._mutex:
+            return self.moments.of(self.usable_view(), self.last_seq)
+
+    def moment_at(self, view: View, seq: int) -> Moment:
+        """``view`` as of ``seq``, which is pinned."""
+        with self._mutex:
+            return self.moments.of(view, seq)
+
+    def lookup(self, key: Buffer) -> bytes | None:
+        """The present value of ``key``; None when it has none.  Raises as ``DB.get``."""
+        view = self.view
+        if view is None:
+            view = self.usable_view()  # says why there is none
+        return view.get(key_bytes(key), self.stats)
+
+    def lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:
+        """The present value of each of ``keys``.  Raises as ``DB.multi_get``."""
+        checked: list[bytes] = list(map(key_bytes, keys))
+        return self.usable_view().get_many(checked, self.stats)
