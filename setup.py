@@ -27,6 +27,7 @@ COMPILED = (
     "files",
     "storage",
     "cache",
+    "sstable/frame",
     "sstable/block",
     "sstable/columns",
     "sstable/index",

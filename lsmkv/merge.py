@@ -1,16 +1,15 @@
 """What a flush or compaction makes of its sources: a k-way merge, and which versions survive it.
 
 Sources are merged a stretch at a time.  Each has sorted versions at hand; what stands in all of them
-up to the lowest of their last keys can be merged for good.  These are put behind one another,
-newest source first, and sorted by key with Python's sort, which is stable (versions of one key stay
-newest first) and merges sorted stretches in linear time.  A stretch that only one source has is
-passed on as it is.
+up to the lowest of their last keys can be merged for good.  Two neighbouring sources are merged at a
+time, by stretches again: what one has before the next key of the other is moved by one slice.  A
+stretch that only one source has is passed on as it is.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from mypy_extensions import i64
@@ -23,6 +22,8 @@ from lsmkv.storage import ReadKind
 # A run is merged so many entries at a time, or so many bytes if that is fewer.
 _STRETCH_ENTRIES: Final = 128
 _STRETCH_BYTES: Final = 256 * 1024
+# So many neighbours are looked at one by one before the rest is searched by halving.
+_NEAR: Final = 8
 
 
 def run_versions(run: list[TableReader]) -> Iterator[Versions]:
@@ -33,9 +34,7 @@ def run_versions(run: list[TableReader]) -> Iterator[Versions]:
         number: i64 = 0
         held = Versions([], [], [], may_repeat=False)
         held_bytes: i64 = 0
-        for block in table.blocks_ahead(
-            range(int(index.block_count)), ReadKind.COMPACTION, cached_first=0
-        ):
+        for block in table.every_block(ReadKind.COMPACTION):
             held.extend(versions_of(block))
             held_bytes += len(block.raw)
             number += 1
@@ -75,12 +74,9 @@ class _VersionSource:
         self.at = end
         if start == 0 and end == len(versions.keys):
             return versions
-        return Versions(
-            versions.keys[start:end],
-            versions.values[start:end],
-            versions.seqs[start:end],
-            may_repeat=versions.may_repeat,
-        )
+        taken = Versions([], [], [], may_repeat=versions.may_repeat)
+        taken.take(versions, start, end)
+        return taken
 
 
 def merge_versions(
@@ -128,31 +124,78 @@ def retained_versions(
 
 def _retained(parts: list[Versions], snapshots: list[int], drop_deletions: bool) -> Versions:
     """What is to be kept of the parts of one stretch, newest first."""
-    if len(parts) == 1:
-        only = parts[0]
-        if not (only.may_repeat or drop_deletions):
-            return only
-        return _survivors(only, range(len(only.keys)), snapshots, drop_deletions)
-    together = Versions([], [], [], may_repeat=False)
-    for part in parts:
-        together.extend(part)
-    # Stable: versions of one key stay newest first.
-    order = sorted(range(len(together.keys)), key=together.keys.__getitem__)
-    return _survivors(together, order, snapshots, drop_deletions)
+    keep_older = bool(snapshots)
+    # Neighbours are merged two by two, so that each version takes part log2(len(parts)) times.
+    while len(parts) > 1:
+        merged = []
+        for number in range(0, len(parts) - 1, 2):
+            merged.append(_merged(parts[number], parts[number + 1], keep_older))
+        if len(parts) & 1:
+            merged.append(parts[-1])
+        parts = merged
+    only = parts[0]
+    if only.may_repeat or (drop_deletions and (keep_older or _has_deletions(only))):
+        return _survivors(only, snapshots, drop_deletions)
+    if drop_deletions:
+        only.seqs = [0] * len(only.keys)
+    return only
 
 
-def _survivors(
-    versions: Versions, order: Sequence[int], snapshots: list[int], drop_deletions: bool
-) -> Versions:
-    """Those of ``versions``, looked at in ``order``, that are to be kept."""
+def _has_deletions(versions: Versions) -> bool:
+    for value in versions.values:  # noqa: SIM110  # "in" would compare all that are not None
+        if value is None:
+            return True
+    return False
+
+
+def _merged(newer: Versions, older: Versions, keep_older: bool) -> Versions:
+    """Both in order; of a key that both have, ``newer``'s first, and ``older``'s if they are kept."""
+    repeats = newer.may_repeat or older.may_repeat
+    merged = Versions([], [], [], may_repeat=repeats)
+    new_keys, old_keys = newer.keys, older.keys
+    new_end: i64 = len(new_keys)
+    old_end: i64 = len(old_keys)
+    new_at: i64 = 0
+    old_at: i64 = 0
+    while new_at < new_end and old_at < old_end:
+        # What older has up to the next key of newer, then what newer has up to the next of older.
+        key = new_keys[new_at]
+        start = old_at
+        near = min(old_at + _NEAR, old_end)
+        while old_at < near and old_keys[old_at] < key:
+            old_at += 1
+        if old_at == near < old_end:
+            old_at = bisect_left(old_keys, key, old_at)
+        merged.take(older, start, old_at)
+        if old_at == old_end:
+            break
+        bound = old_keys[old_at]
+        start = new_at
+        near = min(new_at + _NEAR, new_end)
+        while new_at < near and new_keys[new_at] <= bound:
+            new_at += 1
+        if new_at == near < new_end:
+            new_at = bisect_right(new_keys, bound, new_at)
+        merged.take(newer, start, new_at)
+        if new_at > start and new_keys[new_at - 1] == bound:
+            if keep_older or repeats:
+                merged.may_repeat = True
+            else:
+                old_at += 1
+    merged.take(older, old_at, old_end)
+    merged.take(newer, new_at, new_end)
+    return merged
+
+
+def _survivors(versions: Versions, snapshots: list[int], drop_deletions: bool) -> Versions:
+    """Those of ``versions`` that are to be kept."""
     keys, values, seqs = versions.keys, versions.values, versions.seqs
     kept = Versions([], [], [], may_repeat=False)
     kept_keys, kept_values, kept_seqs = kept.keys, kept.values, kept.seqs
     oldest = snapshots[0] if snapshots else MAX_SEQUENCE
     last: bytes = b""
     seen_from = -1  # the kept version above this one hides it from snapshots >= this number
-    for position in order:
-        key = keys[position]
+    for position, key in enumerate(keys):
         value = values[position]
         seq = seqs[position]
         if seen_from >= 0 and key == last:

@@ -14,7 +14,8 @@ from __future__ import annotations
 from typing import Final
 
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
-from mypy_extensions import i64
+from librt.vecs import vec
+from mypy_extensions import i64, u8
 
 from lsmkv.filters.hashing import DIGEST_BYTES
 
@@ -51,20 +52,24 @@ def build_from_digests(packed: bytes, byte_count: int, probe_count: int) -> byte
 
 def _build(packed: bytes, stride: i64, byte_count: i64, probe_count: i64) -> bytes:
     """:func:`build` of the hashes that begin at every ``stride`` bytes of ``packed``."""
-    bits = BytesWriter()
-    bits.write(bytes(byte_count))
+    bits = vec[u8]([0] * byte_count)
     bit_count = byte_count * 8
+    multiplier: i64 = MULTIPLIER
+    mask = MASK_63
+    end: i64 = len(packed)
+    one: i64 = 1
     at: i64 = 0
-    while at < len(packed):
-        h = read_i64_le(packed, at) & MASK_63
-        for _probe in range(probe_count):  # named: mypyc boxes "_" each time round
-            h = (h * MULTIPLIER) & MASK_63
+    while at < end:
+        h = read_i64_le(packed, at) & mask
+        probe: i64 = 0
+        while probe < probe_count:
+            h = (h * multiplier) & mask
             bit = ((h >> 31) * bit_count) >> 32
             place = bit >> 3
-            one: int = 1 << (bit & 7)
-            bits[place] = bits[place] | one
+            bits[place] = bits[place] | u8(one << (bit & 7))
+            probe += 1
         at += stride
-    return bits.getvalue()
+    return bytes(bits)
 
 
 def may_contain(bits: bytes, start: i64, byte_count: i64, probe_count: i64, h: i64) -> bool:

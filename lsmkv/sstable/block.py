@@ -35,8 +35,9 @@ from librt.strings import BytesWriter, read_i16_le, read_i32_le, write_i32_le
 from mypy_extensions import i64
 
 from lsmkv.cache import CacheItem
-from lsmkv.compare import compare, find_byte, is_same
+from lsmkv.compare import append_range, compare, find_byte, is_same
 from lsmkv.encoding import (
+    COMPILED,
     MAX_KEY_BYTES,
     MAX_VALUE_BYTES,
     TAG_DELETE,
@@ -48,6 +49,8 @@ HEADER: Final = struct.Struct("<IBBHQII")
 HEADER_BYTES: Final = 24
 HAS_TAGS: Final = 1
 HAS_VERSIONS: Final = 2
+# Stretches of bytes that struct takes apart at a time: it keeps a hundred forms, of 32 bytes for each.
+_MOST_UNPACKED: Final = 1024
 _SEQ_TYPES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 MAX_BLOCK_BYTES: Final = (1 << 31) - 1
@@ -69,12 +72,14 @@ ABSENT: Final = Absent()
 """A table or memtable knows nothing of the key (which is not the same as: the key was deleted)."""
 
 
-def _width(lengths: bytes, item_bytes: i64) -> i64:
-    """What all the packed lengths, of 2 or 4 bytes each, are; -1 when they differ."""
-    first = lengths[:item_bytes]
-    if lengths != first * (len(lengths) // item_bytes):
+def _width(raw: bytes, at: i64, end: i64, item_bytes: i64) -> i64:
+    """What all the packed lengths in ``raw[at:end]``, of 2 or 4 bytes each, are; -1 when they differ."""
+    last = end - item_bytes
+    second = at + item_bytes
+    if raw[at:last] != raw[second:end]:  # all the same when each is the same as the next
         return -1
-    return int.from_bytes(first, "little")
+    first: int = read_i16_le(raw, at) if item_bytes == 2 else read_i32_le(raw, at)
+    return first & (0xFFFF if item_bytes == 2 else 0xFFFF_FFFF)
 
 
 def _running_ends(lengths: bytes, width: i64, total: int) -> bytes | None:
@@ -122,8 +127,8 @@ class Block(CacheItem):
         if values + values_length != len(raw):
             fail(f"block sections of {values + values_length} bytes in a payload of {len(raw)}")
         # Where all are equally long, positions are multiplied; else they are looked up.
-        key_width = _width(raw[key_lengths:value_lengths], 2)
-        value_width = _width(raw[value_lengths:tags], 4)
+        key_width = _width(raw, key_lengths, value_lengths, 2)
+        value_width = _width(raw, value_lengths, tags, 4)
         key_ends: bytes | None = b""
         value_ends: bytes | None = b""
         if key_width < 0:
@@ -311,29 +316,60 @@ class Block(CacheItem):
 
     def keys(self) -> list[bytes]:
         """Every key, in order (a key with several versions as often).  O(n)."""
+        prefix_length = self.prefix_length
+        if COMPILED and prefix_length:
+            # Whole keys are put behind one another first, so that no object is made of a part of one.
+            return self._parts(
+                self._whole_keys(), 0, self._key_width, self._key_ends, prefix_length
+            )
+        suffixes = self._parts(self.raw, self._keys, self._key_width, self._key_ends, 0)
+        if prefix_length == 0:
+            return suffixes
+        prefix = self.raw[HEADER_BYTES : HEADER_BYTES + prefix_length]
+        return [prefix + suffix for suffix in suffixes]
+
+    def _whole_keys(self) -> bytes:
+        """The keys with their prefix, one after another."""
         raw = self.raw
-        prefix = raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length]
-        found: list[bytes] = []
+        prefix_end = HEADER_BYTES + self.prefix_length
+        keys = BytesWriter()
         start = self._key_at(0)
         for position in range(1, self.count + 1):
             end = self._key_at(position)
-            found.append(prefix + raw[start:end])
+            append_range(keys, raw, HEADER_BYTES, prefix_end)
+            append_range(keys, raw, start, end)
             start = end
-        return found
+        return keys.getvalue()
 
     def values(self) -> list[Value]:
         """Every value, in the order of :meth:`keys`; None for a deletion.  O(n)."""
-        raw = self.raw
         found: list[Value] = []
-        start = self._value_at(0)
-        for position in range(1, self.count + 1):
-            end = self._value_at(position)
-            found.append(raw[start:end])
-            start = end
+        found += self._parts(self.raw, self._values, self._value_width, self._value_ends, 0)
         if self._tags >= 0:
-            for position, tag in enumerate(raw[self._tags : self._tags + self.count]):
+            for position, tag in enumerate(self.raw[self._tags : self._tags + self.count]):
                 if tag == TAG_DELETE:
                     found[position] = None
+        return found
+
+    def _parts(self, data: bytes, start: i64, width: i64, ends: bytes, extra: i64) -> list[bytes]:
+        """What stands in ``data`` from ``start`` on: ``count`` stretches of bytes.
+
+        Each is ``width`` bytes long, or else they end where ``ends`` says, and then ``extra`` longer.
+        """
+        count = self.count
+        if width >= 0 and count <= _MOST_UNPACKED:
+            # One call makes them all.
+            return list(struct.unpack_from(f"{width + extra}s" * count, data, start))
+        found: list[bytes] = []
+        at = start
+        for position in range(1, count + 1):
+            if width >= 0:
+                end = at + width + extra
+            else:
+                distance: int = read_i32_le(ends, 4 * position)
+                end = start + distance + extra * position
+            found.append(data[at:end])
+            at = end
         return found
 
     def seqs(self) -> list[int]:

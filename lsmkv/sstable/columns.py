@@ -13,7 +13,8 @@ from typing import Final
 from librt.strings import BytesWriter, write_i32_le
 from mypy_extensions import i64
 
-from lsmkv.encoding import TAG_DELETE, TAG_PUT, common_prefix_length
+from lsmkv.compare import append_range
+from lsmkv.encoding import COMPILED, TAG_DELETE, TAG_PUT, common_prefix_length
 from lsmkv.sstable.block import HAS_TAGS, HAS_VERSIONS, HEADER, Block, Value
 
 Version = tuple[bytes, Value, int]  # key, value, sequence number
@@ -40,8 +41,23 @@ class Versions:
         self.seqs = seqs
         self.may_repeat = may_repeat
 
+    def take(self, other: Versions, start: i64, stop: i64) -> None:
+        """Append the versions of ``other`` from position ``start`` up to ``stop``, which follow these."""
+        if stop == start + 1:
+            self.keys.append(other.keys[start])
+            self.values.append(other.values[start])
+            self.seqs.append(other.seqs[start])
+        elif stop > start:
+            self.keys += other.keys[start:stop]
+            self.values += other.values[start:stop]
+            self.seqs += other.seqs[start:stop]
+
     def extend(self, other: Versions) -> None:
         """Append the versions of ``other``, which follow these."""
+        if not self.keys:
+            self.keys, self.values, self.seqs = other.keys, other.values, other.seqs
+            self.may_repeat = self.may_repeat or other.may_repeat
+            return
         self.keys += other.keys
         self.values += other.values
         self.seqs += other.seqs
@@ -119,11 +135,15 @@ def encode_block(
         fingerprints,
         lengths.getvalue(),
     ]
-    if prefix_length:
-        for key in keys:
-            parts.append(key[prefix_length:])
-    else:
+    if prefix_length == 0:
         parts += keys
+    elif COMPILED:
+        suffixes = BytesWriter()
+        for key in keys:
+            append_range(suffixes, key, prefix_length, len(key))
+        parts.append(suffixes.getvalue())
+    else:
+        parts += [key[prefix_length:] for key in keys]
     if flags & HAS_TAGS:
         parts += filter(None, values)  # what is empty or deleted has no bytes
     else:

@@ -22,14 +22,21 @@ from lsmkv.finalizers import Finalizer
 from lsmkv.sstable.block import ABSENT, MAX_BLOCK_BYTES, Absent, Block
 from lsmkv.sstable.codec import Decompressor
 from lsmkv.sstable.filtering import TableFilters
+from lsmkv.sstable.frame import (
+    BlockTrailer,
+    checked_payload,
+    codec_of,
+    decode_block_frame,
+    entry_count_of,
+    raw_length_of,
+)
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.layout import (
+    CODEC_NONE,
     FOOTER_BYTES,
     BlockInfo,
-    BlockTrailer,
     Footer,
     TableMeta,
-    decode_block_frame,
     decode_footer,
     decode_properties,
 )
@@ -95,7 +102,8 @@ class TableReader:
                 expected=meta,
                 got=self.meta,
             )
-        # Looked at by every scan, and so held where that is cheap.
+        # Looked at by every scan or for every block, and so held where that is cheap.
+        self._number: int = self.meta.number
         self.smallest: bytes = self.meta.smallest
         self.largest: bytes = self.meta.largest
         self.largest_seq: int = self.meta.largest_seq
@@ -212,7 +220,7 @@ class TableReader:
         that a long scan does not drive out what look-ups need; neighbours are read together.  Each
         read is twice as long as the one before, up to about 256 KiB: how far a scan goes shows only as
         it goes, and so it reads at most about as much in vain as it needs.  With no ``cached_first``
-        (a compaction goes to the end) reads are long at once.
+        reads are long at once.
         """
         for number in numbers[:cached_first]:
             yield self.block(number, True)
@@ -229,6 +237,26 @@ class TableReader:
             ahead = min(2 * ahead, _READ_AHEAD_BYTES)
             yield from self._read_together(numbers[at:end], kind)
             at = end
+
+    def every_block(self, kind: ReadKind) -> Iterator[Block]:
+        """All blocks in order, past the cache, in reads of about 256 KiB: for a compaction."""
+        index = self.index
+        count = index.block_count
+        number: i64 = 0
+        start: i64 = 0
+        while number < count:
+            first, end = start, number + 1
+            stop: i64 = index.offset(end)
+            while end < count and stop - first < _READ_AHEAD_BYTES:
+                end += 1
+                stop = index.offset(end)
+            data = self._file.pread(first, stop - first, kind, end - number)
+            while number < end:
+                low = start - first
+                start = index.offset(number + 1)
+                high = start - first
+                yield self._decode(data[low:high], number, first + low)
+                number += 1
 
     def _neighbours_end(
         self, numbers: Sequence[int], at: int, size_bytes: int, stop_at_cached: bool
@@ -261,18 +289,18 @@ class TableReader:
         return self.index.offset(number + 1) - self.index.offset(number)
 
     def _decode(self, data: bytes, number: i64, offset: int) -> Block:
-        payload, _, trailer = decode_block_frame(data, self.path, self.meta.number, offset)
-        if trailer.raw_length > MAX_BLOCK_BYTES:
-            raise CorruptionError(self.path, offset, f"block states {trailer.raw_length} bytes")
-        raw = self._decompressor.decompress(
-            trailer.codec, payload, trailer.raw_length, self.path, offset
-        )
+        raw = checked_payload(data, self.path, self._number, offset)
+        raw_length, codec = raw_length_of(data), codec_of(data)
+        if raw_length > MAX_BLOCK_BYTES:
+            raise CorruptionError(self.path, offset, f"block states {raw_length} bytes")
+        if codec != CODEC_NONE or len(raw) != raw_length:
+            raw = self._decompressor.decompress(codec, raw, raw_length, self.path, offset)
 
         def fail(reason: str) -> NoReturn:
             raise CorruptionError(self.path, offset, reason)
 
         block = Block(raw, fail)
-        if not block.count == trailer.entry_count == self.index.entry_count(number):
+        if not block.count == entry_count_of(data) == self.index.entry_count(number):
             fail(
                 f"block of {block.count} entries where the index has {self.index.entry_count(number)}"
             )

@@ -19,15 +19,9 @@ from lsmkv.options import Options
 from lsmkv.sstable.block import ENTRY_OVERHEAD_BYTES, Value
 from lsmkv.sstable.codec import Compressor, train_dictionary
 from lsmkv.sstable.columns import Versions, encode_block, seq_bounds
+from lsmkv.sstable.frame import encode_trailer
 from lsmkv.sstable.index import IndexBuilder
-from lsmkv.sstable.layout import (
-    CODEC_NONE,
-    BlockTrailer,
-    Footer,
-    TableMeta,
-    TableProperties,
-    encode_trailer,
-)
+from lsmkv.sstable.layout import CODEC_NONE, Footer, TableMeta, TableProperties
 from lsmkv.storage import Storage
 
 WRITER: Final = "lsmkv 0.1"
@@ -65,15 +59,36 @@ class TableFormat:
         )
 
 
-@dataclass(slots=True)
 class _FinishedBlock:
-    payload: bytes
-    first: bytes
-    last: bytes
-    entry_count: int
-    filter_bits: bytes
-    filter_key_count: int
-    probe_count: int
+    """A block that only its place in the file is missing from."""
+
+    __slots__ = (
+        "entry_count",
+        "filter_bits",
+        "filter_key_count",
+        "first",
+        "last",
+        "payload",
+        "probe_count",
+    )
+
+    def __init__(
+        self,
+        payload: bytes,
+        first: bytes,
+        last: bytes,
+        entry_count: int,
+        filter_bits: bytes,
+        filter_key_count: int,
+        probe_count: int,
+    ) -> None:
+        self.payload = payload
+        self.first = first
+        self.last = last
+        self.entry_count = entry_count
+        self.filter_bits = filter_bits
+        self.filter_key_count = filter_key_count
+        self.probe_count = probe_count
 
 
 class TableWriter:
@@ -89,6 +104,11 @@ class TableWriter:
         self._number = number
         self._form = form
         self._policy = policy_named(form.policy)
+        # What is looked at for every block is held apart from what is interpreted.
+        self._scheme: int = self._policy.scheme
+        self._is_compressed = form.compression == "zstd"
+        self._trains = form.dictionary_size_bytes > 0
+        self._block_size: i64 = form.block_size_bytes
         self._file = storage.create(path)
         self._index = IndexBuilder()
         self._compressor: Compressor | None = None
@@ -150,7 +170,7 @@ class TableWriter:
         is full.  A table without entries takes at least one key.
         """
         keys, values = versions.keys, versions.values
-        block_size: i64 = self._form.block_size_bytes
+        block_size = self._block_size
         block_bytes: i64 = self._block_bytes
         room = self._room(limit_bytes)
         last = self._last_key
@@ -288,7 +308,7 @@ class TableWriter:
         self._keys, self._values, self._seqs = [], [], []
         self._block_bytes = 0
         self._has_versions = False
-        if self._form.dictionary_size_bytes and self._compressor is None:
+        if self._trains and self._compressor is None:
             self._untrained.append(block)
             self._untrained_bytes += len(payload)
             wanted = self._form.dictionary_size_bytes * _SAMPLES_PER_DICTIONARY_BYTE
@@ -310,23 +330,24 @@ class TableWriter:
             self._write_block(block)
 
     def _write_block(self, block: _FinishedBlock) -> None:
-        if self._compressor is None:
-            self._compressor = Compressor(self._form.compression_level, b"")
         codec, stored = CODEC_NONE, block.payload
-        if self._form.compression == "zstd":
+        if self._is_compressed:
+            if self._compressor is None:
+                self._compressor = Compressor(self._form.compression_level, b"")
             codec, stored = self._compressor.compress(block.payload)
-        trailer = BlockTrailer(
-            len(stored),
-            len(block.payload),
-            len(block.filter_bits),
-            block.entry_count,
-            block.filter_key_count,
-            codec,
-            self._policy.scheme if block.filter_bits else SCHEME_NONE,
-            block.probe_count,
-        )
         bits = block.filter_bits
-        tail = encode_trailer(stored, bits, trailer, self._number, self._data_bytes)
+        tail = encode_trailer(
+            stored,
+            bits,
+            raw_length=len(block.payload),
+            entry_count=block.entry_count,
+            filter_key_count=block.filter_key_count,
+            codec=codec,
+            filter_scheme=self._scheme if bits else SCHEME_NONE,
+            probe_count=block.probe_count,
+            number=self._number,
+            offset=self._data_bytes,
+        )
         length = len(stored) + len(bits) + len(tail)
         self._index.add(
             block.first,
@@ -356,7 +377,7 @@ class TableWriter:
 
         ``packed``: the digests of its keys.
         """
-        if self._policy.scheme == SCHEME_NONE:
+        if self._scheme == SCHEME_NONE:
             return _NO_BITS
         started_ns = time.perf_counter_ns()
         if not self._whole_keys:
