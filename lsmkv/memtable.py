@@ -123,8 +123,7 @@ class Memtable:
                 yield self._with_history(stretch)
             else:
                 values = list(map(self.live.__getitem__, stretch))
-                seqs = [self.first_seq] * len(stretch)
-                yield Versions(stretch, values, seqs, may_repeat=False)
+                yield Versions(stretch, values, [], may_repeat=False, one_seq=self.first_seq)
 
     def _with_history(self, keys: list[bytes]) -> Versions:
         """The versions of ``keys``, which ascend."""

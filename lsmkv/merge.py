@@ -14,7 +14,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from lsmkv.encoding import MAX_SEQUENCE
+from lsmkv.compare import compare
+from lsmkv.encoding import COMPILED, MAX_SEQUENCE
 from lsmkv.sstable.columns import Versions, versions_of
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage import ReadKind
@@ -23,7 +24,8 @@ from lsmkv.storage import ReadKind
 _STRETCH_ENTRIES: Final = 128
 _STRETCH_BYTES: Final = 256 * 1024
 # So many neighbours are looked at one by one before the rest is searched by halving.
-_NEAR: Final = 8
+# (Where this is interpreted, halving is one call, and a comparison more than that.)
+_NEAR: Final = 8 if COMPILED else 0
 
 
 def run_versions(run: list[TableReader]) -> Iterator[Versions]:
@@ -48,13 +50,34 @@ def run_versions(run: list[TableReader]) -> Iterator[Versions]:
             held_bytes = 0
 
 
+class _Part:
+    """Some versions of one source: those from position ``start`` up to ``end``."""
+
+    __slots__ = ("end", "start", "versions")
+
+    def __init__(self, versions: Versions, start: i64, end: i64) -> None:
+        self.versions = versions
+        self.start = start
+        self.end = end
+
+    def alone(self) -> Versions:
+        """The same without the others."""
+        if self.start == 0 and self.end == len(self.versions.keys):
+            return self.versions
+        alone = Versions([], [], [], may_repeat=self.versions.may_repeat)
+        alone.take(self.versions, self.start, self.end)
+        return alone
+
+
 class _VersionSource:
     """One sorted source of versions: those at hand from ``at`` on, and the rest to come."""
 
-    __slots__ = ("_rest", "at", "versions")
+    __slots__ = ("_dated", "_rest", "at", "versions")
 
-    def __init__(self, rest: Iterator[Versions]) -> None:
+    def __init__(self, rest: Iterator[Versions], dated: bool) -> None:
+        """``dated``: whether the sequence numbers are needed; else all are made 0."""
         self._rest = rest
+        self._dated = dated
         self.versions: Versions = Versions([], [], [], may_repeat=False)
         self.at: i64 = 0
 
@@ -64,19 +87,17 @@ class _VersionSource:
             following = next(self._rest, None)
             if following is None:
                 return False
+            if not self._dated:
+                following.set_one_seq(0)
             self.versions = following
             self.at = 0
         return True
 
-    def take(self, end: i64) -> Versions:
+    def take(self, end: i64) -> _Part:
         """Those at hand before position ``end``."""
-        versions, start = self.versions, self.at
+        part = _Part(self.versions, self.at, end)
         self.at = end
-        if start == 0 and end == len(versions.keys):
-            return versions
-        taken = Versions([], [], [], may_repeat=versions.may_repeat)
-        taken.take(versions, start, end)
-        return taken
+        return part
 
 
 def merge_versions(
@@ -98,7 +119,10 @@ def merge_versions(
 
     O(total log len(sources)) comparisons.
     """
-    active = [source for source in map(_VersionSource, sources) if source.refill()]
+    # Without snapshots only the newest version of a key is kept, and that by its place.
+    dated = bool(snapshots) or not drop_deletions
+    all_sources = [_VersionSource(source, dated) for source in sources]
+    active = [source for source in all_sources if source.refill()]
     while active:
         if len(active) == 1:
             parts = [active[0].take(len(active[0].versions.keys))]
@@ -122,22 +146,21 @@ def retained_versions(
     return merge_versions([stretches], snapshots, drop_deletions)
 
 
-def _retained(parts: list[Versions], snapshots: list[int], drop_deletions: bool) -> Versions:
+def _retained(parts: list[_Part], snapshots: list[int], drop_deletions: bool) -> Versions:
     """What is to be kept of the parts of one stretch, newest first."""
     keep_older = bool(snapshots)
     # Neighbours are merged two by two, so that each version takes part log2(len(parts)) times.
     while len(parts) > 1:
-        merged = []
+        fewer = []
         for number in range(0, len(parts) - 1, 2):
-            merged.append(_merged(parts[number], parts[number + 1], keep_older))
+            merged = _merged(parts[number], parts[number + 1], keep_older)
+            fewer.append(_Part(merged, 0, len(merged.keys)))
         if len(parts) & 1:
-            merged.append(parts[-1])
-        parts = merged
-    only = parts[0]
+            fewer.append(parts[-1])
+        parts = fewer
+    only = parts[0].alone()
     if only.may_repeat or (drop_deletions and (keep_older or _has_deletions(only))):
         return _survivors(only, snapshots, drop_deletions)
-    if drop_deletions:
-        only.seqs = [0] * len(only.keys)
     return only
 
 
@@ -148,43 +171,47 @@ def _has_deletions(versions: Versions) -> bool:
     return False
 
 
-def _merged(newer: Versions, older: Versions, keep_older: bool) -> Versions:
+def _merged(newer: _Part, older: _Part, keep_older: bool) -> Versions:
     """Both in order; of a key that both have, ``newer``'s first, and ``older``'s if they are kept."""
-    repeats = newer.may_repeat or older.may_repeat
+    new, old = newer.versions, older.versions
+    new_keys, old_keys = new.keys, old.keys
+    new_at, new_end = newer.start, newer.end
+    old_at, old_end = older.start, older.end
+    repeats = new.may_repeat or old.may_repeat
     merged = Versions([], [], [], may_repeat=repeats)
-    new_keys, old_keys = newer.keys, older.keys
-    new_end: i64 = len(new_keys)
-    old_end: i64 = len(old_keys)
-    new_at: i64 = 0
-    old_at: i64 = 0
     while new_at < new_end and old_at < old_end:
-        # What older has up to the next key of newer, then what newer has up to the next of older.
+        # What older has before the next key of newer, then what newer has up to the next of older.
         key = new_keys[new_at]
         start = old_at
         near = min(old_at + _NEAR, old_end)
-        while old_at < near and old_keys[old_at] < key:
+        while old_at < near and _order(old_keys[old_at], key) < 0:
             old_at += 1
-        if old_at == near < old_end:
-            old_at = bisect_left(old_keys, key, old_at)
-        merged.take(older, start, old_at)
+        if old_at == near and near < old_end:
+            old_at = bisect_left(old_keys, key, old_at, old_end)
+        merged.take(old, start, old_at)
         if old_at == old_end:
             break
         bound = old_keys[old_at]
         start = new_at
         near = min(new_at + _NEAR, new_end)
-        while new_at < near and new_keys[new_at] <= bound:
+        while new_at < near and _order(new_keys[new_at], bound) <= 0:
             new_at += 1
-        if new_at == near < new_end:
-            new_at = bisect_right(new_keys, bound, new_at)
-        merged.take(newer, start, new_at)
+        if new_at == near and near < new_end:
+            new_at = bisect_right(new_keys, bound, new_at, new_end)
+        merged.take(new, start, new_at)
         if new_at > start and new_keys[new_at - 1] == bound:
             if keep_older or repeats:
                 merged.may_repeat = True
             else:
                 old_at += 1
-    merged.take(older, old_at, old_end)
-    merged.take(newer, new_at, new_end)
+    merged.take(old, old_at, old_end)
+    merged.take(new, new_at, new_end)
     return merged
+
+
+def _order(a: bytes, b: bytes) -> i64:
+    """Negative, zero or positive as ``a`` is below, the same as, or above ``b``."""
+    return compare(a, 0, len(a), b, 0, len(b))
 
 
 def _survivors(versions: Versions, snapshots: list[int], drop_deletions: bool) -> Versions:

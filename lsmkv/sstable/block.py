@@ -31,7 +31,7 @@ import struct
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-from librt.strings import BytesWriter, read_i16_le, read_i32_le, write_i32_le
+from librt.strings import BytesWriter, read_i16_le, read_i32_le, read_i64_le, write_i32_le
 from mypy_extensions import i64
 
 from lsmkv.cache import CacheItem
@@ -49,8 +49,9 @@ HEADER: Final = struct.Struct("<IBBHQII")
 HEADER_BYTES: Final = 24
 HAS_TAGS: Final = 1
 HAS_VERSIONS: Final = 2
-# Stretches of bytes that struct takes apart at a time: it keeps a hundred forms, of 32 bytes for each.
-_MOST_UNPACKED: Final = 1024
+_MOST_UNPACKED: Final = 1024  # stretches of bytes that are taken apart at a time
+_MOST_FORMS: Final = 64  # ways to take them apart that are held, of 32 bytes for each stretch
+_forms: Final[dict[int, struct.Struct]] = {}
 _SEQ_TYPES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 MAX_BLOCK_BYTES: Final = (1 << 31) - 1
@@ -72,6 +73,12 @@ ABSENT: Final = Absent()
 """A table or memtable knows nothing of the key (which is not the same as: the key was deleted)."""
 
 
+def _u32(raw: bytes, at: i64) -> int:
+    """The 32-bit number without a sign at ``at``."""
+    number: int = read_i32_le(raw, at)
+    return number & 0xFFFF_FFFF
+
+
 def _width(raw: bytes, at: i64, end: i64, item_bytes: i64) -> i64:
     """What all the packed lengths in ``raw[at:end]``, of 2 or 4 bytes each, are; -1 when they differ."""
     last = end - item_bytes
@@ -80,6 +87,17 @@ def _width(raw: bytes, at: i64, end: i64, item_bytes: i64) -> i64:
         return -1
     first: int = read_i16_le(raw, at) if item_bytes == 2 else read_i32_le(raw, at)
     return first & (0xFFFF if item_bytes == 2 else 0xFFFF_FFFF)
+
+
+def _form(width: int, count: int) -> struct.Struct:
+    """What takes ``count`` stretches of ``width`` bytes apart; most blocks of a table need the same."""
+    number = width * (_MOST_UNPACKED + 1) + count
+    form = _forms.get(number)
+    if form is None:
+        if len(_forms) >= _MOST_FORMS:
+            _forms.clear()
+        form = _forms[number] = struct.Struct(f"{width}s" * count)
+    return form
 
 
 def _running_ends(lengths: bytes, width: i64, total: int) -> bytes | None:
@@ -111,9 +129,15 @@ class Block(CacheItem):
     def __init__(self, raw: bytes, fail: Callable[[str], NoReturn]) -> None:
         if len(raw) < HEADER_BYTES:
             fail(f"block payload of {len(raw)} bytes is shorter than its header")
-        count, flags, seq_width, prefix_length, base_seq, keys_length, values_length = (
-            HEADER.unpack_from(raw)
-        )
+        count = _u32(raw, 0)
+        flags, seq_width = raw[4], raw[5]
+        prefix_length: int = read_i16_le(raw, 6)
+        prefix_length &= 0xFFFF
+        base_seq: int = read_i64_le(raw, 8)
+        if base_seq < 0:
+            base_seq += 1 << 64
+        keys_length = _u32(raw, 16)
+        values_length = _u32(raw, 20)
         has_tags = flags & HAS_TAGS
         if flags & ~(HAS_TAGS | HAS_VERSIONS) or seq_width not in (0, 1, 2, 4, 8) or count == 0:
             fail(f"bad block header: {count} entries, flags {flags}, sequence width {seq_width}")
@@ -331,12 +355,12 @@ class Block(CacheItem):
     def _whole_keys(self) -> bytes:
         """The keys with their prefix, one after another."""
         raw = self.raw
-        prefix_end = HEADER_BYTES + self.prefix_length
+        prefix = raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length]
         keys = BytesWriter()
         start = self._key_at(0)
         for position in range(1, self.count + 1):
             end = self._key_at(position)
-            append_range(keys, raw, HEADER_BYTES, prefix_end)
+            keys.write(prefix)
             append_range(keys, raw, start, end)
             start = end
         return keys.getvalue()
@@ -359,7 +383,7 @@ class Block(CacheItem):
         count = self.count
         if width >= 0 and count <= _MOST_UNPACKED:
             # One call makes them all.
-            return list(struct.unpack_from(f"{width + extra}s" * count, data, start))
+            return list(_form(width + extra, count).unpack_from(data, start))
         found: list[bytes] = []
         at = start
         for position in range(1, count + 1):
@@ -382,6 +406,10 @@ class Block(CacheItem):
         return [
             base + delta for delta in struct.unpack(f"<{self.count}{_SEQ_TYPES[width]}", deltas)
         ]
+
+    def one_seq(self) -> int:
+        """The sequence number that every entry has; -1 when they differ."""
+        return self._base_seq if self._seq_width == 0 else -1
 
     def check_order(self, fail: Callable[[str], NoReturn]) -> None:
         """Check that keys ascend (sequence numbers descend within one) and none is over its limit."""

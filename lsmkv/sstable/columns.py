@@ -27,46 +27,82 @@ class Versions:
     """Versions in order: by key, those of one key newest first.
 
     Attributes:
-        keys, values, seqs: lists of one length; a value of None is a deletion.
+        keys, values: lists of one length; a value of None is a deletion.
+        one_seq: the sequence number of them all, as is usual; -1 when they differ, or may.
         may_repeat: whether some key may stand more than once.
     """
 
-    __slots__ = ("keys", "may_repeat", "seqs", "values")
+    __slots__ = ("_seqs", "keys", "may_repeat", "one_seq", "values")
 
     def __init__(
-        self, keys: list[bytes], values: list[Value], seqs: list[int], *, may_repeat: bool
+        self,
+        keys: list[bytes],
+        values: list[Value],
+        seqs: list[int],
+        *,
+        may_repeat: bool,
+        one_seq: int = -1,
     ) -> None:
+        """``seqs``: as many as there are keys, or none where ``one_seq`` is given."""
         self.keys = keys
         self.values = values
-        self.seqs = seqs
+        self._seqs = seqs
+        self.one_seq = one_seq
         self.may_repeat = may_repeat
+
+    @property
+    def seqs(self) -> list[int]:
+        """The sequence number of each."""
+        return self._seqs if self.one_seq < 0 else [self.one_seq] * len(self.keys)
+
+    @property
+    def different_seqs(self) -> list[int]:
+        """The sequence number of each, or the one that all have."""
+        return self._seqs if self.one_seq < 0 else [self.one_seq]
+
+    def set_one_seq(self, seq: int) -> None:
+        """Give each the same sequence number."""
+        self.one_seq = seq
+        self._seqs = []
 
     def take(self, other: Versions, start: i64, stop: i64) -> None:
         """Append the versions of ``other`` from position ``start`` up to ``stop``, which follow these."""
+        if stop <= start:
+            return
+        if not self.keys:
+            self.keys = other.keys[start:stop]
+            self.values = other.values[start:stop]
+            self._seqs = other._seqs[start:stop]
+            self.one_seq = other.one_seq
+            return
+        if self.one_seq != other.one_seq or self.one_seq < 0:
+            self._seqs = self.seqs
+            self.one_seq = -1
+            self._seqs += other.seqs[start:stop]
         if stop == start + 1:
             self.keys.append(other.keys[start])
             self.values.append(other.values[start])
-            self.seqs.append(other.seqs[start])
-        elif stop > start:
+        else:
             self.keys += other.keys[start:stop]
             self.values += other.values[start:stop]
-            self.seqs += other.seqs[start:stop]
 
     def extend(self, other: Versions) -> None:
-        """Append the versions of ``other``, which follow these."""
-        if not self.keys:
-            self.keys, self.values, self.seqs = other.keys, other.values, other.seqs
-            self.may_repeat = self.may_repeat or other.may_repeat
-            return
-        self.keys += other.keys
-        self.values += other.values
-        self.seqs += other.seqs
+        """Append the versions of ``other``, which follow these, and which nobody else may need."""
+        if self.keys:
+            self.take(other, 0, len(other.keys))
+        else:
+            self.keys, self.values = other.keys, other.values
+            self._seqs, self.one_seq = other._seqs, other.one_seq
         self.may_repeat = self.may_repeat or other.may_repeat
 
 
 def versions_of(block: Block) -> Versions:
     """Every version in a block.  O(n)."""
-    return Versions(block.keys(), block.values(), block.seqs(), may_repeat=block.has_versions)
+    one_seq = block.one_seq()
+    seqs = block.seqs() if one_seq < 0 else []
+    return Versions(
+        block.keys(), block.values(), seqs, may_repeat=block.has_versions, one_seq=one_seq
+    )
 
 
 def gathered(versions: Iterator[Version]) -> Iterator[Versions]:
@@ -101,7 +137,10 @@ def encode_block(
     *,
     has_versions: bool,
 ) -> bytes:
-    """The payload for entries already in order; the lists are of one length, at least 1."""
+    """The payload for entries already in order; the lists are of one length, at least 1.
+
+    ``seqs`` may also have one number alone, which is that of them all.
+    """
     prefix_length = common_prefix_length(keys[0], keys[-1])
     lengths = BytesWriter()
     keys_length = 0

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from mypy_extensions import i64
 
-from lsmkv.encoding import checksum
+from lsmkv.encoding import MAX_SEQUENCE, checksum
 from lsmkv.filters.bloom import MAX_BITS
 from lsmkv.filters.hashing import DIGEST_BYTES, digests, hashes_of
 from lsmkv.filters.keys import FilterKey
@@ -124,16 +124,13 @@ class TableWriter:
         self._table_filter_keys = keys_for(MAX_BITS, min(form.error_rate, 0.5)) // 2
         self._stats = storage.stats
         # the block being filled
-        self._keys: list[bytes] = []
-        self._values: list[Value] = []
-        self._seqs: list[int] = []
+        self._block = Versions([], [], [], may_repeat=False)  # may_repeat: some key does
         self._block_bytes = 0
-        self._has_versions = False
         # the table so far
         self._table_has_versions = False
         self._smallest = b""
         self._last_key = b""
-        self._smallest_seq = -1
+        self._smallest_seq = MAX_SEQUENCE
         self._largest_seq = 0
         self._has_entries = False
         self._entry_count = 0  # those in finished blocks
@@ -189,10 +186,9 @@ class TableWriter:
             if not self._has_entries:
                 self._has_entries = True
                 self._smallest = key
-                self._smallest_seq = versions.seqs[position]
             elif repeats:
                 self._table_has_versions = True
-                self._has_versions = position > begun or bool(self._keys)
+                self._block.may_repeat = position > begun or bool(self._block.keys)
             last = key
             value = values[position]
             if value is None:
@@ -213,14 +209,7 @@ class TableWriter:
 
     def _fill(self, versions: Versions, start: i64, stop: i64, block_bytes: i64) -> None:
         """Take versions into the block being filled, which then has ``block_bytes``."""
-        if self._keys:
-            self._keys += versions.keys[start:stop]
-            self._values += versions.values[start:stop]
-            self._seqs += versions.seqs[start:stop]
-        else:
-            self._keys = versions.keys[start:stop]
-            self._values = versions.values[start:stop]
-            self._seqs = versions.seqs[start:stop]
+        self._block.take(versions, start, stop)
         self._block_bytes = block_bytes
 
     def finish(self) -> TableMeta:
@@ -285,19 +274,21 @@ class TableWriter:
     # Blocks
 
     def _finish_block(self) -> None:
-        keys = self._keys
+        versions = self._block
+        keys = versions.keys
         if not keys:
             return
         packed = digests(keys)
         filter_bits, filter_key_count, probe_count = self._block_filter(packed)
+        seqs = versions.different_seqs
         payload = encode_block(
             keys,
-            self._values,
-            self._seqs,
+            versions.values,
+            seqs,
             packed[::DIGEST_BYTES],
-            has_versions=self._has_versions,
+            has_versions=versions.may_repeat,
         )
-        smallest_seq, largest_seq = seq_bounds(self._seqs)
+        smallest_seq, largest_seq = seq_bounds(seqs)
         self._smallest_seq = min(self._smallest_seq, smallest_seq)
         self._largest_seq = max(self._largest_seq, largest_seq)
         self._entry_count += len(keys)
@@ -305,9 +296,8 @@ class TableWriter:
         block = _FinishedBlock(
             payload, keys[0], keys[-1], len(keys), filter_bits, filter_key_count, probe_count
         )
-        self._keys, self._values, self._seqs = [], [], []
+        self._block = Versions([], [], [], may_repeat=False)
         self._block_bytes = 0
-        self._has_versions = False
         if self._trains and self._compressor is None:
             self._untrained.append(block)
             self._untrained_bytes += len(payload)
@@ -382,9 +372,9 @@ class TableWriter:
         started_ns = time.perf_counter_ns()
         if not self._whole_keys:
             part = self._form.filter_key.part
-            packed = digests(list(dict.fromkeys([part(key) for key in self._keys])))
-        elif self._has_versions:
-            packed = digests(list(dict.fromkeys(self._keys)))
+            packed = digests(list(dict.fromkeys([part(key) for key in self._block.keys])))
+        elif self._block.may_repeat:
+            packed = digests(list(dict.fromkeys(self._block.keys)))
         if self._form.granularity == "table":
             self._table_hashes.update(dict.fromkeys(hashes_of(packed)))
             built = _NO_BITS
