@@ -36,6 +36,7 @@ COMPILED = (
     "sstable/writer",
     "batch",
     "ordered",
+    "radix",
     "memtable",
     "log",
     "replay",

@@ -16,7 +16,7 @@ from mypy_extensions import i64
 
 from lsmkv.compare import compare
 from lsmkv.encoding import COMPILED, MAX_SEQUENCE
-from lsmkv.sstable.columns import Versions, versions_of
+from lsmkv.sstable.columns import Versions
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage import ReadKind
 
@@ -37,7 +37,7 @@ def run_versions(run: list[TableReader]) -> Iterator[Versions]:
         held = Versions([], [], [], may_repeat=False)
         held_bytes: i64 = 0
         for block in table.every_block(ReadKind.COMPACTION):
-            held.extend(versions_of(block))
+            held.add_block(block)
             held_bytes += len(block.raw)
             number += 1
             if number < index.block_count:

@@ -42,7 +42,7 @@ LAYERS = """
     lsmkv.sstable.codec  lsmkv.sstable.filtering
     lsmkv.sstable.columns
     lsmkv.sstable.reader  lsmkv.sstable.writer  lsmkv.sstable.salvage
-    lsmkv.ordered
+    lsmkv.ordered  lsmkv.radix
     lsmkv.batch  lsmkv.memtable  lsmkv.log
     lsmkv.replay
     lsmkv.tree  lsmkv.merge

@@ -54,15 +54,17 @@ def _build(packed: bytes, stride: i64, byte_count: i64, probe_count: i64) -> byt
     """:func:`build` of the hashes that begin at every ``stride`` bytes of ``packed``."""
     bits = vec[u8]([0] * byte_count)
     bit_count = byte_count * 8
+    multiplier: i64 = MULTIPLIER
+    mask = MASK_63
+    one: i64 = 1
     at: i64 = 0
     while at < len(packed):
-        h = read_i64_le(packed, at) & MASK_63
+        h = read_i64_le(packed, at) & mask
         for _probe in range(probe_count):  # named: mypyc boxes "_" each time round
-            h = (h * MULTIPLIER) & MASK_63
+            h = (h * multiplier) & mask
             bit = ((h >> 31) * bit_count) >> 32
             place = bit >> 3
-            one: int = 1 << (bit & 7)
-            bits[place] = bits[place] | one
+            bits[place] = bits[place] | u8(one << (bit & 7))
         at += stride
     return bytes(bits)
 

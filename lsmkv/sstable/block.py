@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from librt.strings import BytesWriter, read_i16_le, read_i32_le, read_i64_le, write_i32_le
 from mypy_extensions import i64
@@ -340,17 +340,39 @@ class Block(CacheItem):
 
     def keys(self) -> list[bytes]:
         """Every key, in order (a key with several versions as often).  O(n)."""
-        prefix_length = self.prefix_length
-        if COMPILED and prefix_length:
+        found: list[bytes] = []
+        self.append_keys(found)
+        return found
+
+    def values(self) -> list[Value]:
+        """Every value, in the order of :meth:`keys`; None for a deletion.  O(n)."""
+        found: list[Value] = []
+        self.append_values(found)
+        return found
+
+    def append_keys(self, found: list[bytes]) -> None:
+        """Append every key, in order, to ``found``."""
+        length = self.prefix_length
+        if length == 0:
+            self._append_parts(found, self.raw, self._keys, self._key_width, self._key_ends, 0)
+        elif COMPILED:
             # Whole keys are put behind one another first, so that no object is made of a part of one.
-            return self._parts(
-                self._whole_keys(), 0, self._key_width, self._key_ends, prefix_length
-            )
-        suffixes = self._parts(self.raw, self._keys, self._key_width, self._key_ends, 0)
-        if prefix_length == 0:
-            return suffixes
-        prefix = self.raw[HEADER_BYTES : HEADER_BYTES + prefix_length]
-        return [prefix + suffix for suffix in suffixes]
+            keys = self._whole_keys()
+            self._append_parts(found, keys, 0, self._key_width, self._key_ends, length)
+        else:
+            suffixes: list[bytes] = []
+            self._append_parts(suffixes, self.raw, self._keys, self._key_width, self._key_ends, 0)
+            prefix = self.raw[HEADER_BYTES : HEADER_BYTES + length]
+            found += [prefix + suffix for suffix in suffixes]
+
+    def append_values(self, found: list[Value]) -> None:
+        """Append every value, in the order of the keys, to ``found``."""
+        first = len(found)
+        self._append_parts(found, self.raw, self._values, self._value_width, self._value_ends, 0)
+        if self._tags >= 0:
+            for position, tag in enumerate(self.raw[self._tags : self._tags + self.count]):
+                if tag == TAG_DELETE:
+                    found[first + position] = None
 
     def _whole_keys(self) -> bytes:
         """The keys with their prefix, one after another."""
@@ -365,26 +387,18 @@ class Block(CacheItem):
             start = end
         return keys.getvalue()
 
-    def values(self) -> list[Value]:
-        """Every value, in the order of :meth:`keys`; None for a deletion.  O(n)."""
-        found: list[Value] = []
-        found += self._parts(self.raw, self._values, self._value_width, self._value_ends, 0)
-        if self._tags >= 0:
-            for position, tag in enumerate(self.raw[self._tags : self._tags + self.count]):
-                if tag == TAG_DELETE:
-                    found[position] = None
-        return found
-
-    def _parts(self, data: bytes, start: i64, width: i64, ends: bytes, extra: i64) -> list[bytes]:
-        """What stands in ``data`` from ``start`` on: ``count`` stretches of bytes.
+    def _append_parts(
+        self, found: list[Any], data: bytes, start: i64, width: i64, ends: bytes, extra: i64
+    ) -> None:
+        """Append what stands in ``data`` from ``start`` on: ``count`` stretches of bytes.
 
         Each is ``width`` bytes long, or else they end where ``ends`` says, and then ``extra`` longer.
         """
         count = self.count
         if width >= 0 and count <= _MOST_UNPACKED:
             # One call makes them all.
-            return list(_form(width + extra, count).unpack_from(data, start))
-        found: list[bytes] = []
+            found += _form(width + extra, count).unpack_from(data, start)
+            return
         at = start
         for position in range(1, count + 1):
             if width >= 0:
@@ -394,7 +408,6 @@ class Block(CacheItem):
                 end = start + distance + extra * position
             found.append(data[at:end])
             at = end
-        return found
 
     def seqs(self) -> list[int]:
         """Every sequence number, in the order of :meth:`keys`.  O(n)."""

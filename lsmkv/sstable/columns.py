@@ -86,23 +86,18 @@ class Versions:
             self.keys += other.keys[start:stop]
             self.values += other.values[start:stop]
 
-    def extend(self, other: Versions) -> None:
-        """Append the versions of ``other``, which follow these, and which nobody else may need."""
-        if self.keys:
-            self.take(other, 0, len(other.keys))
-        else:
-            self.keys, self.values = other.keys, other.values
-            self._seqs, self.one_seq = other._seqs, other.one_seq
-        self.may_repeat = self.may_repeat or other.may_repeat
-
-
-def versions_of(block: Block) -> Versions:
-    """Every version in a block.  O(n)."""
-    one_seq = block.one_seq()
-    seqs = block.seqs() if one_seq < 0 else []
-    return Versions(
-        block.keys(), block.values(), seqs, may_repeat=block.has_versions, one_seq=one_seq
-    )
+    def add_block(self, block: Block) -> None:
+        """Append every version in a block, which follow these."""
+        seq = block.one_seq()
+        if not self.keys:
+            self.one_seq = seq
+        if self.one_seq != seq or seq < 0:
+            self._seqs = self.seqs
+            self.one_seq = -1
+            self._seqs += block.seqs()
+        block.append_keys(self.keys)
+        block.append_values(self.values)
+        self.may_repeat = self.may_repeat or block.has_versions
 
 
 def gathered(versions: Iterator[Version]) -> Iterator[Versions]:
@@ -142,22 +137,34 @@ def encode_block(
     ``seqs`` may also have one number alone, which is that of them all.
     """
     prefix_length = common_prefix_length(keys[0], keys[-1])
-    lengths = BytesWriter()
-    keys_length = 0
-    for key in keys:
-        length = len(key) - prefix_length
-        keys_length += length
-        lengths.append(length & 0xFF)
-        lengths.append(length >> 8)
-    values_length = 0
+    count = len(keys)
     flags = HAS_VERSIONS if has_versions else 0
-    for value in values:
-        if value is None:
-            flags |= HAS_TAGS
-            write_i32_le(lengths, 0)
-        else:
-            values_length += len(value)
-            write_i32_le(lengths, len(value))
+    lengths = BytesWriter()
+    key_length = _common_key_length(keys)
+    if key_length >= 0:
+        suffix_length = key_length - prefix_length
+        keys_length = suffix_length * count
+        lengths.write(suffix_length.to_bytes(2, "little") * count)
+    else:
+        keys_length = 0
+        for key in keys:
+            length = len(key) - prefix_length
+            keys_length += length
+            lengths.append(length & 0xFF)
+            lengths.append(length >> 8)
+    value_length = _common_value_length(values)
+    if value_length >= 0:
+        values_length = value_length * count
+        lengths.write(value_length.to_bytes(4, "little") * count)
+    else:
+        values_length = 0
+        for value in values:
+            if value is None:
+                flags |= HAS_TAGS
+                write_i32_le(lengths, 0)
+            else:
+                values_length += len(value)
+                write_i32_le(lengths, len(value))
     if flags & HAS_TAGS:
         for value in values:
             lengths.append(TAG_DELETE if value is None else TAG_PUT)
@@ -188,6 +195,27 @@ def encode_block(
     else:
         parts += values  # type: ignore[arg-type]  # none of them is None
     return b"".join(parts)
+
+
+def _common_key_length(keys: list[bytes]) -> int:
+    """The length that every key has; -1 when they differ."""
+    length: i64 = len(keys[0])
+    for key in keys:
+        if len(key) != length:
+            return -1
+    return length
+
+
+def _common_value_length(values: list[Value]) -> int:
+    """The length that every value has; -1 when they differ, or one is a deletion."""
+    first = values[0]
+    if first is None:
+        return -1
+    length: i64 = len(first)
+    for value in values:
+        if value is None or len(value) != length:
+            return -1
+    return length
 
 
 def _width_of(spread: int) -> int:

@@ -84,32 +84,35 @@ def encode_trailer(
     return fields + sums
 
 
-def checked_payload(data: bytes, path: str, number: int, offset: int) -> bytes:
-    """The payload, as stored, of the block ``data`` of table ``number`` at ``offset``.
+def checked_payload(
+    data: bytes, start: i64, stop: i64, path: str, number: int, offset: int
+) -> bytes:
+    """The payload, as stored, of the block ``data[start:stop]`` of table ``number`` at ``offset``.
 
     It is read for every entry that is merged, and so without an object for each field.
 
     Raises:
         CorruptionError: lengths that do not fit, or a checksum that fails.
     """
-    end: i64 = len(data) - TRAILER_BYTES
-    if end < 0:
-        reason = f"block of {len(data)} bytes is shorter than its trailer"
+    end = stop - TRAILER_BYTES
+    if end < start:
+        reason = f"block of {stop - start} bytes is shorter than its trailer"
         raise CorruptionError(path, offset, reason)
-    payload_length = _length(data, end)
-    inside = payload_length + _length(data, end + 8)
-    if read_i16_le(data, end + 22) != BLOCK_MAGIC or inside != end:
+    filter_start = start + _u32(data, end)
+    filter_length = _u32(data, end + 8)
+    if read_i16_le(data, end + 22) != BLOCK_MAGIC or filter_start + filter_length != end:
         reason = "block trailer does not fit its block"
-        raise CorruptionError(path, offset, reason, expected=int(end), got=int(inside))
+        got = filter_start + filter_length - start
+        raise CorruptionError(path, offset, reason, expected=int(end - start), got=int(got))
     fields = data[end : end + _FIELDS_BYTES]
     seed = checksum_seed(fields, number, offset)
-    payload = data[:payload_length]
+    payload = data[start:filter_start]
     _check(payload, seed, data, end + 24, "payload", path, offset)
-    _check(data[payload_length:end], seed, data, end + 28, "filter", path, offset)
+    _check(data[filter_start:end], seed, data, end + 28, "filter", path, offset)
     return payload
 
 
-def _length(data: bytes, at: i64) -> i64:
+def _u32(data: bytes, at: i64) -> i64:
     """The 32-bit number without a sign at ``at``."""
     stored: int = read_i32_le(data, at)
     return stored & _MASK_32
@@ -125,19 +128,19 @@ def _check(part: bytes, seed: int, data: bytes, at: i64, what: str, path: str, o
         raise CorruptionError(path, offset, reason, expected=expected, got=got & _MASK_32)
 
 
-def raw_length_of(data: bytes) -> int:
-    """How long the payload of the block ``data`` is before compression; by its trailer."""
-    return _length(data, len(data) - TRAILER_BYTES + 4)
+def raw_length_at(data: bytes, stop: i64) -> int:
+    """How long the payload of the block that ends at ``stop`` is before compression, by its trailer."""
+    return _u32(data, stop - TRAILER_BYTES + 4)
 
 
-def entry_count_of(data: bytes) -> int:
-    """How many entries the block ``data`` has, by its trailer."""
-    return _length(data, len(data) - TRAILER_BYTES + 12)
+def entry_count_at(data: bytes, stop: i64) -> int:
+    """How many entries the block that ends at ``stop`` has, by its trailer."""
+    return _u32(data, stop - TRAILER_BYTES + 12)
 
 
-def codec_of(data: bytes) -> int:
-    """What the payload of the block ``data`` is compressed with, by its trailer."""
-    return data[len(data) - TRAILER_BYTES + 20]
+def codec_at(data: bytes, stop: i64) -> int:
+    """What the payload of the block that ends at ``stop`` is compressed with, by its trailer."""
+    return data[stop - TRAILER_BYTES + 20]
 
 
 def encode_block_frame(
@@ -167,7 +170,7 @@ def decode_block_frame(
     Raises:
         CorruptionError: lengths that do not fit, or a checksum that fails.
     """
-    payload = checked_payload(data, path, number, offset)
+    payload = checked_payload(data, 0, len(data), path, number, offset)
     end = len(data) - TRAILER_BYTES
     payload_length, raw_length, filter_length, entries, filter_keys, codec, scheme, _, _, _ = (
         TRAILER.unpack_from(data, end)

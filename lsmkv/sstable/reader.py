@@ -25,10 +25,10 @@ from lsmkv.sstable.filtering import TableFilters
 from lsmkv.sstable.frame import (
     BlockTrailer,
     checked_payload,
-    codec_of,
+    codec_at,
     decode_block_frame,
-    entry_count_of,
-    raw_length_of,
+    entry_count_at,
+    raw_length_at,
 )
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.layout import (
@@ -198,7 +198,8 @@ class TableReader:
             return cached
         offset = self.index.offset(number)
         length = self.index.offset(number + 1) - offset
-        block = self._decode(self._file.pread(offset, length, ReadKind.DATA), number, offset)
+        data = self._file.pread(offset, length, ReadKind.DATA)
+        block = self._decode(data, 0, length, number, offset)
         if fill_cache:
             self._cache.put(self._blocks, number, block)
         return block
@@ -255,7 +256,7 @@ class TableReader:
                 low = start - first
                 start = index.offset(number + 1)
                 high = start - first
-                yield self._decode(data[low:high], number, first + low)
+                yield self._decode(data, low, high, number, first + low)
                 number += 1
 
     def _neighbours_end(
@@ -283,14 +284,15 @@ class TableReader:
         for number in numbers:
             start = self.index.offset(number)
             stop = self.index.offset(number + 1)
-            yield self._decode(data[start - first : stop - first], number, start)
+            yield self._decode(data, start - first, stop - first, number, start)
 
     def _length(self, number: int) -> int:
         return self.index.offset(number + 1) - self.index.offset(number)
 
-    def _decode(self, data: bytes, number: i64, offset: int) -> Block:
-        raw = checked_payload(data, self.path, self._number, offset)
-        raw_length, codec = raw_length_of(data), codec_of(data)
+    def _decode(self, data: bytes, start: i64, stop: i64, number: i64, offset: int) -> Block:
+        """Block ``number``, which stands at ``offset`` and in ``data[start:stop]``."""
+        raw = checked_payload(data, start, stop, self.path, self._number, offset)
+        raw_length, codec = raw_length_at(data, stop), codec_at(data, stop)
         if raw_length > MAX_BLOCK_BYTES:
             raise CorruptionError(self.path, offset, f"block states {raw_length} bytes")
         if codec != CODEC_NONE or len(raw) != raw_length:
@@ -300,7 +302,7 @@ class TableReader:
             raise CorruptionError(self.path, offset, reason)
 
         block = Block(raw, fail)
-        if not block.count == entry_count_of(data) == self.index.entry_count(number):
+        if not block.count == entry_count_at(data, stop) == self.index.entry_count(number):
             fail(
                 f"block of {block.count} entries where the index has {self.index.entry_count(number)}"
             )
@@ -360,7 +362,7 @@ class TableReader:
         index = self.index
         offset = index.offset(number)
         frame, trailer = self._frame(number)
-        block = self._decode(frame, number, offset)
+        block = self._decode(frame, 0, len(frame), number, offset)
 
         def fail(reason: str) -> NoReturn:
             raise CorruptionError(self.path, offset, reason)

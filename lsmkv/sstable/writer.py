@@ -166,7 +166,7 @@ class TableWriter:
         That is their number; or that of the first new key at which the table has ``limit_bytes`` or
         is full.  A table without entries takes at least one key.
         """
-        keys, values = versions.keys, versions.values
+        keys, values, may_repeat = versions.keys, versions.values, versions.may_repeat
         block_size = self._block_size
         block_bytes: i64 = self._block_bytes
         room = self._room(limit_bytes)
@@ -174,7 +174,8 @@ class TableWriter:
         begun = position = start  # begun: where the block being filled begins, or goes on
         while position < len(keys):
             key = keys[position]
-            repeats = key == last and self._has_entries
+            # Within versions that do not repeat only the first can be of the key before.
+            repeats = (may_repeat or position == start) and key == last and self._has_entries
             if block_bytes >= room and not repeats and self._has_entries:
                 break
             if block_bytes >= block_size:
