@@ -10,7 +10,14 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from librt.strings import BytesWriter, read_i16_le, read_i32_le, write_i32_le, write_i64_le
+from librt.strings import (
+    BytesWriter,
+    read_i16_le,
+    read_i32_le,
+    read_i64_le,
+    write_i32_le,
+    write_i64_le,
+)
 from mypy_extensions import i64
 
 from lsmkv.encoding import (
@@ -80,38 +87,45 @@ def decode_batch(data: bytes, path: str, offset: int) -> tuple[int, list[Operati
     Raises:
         CorruptionError: the bytes are not one whole batch.
     """
+    return decode_batch_in(data, 0, len(data), path, offset)
 
-    length: i64 = len(data)
-    if length < _HEADER_BYTES:
+
+def decode_batch_in(
+    data: bytes, start: i64, stop: i64, path: str, offset: int
+) -> tuple[int, list[Operation]]:
+    """:func:`decode_batch` of ``data[start:stop]``, which must lie within."""
+    if stop - start < _HEADER_BYTES:
         raise CorruptionError(path, offset, "write batch is shorter than its header")
-    seq = int.from_bytes(data[:8], "little")
-    count: i64 = i64(read_i32_le(data, 8)) & 0xFFFF_FFFF
+    seq: int = read_i64_le(data, start)
+    if seq < 0:
+        seq += 1 << 64
+    count: i64 = i64(read_i32_le(data, start + 8)) & 0xFFFF_FFFF
     highest: int = MAX_SEQUENCE - count  # no machine word: 64 bits of seq may be too many for one
     if not 0 < seq <= highest:
         reason = f"sequence number {seq} of a write batch is out of range"
         raise CorruptionError(path, offset, reason)
     operations: list[Operation] = []
-    at: i64 = _HEADER_BYTES
+    at: i64 = start + _HEADER_BYTES
     for number in range(count):
-        start: i64 = at + OPERATION_OVERHEAD_BYTES
-        end: i64 = length + 1  # of an operation that is cut short inside its lengths
+        key_start: i64 = at + OPERATION_OVERHEAD_BYTES
+        end: i64 = stop + 1  # of an operation that is cut short inside its lengths
         key_end: i64 = 0
-        if start <= length:
-            key_end = start + (i64(read_i16_le(data, at + 1)) & 0xFFFF)
+        if key_start <= stop:
+            key_end = key_start + (i64(read_i16_le(data, at + 1)) & 0xFFFF)
             end = key_end + (i64(read_i32_le(data, at + 3)) & 0xFFFF_FFFF)
-        if end > length:
+        if end > stop:
             reason = f"write batch ends inside operation {number} of {count}"
             raise CorruptionError(path, offset, reason)
         tag = data[at]
         if tag == TAG_PUT:
-            operations.append((data[start:key_end], data[key_end:end]))
+            operations.append((data[key_start:key_end], data[key_end:end]))
         elif tag == TAG_DELETE and key_end == end:
-            operations.append((data[start:key_end], None))
+            operations.append((data[key_start:key_end], None))
         else:
             reason = f"operation tag {tag} ({TAGS_RESERVED.get(tag, 'unknown')}) is not supported"
             raise CorruptionError(path, offset, reason)
         at = end
-    if at != length:
+    if at != stop:
         raise CorruptionError(path, offset, "write batch is longer than its operations")
     return seq, operations
 

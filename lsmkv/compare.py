@@ -1,4 +1,4 @@
-"""Comparing and searching stretches of bytes where they stand, without making objects of them.
+"""Comparing, searching and copying stretches of bytes where they stand, without making objects of them.
 
 A slice costs an allocation and a copy, and a method of ``bytes`` boxes its arguments; either is
 several times what the comparison itself costs.  Here eight bytes at a time are read as one integer.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import read_i64_be, read_i64_le
+from librt.strings import BytesWriter, read_i64_be, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
 _LOW_32: Final = 0xFFFF_FFFF
@@ -72,6 +72,24 @@ def find_byte(data: bytes, byte: i64, start: i64, end: i64) -> i64:
             return start
         start += 1
     return -1
+
+
+def append_range(out: BytesWriter, data: bytes, at: i64, end: i64) -> None:
+    """Append ``data[at:end]``, which must lie within, to ``out``.  For short stretches: O(length / 8)."""
+    while at + 8 <= end:
+        write_i64_le(out, read_i64_le(data, at))
+        at += 8
+    length = end - at
+    if length == 0:
+        return
+    if end >= 8:  # write the eight bytes that end there, the first of them last, and cut these off
+        written = len(out) + length
+        write_i64_le(out, read_i64_le(data, end - 8) >> (64 - 8 * length))
+        out.truncate(written)
+        return
+    while at < end:
+        out.append(data[at])
+        at += 1
 
 
 def short_number(data: bytes, at: i64, length: i64) -> i64:

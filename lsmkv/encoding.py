@@ -10,7 +10,7 @@ from typing import Final
 
 import xxhash
 from librt.strings import read_i32_be
-from mypy_extensions import i32
+from mypy_extensions import i32, i64
 
 from lsmkv.errors import caused
 
@@ -32,6 +32,13 @@ MAX_SEQUENCE: Final = (1 << 56) - 1
 """Largest sequence number: one per operation ever written."""
 
 Buffer = bytes | bytearray | memoryview
+
+COMPILED: Final = i64(0x7FFF_FFFF_FFFF_FFFF) + 1 < 0
+"""Whether this runs compiled, where an ``i64`` is a machine word and wraps.
+
+Only asked where the best way for the one build, a loop over words, is far from it for the other, one
+call of a library.  Both ways give the same bytes.
+"""
 
 _digest: Final = xxhash.xxh3_64_digest
 

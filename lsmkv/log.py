@@ -31,8 +31,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from librt.strings import BytesWriter, write_i64_le
-from mypy_extensions import u8
+from librt.strings import BytesWriter, read_i32_le, write_i64_le
+from mypy_extensions import i64, u8
 
 from lsmkv.encoding import checksum, short_checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
@@ -42,7 +42,6 @@ FORMAT_VERSION: Final = 1
 _MAGIC: Final = b"lsmkvLOG"
 _HEADER: Final = struct.Struct("<8sIIQQQQ")
 HEADER_BYTES: Final = 56
-_RECORD: Final = struct.Struct("<IIB")
 RECORD_BYTES: Final = 9
 _BLANK: Final = bytes(RECORD_BYTES)
 _LENGTH_AND_KIND: Final = struct.Struct("<IB")
@@ -50,7 +49,6 @@ _PAYLOAD: Final = 0
 _SYNC_MARK: Final = 1
 _MARK_HEAD: Final = _LENGTH_AND_KIND.pack(8, _SYNC_MARK)
 MARK_BYTES: Final = RECORD_BYTES + 8
-_MASK_64: Final = 0xFFFF_FFFF_FFFF_FFFF
 _MASK_32: Final = 0xFFFF_FFFF
 MAX_LOG_BYTES: Final = 16 << 30  # larger files are refused instead of being read into memory
 
@@ -317,14 +315,45 @@ class LogContents:
 
     def records(self, start: int = HEADER_BYTES) -> Iterator[tuple[int, bytes]]:
         """Offset and payload of each good record from offset ``start`` on."""
-        data = self._data
-        at = start
-        while at < self.end:
-            _, length, kind = _RECORD.unpack_from(data, at)
-            body = at + RECORD_BYTES
-            if kind == _PAYLOAD:
-                yield at, data[body : body + length]
-            at = body + length
+        payloads = self.payloads(start)
+        while payloads.advance():
+            payload = payloads.data[payloads.start : payloads.stop]
+            yield payloads.offset, payload
+
+    def payloads(self, start: int = HEADER_BYTES) -> Payloads:
+        """The same where they stand, for those who read many."""
+        return Payloads(self._data, start, self.end)
+
+
+class Payloads:
+    """Goes over the payloads of a log that was checked, without an object for each.
+
+    Attributes:
+        data: the log.
+        offset: where the present record stands in it.
+        start, stop: where its payload does.
+    """
+
+    __slots__ = ("_end", "data", "offset", "start", "stop")
+
+    def __init__(self, data: bytes, start: i64, end: i64) -> None:
+        self.data = data
+        self.offset: i64 = start
+        self.start: i64 = start
+        self.stop: i64 = start
+        self._end = end
+
+    def advance(self) -> bool:
+        """Go to the next payload; False when there is none."""
+        data = self.data
+        while self.stop < self._end:
+            at = self.stop
+            self.offset = at
+            self.start = at + RECORD_BYTES
+            self.stop = _body_end(data, at)
+            if data[at + 8] == _PAYLOAD:
+                return True
+        return False
 
 
 def read_log(storage: Storage, path: str, number: int, kind: LogKind) -> LogContents | None:
@@ -368,25 +397,34 @@ def read_log(storage: Storage, path: str, number: int, kind: LogKind) -> LogCont
 
 def _scan(data: bytes, salt: int) -> tuple[int, int]:
     """Where the unbroken run of good records ends, and the largest sync mark among them."""
-    at, durable = HEADER_BYTES, 0
-    while _is_record(data, at, salt):
-        _, length, kind = _RECORD.unpack_from(data, at)
-        body = at + RECORD_BYTES
-        if kind == _SYNC_MARK and length == 8:
-            durable = max(durable, int.from_bytes(data[body : body + 8], "little"))
-        at = body + length
+    at: i64 = HEADER_BYTES
+    durable = 0
+    end = _record_end(data, at, salt)
+    while end >= 0:
+        if data[at + 8] == _SYNC_MARK and end - at == MARK_BYTES:
+            body = at + RECORD_BYTES
+            durable = max(durable, int.from_bytes(data[body:end], "little"))
+        at = end
+        end = _record_end(data, at, salt)
     return at, durable
 
 
-def _is_record(data: bytes, at: int, salt: int) -> bool:
+def _body_end(data: bytes, at: i64) -> i64:
+    """Where the body of the record at ``at`` ends, by its length."""
+    length: int = read_i32_le(data, at + 4)
+    return at + RECORD_BYTES + (length & _MASK_32)
+
+
+def _record_end(data: bytes, at: i64, salt: int) -> i64:
+    """Where the record at ``at`` ends; -1 when no good one stands there."""
     if at + RECORD_BYTES > len(data):
-        return False
-    stored: int
-    stored, length, kind = _RECORD.unpack_from(data, at)
-    end: int = at + RECORD_BYTES + length
-    if end > len(data) or kind not in (_PAYLOAD, _SYNC_MARK):
-        return False
-    return checksum(data[at + 4 : end], (salt + at) & _MASK_64) & _MASK_32 == stored
+        return -1
+    end = _body_end(data, at)
+    if end > len(data) or data[at + 8] > _SYNC_MARK:
+        return -1
+    stored: int = read_i32_le(data, at)
+    checked_from = at + 4
+    return end if short_checksum(data[checked_from:end], salt + at) == stored else -1
 
 
 def _last_mark(data: bytes, start: int, salt: int) -> int:
@@ -395,7 +433,7 @@ def _last_mark(data: bytes, start: int, salt: int) -> int:
     at = data.find(_MARK_HEAD, start)
     while at >= 0:
         record = at - 4
-        if record >= start and _is_record(data, record, salt):
+        if record >= start and _record_end(data, record, salt) >= 0:
             body = record + RECORD_BYTES
             largest = max(largest, int.from_bytes(data[body : body + 8], "little"))
         at = data.find(_MARK_HEAD, at + 1)

@@ -22,6 +22,7 @@ from itertools import islice
 from typing import Final
 
 from lsmkv.ordered import SortedKeys
+from lsmkv.radix import sorted_items
 from lsmkv.sstable.block import ABSENT, Absent
 from lsmkv.sstable.columns import Versions
 
@@ -116,28 +117,36 @@ class Memtable:
 
         The memtable must be written to no more.
         """
-        keys = sorted(self.live)
+        if self._history:
+            keys = sorted(self.live)
+            for start in range(0, len(keys), _STRETCH_KEYS):
+                yield self._with_history(keys[start : start + _STRETCH_KEYS])
+            return
+        keys, values = sorted_items(self.live)
         for start in range(0, len(keys), _STRETCH_KEYS):
-            stretch = keys[start : start + _STRETCH_KEYS]
-            if self._history:
-                yield self._with_history(stretch)
-            else:
-                values = list(map(self.live.__getitem__, stretch))
-                seqs = [self.first_seq] * len(stretch)
-                yield Versions(stretch, values, seqs, may_repeat=False)
+            stop = start + _STRETCH_KEYS
+            yield Versions(
+                keys[start:stop], values[start:stop], [], may_repeat=False, one_seq=self.first_seq
+            )
 
     def _with_history(self, keys: list[bytes]) -> Versions:
         """The versions of ``keys``, which ascend."""
-        found = Versions([], [], [], may_repeat=True)
+        found_keys: list[bytes] = []
+        values: list[Value] = []
+        seqs: list[int] = []
         for key in keys:
             value: Value | Absent = self.live[key]
             for replaced_by, old in reversed(self._history.get(key, ())):
                 assert not isinstance(value, Absent)
-                found.extend(Versions([key], [value], [replaced_by], may_repeat=True))
+                found_keys.append(key)
+                values.append(value)
+                seqs.append(replaced_by)
                 value = old
             if not isinstance(value, Absent):
-                found.extend(Versions([key], [value], [self.first_seq], may_repeat=True))
-        return found
+                found_keys.append(key)
+                values.append(value)
+                seqs.append(self.first_seq)
+        return Versions(found_keys, values, seqs, may_repeat=True)
 
     @property
     def has_history(self) -> bool:

@@ -1,28 +1,31 @@
 """What a flush or compaction makes of its sources: a k-way merge, and which versions survive it.
 
 Sources are merged a stretch at a time.  Each has sorted versions at hand; what stands in all of them
-up to the lowest of their last keys can be merged for good.  These are put behind one another,
-newest source first, and sorted by key with Python's sort, which is stable (versions of one key stay
-newest first) and merges sorted stretches in linear time.  A stretch that only one source has is
-passed on as it is.
+up to the lowest of their last keys can be merged for good.  Two neighbouring sources are merged at a
+time, by stretches again: what one has before the next key of the other is moved by one slice.  A
+stretch that only one source has is passed on as it is.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from mypy_extensions import i64
 
-from lsmkv.encoding import MAX_SEQUENCE
-from lsmkv.sstable.columns import Versions, versions_of
+from lsmkv.compare import compare
+from lsmkv.encoding import COMPILED, MAX_SEQUENCE
+from lsmkv.sstable.columns import Versions
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage import ReadKind
 
 # A run is merged so many entries at a time, or so many bytes if that is fewer.
 _STRETCH_ENTRIES: Final = 128
 _STRETCH_BYTES: Final = 256 * 1024
+# So many neighbours are looked at one by one before the rest is searched by halving.
+# (Where this is interpreted, halving is one call, and a comparison more than that.)
+_NEAR: Final = 8 if COMPILED else 0
 
 
 def run_versions(run: list[TableReader]) -> Iterator[Versions]:
@@ -33,9 +36,8 @@ def run_versions(run: list[TableReader]) -> Iterator[Versions]:
         number: i64 = 0
         held = Versions([], [], [], may_repeat=False)
         held_bytes: i64 = 0
-        every = range(int(index.block_count))
-        for block in table.blocks_further(every, ReadKind.COMPACTION, None):
-            held.extend(versions_of(block))
+        for block in table.every_block(ReadKind.COMPACTION):
+            held.add_block(block)
             held_bytes += len(block.raw)
             number += 1
             if number < index.block_count:
@@ -48,13 +50,34 @@ def run_versions(run: list[TableReader]) -> Iterator[Versions]:
             held_bytes = 0
 
 
+class _Part:
+    """Some versions of one source: those from position ``start`` up to ``end``."""
+
+    __slots__ = ("end", "start", "versions")
+
+    def __init__(self, versions: Versions, start: i64, end: i64) -> None:
+        self.versions = versions
+        self.start = start
+        self.end = end
+
+    def alone(self) -> Versions:
+        """The same without the others."""
+        if self.start == 0 and self.end == len(self.versions.keys):
+            return self.versions
+        alone = Versions([], [], [], may_repeat=self.versions.may_repeat)
+        alone.take(self.versions, self.start, self.end)
+        return alone
+
+
 class _VersionSource:
     """One sorted source of versions: those at hand from ``at`` on, and the rest to come."""
 
-    __slots__ = ("_rest", "at", "versions")
+    __slots__ = ("_dated", "_rest", "at", "versions")
 
-    def __init__(self, rest: Iterator[Versions]) -> None:
+    def __init__(self, rest: Iterator[Versions], dated: bool) -> None:
+        """``dated``: whether the sequence numbers are needed; else all are made 0."""
         self._rest = rest
+        self._dated = dated
         self.versions: Versions = Versions([], [], [], may_repeat=False)
         self.at: i64 = 0
 
@@ -64,22 +87,17 @@ class _VersionSource:
             following = next(self._rest, None)
             if following is None:
                 return False
+            if not self._dated:
+                following.set_one_seq(0)
             self.versions = following
             self.at = 0
         return True
 
-    def take(self, end: i64) -> Versions:
+    def take(self, end: i64) -> _Part:
         """Those at hand before position ``end``."""
-        versions, start = self.versions, self.at
+        part = _Part(self.versions, self.at, end)
         self.at = end
-        if start == 0 and end == len(versions.keys):
-            return versions
-        return Versions(
-            versions.keys[start:end],
-            versions.values[start:end],
-            versions.seqs[start:end],
-            may_repeat=versions.may_repeat,
-        )
+        return part
 
 
 def merge_versions(
@@ -101,7 +119,10 @@ def merge_versions(
 
     O(total log len(sources)) comparisons.
     """
-    active = [source for source in map(_VersionSource, sources) if source.refill()]
+    # Without snapshots only the newest version of a key is kept, and that by its place.
+    dated = bool(snapshots) or not drop_deletions
+    all_sources = [_VersionSource(source, dated) for source in sources]
+    active = [source for source in all_sources if source.refill()]
     while active:
         if len(active) == 1:
             parts = [active[0].take(len(active[0].versions.keys))]
@@ -125,33 +146,83 @@ def retained_versions(
     return merge_versions([stretches], snapshots, drop_deletions)
 
 
-def _retained(parts: list[Versions], snapshots: list[int], drop_deletions: bool) -> Versions:
+def _retained(parts: list[_Part], snapshots: list[int], drop_deletions: bool) -> Versions:
     """What is to be kept of the parts of one stretch, newest first."""
-    if len(parts) == 1:
-        only = parts[0]
-        if not (only.may_repeat or drop_deletions):
-            return only
-        return _survivors(only, range(len(only.keys)), snapshots, drop_deletions)
-    together = Versions([], [], [], may_repeat=False)
-    for part in parts:
-        together.extend(part)
-    # Stable: versions of one key stay newest first.
-    order = sorted(range(len(together.keys)), key=together.keys.__getitem__)
-    return _survivors(together, order, snapshots, drop_deletions)
+    keep_older = bool(snapshots)
+    # Neighbours are merged two by two, so that each version takes part log2(len(parts)) times.
+    while len(parts) > 1:
+        fewer = []
+        for number in range(0, len(parts) - 1, 2):
+            merged = _merged(parts[number], parts[number + 1], keep_older)
+            fewer.append(_Part(merged, 0, len(merged.keys)))
+        if len(parts) & 1:
+            fewer.append(parts[-1])
+        parts = fewer
+    only = parts[0].alone()
+    if only.may_repeat or (drop_deletions and (keep_older or _has_deletions(only))):
+        return _survivors(only, snapshots, drop_deletions)
+    return only
 
 
-def _survivors(
-    versions: Versions, order: Sequence[int], snapshots: list[int], drop_deletions: bool
-) -> Versions:
-    """Those of ``versions``, looked at in ``order``, that are to be kept."""
+def _has_deletions(versions: Versions) -> bool:
+    for value in versions.values:  # noqa: SIM110  # "in" would compare all that are not None
+        if value is None:
+            return True
+    return False
+
+
+def _merged(newer: _Part, older: _Part, keep_older: bool) -> Versions:
+    """Both in order; of a key that both have, ``newer``'s first, and ``older``'s if they are kept."""
+    new, old = newer.versions, older.versions
+    new_keys, old_keys = new.keys, old.keys
+    new_at, new_end = newer.start, newer.end
+    old_at, old_end = older.start, older.end
+    repeats = new.may_repeat or old.may_repeat
+    merged = Versions([], [], [], may_repeat=repeats)
+    while new_at < new_end and old_at < old_end:
+        # What older has before the next key of newer, then what newer has up to the next of older.
+        key = new_keys[new_at]
+        start = old_at
+        near = min(old_at + _NEAR, old_end)
+        while old_at < near and _order(old_keys[old_at], key) < 0:
+            old_at += 1
+        if old_at == near and near < old_end:
+            old_at = bisect_left(old_keys, key, old_at, old_end)
+        merged.take(old, start, old_at)
+        if old_at == old_end:
+            break
+        bound = old_keys[old_at]
+        start = new_at
+        near = min(new_at + _NEAR, new_end)
+        while new_at < near and _order(new_keys[new_at], bound) <= 0:
+            new_at += 1
+        if new_at == near and near < new_end:
+            new_at = bisect_right(new_keys, bound, new_at, new_end)
+        merged.take(new, start, new_at)
+        if new_at > start and new_keys[new_at - 1] == bound:
+            if keep_older or repeats:
+                merged.may_repeat = True
+            else:
+                old_at += 1
+    merged.take(old, old_at, old_end)
+    merged.take(new, new_at, new_end)
+    return merged
+
+
+def _order(a: bytes, b: bytes) -> i64:
+    """Negative, zero or positive as ``a`` is below, the same as, or above ``b``."""
+    return compare(a, 0, len(a), b, 0, len(b))
+
+
+def _survivors(versions: Versions, snapshots: list[int], drop_deletions: bool) -> Versions:
+    """Those of ``versions`` that are to be kept."""
     keys, values, seqs = versions.keys, versions.values, versions.seqs
     kept = Versions([], [], [], may_repeat=False)
     kept_keys, kept_values, kept_seqs = kept.keys, kept.values, kept.seqs
     oldest = snapshots[0] if snapshots else MAX_SEQUENCE
     last: bytes = b""
     seen_from = -1  # the kept version above this one hides it from snapshots >= this number
-    for position in order:
-        key = keys[position]
+    for position, key in enumerate(keys):
         value = values[position]
         seq = seqs[position]
         if seen_from >= 0 and key == last:

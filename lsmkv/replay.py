@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lsmkv.batch import decode_batch
+from lsmkv.batch import decode_batch_in
 from lsmkv.errors import CorruptionError
 from lsmkv.log import LogContents
 from lsmkv.memtable import Memtable
@@ -25,11 +25,14 @@ def replay(
         CorruptionError: a record is not a write batch, or a write is missing.
     """
     live = memtable.live
-    for offset, payload in contents.records():
-        seq, operations = decode_batch(payload, contents.path, offset)
+    path, payloads = contents.path, contents.payloads()
+    data = payloads.data
+    while payloads.advance():
+        offset = payloads.offset
+        seq, operations = decode_batch_in(data, payloads.start, payloads.stop, path, offset)
         if seq != expected:
             raise CorruptionError(
-                contents.path,
+                path,
                 offset,
                 "a write is missing before this record",
                 expected=expected,

@@ -67,18 +67,19 @@ class _Tracer:
 def measure(name: str, directory: str) -> Cost:
     """What the operations of the kind ``name`` cost, in a store that is made in ``directory``."""
     kind = KINDS[name]
-    workload.make_store(directory)
+    keys = workload.Keys()
+    workload.make_store(directory, keys)
     tracer = _Tracer()
     traced = sys.gettrace()
     try:
         with lsmkv.open(directory, kind.options) as db:
-            kind.prepare(db)
+            kind.prepare(db, keys)
             before = db.stats()
             gc.disable()  # finalizers of others would be counted
             threading.settrace(tracer.enter)  # the store starts its threads when it needs them
             sys._getframe().f_trace_opcodes = True  # or Python 3.12 leaves out the first ones
             sys.settrace(tracer.enter)
-            kind.act(db)
+            kind.act(db, keys)
             cost = Cost(tracer.instructions, tracer.calls, _exact(db.stats() - before))
     finally:  # the store's threads have ended; Python 3.12 may crash when they are traced no more
         sys.settrace(traced)

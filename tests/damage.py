@@ -15,17 +15,15 @@ from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.policy import SCHEME_BLOOM
 from lsmkv.filters.sizing import filter_bytes_for, probes_for
 from lsmkv.sstable.columns import encode_block
+from lsmkv.sstable.frame import TRAILER_BYTES, BlockTrailer, encode_block_frame
 from lsmkv.sstable.index import IndexBuilder
 from lsmkv.sstable.layout import (
     CODEC_NONE,
     FOOTER_BYTES,
-    TRAILER_BYTES,
-    BlockTrailer,
     Footer,
     TableMeta,
     TableProperties,
     decode_footer,
-    encode_block_frame,
 )
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.writer import TableFormat, TableWriter

@@ -202,6 +202,13 @@ def test_keys_of_the_greatest_length() -> None:
     assert [block.find(key, hash_key(key)) for key in longest] == [0, 1, 2]
 
 
+@pytest.mark.parametrize("count", [1024, 1025, 3000])
+def test_more_entries_of_one_length_than_are_taken_apart_at_a_time(count: int) -> None:
+    entries: Entries = [(b"key%06d" % number, b"%06d" % number, 1) for number in range(count)]
+    block = block_of(entries)
+    assert list(zip(block.keys(), block.values(), block.seqs(), strict=True)) == entries
+
+
 def test_keys_that_are_prefixes_of_each_other() -> None:
     nested = [b"a" * length for length in range(20)]
     block = block_of([(key, b"%d" % len(key), 1) for key in nested])

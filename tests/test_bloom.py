@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 
 from lsmkv.filters import bloom
-from lsmkv.filters.hashing import MASK_63, hash_key
+from lsmkv.filters.hashing import MASK_63, digests, hash_key, murmur3_128
 from lsmkv.filters.sizing import exact_rate, filter_bytes_for, probes_for
 
 # An interval this wide is missed by a right filter once in a billion seeds, and the seeds are fixed.
@@ -99,6 +99,12 @@ def test_hash_is_the_low_63_bits_of_murmur3(key: bytes) -> None:
 @given(st.binary())
 def test_hash_fits_a_signed_machine_word(key: bytes) -> None:
     assert 0 <= hash_key(key) <= MASK_63
+
+
+@given(st.lists(st.binary(max_size=50), max_size=5))
+def test_digests_are_both_halves_of_murmur3(keys: list[bytes]) -> None:
+    expected = b"".join(half.to_bytes(8, "little") for key in keys for half in murmur3_128(key))
+    assert digests(keys) == expected
 
 
 # --- bits ---

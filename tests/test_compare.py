@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from hypothesis import example, given
 from hypothesis import strategies as st
+from librt.strings import BytesWriter
 
-from lsmkv.compare import compare, find_byte, is_same
+from lsmkv.compare import append_range, compare, find_byte, is_same
 
 # Few different bytes, so that stretches often agree for a while; among them those with a high bit.
 _BYTES = st.lists(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]), max_size=40).map(bytes)
@@ -69,3 +70,16 @@ def test_find_byte_finds_what_bytes_find_does(a: tuple[bytes, int, int], byte: i
 def test_find_byte_finds_every_byte_there_is(data: bytes, draw: st.DataObject) -> None:
     byte = draw.draw(st.sampled_from(sorted(set(data))))
     assert find_byte(data, byte, 0, len(data)) == data.find(byte)
+
+
+@given(_BYTES, _stretches())
+@example(b"", (b"\x01\x02\x03", 1, 3))
+@example(b"", (bytes(range(20)), 0, 17))
+def test_append_range_appends_what_a_slice_holds(
+    before: bytes, stretch: tuple[bytes, int, int]
+) -> None:
+    data, start, end = stretch
+    out = BytesWriter()
+    out.write(before)
+    append_range(out, data, start, end)
+    assert out.getvalue() == before + data[start:end]

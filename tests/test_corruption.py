@@ -23,14 +23,8 @@ from lsmkv.encoding import checksum
 from lsmkv.errors import CorruptionError, NotAStoreError, UnsupportedFormatError
 from lsmkv.log import LogWriter, read_log
 from lsmkv.manifest import parse_file_name
-from lsmkv.sstable.layout import (
-    CODEC_ZSTD,
-    FOOTER_BYTES,
-    FORMAT_VERSION,
-    BlockTrailer,
-    decode_block_frame,
-    encode_block_frame,
-)
+from lsmkv.sstable.frame import BlockTrailer, decode_block_frame, encode_block_frame
+from lsmkv.sstable.layout import CODEC_ZSTD, FOOTER_BYTES, FORMAT_VERSION
 from lsmkv.storage import Storage
 
 DAMAGE = (CorruptionError, UnsupportedFormatError, NotAStoreError)

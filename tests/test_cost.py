@@ -136,6 +136,14 @@ def test_without_valgrind_the_tool_says_so(
     assert "there is no valgrind on the PATH" in capsys.readouterr().err
 
 
+def test_the_tool_refuses_a_scale_below_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run_tool(monkeypatch, "--scale", "0", "flush")
+    assert "--scale 0: must be 1 or more" in capsys.readouterr().err
+
+
 @needs_valgrind
 def test_a_folder_without_lsmkv_is_no_build(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path

@@ -38,11 +38,12 @@ LAYERS = """
     lsmkv.options  lsmkv.stats  lsmkv.report
     lsmkv.files
     lsmkv.storage  lsmkv.cache
-    lsmkv.sstable  lsmkv.sstable.layout  lsmkv.sstable.block  lsmkv.sstable.index
+    lsmkv.sstable  lsmkv.sstable.lengths
+    lsmkv.sstable.frame  lsmkv.sstable.layout  lsmkv.sstable.block  lsmkv.sstable.index
     lsmkv.sstable.codec  lsmkv.sstable.filtering
     lsmkv.sstable.columns
     lsmkv.sstable.reader  lsmkv.sstable.writer  lsmkv.sstable.salvage
-    lsmkv.ordered  lsmkv.pins
+    lsmkv.ordered  lsmkv.radix  lsmkv.pins
     lsmkv.batch  lsmkv.memtable  lsmkv.log
     lsmkv.replay
     lsmkv.tree  lsmkv.merge

@@ -156,3 +156,50 @@ def test_the_winner_of_a_merge_is_the_newest_source() -> None:
     newer = Versions([b"b", b"c"], [b"new", None], [3, 4], may_repeat=False)
     merged = merge_versions([iter([newer]), iter([older])], [], drop_deletions=True)
     assert as_rows(merged) == [(b"a", b"old", 0), (b"b", b"new", 0)]
+
+
+def test_long_stretches_of_one_source_are_moved_whole_and_repeats_are_found_at_their_ends() -> None:
+    # Longer than what is looked at key by key, with keys that both have in the middle and at both ends.
+    older = Versions(
+        [b"%04d" % n for n in range(200)], [b"old"] * 200, [], may_repeat=False, one_seq=1
+    )
+    rare = [0, 1, 100, 101, 150, 199, 300]
+    newer = Versions([b"%04d" % n for n in rare], [b"new"] * 7, [2] * 7, may_repeat=False)
+    merged = as_rows(merge_versions([iter([newer]), iter([older])], [], drop_deletions=False))
+    assert merged == [
+        (b"%04d" % n, b"new", 2) if n in rare else (b"%04d" % n, b"old", 1)
+        for n in [*range(200), 300]
+    ]
+
+
+@given(st.integers(2, 9))
+def test_of_any_number_of_sources_the_newest_wins(count: int) -> None:
+    sources = [
+        Versions([b"k", b"k%d" % n], [b"%d" % n, b""], [], may_repeat=False, one_seq=count - n)
+        for n in range(count)
+    ]
+    merged = as_rows(merge_versions([iter([source]) for source in sources], [], False))
+    assert merged == [(b"k", b"0", count), *((b"k%d" % n, b"", count - n) for n in range(count))]
+
+
+# Columns whose sequence numbers are one, or many.
+
+
+def _columns(start: int, count: int, one_seq: int) -> tuple[Versions, list[Version]]:
+    keys: list[bytes] = [b"%03d" % number for number in range(start, start + count)]
+    seqs = [number + 50 for number in range(count)] if one_seq < 0 else [one_seq] * count
+    listed = seqs if one_seq < 0 else []
+    made = Versions(list(keys), [b"v"] * count, listed, may_repeat=False, one_seq=one_seq)
+    return made, [(key, b"v", seq) for key, seq in zip(keys, seqs, strict=True)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([-1, 0, 7])), max_size=6))
+def test_columns_taken_together_keep_their_sequence_numbers(parts: list[tuple[int, int]]) -> None:
+    together = Versions([], [], [], may_repeat=False)
+    rows: list[Version] = []
+    for count, one_seq in parts:
+        made, expected = _columns(len(rows), count, one_seq)
+        together.take(made, 0, count)
+        rows += expected
+    assert as_rows([together]) == rows
+    assert set(together.different_seqs) == {seq for _, _, seq in rows} or not rows

@@ -28,16 +28,8 @@ from lsmkv.filters.policy import SCHEME_BLOOM
 from lsmkv.filters.sizing import filter_bytes_for, probes_for
 from lsmkv.options import Options
 from lsmkv.sstable.block import ABSENT, ENTRY_OVERHEAD_BYTES, Absent
-from lsmkv.sstable.layout import (
-    BLOCK_MAGIC,
-    CODEC_NONE,
-    CODEC_ZSTD,
-    FOOTER_BYTES,
-    TRAILER_BYTES,
-    TableMeta,
-    decode_block_frame,
-    decode_footer,
-)
+from lsmkv.sstable.frame import BLOCK_MAGIC, TRAILER_BYTES, decode_block_frame
+from lsmkv.sstable.layout import CODEC_NONE, CODEC_ZSTD, FOOTER_BYTES, TableMeta, decode_footer
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.writer import TableFormat, TableWriter
 from lsmkv.storage import ReadKind, Storage

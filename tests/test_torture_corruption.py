@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lsmkv.repair import RepairReport, repair
-from lsmkv.sstable import layout
+from lsmkv.sstable import frame
 from torture import corruption
 from torture.corruption import PART, Trials, names
 from torture.damage import apply, every_byte
@@ -86,7 +86,7 @@ def test_the_log_of_a_killed_store_may_end_where_its_damage_begins(
 def test_a_store_without_block_checksums_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(layout, "checksum", lambda _data, _seed: 0)
+    monkeypatch.setattr(frame, "short_checksum", lambda _data, _seed: 0)
     made = make_samples(tmp_path / "made", 1)
     file, table = next(iter(made["closed"].tables.items()))
     trials = Trials(made)

@@ -30,8 +30,12 @@ class InstructionsError(Exception):
     """Why nothing could be counted."""
 
 
-def instructions(kind: str, store: str, build: str, *, prepare_only: bool) -> int:
+def instructions(kind: str, store: str, build: str, scale: int, *, prepare_only: bool) -> int:
     """Instructions executed by a process that does one kind of operation in a copy of ``store``.
+
+    Args:
+        scale: how many times the operations are done that :data:`~tools.workload.KINDS` states; the
+            store is of that scale, too.
 
     Raises:
         InstructionsError: it failed.
@@ -43,6 +47,7 @@ def instructions(kind: str, store: str, build: str, *, prepare_only: bool) -> in
             [
                 *("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"),
                 *(sys.executable, "-P", str(workload.__file__), kind, copy),
+                *("--scale", str(scale)),
                 *(["--prepare-only"] if prepare_only else []),
             ],
             env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": build},
@@ -88,22 +93,32 @@ def main() -> int:
         default=str(Path(workload.__file__).parent.parent),
         help="a folder that holds the lsmkv to count (build/compiled, say); this checkout",
     )
+    parser.add_argument(
+        "--scale",
+        metavar="N",
+        type=int,
+        default=1,
+        help="do N times as much in a store N times as large: what happens once a process or a table "
+        "counts for less; 1",
+    )
     parser.add_argument("kinds", metavar="KIND", nargs="*", help=f"{', '.join(KINDS)}; all of them")
     arguments = parser.parse_args()
     unknown = [kind for kind in arguments.kinds if kind not in KINDS]
     if unknown:
         parser.error(f"no such kind: {', '.join(unknown)}")
-    build = os.path.abspath(arguments.build)
+    if arguments.scale < 1:
+        parser.error(f"--scale {arguments.scale}: must be 1 or more")
+    build, scale = os.path.abspath(arguments.build), arguments.scale
     try:
         print(f"lsmkv in {build}, {check(build)}; instructions for each operation", flush=True)
         with tempfile.TemporaryDirectory() as directory:
             store = os.path.join(directory, "store")
-            workload.make_store(store)
+            workload.make_store(store, workload.Keys(scale))
             for kind in arguments.kinds or KINDS:
-                without = instructions(kind, store, build, prepare_only=True)
-                both = instructions(kind, store, build, prepare_only=False)
+                without = instructions(kind, store, build, scale, prepare_only=True)
+                both = instructions(kind, store, build, scale, prepare_only=False)
                 unit = "for each entry" if kind in _PER_ENTRY else ""
-                each = (both - without) / KINDS[kind].operations
+                each = (both - without) / (scale * KINDS[kind].operations)
                 print(f"{kind:14}{each:12,.0f}  {unit}".rstrip(), flush=True)
     except InstructionsError as error:
         print(error, file=sys.stderr)

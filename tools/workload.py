@@ -2,11 +2,13 @@
 
 Every kind begins with the same store, of :func:`make_store`: one run of ``STORED`` keys on level 1,
 one of ``NEWER`` on level 0.  Nothing in it is random, nothing is compressed (sizes would depend on
-zstd's version), and no work is done in the background unless the operation asks for it.
+zstd's version), and no work is done in the background unless the operation asks for it.  A *scale* of
+ten makes store and operations ten times as many, so that what happens once a process or a table
+counts for less.
 
 As a program it runs one kind in a process of its own, for :mod:`tools.instructions`::
 
-    python -P tools/workload.py KIND DIRECTORY [--prepare-only]
+    python -P tools/workload.py KIND DIRECTORY [--prepare-only] [--scale N]
 """
 
 from __future__ import annotations
@@ -39,25 +41,33 @@ def _shuffled(numbers: range, seed: int) -> list[bytes]:
     return keys
 
 
-# Even numbers are stored; of these every fifth is written again; odd ones are absent.
-_KEYS: Final = _shuffled(range(0, 2 * STORED, 2), 1)
-_NEWER_KEYS: Final = _shuffled(range(0, 2 * STORED, 2 * STORED // NEWER), 2)
-_NEW_KEYS: Final = _shuffled(range(2 * STORED, 2 * STORED + WRITTEN), 3)
-_HITS: Final = random.Random(4).sample(_KEYS, LOOKED_UP)
-_MISSES: Final = random.Random(5).sample(_shuffled(range(1, 2 * STORED, 2), 6), LOOKED_UP)
-_STARTS: Final = _HITS[:SCANS]
+class Keys:
+    """The keys of store and operations.
+
+    Even numbers are stored; of these every fifth is written again; odd ones are absent.
+    """
+
+    def __init__(self, scale: int = 1) -> None:
+        stored = STORED * scale
+        self.stored = _shuffled(range(0, 2 * stored, 2), 1)
+        self.newer = _shuffled(range(0, 2 * stored, 2 * STORED // NEWER), 2)
+        self.new = _shuffled(range(2 * stored, 2 * stored + WRITTEN * scale), 3)
+        self.hits = random.Random(4).sample(self.stored, LOOKED_UP * scale)
+        absent = _shuffled(range(1, 2 * stored, 2), 6)
+        self.misses = random.Random(5).sample(absent, LOOKED_UP * scale)
+        self.starts = self.hits[: SCANS * scale]
+
+
 _VALUES: Final = [random.Random(number).randbytes(VALUE_BYTES) for number in range(16)]
 
 
-def make_store(directory: str) -> None:
+def make_store(directory: str, keys: Keys) -> None:
     """Make the store that every kind of operation begins with."""
     with lsmkv.open(directory, _OPTIONS, error_if_exists=True) as db:
-        for keys in (_KEYS, _NEWER_KEYS):
-            _put(db, keys)
-            if keys is _KEYS:
-                db.compact_range()
-            else:
-                db.flush()
+        _put(db, keys.stored)
+        db.compact_range()
+        _put(db, keys.newer)
+        db.flush()
         db.wait_until_settled()
 
 
@@ -67,19 +77,20 @@ class Kind:
 
     Attributes:
         act: does all of the operations.
-        operations: how many they are; of scans, flush and compaction, how many entries they pass.
+        operations: how many they are at scale 1; of scans, flush and compaction, how many entries
+            they pass.
         prepare: done first, and not counted; for reads the operations themselves, so that what is
             counted finds its blocks in the cache.
         options: those of the store.
     """
 
-    act: Callable[[lsmkv.DB], None]
+    act: Callable[[lsmkv.DB, Keys], None]
     operations: int
-    prepare: Callable[[lsmkv.DB], None]
+    prepare: Callable[[lsmkv.DB, Keys], None]
     options: lsmkv.Options = _OPTIONS
 
 
-def _nothing(_db: lsmkv.DB) -> None:
+def _nothing(_db: lsmkv.DB, _keys: Keys) -> None:
     pass
 
 
@@ -88,64 +99,64 @@ def _put(db: lsmkv.DB, keys: list[bytes]) -> None:
         db.put(key, _VALUES[number & 15])
 
 
-def _put_new(db: lsmkv.DB) -> None:
-    _put(db, _NEW_KEYS)
+def _put_new(db: lsmkv.DB, keys: Keys) -> None:
+    _put(db, keys.new)
 
 
-def _write_batches(db: lsmkv.DB) -> None:
-    for start in range(0, WRITTEN, BATCH_ENTRIES):
+def _write_batches(db: lsmkv.DB, keys: Keys) -> None:
+    for start in range(0, len(keys.new), BATCH_ENTRIES):
         with db.write_batch() as batch:
-            for number, key in enumerate(_NEW_KEYS[start : start + BATCH_ENTRIES]):
+            for number, key in enumerate(keys.new[start : start + BATCH_ENTRIES]):
                 batch.put(key, _VALUES[number & 15])
 
 
-def _delete(db: lsmkv.DB) -> None:
-    for key in _HITS:
+def _delete(db: lsmkv.DB, keys: Keys) -> None:
+    for key in keys.hits:
         db.delete(key)
 
 
-def _get_memtable(db: lsmkv.DB) -> None:
-    for key in _NEW_KEYS:
+def _get_memtable(db: lsmkv.DB, keys: Keys) -> None:
+    for key in keys.new:
         db.get(key)
 
 
-def _get_hits(db: lsmkv.DB) -> None:
-    for key in _HITS:
+def _get_hits(db: lsmkv.DB, keys: Keys) -> None:
+    for key in keys.hits:
         db.get(key)
 
 
-def _get_misses(db: lsmkv.DB) -> None:
-    for key in _MISSES:
+def _get_misses(db: lsmkv.DB, keys: Keys) -> None:
+    for key in keys.misses:
         db.get(key)
 
 
-def _multi_get(db: lsmkv.DB) -> None:
-    for start in range(0, LOOKED_UP, BATCH_ENTRIES):
-        db.multi_get(_HITS[start : start + BATCH_ENTRIES])
+def _multi_get(db: lsmkv.DB, keys: Keys) -> None:
+    for start in range(0, len(keys.hits), BATCH_ENTRIES):
+        db.multi_get(keys.hits[start : start + BATCH_ENTRIES])
 
 
-def _scan(db: lsmkv.DB) -> None:
+def _scan(db: lsmkv.DB, _keys: Keys) -> None:
     for _ in db.items():
         pass
 
 
-def _scan_reverse(db: lsmkv.DB) -> None:
+def _scan_reverse(db: lsmkv.DB, _keys: Keys) -> None:
     for _ in db.items(reverse=True):
         pass
 
 
-def _seek(db: lsmkv.DB) -> None:
-    for start in _STARTS:
+def _seek(db: lsmkv.DB, keys: Keys) -> None:
+    for start in keys.starts:
         for _ in islice(db.items(start=start), SCAN_ENTRIES):
             pass
 
 
-def _flush(db: lsmkv.DB) -> None:
+def _flush(db: lsmkv.DB, _keys: Keys) -> None:
     db.flush()
     db.wait_until_settled()
 
 
-def _compact(db: lsmkv.DB) -> None:
+def _compact(db: lsmkv.DB, _keys: Keys) -> None:
     db.compact_range()
 
 
@@ -172,12 +183,14 @@ def main() -> None:
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument("directory")
     parser.add_argument("--prepare-only", action="store_true")
+    parser.add_argument("--scale", type=int, default=1)
     arguments = parser.parse_args()
+    keys = Keys(arguments.scale)
     kind = KINDS[arguments.kind]
     with lsmkv.open(arguments.directory, kind.options) as db:
-        kind.prepare(db)
+        kind.prepare(db, keys)
         if not arguments.prepare_only:
-            kind.act(db)
+            kind.act(db, keys)
 
 
 if __name__ == "__main__":

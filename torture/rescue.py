@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lsmkv.repair import LostRange, RepairReport
-from lsmkv.sstable.layout import FOOTER_BYTES, TRAILER_BYTES
+from lsmkv.sstable.frame import TRAILER_BYTES
+from lsmkv.sstable.layout import FOOTER_BYTES
 from torture.answers import open_sample
 from torture.damage import Damaged
 from torture.expected import allowed_states, whole_records

@@ -17,7 +17,8 @@ from lsmkv.batch import decode_batch
 from lsmkv.cache import BlockCache
 from lsmkv.log import HEADER_BYTES, RECORD_BYTES, read_log
 from lsmkv.manifest import parse_file_name, read_current, read_state
-from lsmkv.sstable.layout import CODEC_ZSTD, TRAILER_BYTES, Footer
+from lsmkv.sstable.frame import TRAILER_BYTES
+from lsmkv.sstable.layout import CODEC_ZSTD, Footer
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage import Storage
 

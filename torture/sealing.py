@@ -13,13 +13,8 @@ from typing import Final
 
 from lsmkv.encoding import checksum
 from lsmkv.log import HEADER_BYTES, RECORD_BYTES
-from lsmkv.sstable.layout import (
-    BLOCK_MAGIC,
-    FOOTER_BYTES,
-    FORMAT_VERSION,
-    TRAILER_BYTES,
-    checksum_seed,
-)
+from lsmkv.sstable.frame import BLOCK_MAGIC, TRAILER_BYTES, checksum_seed
+from lsmkv.sstable.layout import FOOTER_BYTES, FORMAT_VERSION
 
 NUMBER: Final = 7
 """Of every table, log and manifest here."""

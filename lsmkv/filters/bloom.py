@@ -14,7 +14,8 @@ from __future__ import annotations
 from typing import Final
 
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
-from mypy_extensions import i64
+from librt.vecs import vec
+from mypy_extensions import i64, u8
 
 from lsmkv.filters.hashing import DIGEST_BYTES
 
@@ -26,6 +27,8 @@ MAX_BITS: Final = (1 << 31) - 8
 
 MASK_63: Final = i64(0x7FFF_FFFF_FFFF_FFFF)
 """A machine word where this is compiled: as a plain literal it would be a boxed integer there."""
+
+_ONE_BIT: Final = bytes([1, 2, 4, 8, 16, 32, 64, 128])
 
 
 def build(hashes: list[int], byte_count: int, probe_count: int) -> bytes:
@@ -51,20 +54,20 @@ def build_from_digests(packed: bytes, byte_count: int, probe_count: int) -> byte
 
 def _build(packed: bytes, stride: i64, byte_count: i64, probe_count: i64) -> bytes:
     """:func:`build` of the hashes that begin at every ``stride`` bytes of ``packed``."""
-    bits = BytesWriter()
-    bits.write(bytes(byte_count))
+    bits = vec[u8]([0] * byte_count)
     bit_count = byte_count * 8
+    multiplier: i64 = MULTIPLIER
+    mask = MASK_63
     at: i64 = 0
     while at < len(packed):
-        h = read_i64_le(packed, at) & MASK_63
+        h = read_i64_le(packed, at) & mask
         for _probe in range(probe_count):  # named: mypyc boxes "_" each time round
-            h = (h * MULTIPLIER) & MASK_63
+            h = (h * multiplier) & mask
             bit = ((h >> 31) * bit_count) >> 32
             place = bit >> 3
-            one: int = 1 << (bit & 7)
-            bits[place] = bits[place] | one
+            bits[place] = bits[place] | _ONE_BIT[bit & 7]
         at += stride
-    return bits.getvalue()
+    return bytes(bits)
 
 
 def may_contain(bits: bytes, start: i64, byte_count: i64, probe_count: i64, h: i64) -> bool:

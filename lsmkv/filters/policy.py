@@ -43,6 +43,9 @@ MAX_PARAMETER: Final = 31
 NO_FILTER: Final = (b"", 0)
 """What ``build`` gives where no filter is worth its bits, or none can be built."""
 
+_FEW_KEYS: Final = 1024
+"""What is worth remembering for each number of keys: a block has not many more."""
+
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 
 
@@ -135,6 +138,7 @@ class NoPolicy(FilterPolicy):
 
 
 @lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)
 def _bloom_form(key_count: int, error_rate: float) -> tuple[int, int]:
     """Bytes and k of a Bloom filter; no bytes where it is not worth them or would be too large."""
     byte_count = filter_bytes_for(key_count, error_rate)
@@ -143,8 +147,36 @@ def _bloom_form(key_count: int, error_rate: float) -> tuple[int, int]:
     return byte_count, probes_for(byte_count * 8, key_count)
 
 
+class _BloomForms:
+    """Forms of the Bloom filters of one error rate: most blocks of a table have one of few."""
+
+    __slots__ = ("_by_count", "error_rate")
+
+    def __init__(self, error_rate: float) -> None:
+        self.error_rate = error_rate
+        self._by_count: dict[int, tuple[int, int]] = {}
+
+    def of(self, key_count: int) -> tuple[int, int]:
+        """Bytes and k."""
+        form = self._by_count.get(key_count)
+        if form is None:
+            form = _bloom_form(key_count, self.error_rate)
+            if key_count <= _FEW_KEYS:
+                self._by_count[key_count] = form
+        return form
+
+
 class BloomPolicy(FilterPolicy):
     """Bloom filters with the product's probes (:mod:`lsmkv.filters.bloom`); the parameter is k."""
+
+    def __init__(self) -> None:
+        self._forms = _BloomForms(1.0)
+
+    def _form(self, key_count: int, error_rate: float) -> tuple[int, int]:
+        forms = self._forms
+        if forms.error_rate != error_rate:
+            forms = self._forms = _BloomForms(error_rate)
+        return forms.of(key_count)
 
     @property
     def scheme(self) -> int:
@@ -158,14 +190,14 @@ class BloomPolicy(FilterPolicy):
 
     def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
         """Bits and k: m from the number of hashes and the rate, then the k with the lowest rate."""
-        byte_count, probe_count = _bloom_form(len(hashes), error_rate)
+        byte_count, probe_count = self._form(len(hashes), error_rate)
         if byte_count == 0:
             return NO_FILTER
         return bloom.build(hashes, byte_count, probe_count), probe_count
 
     def build_from_digests(self, packed: bytes, error_rate: float) -> tuple[bytes, int]:
         """The same."""
-        byte_count, probe_count = _bloom_form(len(packed) // DIGEST_BYTES, error_rate)
+        byte_count, probe_count = self._form(len(packed) // DIGEST_BYTES, error_rate)
         if byte_count == 0:
             return NO_FILTER
         return bloom.build_from_digests(packed, byte_count, probe_count), probe_count

@@ -29,20 +29,28 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
-from librt.strings import BytesWriter, read_i16_le, read_i32_le, read_i64_be, write_i32_le
+from librt.strings import (
+    BytesWriter,
+    read_i16_le,
+    read_i32_le,
+    read_i64_be,
+    read_i64_le,
+)
 from mypy_extensions import i64
 
 from lsmkv.cache import CacheItem
-from lsmkv.compare import compare, find_byte, is_same, short_number
+from lsmkv.compare import append_range, compare, find_byte, is_same, short_number
 from lsmkv.encoding import (
+    COMPILED,
     MAX_KEY_BYTES,
     MAX_VALUE_BYTES,
     TAG_DELETE,
     TAG_PUT,
     TAGS_RESERVED,
 )
+from lsmkv.sstable.lengths import MOST_UNPACKED, common_width, form_of, running_ends, u32
 
 HEADER: Final = struct.Struct("<IBBHQII")
 HEADER_BYTES: Final = 24
@@ -78,33 +86,6 @@ def _head(key: bytes, at: i64, end: i64, width: i64) -> i64:
     return short_number(key, at, length) << (8 * (width - length))
 
 
-def _width(lengths: bytes, item_bytes: i64) -> i64:
-    """What all the packed lengths, of 2 or 4 bytes each, are; -1 when they differ."""
-    first = lengths[:item_bytes]
-    if lengths != first * (len(lengths) // item_bytes):
-        return -1
-    return int.from_bytes(first, "little")
-
-
-def _running_ends(lengths: bytes, width: i64, total: int) -> bytes | None:
-    """Cumulative sums of packed lengths of 2 or 4 bytes, with a leading 0, as packed 32-bit integers.
-
-    None when they do not add up to ``total``.
-    """
-    ends = BytesWriter()
-    write_i32_le(ends, 0)
-    end = 0
-    at: i64 = 0
-    while at < len(lengths):
-        length: int = read_i16_le(lengths, at) if width == 2 else read_i32_le(lengths, at)
-        end += length & (0xFFFF if width == 2 else 0xFFFF_FFFF)
-        if end > total:
-            return None
-        write_i32_le(ends, end)
-        at += width
-    return ends.getvalue() if end == total else None
-
-
 class Block(CacheItem):
     """A payload, checked and ready to be searched.
 
@@ -115,9 +96,15 @@ class Block(CacheItem):
     def __init__(self, raw: bytes, fail: Callable[[str], NoReturn]) -> None:
         if len(raw) < HEADER_BYTES:
             fail(f"block payload of {len(raw)} bytes is shorter than its header")
-        count, flags, seq_width, prefix_length, base_seq, keys_length, values_length = (
-            HEADER.unpack_from(raw)
-        )
+        count = u32(raw, 0)
+        flags, seq_width = raw[4], raw[5]
+        prefix_length: int = read_i16_le(raw, 6)
+        prefix_length &= 0xFFFF
+        base_seq: int = read_i64_le(raw, 8)
+        if base_seq < 0:
+            base_seq += 1 << 64
+        keys_length = u32(raw, 16)
+        values_length = u32(raw, 20)
         has_tags = flags & HAS_TAGS
         if flags & ~(HAS_TAGS | HAS_VERSIONS) or seq_width not in (0, 1, 2, 4, 8) or count == 0:
             fail(f"bad block header: {count} entries, flags {flags}, sequence width {seq_width}")
@@ -131,14 +118,14 @@ class Block(CacheItem):
         if values + values_length != len(raw):
             fail(f"block sections of {values + values_length} bytes in a payload of {len(raw)}")
         # Where all are equally long, positions are multiplied; else they are looked up.
-        key_width = _width(raw[key_lengths:value_lengths], 2)
-        value_width = _width(raw[value_lengths:tags], 4)
+        key_width = common_width(raw, key_lengths, value_lengths, 2)
+        value_width = common_width(raw, value_lengths, tags, 4)
         key_ends: bytes | None = b""
         value_ends: bytes | None = b""
         if key_width < 0:
-            key_ends = _running_ends(raw[key_lengths:value_lengths], 2, keys_length)
+            key_ends = running_ends(raw[key_lengths:value_lengths], 2, keys_length)
         if value_width < 0:
-            value_ends = _running_ends(raw[value_lengths:tags], 4, values_length)
+            value_ends = running_ends(raw[value_lengths:tags], 4, values_length)
         if (
             key_width * count not in (keys_length, -count)
             or value_width * count not in (values_length, -count)
@@ -379,30 +366,74 @@ class Block(CacheItem):
 
     def keys(self) -> list[bytes]:
         """Every key, in order (a key with several versions as often).  O(n)."""
-        raw = self.raw
-        prefix = raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length]
         found: list[bytes] = []
-        start = self._key_at(0)
-        for position in range(1, self.count + 1):
-            end = self._key_at(position)
-            found.append(prefix + raw[start:end])
-            start = end
+        self.append_keys(found)
         return found
 
     def values(self) -> list[Value]:
         """Every value, in the order of :meth:`keys`; None for a deletion.  O(n)."""
-        raw = self.raw
         found: list[Value] = []
-        start = self._value_at(0)
-        for position in range(1, self.count + 1):
-            end = self._value_at(position)
-            found.append(raw[start:end])
-            start = end
-        if self._tags >= 0:
-            for position, tag in enumerate(raw[self._tags : self._tags + self.count]):
-                if tag == TAG_DELETE:
-                    found[position] = None
+        self.append_values(found)
         return found
+
+    def append_keys(self, found: list[bytes]) -> None:
+        """Append every key, in order, to ``found``."""
+        length = self.prefix_length
+        if length == 0:
+            self._append_parts(found, self.raw, self._keys, self._key_width, self._key_ends, 0)
+        elif COMPILED:
+            # Whole keys are put behind one another first, so that no object is made of a part of one.
+            keys = self._whole_keys()
+            self._append_parts(found, keys, 0, self._key_width, self._key_ends, length)
+        else:
+            suffixes: list[bytes] = []
+            self._append_parts(suffixes, self.raw, self._keys, self._key_width, self._key_ends, 0)
+            prefix = self.raw[HEADER_BYTES : HEADER_BYTES + length]
+            found += [prefix + suffix for suffix in suffixes]
+
+    def append_values(self, found: list[Value]) -> None:
+        """Append every value, in the order of the keys, to ``found``."""
+        first = len(found)
+        self._append_parts(found, self.raw, self._values, self._value_width, self._value_ends, 0)
+        if self._tags >= 0:
+            for position, tag in enumerate(self.raw[self._tags : self._tags + self.count]):
+                if tag == TAG_DELETE:
+                    found[first + position] = None
+
+    def _whole_keys(self) -> bytes:
+        """The keys with their prefix, one after another."""
+        raw = self.raw
+        prefix = raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length]
+        keys = BytesWriter()
+        start = self._key_at(0)
+        for position in range(1, self.count + 1):
+            end = self._key_at(position)
+            keys.write(prefix)
+            append_range(keys, raw, start, end)
+            start = end
+        return keys.getvalue()
+
+    def _append_parts(
+        self, found: list[Any], data: bytes, start: i64, width: i64, ends: bytes, extra: i64
+    ) -> None:
+        """Append what stands in ``data`` from ``start`` on: ``count`` stretches of bytes.
+
+        Each is ``width`` bytes long, or else they end where ``ends`` says, and then ``extra`` longer.
+        """
+        count = self.count
+        if width >= 0 and count <= MOST_UNPACKED:
+            # One call makes them all.
+            found += form_of(width + extra, count).unpack_from(data, start)
+            return
+        at = start
+        for position in range(1, count + 1):
+            if width >= 0:
+                end = at + width + extra
+            else:
+                distance: int = read_i32_le(ends, 4 * position)
+                end = start + distance + extra * position
+            found.append(data[at:end])
+            at = end
 
     def seqs(self) -> list[int]:
         """Every sequence number, in the order of :meth:`keys`.  O(n)."""
@@ -414,6 +445,10 @@ class Block(CacheItem):
         return [
             base + delta for delta in struct.unpack(f"<{self.count}{_SEQ_TYPES[width]}", deltas)
         ]
+
+    def one_seq(self) -> int:
+        """The sequence number that every entry has; -1 when they differ."""
+        return self._base_seq if self._seq_width == 0 else -1
 
     def check_order(self, fail: Callable[[str], NoReturn]) -> None:
         """Check that keys ascend (sequence numbers descend within one) and none is over its limit."""

@@ -24,11 +24,17 @@ Fences are searched first; real keys are compared only where fences are equal.
 from __future__ import annotations
 
 import struct
-from array import array
 from itertools import pairwise
 from typing import Final, NoReturn
 
-from librt.strings import read_i32_le, read_i64_be, read_i64_le
+from librt.strings import (
+    BytesWriter,
+    read_i32_le,
+    read_i64_be,
+    read_i64_le,
+    write_i32_le,
+    write_i64_le,
+)
 from mypy_extensions import i64
 
 from lsmkv.compare import short_number
@@ -73,19 +79,20 @@ class IndexBuilder:
     def __init__(self) -> None:
         self._firsts: list[bytes] = []
         self._lasts: list[bytes] = []
-        self._ends = array("Q", [0])
-        self._filter_ends = array("Q", [0])
-        self._entry_counts = array("I")
-        self._probe_counts = bytearray()
-        self.key_bytes = 0
+        # Packed as they will stand in the file.
+        self._ends = BytesWriter()
+        self._filter_ends = BytesWriter()
+        self._entry_counts = BytesWriter()
+        self._probe_counts = BytesWriter()
+        write_i64_le(self._ends, 0)
+        write_i32_le(self._filter_ends, 0)
+        self._end: i64 = 0
+        self._filter_end = 0
+        self.key_bytes: i64 = 0
 
     @property
     def block_count(self) -> int:
         return len(self._firsts)
-
-    @property
-    def filter_bytes(self) -> int:
-        return self._filter_ends[-1]
 
     def add(
         self,
@@ -100,33 +107,43 @@ class IndexBuilder:
         """The next block of the file, which is ``length`` bytes long."""
         self._firsts.append(first)
         self._lasts.append(last)
-        self._ends.append(self._ends[-1] + length)
-        self._filter_ends.append(self._filter_ends[-1] + filter_length)
-        self._entry_counts.append(entry_count)
+        self._end += length
+        write_i64_le(self._ends, self._end)
+        self._filter_end += filter_length
+        write_i32_le(self._filter_ends, self._filter_end)
+        write_i32_le(self._entry_counts, entry_count)
         self._probe_counts.append(probe_count)
         self.key_bytes += len(first) + len(last)
 
     def finish(self, filters: bytes) -> bytes:
         """The index section, for a table whose filter section is ``filters``."""
-        count = self.block_count
         prefix_length = common_prefix_length(self._firsts[0], self._lasts[-1])
         starts, checksums = self._chunks(filters)
+        fences = BytesWriter()
+        for key in self._lasts:
+            write_i64_le(fences, fence(key, prefix_length))
+        for key in self._firsts:
+            write_i64_le(fences, fence(key, prefix_length))
         keys: list[bytes] = []
-        for first, last in zip(self._firsts, self._lasts, strict=True):
+        key_ends = BytesWriter()
+        key_end = 0
+        write_i32_le(key_ends, 0)
+        for block, first in enumerate(self._firsts):
+            last = self._lasts[block]
             keys += (first, last)
-        key_ends = [0]
-        for key in keys:
-            key_ends.append(key_ends[-1] + len(key))
+            key_end += len(first)
+            write_i32_le(key_ends, key_end)
+            key_end += len(last)
+            write_i32_le(key_ends, key_end)
         return b"".join(
             (
-                _HEADER.pack(count, prefix_length, len(checksums)),
-                struct.pack(f"<{count}Q", *[fence(key, prefix_length) for key in self._lasts]),
-                struct.pack(f"<{count}Q", *[fence(key, prefix_length) for key in self._firsts]),
-                struct.pack(f"<{count + 1}Q", *self._ends),
-                struct.pack(f"<{count + 1}I", *self._filter_ends),
-                struct.pack(f"<{count}I", *self._entry_counts),
-                bytes(self._probe_counts),
-                struct.pack(f"<{2 * count + 1}I", *key_ends),
+                _HEADER.pack(self.block_count, prefix_length, len(checksums)),
+                fences.getvalue(),
+                self._ends.getvalue(),
+                self._filter_ends.getvalue(),
+                self._entry_counts.getvalue(),
+                self._probe_counts.getvalue(),
+                key_ends.getvalue(),
                 struct.pack(f"<{len(starts)}I", *starts),
                 struct.pack(f"<{len(checksums)}Q", *checksums),
                 *keys,
@@ -135,16 +152,16 @@ class IndexBuilder:
 
     def _chunks(self, filters: bytes) -> tuple[list[int], list[int]]:
         """Block at which each chunk of filters starts (and the block count), and its checksum."""
-        if self._filter_ends[-1] != len(filters):  # one filter for the whole table
+        if self._filter_end != len(filters):  # one filter for the whole table
             return [0, self.block_count], [checksum(filters, 0)]
+        ends = struct.unpack(f"<{self.block_count + 1}I", self._filter_ends.getvalue())
         starts = [0]
         for block in range(1, self.block_count):
-            if self._filter_ends[block + 1] - self._filter_ends[starts[-1]] > _FILTER_CHUNK_BYTES:
+            if ends[block + 1] - ends[starts[-1]] > _FILTER_CHUNK_BYTES:
                 starts.append(block)
         starts.append(self.block_count)
         checksums = [
-            checksum(filters[self._filter_ends[start] : self._filter_ends[stop]], 0)
-            for start, stop in pairwise(starts)
+            checksum(filters[ends[start] : ends[stop]], 0) for start, stop in pairwise(starts)
         ]
         return starts, checksums
 

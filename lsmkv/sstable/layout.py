@@ -1,4 +1,4 @@
-"""The shape of a table file: block trailers, sections, footer.
+"""The shape of a table file: sections, properties, footer.
 
 Layout, all integers little-endian::
 
@@ -9,21 +9,7 @@ Layout, all integers little-endian::
     properties  JSON, see TableProperties
     footer      the last 72 bytes
 
-Block trailer (32 bytes)::
-
-    0   u32  payload_length, as stored        16  u32  filter_key_count
-    4   u32  raw_length, uncompressed         20  u8   codec: 0 none, 1 zstd
-    8   u32  filter_length                    21  u8   filter scheme << 5 | probe_count
-    12  u32  entry_count                      22  u16  magic 0x4b62
-    24  u32  payload_checksum                 28  u32  filter_checksum
-
-Both checksums are the low 32 bits of XXH3-64, seeded with the XXH3-64 of the trailer's first 24
-bytes, which is itself seeded with the table's number * 2^40 + the block's offset (mod 2^64): damage
-to the trailer, or a block in the wrong place or the wrong table, fails them both.  The magic lets
-salvage find blocks when the index is lost.
-
-Filter schemes: 0 no filter, 1 Bloom, 2 blocked Bloom, 3 binary fuse; 4 and 5 are reserved.  6 and 7
-are for policies that others register, so tables with these name the policy in their properties.
+Blocks and their trailers: :mod:`lsmkv.sstable.frame`.
 
 Footer (72 bytes)::
 
@@ -53,12 +39,6 @@ FORMAT_VERSION: Final = 1
 _MAGIC: Final = b"lsmkvSST"
 _FOOTER: Final = struct.Struct("<QQQQQQQII8s")
 FOOTER_BYTES: Final = 72
-TRAILER: Final = struct.Struct("<IIIIIBBHII")
-TRAILER_BYTES: Final = 32
-_TRAILER_FIELDS: Final = struct.Struct("<IIIIIBBH")
-TRAILER_FIELDS_BYTES: Final = 24  # what of a trailer seeds the checksums
-_MASK_64: Final = 0xFFFF_FFFF_FFFF_FFFF
-BLOCK_MAGIC: Final = 0x4B62
 MAX_FILE_NUMBER: Final = (1 << 31) - 1
 """The highest number of a file: table and block together are known by 63 bits (the cache's keys)."""
 
@@ -70,104 +50,6 @@ _MOST_PROPERTIES_BYTES: Final = 1 << 20
 
 CODEC_NONE: Final = 0
 CODEC_ZSTD: Final = 1
-
-
-class BlockTrailer(NamedTuple):
-    """What the last 32 bytes of a block say, checked against the block."""
-
-    payload_length: int
-    raw_length: int
-    filter_length: int
-    entry_count: int
-    filter_key_count: int
-    codec: int
-    filter_scheme: int
-    probe_count: int
-
-
-def checksum_seed(trailer: bytes, number: int, offset: int) -> int:
-    """What seeds the checksums of a block of table ``number`` at ``offset``."""
-    return checksum(trailer[:TRAILER_FIELDS_BYTES], ((number << 40) + offset) & _MASK_64)
-
-
-def encode_trailer(
-    payload: bytes, filter_bits: bytes, trailer: BlockTrailer, number: int, offset: int
-) -> bytes:
-    """The trailer that makes payload and filter a block of table ``number`` at ``offset``."""
-    fields = _TRAILER_FIELDS.pack(
-        trailer.payload_length,
-        trailer.raw_length,
-        trailer.filter_length,
-        trailer.entry_count,
-        trailer.filter_key_count,
-        trailer.codec,
-        trailer.filter_scheme << 5 | trailer.probe_count,
-        BLOCK_MAGIC,
-    )
-    seed = checksum_seed(fields, number, offset)
-    return fields + struct.pack(
-        "<II", checksum(payload, seed) & 0xFFFFFFFF, checksum(filter_bits, seed) & 0xFFFFFFFF
-    )
-
-
-def encode_block_frame(
-    payload: bytes, filter_bits: bytes, trailer: BlockTrailer, number: int, offset: int
-) -> bytes:
-    """A whole block as it stands in table ``number`` at ``offset``."""
-    return payload + filter_bits + encode_trailer(payload, filter_bits, trailer, number, offset)
-
-
-def decode_block_frame(
-    data: bytes, path: str, number: int, offset: int
-) -> tuple[bytes, bytes, BlockTrailer]:
-    """Payload (as stored), filter and trailer of the block of table ``number`` at ``offset``.
-
-    Raises:
-        CorruptionError: lengths that do not fit, or a checksum that fails.
-    """
-    end = len(data) - TRAILER_BYTES
-    if end < 0:
-        raise CorruptionError(
-            path, offset, f"block of {len(data)} bytes is shorter than its trailer"
-        )
-    (
-        payload_length,
-        raw_length,
-        filter_length,
-        entries,
-        filter_keys,
-        codec,
-        scheme,
-        magic,
-        *sums,
-    ) = TRAILER.unpack_from(data, end)
-    if magic != BLOCK_MAGIC or payload_length + filter_length != end:
-        raise CorruptionError(
-            path,
-            offset,
-            "block trailer does not fit its block",
-            expected=end,
-            got=payload_length + filter_length,
-        )
-    seed = checksum_seed(data[end:], number, offset)
-    payload, filter_bits = data[:payload_length], data[payload_length:end]
-    for part, expected, what in ((payload, sums[0], "payload"), (filter_bits, sums[1], "filter")):
-        got = checksum(part, seed) & 0xFFFFFFFF
-        if got != expected:
-            raise CorruptionError(
-                path, offset, f"checksum of a block's {what} fails", expected=expected, got=got
-            )
-    trailer = BlockTrailer(
-        payload_length,
-        raw_length,
-        filter_length,
-        entries,
-        filter_keys,
-        codec,
-        scheme >> 5,
-        scheme & 31,
-    )
-    return payload, filter_bits, trailer
 
 
 class BlockInfo(NamedTuple):

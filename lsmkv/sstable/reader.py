@@ -22,14 +22,21 @@ from lsmkv.finalizers import Finalizer
 from lsmkv.sstable.block import ABSENT, MAX_BLOCK_BYTES, Absent, Block
 from lsmkv.sstable.codec import Decompressor
 from lsmkv.sstable.filtering import TableFilters
+from lsmkv.sstable.frame import (
+    BlockTrailer,
+    checked_payload,
+    codec_at,
+    decode_block_frame,
+    entry_count_at,
+    raw_length_at,
+)
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.layout import (
+    CODEC_NONE,
     FOOTER_BYTES,
     BlockInfo,
-    BlockTrailer,
     Footer,
     TableMeta,
-    decode_block_frame,
     decode_footer,
     decode_properties,
 )
@@ -95,7 +102,8 @@ class TableReader:
                 expected=meta,
                 got=self.meta,
             )
-        # Looked at by every scan, and so held where that is cheap.
+        # Looked at by every scan or for every block, and so held where that is cheap.
+        self._number: int = self.meta.number
         self.smallest: bytes = self.meta.smallest
         self.largest: bytes = self.meta.largest
         self.largest_seq: int = self.meta.largest_seq
@@ -197,7 +205,8 @@ class TableReader:
             return cached
         offset = self.index.offset(number)
         length = self.index.offset(number + 1) - offset
-        block = self._decode(self._file.pread(offset, length, ReadKind.DATA), number, offset)
+        data = self._file.pread(offset, length, ReadKind.DATA)
+        block = self._decode(data, 0, length, number, offset)
         if fill_cache:
             self._cache.put(self._blocks, number, block)
         return block
@@ -254,6 +263,26 @@ class TableReader:
             yield from self._read_together(numbers[at:end], kind)
             at = end
 
+    def every_block(self, kind: ReadKind) -> Iterator[Block]:
+        """All blocks in order, past the cache, in reads of about 256 KiB: for a compaction."""
+        index = self.index
+        count = index.block_count
+        number: i64 = 0
+        start: i64 = 0
+        while number < count:
+            first, end = start, number + 1
+            stop: i64 = index.offset(end)
+            while end < count and stop - first < _READ_AHEAD_BYTES:
+                end += 1
+                stop = index.offset(end)
+            data = self._file.pread(first, stop - first, kind, end - number)
+            while number < end:
+                low = start - first
+                start = index.offset(number + 1)
+                high = start - first
+                yield self._decode(data, low, high, number, first + low)
+                number += 1
+
     def _neighbours_end(
         self, numbers: Sequence[int], at: int, size_bytes: int, stop_at_cached: bool
     ) -> int:
@@ -279,25 +308,26 @@ class TableReader:
         for number in numbers:
             start = self.index.offset(number)
             stop = self.index.offset(number + 1)
-            yield self._decode(data[start - first : stop - first], number, start)
+            yield self._decode(data, start - first, stop - first, number, start)
 
     def block_length(self, number: i64) -> int:
         """Bytes of block ``number`` on disk."""
         return self.index.offset(number + 1) - self.index.offset(number)
 
-    def _decode(self, data: bytes, number: i64, offset: int) -> Block:
-        payload, _, trailer = decode_block_frame(data, self.path, self.meta.number, offset)
-        if trailer.raw_length > MAX_BLOCK_BYTES:
-            raise CorruptionError(self.path, offset, f"block states {trailer.raw_length} bytes")
-        raw = self._decompressor.decompress(
-            trailer.codec, payload, trailer.raw_length, self.path, offset
-        )
+    def _decode(self, data: bytes, start: i64, stop: i64, number: i64, offset: int) -> Block:
+        """Block ``number``, which stands at ``offset`` and in ``data[start:stop]``."""
+        raw = checked_payload(data, start, stop, self.path, self._number, offset)
+        raw_length, codec = raw_length_at(data, stop), codec_at(data, stop)
+        if raw_length > MAX_BLOCK_BYTES:
+            raise CorruptionError(self.path, offset, f"block states {raw_length} bytes")
+        if codec != CODEC_NONE or len(raw) != raw_length:
+            raw = self._decompressor.decompress(codec, raw, raw_length, self.path, offset)
 
         def fail(reason: str) -> NoReturn:
             raise CorruptionError(self.path, offset, reason)
 
         block = Block(raw, fail)
-        if not block.count == trailer.entry_count == self.index.entry_count(number):
+        if not block.count == entry_count_at(data, stop) == self.index.entry_count(number):
             fail(
                 f"block of {block.count} entries where the index has {self.index.entry_count(number)}"
             )
@@ -357,7 +387,7 @@ class TableReader:
         index = self.index
         offset = index.offset(number)
         frame, trailer = self._frame(number)
-        block = self._decode(frame, number, offset)
+        block = self._decode(frame, 0, len(frame), number, offset)
 
         def fail(reason: str) -> NoReturn:
             raise CorruptionError(self.path, offset, reason)

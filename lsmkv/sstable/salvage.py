@@ -21,16 +21,13 @@ from lsmkv.encoding import checksum
 from lsmkv.errors import CorruptionError
 from lsmkv.sstable.block import MAX_BLOCK_BYTES, Block
 from lsmkv.sstable.codec import Decompressor
+from lsmkv.sstable.frame import BLOCK_MAGIC, TRAILER, TRAILER_BYTES, checksum_seed
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.layout import (
-    BLOCK_MAGIC,
     CODEC_ZSTD,
     FOOTER_BYTES,
-    TRAILER,
-    TRAILER_BYTES,
     Footer,
     TableProperties,
-    checksum_seed,
     decode_footer,
     decode_properties,
 )

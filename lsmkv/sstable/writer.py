@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from mypy_extensions import i64
 
-from lsmkv.encoding import checksum
+from lsmkv.encoding import MAX_SEQUENCE, checksum
 from lsmkv.filters.bloom import MAX_BITS
 from lsmkv.filters.hashing import DIGEST_BYTES, digests, hashes_of
 from lsmkv.filters.keys import FilterKey
@@ -19,15 +19,9 @@ from lsmkv.options import Options
 from lsmkv.sstable.block import ENTRY_OVERHEAD_BYTES, Value
 from lsmkv.sstable.codec import Compressor, train_dictionary
 from lsmkv.sstable.columns import Versions, encode_block, seq_bounds
+from lsmkv.sstable.frame import encode_trailer
 from lsmkv.sstable.index import IndexBuilder
-from lsmkv.sstable.layout import (
-    CODEC_NONE,
-    BlockTrailer,
-    Footer,
-    TableMeta,
-    TableProperties,
-    encode_trailer,
-)
+from lsmkv.sstable.layout import CODEC_NONE, Footer, TableMeta, TableProperties
 from lsmkv.storage import Storage
 
 WRITER: Final = "lsmkv 0.1"
@@ -65,15 +59,36 @@ class TableFormat:
         )
 
 
-@dataclass(slots=True)
 class _FinishedBlock:
-    payload: bytes
-    first: bytes
-    last: bytes
-    entry_count: int
-    filter_bits: bytes
-    filter_key_count: int
-    probe_count: int
+    """A block that only its place in the file is missing from."""
+
+    __slots__ = (
+        "entry_count",
+        "filter_bits",
+        "filter_key_count",
+        "first",
+        "last",
+        "payload",
+        "probe_count",
+    )
+
+    def __init__(
+        self,
+        payload: bytes,
+        first: bytes,
+        last: bytes,
+        entry_count: int,
+        filter_bits: bytes,
+        filter_key_count: int,
+        probe_count: int,
+    ) -> None:
+        self.payload = payload
+        self.first = first
+        self.last = last
+        self.entry_count = entry_count
+        self.filter_bits = filter_bits
+        self.filter_key_count = filter_key_count
+        self.probe_count = probe_count
 
 
 class TableWriter:
@@ -89,6 +104,11 @@ class TableWriter:
         self._number = number
         self._form = form
         self._policy = policy_named(form.policy)
+        # What is looked at for every block is held apart from what is interpreted.
+        self._scheme: int = self._policy.scheme
+        self._is_compressed = form.compression == "zstd"
+        self._trains = form.dictionary_size_bytes > 0
+        self._block_size: i64 = form.block_size_bytes
         self._file = storage.create(path)
         self._index = IndexBuilder()
         self._compressor: Compressor | None = None
@@ -104,16 +124,13 @@ class TableWriter:
         self._table_filter_keys = keys_for(MAX_BITS, min(form.error_rate, 0.5)) // 2
         self._stats = storage.stats
         # the block being filled
-        self._keys: list[bytes] = []
-        self._values: list[Value] = []
-        self._seqs: list[int] = []
+        self._block = Versions([], [], [], may_repeat=False)  # may_repeat: some key does
         self._block_bytes = 0
-        self._has_versions = False
         # the table so far
         self._table_has_versions = False
         self._smallest = b""
         self._last_key = b""
-        self._smallest_seq = -1
+        self._smallest_seq = MAX_SEQUENCE
         self._largest_seq = 0
         self._has_entries = False
         self._entry_count = 0  # those in finished blocks
@@ -149,15 +166,16 @@ class TableWriter:
         That is their number; or that of the first new key at which the table has ``limit_bytes`` or
         is full.  A table without entries takes at least one key.
         """
-        keys, values = versions.keys, versions.values
-        block_size: i64 = self._form.block_size_bytes
+        keys, values, may_repeat = versions.keys, versions.values, versions.may_repeat
+        block_size = self._block_size
         block_bytes: i64 = self._block_bytes
         room = self._room(limit_bytes)
         last = self._last_key
         begun = position = start  # begun: where the block being filled begins, or goes on
         while position < len(keys):
             key = keys[position]
-            repeats = key == last and self._has_entries
+            # Within versions that do not repeat only the first can be of the key before.
+            repeats = (may_repeat or position == start) and key == last and self._has_entries
             if block_bytes >= room and not repeats and self._has_entries:
                 break
             if block_bytes >= block_size:
@@ -169,10 +187,9 @@ class TableWriter:
             if not self._has_entries:
                 self._has_entries = True
                 self._smallest = key
-                self._smallest_seq = versions.seqs[position]
             elif repeats:
                 self._table_has_versions = True
-                self._has_versions = position > begun or bool(self._keys)
+                self._block.may_repeat = position > begun or bool(self._block.keys)
             last = key
             value = values[position]
             if value is None:
@@ -193,14 +210,7 @@ class TableWriter:
 
     def _fill(self, versions: Versions, start: i64, stop: i64, block_bytes: i64) -> None:
         """Take versions into the block being filled, which then has ``block_bytes``."""
-        if self._keys:
-            self._keys += versions.keys[start:stop]
-            self._values += versions.values[start:stop]
-            self._seqs += versions.seqs[start:stop]
-        else:
-            self._keys = versions.keys[start:stop]
-            self._values = versions.values[start:stop]
-            self._seqs = versions.seqs[start:stop]
+        self._block.take(versions, start, stop)
         self._block_bytes = block_bytes
 
     def finish(self) -> TableMeta:
@@ -265,19 +275,21 @@ class TableWriter:
     # Blocks
 
     def _finish_block(self) -> None:
-        keys = self._keys
+        versions = self._block
+        keys = versions.keys
         if not keys:
             return
         packed = digests(keys)
         filter_bits, filter_key_count, probe_count = self._block_filter(packed)
+        seqs = versions.different_seqs
         payload = encode_block(
             keys,
-            self._values,
-            self._seqs,
+            versions.values,
+            seqs,
             packed[::DIGEST_BYTES],
-            has_versions=self._has_versions,
+            has_versions=versions.may_repeat,
         )
-        smallest_seq, largest_seq = seq_bounds(self._seqs)
+        smallest_seq, largest_seq = seq_bounds(seqs)
         self._smallest_seq = min(self._smallest_seq, smallest_seq)
         self._largest_seq = max(self._largest_seq, largest_seq)
         self._entry_count += len(keys)
@@ -285,10 +297,9 @@ class TableWriter:
         block = _FinishedBlock(
             payload, keys[0], keys[-1], len(keys), filter_bits, filter_key_count, probe_count
         )
-        self._keys, self._values, self._seqs = [], [], []
+        self._block = Versions([], [], [], may_repeat=False)
         self._block_bytes = 0
-        self._has_versions = False
-        if self._form.dictionary_size_bytes and self._compressor is None:
+        if self._trains and self._compressor is None:
             self._untrained.append(block)
             self._untrained_bytes += len(payload)
             wanted = self._form.dictionary_size_bytes * _SAMPLES_PER_DICTIONARY_BYTE
@@ -310,23 +321,24 @@ class TableWriter:
             self._write_block(block)
 
     def _write_block(self, block: _FinishedBlock) -> None:
-        if self._compressor is None:
-            self._compressor = Compressor(self._form.compression_level, b"")
         codec, stored = CODEC_NONE, block.payload
-        if self._form.compression == "zstd":
+        if self._is_compressed:
+            if self._compressor is None:
+                self._compressor = Compressor(self._form.compression_level, b"")
             codec, stored = self._compressor.compress(block.payload)
-        trailer = BlockTrailer(
-            len(stored),
-            len(block.payload),
-            len(block.filter_bits),
-            block.entry_count,
-            block.filter_key_count,
-            codec,
-            self._policy.scheme if block.filter_bits else SCHEME_NONE,
-            block.probe_count,
-        )
         bits = block.filter_bits
-        tail = encode_trailer(stored, bits, trailer, self._number, self._data_bytes)
+        tail = encode_trailer(
+            stored,
+            bits,
+            raw_length=len(block.payload),
+            entry_count=block.entry_count,
+            filter_key_count=block.filter_key_count,
+            codec=codec,
+            filter_scheme=self._scheme if bits else SCHEME_NONE,
+            probe_count=block.probe_count,
+            number=self._number,
+            offset=self._data_bytes,
+        )
         length = len(stored) + len(bits) + len(tail)
         self._index.add(
             block.first,
@@ -356,14 +368,14 @@ class TableWriter:
 
         ``packed``: the digests of its keys.
         """
-        if self._policy.scheme == SCHEME_NONE:
+        if self._scheme == SCHEME_NONE:
             return _NO_BITS
         started_ns = time.perf_counter_ns()
         if not self._whole_keys:
             part = self._form.filter_key.part
-            packed = digests(list(dict.fromkeys([part(key) for key in self._keys])))
-        elif self._has_versions:
-            packed = digests(list(dict.fromkeys(self._keys)))
+            packed = digests(list(dict.fromkeys([part(key) for key in self._block.keys])))
+        elif self._block.may_repeat:
+            packed = digests(list(dict.fromkeys(self._block.keys)))
         if self._form.granularity == "table":
             self._table_hashes.update(dict.fromkeys(hashes_of(packed)))
             built = _NO_BITS

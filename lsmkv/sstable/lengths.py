@@ -1,0 +1,59 @@
+"""Lengths of a block's keys and values, and taking what they measure apart."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from librt.strings import BytesWriter, read_i16_le, read_i32_le, write_i32_le
+from mypy_extensions import i64
+
+MOST_UNPACKED: Final = 1024  # stretches of bytes that are taken apart at a time
+_MOST_FORMS: Final = 64  # ways to take them apart that are held, of 32 bytes for each stretch
+_forms: Final[dict[int, struct.Struct]] = {}
+
+
+def u32(raw: bytes, at: i64) -> int:
+    """The 32-bit number without a sign at ``at``."""
+    number: int = read_i32_le(raw, at)
+    return number & 0xFFFF_FFFF
+
+
+def common_width(raw: bytes, at: i64, end: i64, item_bytes: i64) -> i64:
+    """What all the packed lengths in ``raw[at:end]``, of 2 or 4 bytes each, are; -1 when they differ."""
+    last = end - item_bytes
+    second = at + item_bytes
+    if raw[at:last] != raw[second:end]:  # all the same when each is the same as the next
+        return -1
+    first: int = read_i16_le(raw, at) if item_bytes == 2 else read_i32_le(raw, at)
+    return first & (0xFFFF if item_bytes == 2 else 0xFFFF_FFFF)
+
+
+def form_of(width: int, count: int) -> struct.Struct:
+    """What takes ``count`` stretches of ``width`` bytes apart; most blocks of a table need the same."""
+    number = width * (MOST_UNPACKED + 1) + count
+    form = _forms.get(number)
+    if form is None:
+        if len(_forms) >= _MOST_FORMS:
+            _forms.clear()
+        form = _forms[number] = struct.Struct(f"{width}s" * count)
+    return form
+
+
+def running_ends(lengths: bytes, width: i64, total: int) -> bytes | None:
+    """Cumulative sums of packed lengths of 2 or 4 bytes, with a leading 0, as packed 32-bit integers.
+
+    None when they do not add up to ``total``.
+    """
+    ends = BytesWriter()
+    write_i32_le(ends, 0)
+    end = 0
+    at: i64 = 0
+    while at < len(lengths):
+        length: int = read_i16_le(lengths, at) if width == 2 else read_i32_le(lengths, at)
+        end += length & (0xFFFF if width == 2 else 0xFFFF_FFFF)
+        if end > total:
+            return None
+        write_i32_le(ends, end)
+        at += width
+    return ends.getvalue() if end == total else None

@@ -1,0 +1,46 @@
+"""Keys in order without comparing them: as sorting does it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from lsmkv.radix import sorted_items, sorted_positions
+
+# Keys that share much or little, end early, or differ in zeros alone.
+_TAILS = st.binary(max_size=3) | st.binary(max_size=12) | st.integers(0, 40).map(bytes)
+
+
+@st.composite
+def _distinct_keys(draw: st.DrawFn) -> list[bytes]:
+    start = draw(st.binary(max_size=10))
+    keys = draw(st.sets(_TAILS, min_size=1, max_size=40))
+    return draw(st.permutations([start + key for key in keys]))
+
+
+@given(_distinct_keys())
+@example([b"\xff\xfe", b"\xff", b"", b"\x80", b"\x7f"])
+def test_positions_are_those_of_the_sorted_keys(keys: list[bytes]) -> None:
+    assert [keys[position] for position in sorted_positions(keys)] == sorted(keys)
+
+
+@pytest.mark.parametrize(
+    "form", [b"user%012d", b"%d", b"the same first bytes, all of them %d", b"%x"]
+)
+def test_many_numbered_keys_come_in_order(form: bytes) -> None:
+    keys = [form % (number * number) for number in range(3000)]
+    random.Random(form).shuffle(keys)
+    assert [keys[position] for position in sorted_positions(keys)] == sorted(keys)
+
+
+@pytest.mark.parametrize("count", [0, 1, 255, 256, 2000])
+def test_items_keep_their_values(count: int) -> None:
+    numbers = list(range(count))
+    random.Random(count).shuffle(numbers)
+    live = {b"%d" % number: None if number % 7 == 0 else b"v%d" % number for number in numbers}
+    keys, values = sorted_items(live)
+    assert keys == sorted(live)
+    assert values == [live[key] for key in keys]
