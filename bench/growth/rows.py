@@ -118,7 +118,10 @@ class MemtableMemory:
 class WarmTimes:
     """Microseconds of reading, every block that is asked for in the cache."""
 
-    warm_share: float = column("part of the key range that was asked for: what the cache can hold")
+    warm_share: float = column(
+        "part of the key range that was asked for: what a third of the machine's memory holds",
+        "time",
+    )
     warm_misses: int = column("blocks that were not in the cache; must be 0")
     get_hit_us: float = column("per look-up of a present key", "time")
     get_miss_us: float = column("per look-up of an absent key", "time")
