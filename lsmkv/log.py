@@ -424,7 +424,8 @@ def _record_end(data: bytes, at: i64, salt: int) -> i64:
         return -1
     stored: int = read_i32_le(data, at)
     checked_from = at + 4
-    return end if short_checksum(data[checked_from:end], salt + at) == stored else -1
+    offset: int = at  # no machine word: the salt of an older log has 64 bits
+    return end if short_checksum(data[checked_from:end], salt + offset) == stored else -1
 
 
 def _last_mark(data: bytes, start: int, salt: int) -> int:

@@ -1,9 +1,9 @@
 """What a flush or compaction makes of its sources: a k-way merge, and which versions survive it.
 
 Sources are merged a stretch at a time.  Each has sorted versions at hand; what stands in all of them
-up to the lowest of their last keys can be merged for good.  Two neighbouring sources are merged at a
-time, by stretches again: what one has before the next key of the other is moved by one slice.  A
-stretch that only one source has is passed on as it is.
+up to the lowest of their last keys can be merged for good.  These are put behind one another, newest
+source first; their positions are put in the order of the keys, versions of one key as they stand; and
+only then keys and values are moved.  A stretch that only one source has is passed on as it is.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final
 
+from librt.vecs import vec
 from mypy_extensions import i64
 
 from lsmkv.compare import compare
 from lsmkv.encoding import COMPILED, MAX_SEQUENCE
+from lsmkv.sstable.block import Value
 from lsmkv.sstable.columns import Versions
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage import ReadKind
@@ -23,9 +25,6 @@ from lsmkv.storage import ReadKind
 # A run is merged so many entries at a time, or so many bytes if that is fewer.
 _STRETCH_ENTRIES: Final = 128
 _STRETCH_BYTES: Final = 256 * 1024
-# So many neighbours are looked at one by one before the rest is searched by halving.
-# (Where this is interpreted, halving is one call, and a comparison more than that.)
-_NEAR: Final = 8 if COMPILED else 0
 
 
 def run_versions(run: list[TableReader]) -> Iterator[Versions]:
@@ -34,7 +33,8 @@ def run_versions(run: list[TableReader]) -> Iterator[Versions]:
         index = table.index
         repeats = table.properties.has_versions
         number: i64 = 0
-        held = Versions([], [], [], may_repeat=False)
+        # A block says whether it has two versions of a key, not whether the next one goes on with it.
+        held = Versions([], [], [], may_repeat=repeats)
         held_bytes: i64 = 0
         for block in table.every_block(ReadKind.COMPACTION):
             held.add_block(block)
@@ -46,7 +46,7 @@ def run_versions(run: list[TableReader]) -> Iterator[Versions]:
                 if repeats and index.first_key(number) == index.last_key(number - 1):
                     continue
             yield held
-            held = Versions([], [], [], may_repeat=False)
+            held = Versions([], [], [], may_repeat=repeats)
             held_bytes = 0
 
 
@@ -149,19 +149,10 @@ def retained_versions(
 def _retained(parts: list[_Part], snapshots: list[int], drop_deletions: bool) -> Versions:
     """What is to be kept of the parts of one stretch, newest first."""
     keep_older = bool(snapshots)
-    # Neighbours are merged two by two, so that each version takes part log2(len(parts)) times.
-    while len(parts) > 1:
-        fewer = []
-        for number in range(0, len(parts) - 1, 2):
-            merged = _merged(parts[number], parts[number + 1], keep_older)
-            fewer.append(_Part(merged, 0, len(merged.keys)))
-        if len(parts) & 1:
-            fewer.append(parts[-1])
-        parts = fewer
-    only = parts[0].alone()
-    if only.may_repeat or (drop_deletions and (keep_older or _has_deletions(only))):
-        return _survivors(only, snapshots, drop_deletions)
-    return only
+    merged = parts[0].alone() if len(parts) == 1 else _merged(parts, keep_older)
+    if merged.may_repeat or (drop_deletions and (keep_older or _has_deletions(merged))):
+        return _survivors(merged, snapshots, drop_deletions)
+    return merged
 
 
 def _has_deletions(versions: Versions) -> bool:
@@ -171,47 +162,94 @@ def _has_deletions(versions: Versions) -> bool:
     return False
 
 
-def _merged(newer: _Part, older: _Part, keep_older: bool) -> Versions:
-    """Both in order; of a key that both have, ``newer``'s first, and ``older``'s if they are kept."""
-    new, old = newer.versions, older.versions
-    new_keys, old_keys = new.keys, old.keys
-    new_at, new_end = newer.start, newer.end
-    old_at, old_end = older.start, older.end
-    repeats = new.may_repeat or old.may_repeat
-    merged = Versions([], [], [], may_repeat=repeats)
-    while new_at < new_end and old_at < old_end:
-        # What older has before the next key of newer, then what newer has up to the next of older.
-        key = new_keys[new_at]
-        start = old_at
-        near = min(old_at + _NEAR, old_end)
-        while old_at < near and _order(old_keys[old_at], key) < 0:
-            old_at += 1
-        if old_at == near and near < old_end:
-            old_at = bisect_left(old_keys, key, old_at, old_end)
-        merged.take(old, start, old_at)
-        if old_at == old_end:
-            break
-        bound = old_keys[old_at]
-        start = new_at
-        near = min(new_at + _NEAR, new_end)
-        while new_at < near and _order(new_keys[new_at], bound) <= 0:
-            new_at += 1
-        if new_at == near and near < new_end:
-            new_at = bisect_right(new_keys, bound, new_at, new_end)
-        merged.take(new, start, new_at)
-        if new_at > start and new_keys[new_at - 1] == bound:
-            if keep_older or repeats:
-                merged.may_repeat = True
-            else:
-                old_at += 1
-    merged.take(old, old_at, old_end)
-    merged.take(new, new_at, new_end)
-    return merged
+def _merged(parts: list[_Part], keep_older: bool) -> Versions:
+    """The parts as one; of a key that several have the newest alone, or first with ``keep_older``."""
+    together = Versions([], [], [], may_repeat=False)
+    ends: list[int] = []
+    keep_repeats = keep_older
+    for part in parts:
+        together.take(part.versions, part.start, part.end)
+        keep_repeats = keep_repeats or part.versions.may_repeat
+        ends.append(len(together.keys))
+    return _in_order(together, _order_of(together.keys, ends), keep_repeats)
 
 
-def _order(a: bytes, b: bytes) -> i64:
-    """Negative, zero or positive as ``a`` is below, the same as, or above ``b``."""
-    return compare(a, 0, len(a), b, 0, len(b))
+def _in_order(versions: Versions, order: vec[i64], keep_repeats: bool) -> Versions:
+    """The versions at these positions; of a key with several the first alone, or all."""
+    keys, values = versions.keys, versions.values
+    seqs = versions.seqs if versions.one_seq < 0 else []
+    found_keys: list[bytes] = []
+    found_values: list[Value] = []
+    found_seqs: list[int] = []
+    may_repeat = False
+    last = b""
+    for position in order:
+        key = keys[position]
+        if key == last and found_keys:
+            if not keep_repeats:
+                continue
+            may_repeat = True
+        last = key
+        found_keys.append(key)
+        found_values.append(values[position])
+        if seqs:
+            found_seqs.append(seqs[position])
+    return Versions(
+        found_keys, found_values, found_seqs, may_repeat=may_repeat, one_seq=versions.one_seq
+    )
+
+
+def _order_of(keys: list[bytes], ends: list[int]) -> vec[i64]:
+    """The positions of ``keys`` in their order, of equal ones the first first.
+
+    The keys are in order already up to each of ``ends``.
+    """
+    count: i64 = len(keys)
+    if not COMPILED:
+        return vec[i64](sorted(range(len(keys)), key=keys.__getitem__))
+    order = vec[i64]([0] * count)
+    spare = vec[i64]([0] * count)
+    at: i64 = 0
+    while at < count:
+        order[at] = at
+        at += 1
+    # Neighbours are merged two by two, so that each key takes part log2(len(ends)) times.
+    while len(ends) > 1:
+        fewer: list[int] = []
+        start: i64 = 0
+        for number in range(0, len(ends), 2):
+            middle: i64 = ends[number]
+            end: i64 = ends[number + 1] if number + 1 < len(ends) else middle
+            _merge_neighbours(keys, order, spare, start, middle, end)
+            fewer.append(end)
+            start = end
+        ends = fewer
+        order, spare = spare, order
+    return order
+
+
+def _merge_neighbours(
+    keys: list[bytes], source: vec[i64], target: vec[i64], start: i64, middle: i64, end: i64
+) -> None:
+    """Merge the positions in ``source[start:middle]`` and ``[middle:end]`` to the same places."""
+    left, right, at = start, middle, start
+    while left < middle and right < end:
+        a, b = keys[source[left]], keys[source[right]]
+        if compare(a, 0, len(a), b, 0, len(b)) <= 0:
+            target[at] = source[left]
+            left += 1
+        else:
+            target[at] = source[right]
+            right += 1
+        at += 1
+    while left < middle:
+        target[at] = source[left]
+        left += 1
+        at += 1
+    while right < end:
+        target[at] = source[right]
+        right += 1
+        at += 1
 
 
 def _survivors(versions: Versions, snapshots: list[int], drop_deletions: bool) -> Versions:

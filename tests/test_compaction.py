@@ -852,3 +852,27 @@ def test_forced_compaction_gives_tidy_data_the_form_of_the_present_options(tmp_p
         db.compact_range(force=True)
         assert {table.requested_rate for table in db.inspect().tables()} == {0.001}
         assert len(db) == 200
+
+
+def test_versions_of_a_key_that_straddle_blocks_stay_in_one_table(tmp_path: Path) -> None:
+    # Each version fills a block, so that no block has two of a key, and a table but a few.
+    options = Options(
+        compression="none",
+        block_size_bytes=512,
+        table_size_bytes=4096,
+        write_buffer_size_bytes=1 << 20,
+    )
+    with lsmkv.open(tmp_path / "db", options) as db:
+        snapshots = []
+        for number in range(20):
+            for key in (b"a", b"b", b"c"):
+                db.put(key, b"%d" % number + b"v" * 1000)
+            snapshots.append(db.snapshot())
+        db.compact_range()
+        db.put(b"b", b"newest")
+        db.compact_range()
+        for number, snapshot in enumerate(snapshots):
+            assert snapshot[b"c"] == b"%d" % number + b"v" * 1000
+            snapshot.close()
+        db.compact_range(force=True)
+        assert db.inspect().entry_count == 3

@@ -42,6 +42,7 @@ the directory after it, before its first record is written.
 
 _SECTIONS: Final = (
     ("Tables", "lsmkv.sstable.layout"),
+    ("Blocks in their place", "lsmkv.sstable.frame"),
     ("Data blocks", "lsmkv.sstable.block"),
     ("Index", "lsmkv.sstable.index"),
     ("Filters", "lsmkv.filters.bloom"),

@@ -28,8 +28,6 @@ MAX_BITS: Final = (1 << 31) - 8
 MASK_63: Final = i64(0x7FFF_FFFF_FFFF_FFFF)
 """A machine word where this is compiled: as a plain literal it would be a boxed integer there."""
 
-_ONE_BIT: Final = bytes([1, 2, 4, 8, 16, 32, 64, 128])
-
 
 def build(hashes: list[int], byte_count: int, probe_count: int) -> bytes:
     """A filter of ``byte_count`` bytes that holds every hash of ``hashes``.
@@ -65,7 +63,8 @@ def _build(packed: bytes, stride: i64, byte_count: i64, probe_count: i64) -> byt
             h = (h * multiplier) & mask
             bit = ((h >> 31) * bit_count) >> 32
             place = bit >> 3
-            bits[place] = bits[place] | _ONE_BIT[bit & 7]
+            one: int = 1 << (bit & 7)
+            bits[place] = bits[place] | one
         at += stride
     return bytes(bits)
 

@@ -87,7 +87,7 @@ class Versions:
             self.values += other.values[start:stop]
 
     def add_block(self, block: Block) -> None:
-        """Append every version in a block, which follow these."""
+        """Append every version in a block, which follow these.  ``may_repeat`` is the caller's to set."""
         seq = block.one_seq()
         if not self.keys:
             self.one_seq = seq
@@ -97,7 +97,6 @@ class Versions:
             self._seqs += block.seqs()
         block.append_keys(self.keys)
         block.append_values(self.values)
-        self.may_repeat = self.may_repeat or block.has_versions
 
 
 def gathered(versions: Iterator[Version]) -> Iterator[Versions]:
