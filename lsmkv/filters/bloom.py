@@ -54,6 +54,7 @@ def _build(packed: bytes, stride: i64, byte_count: i64, probe_count: i64) -> byt
     """:func:`build` of the hashes that begin at every ``stride`` bytes of ``packed``."""
     bits = vec[u8]([0] * byte_count)
     bit_count = byte_count * 8
+    ones = vec[u8]([1, 2, 4, 8, 16, 32, 64, 128])  # looked up: a shifted bit would be no u8
     multiplier: i64 = MULTIPLIER
     mask = MASK_63
     at: i64 = 0
@@ -63,8 +64,7 @@ def _build(packed: bytes, stride: i64, byte_count: i64, probe_count: i64) -> byt
             h = (h * multiplier) & mask
             bit = ((h >> 31) * bit_count) >> 32
             place = bit >> 3
-            one: int = 1 << (bit & 7)
-            bits[place] = bits[place] | one
+            bits[place] = bits[place] | ones[bit & 7]
         at += stride
     return bytes(bits)
 
