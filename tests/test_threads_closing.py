@@ -1,4 +1,4 @@
-"""Closing a store that many threads use: each gets an error, and nothing written is lost."""
+"""Closing a store that many threads use: they get an error, and nothing acknowledged is lost."""
 
 from __future__ import annotations
 
