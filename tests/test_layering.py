@@ -286,7 +286,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 def source_files() -> list[Path]:
     return sorted(
         path
-        for folder in ("lsmkv", "bench", "tools", "torture")
+        for folder in ("lsmkv", "bench", "tools", "torture", "tests")
         for path in (ROOT / folder).rglob("*.py")
     )
 

@@ -1,73 +1,24 @@
-"""One handle and many threads: models, iterators, snapshots, close, flush, back-pressure, pins."""
+"""One handle and many threads: models, iterators, snapshots, flush, pins."""
 
 from __future__ import annotations
 
 import gc
 import random
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import lsmkv
-from gates import WAIT_S, GatedStorage
-from lsmkv.background.throttle import SLOWED_BYTES_PER_S, Throttle
 from lsmkv.options import CompactionStyle
-from lsmkv.stats import Stats
+from threaded_stores import Background, filled, open_store, run_all
 
-Background = dict[str, Any]
 STYLES: tuple[CompactionStyle, ...] = ("leveled", "tiered", "lazy-leveled")
-
-
-def open_store(path: str | Path, **options: Any) -> lsmkv.DB:
-    """A store with buffers so small that it flushes and compacts all the time."""
-    chosen: dict[str, Any] = {
-        "write_buffer_size_bytes": 8192,
-        "block_size_bytes": 512,
-        "block_cache_size_bytes": 65_536,
-        "table_size_bytes": 16_384,
-        "level1_size_bytes": 32_768,
-        "size_ratio": 4,
-        "level0_compaction_trigger": 2,
-        **options,
-    }
-    return lsmkv.open(path, **chosen)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "store"
-
-
-def run_all(*jobs: Callable[[], object]) -> None:
-    """Run each job in a thread of its own; the first error of any is raised here."""
-    errors: list[BaseException] = []
-
-    def run(job: Callable[[], object]) -> None:
-        try:
-            job()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(job,), daemon=True) for job in jobs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(WAIT_S)
-    if errors:
-        raise errors[0]
-    assert not any(thread.is_alive() for thread in threads), "a thread hangs"
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for what another thread is to bring about."""
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never came about"
-        time.sleep(0.001)
 
 
 # --- reading and writing ---
@@ -228,13 +179,6 @@ def test_synced_writes_of_many_threads_are_all_made(path: Path) -> None:
 # --- iterators and snapshots over flushes and compactions ---
 
 
-def filled(db: lsmkv.DB) -> dict[bytes, bytes]:
-    model = {b"key%05d" % number: b"old %d" % number for number in range(3000)}
-    for key, value in model.items():
-        db.put(key, value)
-    return model
-
-
 def rewrite_everything(db: lsmkv.DB) -> None:
     """Nothing of the files that were there is left in the tree afterwards."""
     for number in range(0, 3000, 2):
@@ -317,93 +261,6 @@ def test_files_an_iterator_reads_are_removed_when_it_ends(
         assert {file.name for file in path.glob("*.sst")} == live
 
 
-# --- the end ---
-
-
-@pytest.mark.parametrize("round_number", range(5))
-def test_close_gives_threads_that_read_and_write_a_closed_error(
-    path: Path, round_number: int, background: Background
-) -> None:
-    db = open_store(path, **background)
-    acknowledged = [0] * 4
-    working = [threading.Event() for _ in range(7)]
-
-    def write(number: int) -> None:
-        with pytest.raises(lsmkv.ClosedError):
-            while True:
-                db.put(b"%d" % number, b"%d" % (acknowledged[number] + 1))
-                acknowledged[number] += 1
-                if acknowledged[number] > 50 * round_number:
-                    working[number].set()
-
-    def read() -> None:
-        with pytest.raises(lsmkv.ClosedError):
-            while True:
-                db.get(b"1")
-                working[4].set()
-
-    def scan() -> None:
-        with pytest.raises(lsmkv.ClosedError):
-            while True:
-                list(db.items())
-                working[5].set()
-
-    def flush() -> None:
-        with pytest.raises(lsmkv.ClosedError):
-            while True:
-                db.flush()
-                working[6].set()
-
-    def close() -> None:
-        for event in working:
-            assert event.wait(WAIT_S)
-        db.close()
-
-    run_all(*[lambda number=number: write(number) for number in range(4)], read, scan, flush, close)
-    with open_store(path) as reopened:
-        found = [int(reopened[b"%d" % number]) for number in range(4)]
-    # A write that was under way when the store was closed may have been made, unacknowledged.
-    for present, promised in zip(found, acknowledged, strict=True):
-        assert promised <= present <= promised + 1
-
-
-def test_close_wakes_writers_that_wait_for_room(path: Path) -> None:
-    storage = GatedStorage(thread="lsmkv-flush")
-    db = open_store(path, storage=storage, max_immutable_memtables=1)
-    storage.shut()
-
-    def write() -> None:
-        with pytest.raises(lsmkv.ClosedError):
-            while True:
-                db.put(b"key", b"v" * 1000)
-
-    def close() -> None:
-        wait_until(lambda: db.stats().write_stops > 0)
-        storage.open_up()
-        db.close()
-
-    run_all(write, write, close)
-
-
-def test_close_ends_a_scan_with_a_closed_error(path: Path, background: Background) -> None:
-    db = open_store(path, **background)
-    filled(db)
-    items = iter(db.items())
-    next(items)
-    db.close()
-    with pytest.raises(lsmkv.ClosedError):
-        for _ in items:
-            pass
-
-
-def test_close_by_many_threads_at_once(path: Path, background: Background) -> None:
-    db = open_store(path, **background)
-    model = filled(db)
-    run_all(*[db.close] * 6)
-    with open_store(path) as db:
-        assert dict(db) == model
-
-
 # --- flush ---
 
 
@@ -440,122 +297,6 @@ def test_compact_range_by_many_threads_at_once(path: Path, background: Backgroun
         model = filled(db)
         run_all(*[db.compact_range] * 4, db.flush, db.wait_until_settled)
         assert dict(db) == model
-
-
-# --- back-pressure ---
-
-
-def scattered(count: int) -> list[int]:
-    """Numbers in an order in which runs overlap, so that none is just moved down."""
-    numbers = list(range(count))
-    random.Random(count).shuffle(numbers)
-    return numbers
-
-
-def write_until_done(db: lsmkv.DB, done: threading.Event, count: int = 300) -> None:
-    for number in scattered(count):
-        db.put(b"key%05d" % number, b"v" * 1000)
-    done.set()
-
-
-def test_writers_stop_at_the_level_0_trigger_and_go_on_when_compaction_has_caught_up(
-    path: Path,
-) -> None:
-    storage = GatedStorage(thread="lsmkv-compact")
-    done = threading.Event()
-    with open_store(path, storage=storage, level0_slowdown_trigger=3, level0_stop_trigger=4) as db:
-        storage.shut()
-
-        def watch() -> None:
-            assert storage.held_up.wait(WAIT_S)
-            wait_until(lambda: len(db.inspect().levels[0].runs) >= 4)
-            wait_until(lambda: db.stats().write_stops > 0)
-            assert not done.is_set()
-            assert db.get(b"key%05d" % scattered(300)[0]) == b"v" * 1000  # reads go on
-            storage.open_up()
-
-        run_all(lambda: write_until_done(db, done), watch)
-        stats = db.stats()
-        assert stats.write_stops >= 1 and stats.write_stop_s > 0.0
-        assert len(db) == 300
-
-
-def test_writers_stop_when_too_many_memtables_wait_to_be_flushed(path: Path) -> None:
-    storage = GatedStorage(thread="lsmkv-flush")
-    done = threading.Event()
-    with open_store(path, storage=storage, max_immutable_memtables=2) as db:
-        storage.shut()
-
-        def watch() -> None:
-            wait_until(lambda: db.stats().write_stops > 0)
-            assert not done.is_set()
-            assert len(db.inspect().memtable_key_counts) == 3
-            storage.open_up()
-
-        run_all(lambda: write_until_done(db, done), watch)
-        assert db.stats().write_stop_s > 0.0
-        assert len(db) == 300
-
-
-def test_writers_are_slowed_down_before_they_are_stopped(path: Path) -> None:
-    storage = GatedStorage(thread="lsmkv-compact")
-    with open_store(
-        path, storage=storage, level0_slowdown_trigger=2, level0_stop_trigger=1000
-    ) as db:
-        storage.shut()
-        for number in scattered(100):
-            db.put(b"key%05d" % number, b"v" * 1000)
-        db.flush()
-        assert len(db.inspect().levels[0].runs) >= 2
-        before = db.stats().write_slowdowns
-        db.put(b"slow", b"v" * 40_000)
-        stats = db.stats()
-        assert stats.write_slowdowns == before + 1
-        assert stats.write_slowdown_s > 0.0
-        storage.open_up()
-        db.wait_until_settled()
-        db.put(b"fast", b"")
-        assert db.stats().write_slowdowns == before + 1
-
-
-def test_a_store_without_pressure_neither_slows_nor_stops_its_writers(path: Path) -> None:
-    with lsmkv.open(path) as db:
-        for number in range(1000):
-            db.put(b"key%05d" % number, b"v" * 100)
-        stats = db.stats()
-    assert (stats.write_slowdowns, stats.write_stops) == (0, 0)
-    assert (stats.write_slowdown_s, stats.write_stop_s) == (0.0, 0.0)
-
-
-class NotedCondition(threading.Condition):
-    """Notes how long it is asked to wait, and does not."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.waits: list[float] = []
-
-    def wait(self, timeout: float | None = None) -> bool:
-        assert timeout is not None
-        self.waits.append(timeout)
-        return False
-
-
-def test_a_throttled_write_waits_as_long_as_it_takes_at_the_rate() -> None:
-    changed = NotedCondition()
-    throttle = Throttle(Stats())
-    with changed:
-        throttle.delay(SLOWED_BYTES_PER_S // 2, changed)
-    assert changed.waits == [0.5]
-
-
-def test_throttled_writes_save_up_waits_that_are_too_short() -> None:
-    changed = NotedCondition()
-    throttle = Throttle(Stats())
-    with changed:
-        for _ in range(1000):
-            throttle.delay(1024, changed)
-    assert len(changed.waits) < 1000
-    assert sum(changed.waits) == pytest.approx(1000 * 1024 / SLOWED_BYTES_PER_S, abs=0.001)
 
 
 # --- pins ---

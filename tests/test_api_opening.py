@@ -1,0 +1,223 @@
+"""What the public API promises of opening a store, to write or to read only."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import lsmkv
+from conftest import SMALL, fill, number_key, open_small
+from lsmkv import DB
+from lsmkv.storage import FileLock, Storage
+
+# Opening
+
+
+def test_open_makes_missing_directories(tmp_path: Path) -> None:
+    with open_small(tmp_path / "a" / "b" / "store") as db:
+        db[b"k"] = b"v"
+    assert (tmp_path / "a" / "b" / "store" / "CURRENT").is_file()
+
+
+def test_open_takes_str_and_path(tmp_path: Path) -> None:
+    with open_small(tmp_path / "s") as db:
+        db[b"k"] = b"v"
+    with open_small(str(tmp_path / "s")) as db:
+        assert db[b"k"] == b"v"
+
+
+def test_open_refuses_a_path_of_bytes(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="path is str"):
+        lsmkv.open(os.fsencode(tmp_path / "s"))  # type: ignore[arg-type]
+
+
+def test_what_was_written_is_there_after_reopening(path: str) -> None:
+    with open_small(path) as db:
+        contents = fill(db, range(500))
+        db.delete(number_key(7))
+        del contents[number_key(7)]
+    with open_small(path) as db:
+        assert dict(db) == contents
+
+
+def test_create_if_missing_false_refuses_and_makes_nothing(path: str) -> None:
+    with pytest.raises(lsmkv.NotAStoreError, match="holds no lsmkv store"):
+        open_small(path, create_if_missing=False)
+    assert not os.path.exists(path)
+
+
+def test_create_if_missing_false_opens_what_is_there(path: str) -> None:
+    open_small(path).close()
+    open_small(path, create_if_missing=False).close()
+
+
+def test_error_if_exists_refuses_a_store(path: str) -> None:
+    with open_small(path, error_if_exists=True) as db:
+        db[b"k"] = b"v"
+    with pytest.raises(lsmkv.StoreExistsError):
+        open_small(path, error_if_exists=True)
+
+
+class _LateLock(Storage):
+    """Somebody else makes the store just before the lock is taken."""
+
+    def lock(self, path: str) -> FileLock:
+        open_small(os.path.dirname(path)).close()
+        return super().lock(path)
+
+
+def test_error_if_exists_refuses_a_store_made_meanwhile(path: str) -> None:
+    with pytest.raises(lsmkv.StoreExistsError):
+        open_small(path, error_if_exists=True, storage=_LateLock())
+    open_small(path).close()  # the lock was let go
+
+
+def test_a_second_writer_is_locked_out_and_told_by_whom(path: str) -> None:
+    with open_small(path):
+        with pytest.raises(lsmkv.LockedError, match=str(os.getpid())) as caught:
+            open_small(path)
+        assert (caught.value.path, caught.value.pid) == (path, os.getpid())
+    open_small(path).close()
+
+
+def test_a_directory_that_lost_its_current_is_not_taken_for_a_new_store(path: str) -> None:
+    with open_small(path) as db:
+        db[b"k"] = b"v"
+    os.remove(os.path.join(path, "CURRENT"))
+    for read_only in (False, True):
+        with pytest.raises(lsmkv.NotAStoreError, match=r"lsmkv\.repair"):
+            open_small(path, read_only=read_only)
+
+
+def test_files_of_others_in_the_directory_are_left_alone(path: str) -> None:
+    os.mkdir(path)
+    Path(path, "notes.txt").write_text("mine")
+    with open_small(path) as db:
+        fill(db, range(300))
+        db.compact_range()
+    assert Path(path, "notes.txt").read_text() == "mine"
+
+
+def test_an_unknown_option_is_a_type_error_that_names_it(path: str) -> None:
+    with pytest.raises(TypeError, match="no such option: blok_size"):
+        lsmkv.open(path, blok_size=1)
+    assert not os.path.exists(path)
+
+
+def test_an_option_out_of_range_touches_nothing(path: str) -> None:
+    with pytest.raises(ValueError, match="error_rate"):
+        lsmkv.open(path, error_rate=2.0)
+    assert not os.path.exists(path)
+
+
+def test_options_that_are_no_options_are_a_type_error(path: str) -> None:
+    with pytest.raises(TypeError, match=r"lsmkv\.Options, not dict"):
+        lsmkv.open(path, {"size_ratio": 4})  # type: ignore[arg-type]
+
+
+def test_overrides_replace_single_options(path: str) -> None:
+    with lsmkv.open(path, SMALL, size_ratio=5) as db:
+        assert db.options == SMALL.replace(size_ratio=5)
+
+
+def test_the_default_options_are_in_force_when_none_are_given(path: str) -> None:
+    with lsmkv.open(path) as db:
+        assert db.options == lsmkv.Options()
+
+
+def test_files_belong_to_the_owner_alone_by_default(path: str) -> None:
+    with open_small(path) as db:
+        fill(db, range(300))
+        db.flush()
+        modes = {stat.S_IMODE(entry.stat().st_mode) for entry in os.scandir(path)}
+    assert modes == {0o600}
+
+
+# Opening to read only
+
+
+def test_read_only_reads_beside_a_writer(path: str) -> None:
+    with open_small(path) as writer:
+        writer[b"k"] = b"v"
+        with open_small(path, read_only=True) as reader:
+            assert reader.read_only
+            assert dict(reader) == {b"k": b"v"}
+
+
+def test_read_only_needs_a_store(path: str) -> None:
+    with pytest.raises(lsmkv.NotAStoreError):
+        open_small(path, read_only=True)
+    assert not os.path.exists(path)
+
+
+def test_read_only_changes_no_file(path: str) -> None:
+    with open_small(path) as db:
+        fill(db, range(300))
+    before = {entry.name: entry.stat().st_mtime_ns for entry in os.scandir(path)}
+    with open_small(path, read_only=True) as db:
+        assert len(db) == 300
+    assert {entry.name: entry.stat().st_mtime_ns for entry in os.scandir(path)} == before
+
+
+WRITES: dict[str, Callable[[DB], object]] = {
+    "put": lambda db: db.put(b"k", b"v"),
+    "delete": lambda db: db.delete(b"k"),
+    "setitem": lambda db: db.__setitem__(b"k", b"v"),
+    "delitem": lambda db: db.__delitem__(b"there"),
+    "update": lambda db: db.update({b"k": b"v"}),
+    "pop": lambda db: db.pop(b"there"),
+    "clear": lambda db: db.clear(),
+    "flush": lambda db: db.flush(),
+    "compact_range": lambda db: db.compact_range(),
+    "sync": lambda db: db.sync(),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_read_only_refuses(name: str, path: str) -> None:
+    with open_small(path) as db:
+        db[b"there"] = b"v"
+    with open_small(path, read_only=True) as db:
+        with pytest.raises(lsmkv.ReadOnlyError, match="read_only=True"):
+            WRITES[name](db)
+        assert dict(db) == {b"there": b"v"}
+
+
+def test_read_only_refuses_to_commit_a_batch(path: str) -> None:
+    open_small(path).close()
+    with open_small(path, read_only=True) as db:
+        batch = db.write_batch()
+        batch.put(b"k", b"v")
+        with pytest.raises(lsmkv.ReadOnlyError):
+            batch.commit()
+
+
+def test_refresh_shows_what_the_writer_has_written_since(path: str) -> None:
+    with open_small(path) as writer:
+        writer[b"k"] = b"1"
+        with open_small(path, read_only=True) as reader:
+            contents = fill(writer, range(300))
+            writer[b"k"] = b"2"
+            assert dict(reader) == {b"k": b"1"}
+            reader.refresh()
+            assert dict(reader) == contents | {b"k": b"2"}
+
+
+def test_a_reader_keeps_its_view_while_the_writer_compacts(path: str) -> None:
+    with open_small(path) as writer:
+        contents = fill(writer, range(300))
+        writer.flush()
+        with open_small(path, read_only=True) as reader:
+            writer.clear()
+            writer.compact_range()
+            assert dict(reader) == contents
+
+
+def test_refresh_of_a_writer_changes_nothing(db: DB) -> None:
+    db[b"k"] = b"v"
+    db.refresh()
+    assert dict(db) == {b"k": b"v"}
