@@ -9,6 +9,7 @@ the package stands in ``pyproject.toml``.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import sysconfig
 import tempfile
@@ -68,6 +69,30 @@ OPTIMISATION = "3"
 POSIX_FLAGS = ["-fwrapv"]
 
 
+# How mypyc (to 2.4 at least) drops an object of which it keeps one for the next to be made.
+_KEPT_FOR_REUSE = r"if \((\w+_free_instance) == NULL\) \{\n\s*\1 = self;\n(.*?)return;\n\s*\}"
+
+
+def kept_when_empty(source: str) -> str:
+    """Generated C in which an object is kept for reuse only once it refers to nothing any more.
+
+    mypyc keeps it first, and then drops what it refers to.  That may let another thread run (a table
+    that goes closes its file), and this thread would empty the object that the other has made anew.
+
+    Raises:
+        SystemExit: mypyc writes something else than what is mended here.
+    """
+    mended, count = re.subn(
+        _KEPT_FOR_REUSE,
+        r"if (\1 == NULL) {\n\2if (\1 == NULL) {\n\1 = self;\nreturn;\n}\n}",
+        source,
+        flags=re.DOTALL,
+    )
+    if count != len(re.findall(r"_free_instance = self;", source)):
+        raise SystemExit("lsmkv: mypyc keeps objects for reuse in a way that is not known here")
+    return mended
+
+
 def wanted() -> str:
     """``"pure"``, ``"try"`` or ``"must"``."""
     setting = os.environ.get("LSMKV_PURE", "")
@@ -119,9 +144,12 @@ def extensions() -> list[Extension]:
     say("compiled by mypyc")
     paths = [f"lsmkv/{name}.py" for name in COMPILED]
     found: list[Extension] = mypycify(paths, opt_level=OPTIMISATION, debug_level="0")
-    if os.name == "posix":
-        for extension in found:
+    for extension in found:
+        if os.name == "posix":
             extension.extra_compile_args += POSIX_FLAGS
+        for generated in {*map(Path, extension.sources)}:
+            if generated.name.startswith("__native"):
+                generated.write_text(kept_when_empty(generated.read_text("utf-8")), "utf-8")
     return found
 
 

@@ -6,6 +6,7 @@ import ast
 import importlib.metadata
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ import sys
 import sysconfig
 import zipfile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -72,6 +73,37 @@ def compiled_names() -> tuple[str, ...]:
 
 
 COMPILED: Final = compiled_names()
+
+
+def kept_when_empty(source: str) -> str:
+    """The function of setup.py of that name."""
+    wanted = [
+        node
+        for node in ast.parse(SETUP.read_text("utf-8")).body
+        if (isinstance(node, ast.FunctionDef) and node.name == "kept_when_empty")
+        or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_KEPT_FOR_REUSE")
+    ]
+    names: dict[str, Any] = {"re": re}
+    exec(compile(ast.Module(wanted, []), str(SETUP), "exec"), names)
+    mended: str = names["kept_when_empty"](source)
+    return mended
+
+
+def test_generated_code_keeps_an_object_for_reuse_only_once_it_is_empty() -> None:
+    kept = (
+        "if (X_free_instance == NULL) {\n  X_free_instance = self;\n"
+        "  Py_CLEAR(self->_a);\n  return;\n}\n"
+    )
+    mended = kept_when_empty(f"before\n{kept}between\n{kept.replace('X', 'Y')}after\n")
+    for name in "XY":
+        cleared = mended.index("Py_CLEAR", mended.index(f"if ({name}_free_instance"))
+        assert mended.index(f"{name}_free_instance = self;") > cleared
+    assert mended.count("return;") == 2
+
+
+def test_generated_code_of_another_kind_is_not_compiled() -> None:
+    with pytest.raises(SystemExit, match="not known here"):
+        kept_when_empty("free(self);\nX_free_instance = self;\n")
 
 
 def wheel(directory: Path, pure: str) -> Path:
