@@ -77,7 +77,7 @@ COMPILED: Final = compiled_names()
 
 def kept_when_empty(source: str) -> str:
     """The function of setup.py of that name."""
-    wanted = [
+    wanted: list[ast.stmt] = [
         node
         for node in ast.parse(SETUP.read_text("utf-8")).body
         if (isinstance(node, ast.FunctionDef) and node.name == "kept_when_empty")
