@@ -36,7 +36,6 @@ class LsmkvStore(Store):
             block_size_bytes=settings.block_size_bytes,
             compression=settings.compression,
             direct_reads=settings.direct_reads,
-            background="process",  # as others' threads, which need no interpreter, are their default
         )
         self.get = self._db.get
         self.put = self._db.put

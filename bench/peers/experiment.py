@@ -42,8 +42,7 @@ METHOD: Final = (
     "indexes, which lsmkv and RocksDB read when they open.",
     "Equal settings: bits per key of Bloom filters (lsmkv: the error rate that those bits give), "
     "cache, write buffer, block or page size of 4 KiB, compression (LevelDB: Snappy where zstd is asked "
-    'for; LMDB and SQLite: none).  lsmkv works with background="process": its helper processes count in '
-    "CPU and memory.  All else is each engine's default.  lsmkv and RocksDB verify the "
+    "for; LMDB and SQLite: none).  All else is each engine's default.  lsmkv and RocksDB verify the "
     "checksum of every block that they read; LevelDB's default does not, and LMDB and SQLite have none.",
     "Unsynced puts survive the end of the process in every engine.  In a power failure lsmkv, RocksDB "
     "and LevelDB lose at worst the latest ones.  LMDB (MDB_NOSYNC) and SQLite (synchronous=OFF) promise "
