@@ -327,6 +327,7 @@ def options(**changes: object) -> argparse.Namespace:
             "bits_per_key": 10.0,
             "cache_mib": None,
             "compression": "none",
+            "background": "thread",
             "plugin": [],
             **changes,
         }

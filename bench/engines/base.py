@@ -36,6 +36,7 @@ class Settings:
         direct_reads: past the page cache, where the engine can.
         synced: every write will be a synced one: for engines that must know when they open (LMDB).
         count: have :meth:`Store.counters` filled; RocksDB's statistics take time, so only when asked.
+        background: where lsmkv flushes and compacts (the others: in threads of their own).
     """
 
     bits_per_key: float = 10.0
@@ -46,6 +47,7 @@ class Settings:
     direct_reads: bool = False
     synced: bool = False
     count: bool = False
+    background: Literal["thread", "process"] = "thread"
 
 
 COUNTERS: Final = (

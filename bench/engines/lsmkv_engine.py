@@ -35,6 +35,7 @@ class LsmkvStore(Store):
             write_buffer_size_bytes=settings.write_buffer_size_bytes,
             block_size_bytes=settings.block_size_bytes,
             compression=settings.compression,
+            background=settings.background,
             direct_reads=settings.direct_reads,
         )
         self.get = self._db.get

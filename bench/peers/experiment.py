@@ -42,8 +42,10 @@ METHOD: Final = (
     "indexes, which lsmkv and RocksDB read when they open.",
     "Equal settings: bits per key of Bloom filters (lsmkv: the error rate that those bits give), "
     "cache, write buffer, block or page size of 4 KiB, compression (LevelDB: Snappy where zstd is asked "
-    "for; LMDB and SQLite: none).  All else is each engine's default.  lsmkv and RocksDB verify the "
-    "checksum of every block that they read; LevelDB's default does not, and LMDB and SQLite have none.",
+    "for; LMDB and SQLite: none).  All else is each engine's default; with --background process "
+    "lsmkv flushes and compacts in helper processes, which count in CPU and memory.  lsmkv and "
+    "RocksDB verify the checksum of every block that they read; LevelDB's default does not, and LMDB "
+    "and SQLite have none.",
     "Unsynced puts survive the end of the process in every engine.  In a power failure lsmkv, RocksDB "
     "and LevelDB lose at worst the latest ones.  LMDB (MDB_NOSYNC) and SQLite (synchronous=OFF) promise "
     "less here, which makes them faster: a power failure may break the store.  Synced puts ('fillsync': "
@@ -76,6 +78,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--compression", choices=("none", "zstd"), default="none", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--background",
+        choices=("thread", "process"),
+        default="thread",
+        help="where lsmkv flushes and compacts; default: %(default)s",
     )
 
 
@@ -110,6 +118,7 @@ def tasks(plan: Plan) -> list[Repetition]:
             bits_per_key=options.bits_per_key,
             cache_size_bytes=options.cache_mib * MIB if options.cache_mib else everything,
             compression=options.compression,
+            background=options.background,
             plugins=tuple(options.plugin),
         )
         for number in range(

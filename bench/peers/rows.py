@@ -20,6 +20,7 @@ class Row:
     entries: int = column("entries of a large store", "setting")
     bits_per_key: float = column("of Bloom filters, where the engine has any", "setting")
     compression: str = column("of data blocks, but in disk_none and disk_zstd", "setting")
+    background: str = column("where lsmkv flushes and compacts", "setting")
     operations: int = column("operations that were timed")
     result_count: int = column(
         "keys found, entries scanned, or after a fill entries in the store; the same for all engines"
@@ -66,6 +67,7 @@ def _row(measured: Measured) -> Row:
         entries=task.entries,
         bits_per_key=task.bits_per_key,
         compression=task.compression,
+        background=task.background,
         operations=outcome.operations,
         result_count=outcome.result_count,
         result_checksum=outcome.result_checksum,

@@ -31,7 +31,8 @@ class Repetition:
     Attributes:
         number: from 0; it decides who begins.
         engines, phases: names.
-        entries, seed, bits_per_key, cache_size_bytes, compression, plugins: as in ``Setup``.
+        entries, seed, bits_per_key, cache_size_bytes, compression, background, plugins: as in
+            ``Setup``.
     """
 
     number: int
@@ -42,6 +43,7 @@ class Repetition:
     bits_per_key: float
     cache_size_bytes: int
     compression: str
+    background: str = "thread"
     plugins: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -148,6 +150,7 @@ def measure(task: Repetition, directory: str) -> list[Measured]:
                 bits_per_key=task.bits_per_key,
                 cache_size_bytes=task.cache_size_bytes,
                 compression=task.compression,
+                background=task.background,
                 direct_reads=direct_reads,
                 plugins=task.plugins,
             )

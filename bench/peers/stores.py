@@ -26,7 +26,7 @@ class Setup:
         directory: an empty one, for stores.
         entries: of each large store.
         seed: of this repetition.
-        bits_per_key, compression: as in ``Settings``.
+        bits_per_key, compression, background: as in ``Settings``.
         cache_size_bytes: where the cache is warm; it should hold everything.
         direct_reads: whether the file system can be read past the page cache.
         plugins: files to load first.
@@ -39,6 +39,7 @@ class Setup:
     bits_per_key: float
     cache_size_bytes: int
     compression: Any
+    background: Any = "thread"
     direct_reads: bool
     plugins: Sequence[str] = ()
 
@@ -91,6 +92,7 @@ class Stores:
             "bits_per_key": self.setup.bits_per_key,
             "cache_size_bytes": self.setup.cache_size_bytes,
             "compression": self.setup.compression,
+            "background": self.setup.background,
             **changes,
         }
         return Settings(**chosen)
