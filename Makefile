@@ -6,7 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: help demo bench bench-full test test-long test-compiled wheels lint format golden crash torture clean
+.PHONY: help demo bench bench-full test test-long test-compiled bench-compiled bench-compiled-large wheels lint format golden crash torture clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -73,6 +73,13 @@ test-compiled: build/compiled  ## Run the test suite on the compiled build
 
 bench-compiled: build/compiled  ## Measure the compiled build beside the peers: a report in out/peers, tables in docs/performance.md
 	@cd $< && $(abspath $(RUN)) -m bench peers --out ../../out/peers --into ../../docs/performance.md
+
+LARGE := --entries 5000000 --engines lsmkv,rocksdb,leveldb,lmdb --phases $\
+	sustained,fillseq,fillbatch,fillrandom,readrandom,readmissing,multi_get,readseq,readreverse,$\
+	seekrandom,seekrandom_100,readmissing_cold,open
+
+bench-compiled-large: build/compiled  ## The same with 5,000,000 entries (an hour): docs/performance-large.md
+	@cd $< && $(abspath $(RUN)) -m bench peers $(LARGE) --out ../../out/peers-large --into ../../docs/performance-large.md
 
 lint: $(VENV)/installed-dev  ## Check style, types and what is depended on
 	@$(RUN) -m ruff check .
