@@ -268,9 +268,16 @@ def output_error_rate(
     return monkey_error_rates([own, *others], options.error_rate)[0]
 
 
+def no_pace(entries: int) -> None:
+    """Give way to nobody."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableJob:
-    """Where and how a flush or compaction writes its tables."""
+    """Where and how a flush or compaction writes its tables.
+
+    ``give_way`` is told how many entries have been written; it may sleep, before more are.
+    """
 
     storage: Storage
     directory: str
@@ -278,6 +285,7 @@ class TableJob:
     table_size_bytes: int
     allocate: Callable[[], int]
     is_cancelled: Callable[[], bool]
+    give_way: Callable[[int], None] = no_pace
 
 
 def write_tables(stretches: Iterator[Versions], job: TableJob) -> list[TableMeta]:
@@ -295,7 +303,10 @@ def write_tables(stretches: Iterator[Versions], job: TableJob) -> list[TableMeta
     done: list[TableMeta] = []
     writer: TableWriter | None = None
     try:
+        entries = 0
         for versions in stretches:
+            job.give_way(entries)
+            entries += len(versions.keys)
             if job.is_cancelled():
                 raise CancelledError("the store is closing")
             at = 0

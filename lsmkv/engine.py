@@ -303,7 +303,8 @@ class Engine(Readable):
             if stopped_at is None:
                 stopped_at = time.perf_counter()
                 self.stats.write_stops += 1
-            self._changed.wait()
+            with self._maintenance.haste.waiting():
+                self._changed.wait()
             self._check_writable()
         if stopped_at is not None:
             waited = time.perf_counter() - stopped_at
@@ -329,7 +330,7 @@ class Engine(Readable):
         Raises:
             BackgroundError: a flush failed.
         """
-        with self._mutex:
+        with self._maintenance.haste.waiting(), self._mutex:
             self._check_writable()
             view = self.usable_view()
             if view.memtable.live:
@@ -348,7 +349,8 @@ class Engine(Readable):
         """
         self.flush()
         try:
-            self._maintenance.compact_range(start, stop, force)
+            with self._maintenance.haste.waiting():
+                self._maintenance.compact_range(start, stop, force)
         except CancelledError:
             raise caused(self._why_unusable, None)
         except (OSError, CorruptionError) as error:
@@ -358,14 +360,15 @@ class Engine(Readable):
 
     def wait_until_settled(self) -> None:
         """Return once no flush and no compaction is due.  Raises as the method of ``DB``."""
-        while True:
-            with self._mutex:
-                self._check_writable()
-                if self._maintenance.is_settled(self.usable_view()):
-                    return
-            self._maintenance.wake_flusher()
-            self._maintenance.wake_compactor()
-            self._maintenance.rest()
+        with self._maintenance.haste.waiting():
+            while True:
+                with self._mutex:
+                    self._check_writable()
+                    if self._maintenance.is_settled(self.usable_view()):
+                        return
+                self._maintenance.wake_flusher()
+                self._maintenance.wake_compactor()
+                self._maintenance.rest()
 
     def memtable_bytes(self) -> int:
         """About the memory of the memtables: the length of the logs that hold the same writes."""
@@ -385,7 +388,8 @@ class Engine(Readable):
         """
         self.usable_view()
         if self._failure is not None:
-            self._maintenance.rest()  # what began before it was mended may still fail
+            with self._maintenance.haste.waiting():
+                self._maintenance.rest()  # what began before it was mended may still fail
         with self._tables.lock, self._mutex:
             if self.view is None or self.read_only:
                 self._check_writable()
@@ -395,7 +399,7 @@ class Engine(Readable):
             self._rotate(self.usable_view())
             self._resuming = True
             cause = self._failure
-        with self._mutex:
+        with self._maintenance.haste.waiting(), self._mutex:
             try:
                 while self.usable_view().flushing:
                     self._maintenance.wake_flusher()

@@ -152,7 +152,12 @@ class TableSet:
         with contextlib.suppress(OSError):  # the next open removes what is left over
             remove_tables(self._storage, self._directory, lost)
 
-    def job(self, error_rate: float, is_cancelled: Callable[[], bool]) -> TableJob:
+    def job(
+        self,
+        error_rate: float,
+        is_cancelled: Callable[[], bool],
+        give_way: Callable[[int], None],
+    ) -> TableJob:
         """How a flush or compaction writes tables for this store."""
         return TableJob(
             self._storage,
@@ -161,6 +166,7 @@ class TableSet:
             self._options.table_size_bytes,
             self.manifest.allocate,
             is_cancelled,
+            give_way,
         )
 
     def order(self, error_rate: float, snapshots: list[int], input_bytes: int, most: int) -> Order:

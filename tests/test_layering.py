@@ -56,7 +56,7 @@ LAYERS = """
     lsmkv.background.jobs
     lsmkv.background.messages
     lsmkv.background.helper
-    lsmkv.background.worker  lsmkv.background.throttle
+    lsmkv.background.worker  lsmkv.background.throttle  lsmkv.background.pace
     lsmkv.handles  lsmkv.logs  lsmkv.tables
     lsmkv.background.process
     lsmkv.background.runner

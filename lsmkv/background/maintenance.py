@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Protocol
 
 from lsmkv.background.jobs import FlushJob, MergeJob
+from lsmkv.background.pace import Haste, Pace, Writers
 from lsmkv.background.worker import Worker
 from lsmkv.compaction import (
     CancelledError,
@@ -38,6 +40,8 @@ from lsmkv.version import Version, View
 
 if TYPE_CHECKING:
     from lsmkv.background.runner import JobRunner
+
+_SORTING: Final = 4  # sorting a memtable takes about this part of what writing it does
 
 
 class Host(Protocol):
@@ -66,7 +70,11 @@ class Host(Protocol):
 
 
 class Maintenance:
-    """Flushes and compactions, one of each at a time."""
+    """Flushes and compactions, one of each at a time.
+
+    Attributes:
+        haste: told of those who wait for either.
+    """
 
     def __init__(self, host: Host, tables: TableSet, lock: FileLock | None) -> None:
         self._host = host
@@ -75,6 +83,14 @@ class Maintenance:
         self._flush_runner: JobRunner | None = None
         self._merge_runner: JobRunner | None = None
         self._picked = PickState()
+        options = host.options
+        between = options.level0_slowdown_trigger - options.level0_compaction_trigger
+        self._busy_level0_runs = options.level0_compaction_trigger + between // 2
+        self._late_level0_runs = options.level0_compaction_trigger + between * 3 // 4
+        self._busy_options = replace(options, level0_compaction_trigger=self._busy_level0_runs)
+        self.haste = Haste()
+        self._flusher_sees = Writers(host.stats)
+        self._compactor_sees = Writers(host.stats)
         self._compacting = threading.Lock()
         self._stopping = False
         self._flusher = Worker("lsmkv-flush", self._flush_oldest, host.work_failed)
@@ -118,6 +134,7 @@ class Maintenance:
     def stop(self) -> None:
         """Start nothing more, have what runs give up, and return once it has."""
         self._stopping = True
+        self.haste.add()
         running = [runner for runner in (self._flush_runner, self._merge_runner) if runner]
         for runner in running:
             runner.close()
@@ -178,7 +195,22 @@ class Maintenance:
             if tables is not None:
                 return tables
         versions = retained_versions(memtable.versions(), snapshots, drop_deletions=False)
-        return write_tables(versions, self._tables.job(rate, self._is_stopping))
+        sorting = count // _SORTING
+        pace = Pace(
+            self._flusher_sees,
+            total=sorting + count,
+            first=sorting,
+            allowance_bytes=self._host.options.write_buffer_size_bytes // 2,
+            is_urgent=self._is_flush_urgent,
+            nap=self.haste.nap,
+        )
+        pace.give_way(0)
+        return write_tables(versions, self._tables.job(rate, self._is_stopping, pace.give_way))
+
+    def _is_flush_urgent(self) -> bool:
+        """Whether somebody waits for it, or another memtable does."""
+        view = self._host.view
+        return bool(self.haste) or view is None or len(view.flushing) > 1
 
     def _is_worth_a_process(self, input_bytes: int) -> bool:
         return input_bytes >= self._host.options.process_job_size_bytes
@@ -188,6 +220,8 @@ class Maintenance:
     def _compact_once(self) -> bool:
         """Run the most urgent compaction; False when the tree is in shape."""
         host = self._host
+        while self._may_gather() and self._compactor_sees.are_busy():
+            self.haste.nap()
         with self._compacting:
             view = host.view
             if view is None or self._stopping or not host.may_compact():
@@ -197,6 +231,17 @@ class Maintenance:
                 self._run(view, chosen)
                 return True
         return False
+
+    def _may_gather(self) -> bool:
+        """Whether level 0 may gather more runs before it is compacted, while writers are busy."""
+        view, options = self._host.view, self._host.options
+        if view is None or self.haste or self._merge_runner or options.compaction != "leveled":
+            return False
+        tree = view.version.tree
+        return (
+            options.level0_compaction_trigger <= tree.level0_run_count
+            and pick(tree, self._busy_options, PickState()) is None
+        )
 
     def compact_range(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
         """Merge everything between two keys into one run, in the caller's thread.
@@ -231,7 +276,8 @@ class Maintenance:
         entries = sum(meta.entry_count for meta in inputs)
         joined = chosen.output_level, chosen.output_run
         rate = output_error_rate(view.version.tree, removed, entries, host.options, joined)
-        tables = self._merge(chosen, rate)
+        most_runs = self._busy_level0_runs if chosen.output_level > 1 else self._late_level0_runs
+        tables = self._merge(chosen, rate, most_runs)
         number = chosen.output_run
         if number is None:
             number = tables[0].number if tables else 0
@@ -242,12 +288,13 @@ class Maintenance:
         host.stats.compaction_write_bytes += written
         host.stats.compaction_us.add((time.perf_counter() - started) * 1e6)
 
-    def _merge(self, chosen: Compaction, rate: float) -> list[TableMeta]:
+    def _merge(self, chosen: Compaction, rate: float, most_runs: int) -> list[TableMeta]:
+        """``most_runs``: how many level 0 may have until this is done."""
         snapshots = self._host.pins.sequence_numbers()
         runner = self._merge_runner
         size = sum(meta.size_bytes for meta in chosen.tables())
+        most = sum(meta.entry_count for meta in chosen.tables())
         if runner is not None and self._is_worth_a_process(size):
-            most = sum(meta.entry_count for meta in chosen.tables())
             job = MergeJob(
                 order=self._tables.order(rate, snapshots, size, most),
                 runs=[list(run) for run in chosen.inputs],
@@ -258,7 +305,19 @@ class Maintenance:
                 return tables
         runs = [self._tables.readers(run) for run in chosen.inputs]
         versions = merge_tables(runs, snapshots, chosen.drop_deletions)
-        return write_tables(versions, self._tables.job(rate, self._is_stopping))
+        room = max(0, most_runs - self._level0_run_count())
+        pace = Pace(
+            self._compactor_sees,
+            total=most,
+            allowance_bytes=room * self._host.options.write_buffer_size_bytes,
+            is_urgent=lambda: bool(self.haste) or self._level0_run_count() >= most_runs,
+            nap=self.haste.nap,
+        )
+        return write_tables(versions, self._tables.job(rate, self._is_stopping, pace.give_way))
+
+    def _level0_run_count(self) -> int:
+        view = self._host.view
+        return 0 if view is None else view.version.tree.level0_run_count
 
     def _install(self, edit: Edit) -> None:
         self._tables.install(edit, lambda version: self._host.publish(version, None))

@@ -1,0 +1,198 @@
+"""Background work in a thread gives way to busy writers, as long as nobody waits for it."""
+
+from __future__ import annotations
+
+import math
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gates import WAIT_S
+from lsmkv.background import pace
+from lsmkv.background.pace import BUSY_WRITES_PER_S, Haste, Pace, Writers
+from lsmkv.stats import Stats
+from threaded_stores import run_all
+
+WRITE_BYTES = 100
+
+
+class World:
+    """A clock, and writers whose writes come while background work naps."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+        self.stats = Stats()
+        self.naps = 0
+        self.writes_per_nap = 500
+        self.naps_of_writers: float = math.inf  # then they stop
+        self.writers = Writers(self.stats, self.clock)
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def write(self, count: int) -> None:
+        self.stats.writes += count
+        self.stats.log_bytes += count * WRITE_BYTES
+
+    def nap(self) -> None:
+        self.naps += 1
+        assert self.naps < 100_000, "it sleeps for good"
+        self.now_s += 0.005
+        if self.naps <= self.naps_of_writers:
+            self.write(self.writes_per_nap)
+
+    def make_busy(self) -> None:
+        self.write(10_000)
+        self.now_s += 0.1
+        assert self.writers.are_busy()
+
+    def pace(self, total: int, writes: int, first: int = 0, urgent_after: float = math.inf) -> Pace:
+        """Of work to be done in the time of so many writes; urgent after that many naps."""
+        return Pace(
+            self.writers,
+            total=total,
+            first=first,
+            allowance_bytes=writes * WRITE_BYTES,
+            is_urgent=lambda: self.naps >= urgent_after,
+            nap=self.nap,
+            clock=self.clock,
+        )
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.make_busy()
+    return world
+
+
+def test_work_ahead_of_writers_naps_until_they_have_caught_up(world: World) -> None:
+    world.pace(total=1000, writes=10_000).give_way(done=300)
+    assert world.naps == 6  # 3000 writes
+
+
+def test_work_behind_does_not_nap(world: World) -> None:
+    work = world.pace(total=1000, writes=10_000)
+    world.write(3000)
+    work.give_way(done=300)
+    assert world.naps == 0
+
+
+def test_what_is_done_in_one_go_waits_until_it_is_needed(world: World) -> None:
+    world.pace(total=1000, writes=10_000, first=200).give_way(done=0)
+    assert world.naps == 4
+
+
+def test_urgent_work_does_not_nap(world: World) -> None:
+    world.pace(total=1000, writes=10_000, urgent_after=0).give_way(done=900)
+    assert world.naps == 0
+
+
+def test_work_that_becomes_urgent_goes_on(world: World) -> None:
+    world.pace(total=1000, writes=10_000, urgent_after=2).give_way(done=900)
+    assert world.naps == 2
+
+
+def test_work_without_an_allowance_does_not_nap(world: World) -> None:
+    world.pace(total=1000, writes=0).give_way(done=900)
+    assert world.naps == 0
+
+
+def test_work_goes_on_soon_after_writers_have_stopped(world: World) -> None:
+    world.naps_of_writers = 3
+    before_s = world.now_s
+    world.pace(total=1000, writes=10_000).give_way(done=900)
+    assert world.naps > 3
+    assert world.now_s - before_s < 0.2
+
+
+def test_work_never_naps_for_idle_writers() -> None:
+    world = World()
+    work = world.pace(total=1000, writes=10_000)
+    for done in range(1000):
+        work.give_way(done)
+        world.now_s += 0.01
+    assert world.naps == 0
+
+
+def test_work_goes_on_for_a_while_once_it_has_begun(world: World) -> None:
+    work = world.pace(total=1000, writes=10_000)
+    work.give_way(done=0)
+    work.give_way(done=900)
+    assert world.naps == 0
+    world.now_s += 0.01
+    work.give_way(done=900)
+    assert world.naps > 0
+
+
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 2000)), max_size=30),
+    allowance=st.integers(0, 10_000),
+    first=st.integers(0, 500),
+    writes_per_nap=st.integers(100, 5000),
+)
+def test_work_is_no_further_ahead_than_writers_are_and_never_sleeps_past_its_time(
+    steps: list[tuple[int, int]], allowance: int, first: int, writes_per_nap: int
+) -> None:
+    world = World()
+    world.make_busy()
+    world.writes_per_nap = writes_per_nap
+    total = first + sum(count for count, _ in steps)
+    work = world.pace(total=total, writes=allowance, first=first)
+    start, done = world.stats.writes, 0
+    for count, written in steps:
+        naps, before = world.naps, world.stats.writes - start
+        work.give_way(done)
+        now = world.stats.writes - start
+        assert (first + done) * allowance <= now * total
+        if world.naps > naps:
+            assert before < allowance
+            assert now < allowance + writes_per_nap
+        done += count
+        world.write(written)
+        world.now_s += 0.01
+
+
+@pytest.mark.parametrize(("factor", "busy"), [(0.9, False), (1.1, True)])
+def test_writers_are_busy_from_a_rate_on(factor: float, busy: bool) -> None:
+    world = World()
+    world.write(int(BUSY_WRITES_PER_S * factor))
+    world.now_s += 1.0
+    assert world.writers.are_busy() is busy
+
+
+def test_writers_that_pause_for_a_fresh_log_are_busy_still(world: World) -> None:
+    world.now_s += 0.02
+    assert world.writers.are_busy()
+
+
+def test_a_nap_ends_when_somebody_comes_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "_NAP_S", 10 * WAIT_S)
+    haste = Haste()
+    go_on = threading.Event()
+
+    def wait() -> None:
+        with haste.waiting():
+            assert go_on.wait(WAIT_S)
+
+    def sleep() -> None:
+        haste.nap()
+        go_on.set()
+
+    run_all(sleep, wait)
+    assert not haste
+
+
+def test_there_is_haste_until_the_last_has_what_they_wait_for() -> None:
+    haste = Haste()
+    with haste.waiting():
+        with haste.waiting():
+            assert haste
+        assert haste
+    assert not haste
+    haste.add()
+    with haste.waiting():
+        pass
+    assert haste
