@@ -33,6 +33,7 @@ COMPILED = (
     "sstable/block",
     "sstable/columns",
     "sstable/index",
+    "sstable/packed",
     "sstable/filtering",
     "sstable/reader",
     "sstable/writer",

@@ -45,6 +45,7 @@ _SECTIONS: Final = (
     ("Blocks in their place", "lsmkv.sstable.frame"),
     ("Data blocks", "lsmkv.sstable.block"),
     ("Index", "lsmkv.sstable.index"),
+    ("Packed index", "lsmkv.sstable.packed"),
     ("Filters", "lsmkv.filters.bloom"),
     ("Hashing", "lsmkv.filters.hashing"),
     ("Logs", "lsmkv.log"),

@@ -12,9 +12,11 @@ from itertools import pairwise
 from typing import Final
 
 from lsmkv.encoding import checksum
+from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.log import HEADER_BYTES, RECORD_BYTES
 from lsmkv.sstable.frame import BLOCK_MAGIC, TRAILER_BYTES, checksum_seed
 from lsmkv.sstable.layout import FOOTER_BYTES, FORMAT_VERSION
+from lsmkv.sstable.packed import open_index
 
 NUMBER: Final = 7
 """Of every table, log and manifest here."""
@@ -60,6 +62,8 @@ def seal_index(data: bytes, data_length: int | None, filters_length: int | None)
     index = bytearray(data)
     with suppress(struct.error):
         count, _, chunks = struct.unpack_from("<III", index)
+        if index[:8] == bytes(8):  # packed, and not compressed
+            struct.pack_into("<I", index, 8, len(index) - 12)
         offsets = 12 + 16 * count
         filter_ends = offsets + 8 * (count + 1)
         key_ends = filter_ends + 4 * (count + 1) + 5 * count
@@ -104,7 +108,15 @@ def seal_table(data: bytes) -> bytes:
 def _seal_blocks(
     table: bytearray, index: int, properties: int, filters: int, filters_length: int
 ) -> None:
-    """The blocks that the index names, and the checksums of the filter chunks in it."""
+    """The blocks that the index names, and, unless it is packed, the checksums of its filter chunks."""
+    if table[index : index + 4] == bytes(4):
+        with suppress(CorruptionError, UnsupportedFormatError):
+            section = bytes(table[index:properties])
+            packed = open_index(section, "", index, filters, filters_length)
+            for block in range(packed.block_count):
+                start, end = packed.offset(block), packed.offset(block + 1)
+                table[start:end] = seal_frame(bytes(table[start:end]), start)
+        return
     with suppress(struct.error):
         count, _, chunks = struct.unpack_from("<III", table, index)
         offsets_at = index + 12 + 16 * count

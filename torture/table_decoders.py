@@ -21,8 +21,8 @@ from lsmkv.sstable.block import Block
 from lsmkv.sstable.codec import Compressor, Decompressor, train_dictionary
 from lsmkv.sstable.columns import encode_block
 from lsmkv.sstable.frame import decode_block_frame, encode_block_frame
-from lsmkv.sstable.index import TableIndex
-from lsmkv.sstable.layout import FOOTER_BYTES, decode_footer, decode_properties
+from lsmkv.sstable.layout import CODEC_NONE, FOOTER_BYTES, decode_footer, decode_properties
+from lsmkv.sstable.packed import open_index
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.salvage import TableSalvage
 from lsmkv.sstable.writer import TableFormat, TableWriter
@@ -156,7 +156,7 @@ def _check_index(data: bytes) -> None:
     if len(data) < _SIZES.size:
         return
     data_length, filters_length = _index_sizes(data)
-    index = TableIndex(data[_SIZES.size :], PATH, 0, data_length, filters_length)
+    index = open_index(data[_SIZES.size :], PATH, 0, data_length, filters_length)
     count = int(index.block_count)
     asked = [b"", b"key", b"\xff" * 20]
     for block in range(0, count, 1 + count // _MOST_ASKED):
@@ -194,7 +194,12 @@ def _index_seeds() -> list[bytes]:
         table = _table(name)
         footer = decode_footer(table[-FOOTER_BYTES:], PATH, len(table))
         section = table[footer.index_offset : footer.properties_offset]
-        seeds.append(_SIZES.pack(footer.data_length, footer.filters_length) + section)
+        sizes = _SIZES.pack(footer.data_length, footer.filters_length)
+        seeds.append(sizes + section)
+        if section[:4] == bytes(4):  # packed: also as it is without compression
+            codec, raw_length = struct.unpack_from("<II", section, 4)
+            raw = Decompressor(b"").decompress(codec, section[12:], raw_length, PATH, 0)
+            seeds.append(sizes + struct.pack("<III", 0, CODEC_NONE, raw_length) + raw)
     return seeds
 
 
@@ -333,7 +338,7 @@ HARNESSES: Final = (
     Harness("frame", _check_frame, _frames, seal_frame),
     Harness("codec", _check_codec, _codec_seeds, most_bytes=_zstd_most_bytes),
     Harness("dictionary", _check_dictionary, _dictionary_seeds, most_bytes=_zstd_most_bytes),
-    Harness("index", _check_index, _index_seeds, _seal_index),
+    Harness("index", _check_index, _index_seeds, _seal_index, most_bytes=_zstd_most_bytes),
     Harness("footer", _check_footer, _footer_seeds, lambda data: seal_footer(data, 5000)),
     Harness("properties", _check_properties, _properties_seeds, words=_WORDS),
     Harness(

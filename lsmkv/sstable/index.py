@@ -19,6 +19,8 @@ the file: arrays of fixed-width integers (little-endian) and one run of key byte
 A *fence* is the 8 bytes of a key after the table's common prefix, zero-padded, as a big-endian
 integer without its lowest bit (63 bits: the same in a Python integer and in a signed machine word).
 Fences are searched first; real keys are compared only where fences are equal.
+
+In tables that are compressed it is stored packed: see :mod:`lsmkv.sstable.packed`.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from lsmkv.compare import short_number
 from lsmkv.encoding import checksum, common_prefix_length
 from lsmkv.errors import CorruptionError
 
-_HEADER: Final = struct.Struct("<III")
+HEADER: Final = struct.Struct("<III")
 _MASK_63: Final = i64(0x7FFF_FFFF_FFFF_FFFF)
 _FILTER_CHUNK_BYTES: Final = 16 * 1024
 
@@ -71,6 +73,27 @@ def lower_bound(data: bytes, at: i64, count: i64, target: i64) -> i64:
         low += (8 * half) & ((read_i64_le(data, low + 8 * half - 8) - target) >> 63)
         count -= half
     return ((low - at) >> 3) + (1 if read_i64_le(data, low) < target else 0)
+
+
+def array_places(count: int, chunk_count: int) -> list[int]:
+    """Where the arrays of a section start, in order, and last its keys."""
+    at = HEADER.size
+    places: list[int] = []
+    for width, length in (
+        (8, count),
+        (8, count),
+        (8, count + 1),
+        (4, count + 1),
+        (4, count),
+        (1, count),
+        (4, 2 * count + 1),
+        (4, chunk_count + 1),
+        (8, chunk_count),
+    ):
+        places.append(at)
+        at += width * length
+    places.append(at)
+    return places
 
 
 class IndexBuilder:
@@ -137,7 +160,7 @@ class IndexBuilder:
             write_i32_le(key_ends, key_end)
         return b"".join(
             (
-                _HEADER.pack(self.block_count, prefix_length, len(checksums)),
+                HEADER.pack(self.block_count, prefix_length, len(checksums)),
                 fences.getvalue(),
                 self._ends.getvalue(),
                 self._filter_ends.getvalue(),
@@ -184,24 +207,11 @@ class TableIndex:
         self._data = data
         self._path = path
         self._offset = offset
-        if len(data) < _HEADER.size:
+        if len(data) < HEADER.size:
             self._fail("index is shorter than its header")
-        count, prefix_length, chunk_count = _HEADER.unpack_from(data)
-        at = _HEADER.size
-        places: list[int] = []
-        for width, length in (
-            (8, count),
-            (8, count),
-            (8, count + 1),
-            (4, count + 1),
-            (4, count),
-            (1, count),
-            (4, 2 * count + 1),
-            (4, chunk_count + 1),
-            (8, chunk_count),
-        ):
-            places.append(at)
-            at += width * length
+        count, prefix_length, chunk_count = HEADER.unpack_from(data)
+        places = array_places(count, chunk_count)
+        at = places[-1]
         if count == 0 or at > len(data):
             self._fail(f"index of {len(data)} bytes cannot hold {count} blocks")
         self.block_count: i64 = count

@@ -5,7 +5,7 @@ Layout, all integers little-endian::
     data        block 0, block 1, ...        each: payload | filter | trailer
     dictionary  zstd dictionary, often empty
     filters     a copy of every block's filter, in order; or the one filter of the table
-    index       see lsmkv.sstable.index
+    index       see lsmkv.sstable.index; in compressed tables lsmkv.sstable.packed
     properties  JSON, see TableProperties
     footer      the last 72 bytes
 

@@ -40,6 +40,7 @@ from lsmkv.sstable.layout import (
     decode_footer,
     decode_properties,
 )
+from lsmkv.sstable.packed import open_index
 from lsmkv.storage import ReadKind, Storage
 
 _READ_AHEAD_BYTES: Final = 256 * 1024  # a long scan or a compaction reads about this much at once
@@ -108,7 +109,7 @@ class TableReader:
         self.largest: bytes = self.meta.largest
         self.largest_seq: int = self.meta.largest_seq
         self.has_versions: bool = self.properties.has_versions
-        self.index = TableIndex(
+        self.index: TableIndex = open_index(
             tail[: footer.index_length],
             path,
             footer.index_offset,

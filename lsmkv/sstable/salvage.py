@@ -31,6 +31,7 @@ from lsmkv.sstable.layout import (
     decode_footer,
     decode_properties,
 )
+from lsmkv.sstable.packed import open_index
 from lsmkv.storage import RandomFile, ReadKind, Storage
 
 _MAGIC_AT: Final = 22
@@ -148,7 +149,7 @@ class TableSalvage:
             raise CorruptionError(path, footer.index_offset, reason)
         data = tail[footer.index_length :]
         self.properties = decode_properties(data, path, footer.properties_offset)
-        self._index = TableIndex(
+        self._index = open_index(
             tail[: footer.index_length],
             path,
             footer.index_offset,

@@ -22,6 +22,7 @@ from lsmkv.sstable.columns import Versions, encode_block, seq_bounds
 from lsmkv.sstable.frame import encode_trailer
 from lsmkv.sstable.index import IndexBuilder
 from lsmkv.sstable.layout import CODEC_NONE, Footer, TableMeta, TableProperties
+from lsmkv.sstable.packed import pack_index
 from lsmkv.storage import Storage
 
 WRITER: Final = "lsmkv 0.1"
@@ -230,6 +231,8 @@ class TableWriter:
         if self._form.granularity == "table":
             filters, filter_key_count, probe_count = self._build_table_filter()
         index = self._index.finish(filters)
+        if self._is_compressed:
+            index = pack_index(index, self._form.compression_level)
         properties = TableProperties(
             number=self._number,
             smallest=self._smallest,
