@@ -12,6 +12,7 @@ from librt.strings import BytesWriter, read_i64_be, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
 _LOW_32: Final = 0xFFFF_FFFF
+_ONE: Final = i64(1)
 _ONES: Final = 0x0001_0101_0101_0101
 _SEVENS: Final = i64(0x7F7F_7F7F_7F7F_7F7F)  # too long for a literal, which would be boxed
 
@@ -27,7 +28,7 @@ def is_same(a: bytes, a_at: i64, b: bytes, b_at: i64, length: i64) -> bool:
         a_at += 8
         b_at += 8
         length -= 8
-    return length == 0 or short_number(a, a_at, length) == short_number(b, b_at, length)
+    return length == 0 or _tails_differ_by(a, a_at + length, b, b_at + length, length) == 0
 
 
 def compare(a: bytes, a_at: i64, a_end: i64, b: bytes, b_at: i64, b_end: i64) -> i64:
@@ -47,10 +48,18 @@ def compare(a: bytes, a_at: i64, a_end: i64, b: bytes, b_at: i64, b_end: i64) ->
         b_at += 8
         length -= 8
     if length:
-        difference = short_number(a, a_at, length) - short_number(b, b_at, length)
+        difference = _tails_differ_by(a, a_at + length, b, b_at + length, length)
         if difference:
             return difference
     return longer
+
+
+def _tails_differ_by(a: bytes, a_end: i64, b: bytes, b_end: i64, length: i64) -> i64:
+    """The 1 to 7 bytes before ``a_end`` less those before ``b_end``, as big-endian numbers."""
+    if a_end >= 8 and b_end >= 8:  # the eight bytes that end there, without the first
+        mask = (_ONE << (8 * length)) - 1
+        return (read_i64_be(a, a_end - 8) & mask) - (read_i64_be(b, b_end - 8) & mask)
+    return short_number(a, a_end - length, length) - short_number(b, b_end - length, length)
 
 
 def find_byte(data: bytes, byte: i64, start: i64, end: i64) -> i64:

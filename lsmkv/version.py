@@ -54,11 +54,14 @@ class Run:
             return None  # outside of the whole run's range
         target = fence(key, shared)
         count: i64 = len(self.tables)
-        at = lower_bound(self._largest_fences, 0, count, target)
-        if at < count and read_i64_le(self._largest_fences, 8 * at) == target:
+        at = lower_bound(self._largest_fences, 0, count - 1, target)
+        largest = read_i64_le(self._largest_fences, 8 * at)
+        if largest <= target:
+            if largest < target:
+                return None  # above the last
             at = bisect_left(self._largest, key, at)  # fences do not tell them apart
-        if at == count:
-            return None
+            if at == count:
+                return None
         smallest = read_i64_le(self._smallest_fences, 8 * at)
         if target < smallest or (target == smallest and key < self._smallest[at]):
             return None

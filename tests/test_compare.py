@@ -83,3 +83,15 @@ def test_append_range_appends_what_a_slice_holds(
     out.write(before)
     append_range(out, data, start, end)
     assert out.getvalue() == before + data[start:end]
+
+
+def test_one_higher_byte_is_seen_at_every_length_and_place() -> None:
+    for length in range(1, 25):
+        for at in (0, 1, 8):
+            low = bytes(at) + bytes(length) + b"\xff" * 3
+            for place in range(length):
+                high = bytearray(low)
+                high[at + place] = 1
+                assert not is_same(low, at, bytes(high), at, length)
+                assert compare(low, at, at + length, bytes(high), at, at + length) < 0
+                assert compare(bytes(high), at, at + length, low, at, at + length) > 0

@@ -126,6 +126,18 @@ def test_many_blocks_with_one_fence_are_told_apart() -> None:
     assert index.find(b"xsame---fence0007") == -1
 
 
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 31, 32, 33, 160, 171])
+def test_every_block_of_few_and_many_is_found(count: int) -> None:
+    spans = [(b"%06d" % (4 * number), b"%06d" % (4 * number + 2)) for number in range(count)]
+    index = index_of(spans)
+    for number, (first, last) in enumerate(spans):
+        assert [index.find(first), index.find(last)] == [number, number]
+        between = b"%06d" % (4 * number + 3)
+        assert index.seek(between) == number + 1
+    assert index.seek(b"0") == 0
+    assert index.seek(b"00000") == 0
+
+
 def test_an_empty_first_key() -> None:
     index = index_of([(b"", b""), (b"\0", b"\1")])
     assert [index.find(key) for key in (b"", b"\0", b"\0\0", b"\1")] == [0, 1, 1, 1]

@@ -101,7 +101,11 @@ class TableFilters:
         index = self._index
         start = index.filter_start(block)
         length = index.filter_start(block + 1) - start
-        return self._ask(block, start, length, index.probe_count(block), filter_hash)
+        probes = index.probe_count(block)
+        bits = self._resident
+        if self._is_bloom and bits is not None:  # the usual, without a detour
+            return bloom.may_contain(bits, start, length, probes, filter_hash)
+        return self._ask(block, start, length, probes, filter_hash)
 
     def may_hold(self, block: i64, filter_hash: i64) -> bool:
         """Whether whatever filters there are leave it open that ``filter_hash`` is in ``block``."""
