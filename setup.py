@@ -34,6 +34,7 @@ COMPILED = (
     "sstable/columns",
     "sstable/index",
     "sstable/packed",
+    "sstable/tail",
     "sstable/filtering",
     "sstable/reader",
     "sstable/writer",

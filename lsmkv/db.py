@@ -43,6 +43,8 @@ PathLike = str | os.PathLike[str]
 class MemoryUsage:
     """Memory by purpose, in bytes; keys and values are counted, Python's own overhead is not.
 
+    Filters and indexes are those of tables that have been used: each is read at its first use.
+
     memtables counts the logs that hold the same writes; snapshot_versions counts old versions kept
     in memtables for snapshots (a number of versions, not bytes).
     """
@@ -218,8 +220,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             snapshot_versions=sum(memtable.history_count for memtable in view.memtables),
             block_cache=self._engine.cache.used_bytes,
             block_cache_budget=self._engine.cache.capacity_bytes,
-            filters=sum(table.filters.memory_bytes for table in tables),
-            indexes=sum(table.index.memory_bytes for table in tables),
+            filters=sum(table.filter_memory_bytes for table in tables),
+            indexes=sum(table.index_memory_bytes for table in tables),
         )
 
     def approximate_count(self) -> int:
@@ -235,7 +237,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def approximate_size(self, start: Buffer | None = None, stop: Buffer | None = None) -> int:
         """About how many bytes of table files hold the keys with start <= key < stop.
 
-        Memtables are not counted.  O(tables + log blocks): nothing is read.
+        Memtables are not counted.  O(tables + log blocks): no block is read.
         """
         wanted = scan_range(start, stop, None, False)
         view = self._engine.usable_view()
@@ -349,12 +351,13 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
 
 def _size_between(wanted: ScanRange, table: Any) -> int:
-    meta, index = table.meta, table.index
-    low = 0
+    meta = table.meta
+    low, high = 0, table.footer.data_length
     if wanted.start is not None and wanted.start > meta.smallest:
+        index = table.index
         low = index.offset(index.seek(wanted.start))
-    high = index.offset(index.block_count)
     if wanted.stop is not None and wanted.stop <= meta.largest:
+        index = table.index
         high = index.offset(min(index.seek(wanted.stop) + 1, index.block_count))
     return int(high - low)
 

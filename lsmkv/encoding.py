@@ -48,6 +48,11 @@ def checksum(data: bytes, seed: int) -> int:
     return xxhash.xxh3_64_intdigest(data, seed)
 
 
+def running_checksum() -> xxhash.xxh3_64:
+    """What :func:`checksum` with the seed 0 comes to, of bytes that are handed over in pieces."""
+    return xxhash.xxh3_64(seed=0)
+
+
 def short_checksum(data: bytes, seed: int) -> i32:
     """The low half of :func:`checksum`, as the signed integer that those 32 bits make.
 

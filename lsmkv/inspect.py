@@ -345,6 +345,7 @@ def _rate(policy: FilterPolicy, bit_count: int, key_count: int, parameter: int) 
 
 
 def _table_info(table: TableReader, read_blocks: bool) -> TableInfo:
+    table.load()  # what it takes in memory is told as it is in use
     meta, footer, properties = table.meta, table.footer, table.properties
     rate = expected_error_rate(table) if read_blocks else _rate_by_index(table)
     return TableInfo(
@@ -362,11 +363,11 @@ def _table_info(table: TableReader, read_blocks: bool) -> TableInfo:
         footer.data_length,
         footer.dictionary_length,
         footer.index_length,
-        table.filters.policy.name if footer.filters_length else "none",
+        table.filter_policy.name if footer.filters_length else "none",
         properties.granularity,
         properties.filter_key,
         footer.filters_length,
-        table.filters.memory_bytes,
+        table.filter_memory_bytes,
         properties.error_rate,
         rate,
         properties.writer,

@@ -76,8 +76,9 @@ class Options:
 
     Filters
         error_rate: false-positive rate p that filters are sized for, 0 < p < 1; 0.01.
-        filter_residency: ``"resident"`` holds every filter in memory, ``"cached"`` fetches them
-            through the block cache, ``"off"`` ignores them (the data keeps them; answers are the same).
+        filter_residency: ``"resident"`` holds every filter in memory, from the first use of its
+            table on; ``"cached"`` fetches them through the block cache, ``"off"`` ignores them (the
+            data keeps them; answers are the same).
         filter_granularity: one filter per ``"block"`` or one per ``"table"``.
         filter_allocation: the same p for every level (``"uniform"``), or p growing with the size of
             a run at the same total memory (``"monkey"``: Dayan, Athanassoulis, Idreos, SIGMOD 2017).

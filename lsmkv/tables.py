@@ -119,6 +119,8 @@ class TableSet:
             fresh = [meta for meta in metas if meta.number not in self._readers]
             try:
                 opened = {meta.number: self._open(meta) for meta in fresh}
+                for reader in opened.values():
+                    reader.load()  # here, and not while somebody waits for an answer
             except BaseException:
                 with contextlib.suppress(OSError):  # the next open removes what is left over
                     remove_tables(self._storage, self._directory, fresh)
@@ -192,7 +194,7 @@ class TableSet:
         """Why no other process can write and read these tables; None when one can."""
         if type(self._storage) is not Storage:
             return "its storage is one that only this process has"
-        policies = {reader.filters.policy for reader in self._readers.values()}
+        policies = {reader.filter_policy for reader in self._readers.values()}
         for policy in [policy_named(self._options.filter_policy), *policies]:
             if policy.scheme in PRIVATE_SCHEMES:
                 return f"filter policy {policy.name!r} is registered in this process alone"

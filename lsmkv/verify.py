@@ -113,7 +113,7 @@ def verify_store(
     """
     problems = _run_problems(view)
     tables = list(view.version.tables())
-    total = sum(int(table.index.block_count) for table in tables)
+    total = sum(table.properties.block_count for table in tables)
     entries = damaged = done = 0
 
     def step() -> None:
@@ -154,6 +154,10 @@ def check_table(table: TableReader, step: Callable[[], None] | None = None) -> T
     damaged: list[int] = []
     astray: list[int] = []
     sums = _Sums()
+    try:
+        table.load()
+    except _DAMAGE as error:
+        return TableCheck(0, (), (Problem.of(error, table.path),))
     try:
         table.verify_tail()
     except _DAMAGE as error:

@@ -61,7 +61,9 @@ def open_table(
 ) -> TableReader:
     storage = Storage()
     cache = BlockCache(1 << 20, storage.stats)
-    return TableReader(storage, str(path), cache, meta=meta, filter_residency=residency)
+    table = TableReader(storage, str(path), cache, meta=meta, filter_residency=residency)
+    table.load()
+    return table
 
 
 def entries_of(path: Path) -> list[list[Entry]]:

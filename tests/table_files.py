@@ -53,9 +53,11 @@ class Tables:
         return writer.finish()
 
     def open(self, meta: TableMeta, residency: str = "resident") -> TableReader:
-        return TableReader(
+        table = TableReader(
             self.storage, self.path(meta.number), self.cache, meta=meta, filter_residency=residency
         )
+        table.load()
+        return table
 
     def table(
         self, entries: Iterable[Entry], *, residency: str = "resident", **options: Any

@@ -116,13 +116,14 @@ def test_time_spent_on_building_filters_is_reported(path: str) -> None:
         assert db.stats().filter_build_ns > 0
 
 
-def test_reads_of_filters_at_open_are_counted(path: str) -> None:
-    """Resident filters are read when a table is opened: once, and all of them."""
+def test_reads_of_resident_filters_are_counted(path: str) -> None:
+    """They are read when a table is first used: once, and all of them."""
     with loaded(path):
         pass
     with counted(path) as (db, storage):
-        stats = db.stats()
+        assert db.stats().filter_reads == storage.reads(ReadKind.FILTER) == 0
         tables = list(db.inspect().tables())
+        stats = db.stats()
         assert stats.filter_reads == storage.reads(ReadKind.FILTER) == len(tables)
         assert stats.filter_read_bytes == sum(table.filter_bytes for table in tables)
 

@@ -35,16 +35,18 @@ def _growth(before: int | None) -> int | None:
 
 
 def measure_opening(task: Task, directory: str) -> OpenMemory:
-    """Open the store in a process that has opened another one before, so that all code is loaded."""
+    """Open the store, and use every table, in a process that has done so before: all code is loaded."""
     with lsmkv.open(directory + "-other", task.options()) as db:
         db[b"key"] = b"value"
         db.flush()
         db.get(b"key")
+        db.inspect()
     shutil.rmtree(directory + "-other")
     before = private_bytes()
     with lsmkv.open(directory, task.options(block_cache_size_bytes=0), read_only=True) as db:
+        store = db.inspect()
         private = _growth(before)
-        usage, store = db.memory_usage(), db.inspect()
+        usage = db.memory_usage()
     blocks = sum(table.block_count for table in store.tables())
     return OpenMemory(
         index_bytes=usage.indexes,

@@ -164,7 +164,8 @@ def _was_left_behind(
 
 def _is_finished(storage: Storage, path: str) -> bool:
     try:
-        TableReader(storage, path, BlockCache(0, storage.stats), meta=None, filter_residency="off")
+        cache = BlockCache(0, storage.stats)
+        TableReader(storage, path, cache, meta=None, filter_residency="off").load()
     except (CorruptionError, UnsupportedFormatError, OSError):
         return False
     return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from mypy_extensions import i64
 
@@ -11,7 +11,7 @@ from lsmkv.encoding import checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError, caused
 from lsmkv.filters import bloom
 from lsmkv.filters.hashing import hash_key
-from lsmkv.filters.keys import filter_key_from_spec
+from lsmkv.filters.keys import FilterKey, filter_key_from_spec
 from lsmkv.filters.policy import BLOOM, FilterPolicy, policy_for
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.layout import Footer, TableProperties
@@ -30,6 +30,31 @@ class FilterChunk(CacheItem):
         self.start = start
 
 
+class FilterKind(NamedTuple):
+    """What a table's filters hold of a key, and how."""
+
+    key: FilterKey
+    policy: FilterPolicy
+
+
+def filter_kind(properties: TableProperties, path: str, footer: Footer) -> FilterKind:
+    """The kind that the properties of a table name.
+
+    Raises:
+        CorruptionError: which part of a key they hold is not to be understood.
+        UnsupportedFormatError: they are of a kind that is not known here.
+    """
+    try:
+        key = filter_key_from_spec(properties.filter_key)
+    except ValueError as error:
+        raise caused(CorruptionError(path, footer.properties_offset, str(error)), error)
+    try:
+        policy = policy_for(properties.filter_scheme, properties.filter_policy)
+    except ValueError as error:
+        raise caused(UnsupportedFormatError(path, str(error)), error)
+    return FilterKind(key, policy)
+
+
 class TableFilters:
     """What a table's filters say of a key.  Any number of threads may ask.
 
@@ -40,9 +65,7 @@ class TableFilters:
         per_table: whether there is one for the whole table, to be asked.
 
     Raises:
-        CorruptionError: which part of a key they hold is not to be understood; or they are resident,
-            and damaged.
-        UnsupportedFormatError: they are of a kind that is not known here.
+        CorruptionError: they are resident, and damaged.
         OSError: they are resident, and cannot be read.
     """
 
@@ -52,6 +75,7 @@ class TableFilters:
         path: str,
         footer: Footer,
         properties: TableProperties,
+        kind: FilterKind,
         index: TableIndex,
         cache: BlockCache,
         residency: str,
@@ -61,16 +85,8 @@ class TableFilters:
         self._footer = footer
         self._index = index
         self._cache = cache
-        try:
-            self.filter_key = filter_key_from_spec(properties.filter_key)
-        except ValueError as error:
-            raise caused(CorruptionError(path, footer.properties_offset, str(error)), error)
-        try:
-            self.policy: FilterPolicy = policy_for(
-                properties.filter_scheme, properties.filter_policy
-            )
-        except ValueError as error:
-            raise caused(UnsupportedFormatError(path, str(error)), error)
+        self.filter_key = kind.key
+        self.policy: FilterPolicy = kind.policy
         self._is_bloom: bool = self.policy is BLOOM
         self._whole_keys: bool = self.filter_key.is_whole
         self._one_for_all: bool = properties.granularity == "table"

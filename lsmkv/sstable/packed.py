@@ -33,11 +33,12 @@ from librt.strings import (
 )
 from mypy_extensions import i16, i32, i64
 
+from lsmkv.compare import short_number
 from lsmkv.encoding import MAX_KEY_BYTES
 from lsmkv.errors import CorruptionError
 from lsmkv.sstable.codec import Compressor, Decompressor
 from lsmkv.sstable.frame import TRAILER_BYTES
-from lsmkv.sstable.index import HEADER, TableIndex, array_places, fence
+from lsmkv.sstable.index import HEADER, TableIndex, array_places
 
 _PACKED: Final = struct.Struct("<III")
 # What one block, with its keys and a chunk of its own, can add to the arrays.
@@ -197,7 +198,9 @@ class _Unpacking:
 
 
 def _fence_at(data: bytes, at: i64, length: i64) -> i64:
-    """The fence of a key of which ``length`` bytes, after the common prefix, stand at ``at``."""
+    """The index's fence of a key of which ``length`` bytes, after the common prefix, stand at ``at``."""
     if length >= 8:
         return (read_i64_be(data, at) >> 1) & _MASK_63
-    return fence(data[at : at + length], 0) if length > 0 else 0
+    if length <= 0:
+        return 0
+    return short_number(data, at, length) << (63 - 8 * length)

@@ -11,17 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, NoReturn
 
+from librt.threading import Lock
 from mypy_extensions import i64
 
 from lsmkv.cache import BlockCache, Shelf
 from lsmkv.encoding import checksum
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.hashing import hash_key
-from lsmkv.filters.policy import SCHEME_NONE
+from lsmkv.filters.policy import SCHEME_NONE, FilterPolicy
 from lsmkv.finalizers import Finalizer
 from lsmkv.sstable.block import ABSENT, MAX_BLOCK_BYTES, Absent, Block
 from lsmkv.sstable.codec import Decompressor
-from lsmkv.sstable.filtering import TableFilters
+from lsmkv.sstable.filtering import FilterKind, TableFilters, filter_kind
 from lsmkv.sstable.frame import (
     BlockTrailer,
     checked_payload,
@@ -33,14 +34,12 @@ from lsmkv.sstable.frame import (
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.layout import (
     CODEC_NONE,
-    FOOTER_BYTES,
     BlockInfo,
     Footer,
     TableMeta,
-    decode_footer,
-    decode_properties,
+    TableProperties,
 )
-from lsmkv.sstable.packed import open_index
+from lsmkv.sstable.tail import read_footer, read_index, read_properties
 from lsmkv.storage import ReadKind, Storage
 
 _READ_AHEAD_BYTES: Final = 256 * 1024  # a long scan or a compaction reads about this much at once
@@ -49,13 +48,16 @@ _READ_AHEAD_BYTES: Final = 256 * 1024  # a long scan or a compaction reads about
 class TableReader:
     """An open table.  Any number of threads may read it.
 
+    Index and filters are read at the first use (:meth:`load`), so that opening a large store takes
+    little.
+
     The file is closed when the last reference to the reader goes, so that a look-up or an iterator
     that still uses it is never cut off; if ``retire`` was called, the file is removed then.
 
     Raises:
-        CorruptionError: footer, index, properties or resident filters do not check out, or the
-            table is not the one that ``meta`` describes.
-        UnsupportedFormatError: another format version, or an unknown codec or filter scheme.
+        CorruptionError: footer, index or properties do not check out, or the table is not the one
+            that ``meta`` describes.
+        UnsupportedFormatError: another format version, or an unknown filter scheme.
         OSError: the file cannot be opened or read.
     """
 
@@ -74,27 +76,10 @@ class TableReader:
         self._stats = storage.stats
         self.path = path
         self._file = storage.open_random(path)
-        size = self._file.size
-        at = max(0, size - FOOTER_BYTES)
-        self.footer: Footer = decode_footer(
-            self._file.pread(at, size - at, ReadKind.INDEX), path, size
-        )
+        self.footer: Footer = read_footer(self._file, path)
         footer = self.footer
-        tail_length = footer.index_length + footer.properties_length
-        tail = self._file.pread(footer.index_offset, tail_length, ReadKind.INDEX)
-        computed = checksum(tail, 0)
-        if computed != footer.tail_checksum:
-            raise CorruptionError(
-                path,
-                footer.index_offset,
-                "checksum of a table's index fails",
-                expected=footer.tail_checksum,
-                got=computed,
-            )
-        self.properties = decode_properties(
-            tail[footer.index_length :], path, footer.properties_offset
-        )
-        self.meta: TableMeta = self.properties.meta(size, footer.tail_checksum)
+        self.properties: TableProperties = read_properties(self._file, path, footer)
+        self.meta: TableMeta = self.properties.meta(self._file.size, footer.tail_checksum)
         if meta is not None and meta != self.meta:
             raise CorruptionError(
                 path,
@@ -109,18 +94,86 @@ class TableReader:
         self.largest: bytes = self.meta.largest
         self.largest_seq: int = self.meta.largest_seq
         self.has_versions: bool = self.properties.has_versions
-        self.index: TableIndex = open_index(
-            tail[: footer.index_length],
-            path,
-            footer.index_offset,
-            footer.data_length,
-            footer.filters_length,
-        )
         self._decompressor = Decompressor(self._read_dictionary())
-        self._blocks: Shelf = cache.shelf(self.index.block_count)
-        self.filters = TableFilters(
-            self._file, path, footer, self.properties, self.index, cache, filter_residency
-        )
+        self._filter_residency = filter_residency
+        self._filter_kind: FilterKind = filter_kind(self.properties, path, footer)
+        self._has_filters: bool = footer.filters_length > 0 and filter_residency != "off"
+        # Read at the first use.
+        self._loading = Lock()
+        self._index: TableIndex | None = None
+        self._filters: TableFilters | None = None
+        self._blocks: Shelf = cache.shelf(0)
+
+    # What is read at the first use
+
+    @property
+    def index(self) -> TableIndex:
+        """Where the blocks lie.  Raises as :meth:`load`."""
+        index = self._index
+        return self._load_index() if index is None else index
+
+    @property
+    def filters(self) -> TableFilters:
+        """The filters.  Raises as :meth:`load`."""
+        filters = self._filters
+        return self._load_filters() if filters is None else filters
+
+    def load(self) -> None:
+        """Read index and resident filters, unless that is done; the first use of each does it.
+
+        Raises:
+            CorruptionError: they are damaged.
+            UnsupportedFormatError: the index is packed by an unknown codec.
+            OSError: they cannot be read.
+        """
+        self._load_index()
+        self._load_filters()
+
+    def _load_index(self) -> TableIndex:
+        with self._loading:
+            index = self._index
+            if index is None:
+                index = read_index(self._file, self.path, self.footer)
+                self._blocks = self._cache.shelf(index.block_count)
+                if self._retired is not None:
+                    self._cache.clear(self._blocks)
+                self._index = index  # last: who sees it needs the shelf
+            return index
+
+    def _load_filters(self) -> TableFilters:
+        index = self.index
+        with self._loading:
+            filters = self._filters
+            if filters is None:
+                filters = TableFilters(
+                    self._file,
+                    self.path,
+                    self.footer,
+                    self.properties,
+                    self._filter_kind,
+                    index,
+                    self._cache,
+                    self._filter_residency,
+                )
+                if self._retired is not None:
+                    filters.forget()
+                self._filters = filters
+            return filters
+
+    @property
+    def index_memory_bytes(self) -> int:
+        """Memory of the index; 0 until it is read."""
+        return 0 if self._index is None else self._index.memory_bytes
+
+    @property
+    def filter_memory_bytes(self) -> int:
+        """Memory of resident filters; 0 until they are read."""
+        return 0 if self._filters is None else self._filters.memory_bytes
+
+    @property
+    def filter_policy(self) -> FilterPolicy:
+        """What kind of filter it has."""
+        return self._filter_kind.policy
 
     def retire(self, still_ours: Callable[[], bool]) -> None:
         """Remove the file once nobody reads it any more.
@@ -129,11 +182,13 @@ class TableReader:
             still_ours: asked at that moment.  Once the store is closed the directory may be
                 another's; the next open removes what is left over.
         """
-        self._retired = Finalizer(
-            partial(_remove_file, self._storage, self.path, os.getpid(), still_ours)
-        )
-        self._cache.clear(self._blocks)
-        self.filters.forget()
+        with self._loading:
+            self._retired = Finalizer(
+                partial(_remove_file, self._storage, self.path, os.getpid(), still_ours)
+            )
+            self._cache.clear(self._blocks)
+            if self._filters is not None:
+                self._filters.forget()
 
     # Look-ups
 
@@ -163,11 +218,13 @@ class TableReader:
 
     def block_for(self, key: bytes, h: i64) -> i64:
         """Number of the block that may hold ``key``; -1 when index or filters know of none."""
-        filters = self.filters
+        index, filters = self._index, self._filters
+        if index is None or filters is None:
+            index, filters = self.index, self.filters
         if filters.per_table and not filters.table_may_hold(filters.hash_of(key, h)):
             self._stats.filter_negatives += 1
             return -1
-        number = self.index.find(key)
+        number = index.find(key)
         if number < 0:
             self._stats.fence_negatives += 1
             if filters.per_table:
@@ -181,7 +238,7 @@ class TableReader:
     def find_in(self, block: Block, key: bytes, h: i64) -> i64:
         """Position of the newest version of ``key`` in the block that :meth:`block_for` named, or -1."""
         position = block.find(key, h)
-        if not (self.filters.per_block or self.filters.per_table):
+        if not self._has_filters:
             self._stats.unfiltered_probes += 1
         elif position >= 0:
             self._stats.filter_true_positives += 1
@@ -200,12 +257,15 @@ class TableReader:
 
     def block(self, number: i64, fill_cache: bool) -> Block:
         """Block ``number``, from the cache or from disk (and then kept, if ``fill_cache``)."""
+        index = self._index
+        if index is None:
+            index = self._load_index()
         cached = self._cache.get(self._blocks, number)
         if cached is not None:
             assert isinstance(cached, Block)
             return cached
-        offset = self.index.offset(number)
-        length = self.index.offset(number + 1) - offset
+        offset = index.offset(number)
+        length = index.offset(number + 1) - offset
         data = self._file.pread(offset, length, ReadKind.DATA)
         block = self._decode(data, 0, length, number, offset)
         if fill_cache:
@@ -225,7 +285,7 @@ class TableReader:
 
     def is_cached(self, number: int) -> bool:
         """Whether block ``number`` is in the cache now."""
-        return self._blocks.holds(number)
+        return self._index is not None and self._blocks.holds(number)
 
     def blocks_ahead(
         self, numbers: Sequence[int], kind: ReadKind, *, cached_first: int
