@@ -124,42 +124,55 @@ class Scan:
     def _take(self, size: i64, found: list[Entry]) -> bool:
         """Take what comes next: from the source that stands first, as far as the next source's key.
 
-        Of a key that several have, the newest counts; the others pass over it.
+        Of a key that several have, the newest counts; the others pass over it.  A block is not read as
+        long as the index tells that what it holds comes later.
 
         Returns:
-            Whether that source has used up what it had at hand.
+            Whether something must be read before there is more, and something has been found.
         """
-        first: Source | None = None
-        bound: bytes | None = None
-        ended = False
-        for source in self._sources:
-            if source.pending:
-                source.advance()
-            if not source.live:
-                ended = True
-                continue
-            if first is None:
-                first = source
-                continue
-            order = self._order(source.key, first.key)
-            if order == 0:
-                source.skip()
-                if source.pending:
+        while True:
+            first: Source | None = None
+            bound: bytes | None = None
+            unread: Source | None = None
+            ended = False
+            for source in self._sources:
+                if source.pending and source.live and not source.foretold:
                     source.advance()
                 if not source.live:
                     ended = True
                     continue
-                order = 1  # its next key comes later
-            if order < 0:
-                bound, first = first.key, source
-            elif bound is None or self._order(source.key, bound) < 0:
-                bound = source.key
-        if ended:
-            self._sources = [source for source in self._sources if source.live]
-        if first is None:
-            return False
-        first.take(bound, size, found)
-        return first.pending
+                if first is None:
+                    first = source
+                    continue
+                order = self._order(source.key, first.key)
+                if order == 0:
+                    if first.pending or source.pending:
+                        unread = first if first.pending else source
+                        break
+                    source.skip()
+                    if source.pending and source.live and not source.foretold:
+                        source.advance()
+                    if not source.live:
+                        ended = True
+                        continue
+                    order = 1  # its next key comes later
+                if order < 0:
+                    bound, first = first.key, source
+                elif bound is None or self._order(source.key, bound) < 0:
+                    bound = source.key
+            if ended:
+                self._sources = [source for source in self._sources if source.live]
+            if first is None:
+                return False
+            if unread is None and first.pending:
+                unread = first
+            if unread is not None:
+                if found:  # do not read on before somebody wants it
+                    return True
+                unread.advance()
+                continue
+            first.take(bound, size, found)
+            return first.pending and not first.foretold
 
     def _order(self, a: bytes, b: bytes) -> i64:
         order = compare(a, 0, len(a), b, 0, len(b))
@@ -180,14 +193,22 @@ def _table_source(table: TableReader, seq: int, wanted: ScanRange) -> Source:
     else:
         start = None
     last = index.block_count - 1
+    between = False
     if stop is not None and stop <= table.largest:
         last = index.seek(stop)
         if index.first_key(last) >= stop:
             last -= 1
+            between = True
     else:
         stop = None
     if wanted.prefix is None and seq >= table.largest_seq and not table.has_versions:
-        return BlockSource(table, first, last, None, start, stop, wanted.reverse)
+        found = BlockSource(table, first, last, None, start, stop, wanted.reverse)
+        if wanted.reverse:
+            if between or stop is None:
+                found.foretell()
+        elif start is None or index.begins_above(first, start):
+            found.foretell()
+        return found
     numbers: Sequence[int] = range(first, last + 1)
     if wanted.prefix is not None:
         numbers = _blocks_with_prefix(table, numbers, wanted.prefix)

@@ -31,6 +31,8 @@ class Source:
         pending: whether ``advance`` is to be called before ``key`` is looked at: what is at hand is
             used up, and what follows is not read before somebody wants it.
         key: the key of the entry where it is.
+        foretold: whether, though pending, ``key`` tells where it will be when it has advanced: there, or
+            beyond.  (It may prove to be at its end.)
     """
 
     def __init__(self, reverse: bool) -> None:
@@ -38,9 +40,10 @@ class Source:
         self.live = True
         self.pending = True
         self.key = b""
+        self.foretold = False
 
     def advance(self) -> None:
-        """Have entries at hand, and be no longer pending; or be no longer live."""
+        """Have entries at hand, and be no longer pending; or be foretold anew, or no longer live."""
         raise NotImplementedError
 
     def take(self, bound: bytes | None, size: i64, found: list[Entry]) -> None:
@@ -77,11 +80,14 @@ class RunSource(Source):
                     self.live = False
                     return
                 self._part = part
+                if part.foretold:
+                    self.key, self.foretold = part.key, True
+                    return
             if part.pending:
                 part.advance()
             if part.live:
                 self.key = part.key
-                self.pending = False
+                self.pending = self.foretold = False
                 return
             part = None
 
@@ -91,6 +97,7 @@ class RunSource(Source):
         part.take(bound, size, found)
         self.key = part.key
         self.pending = part.pending
+        self.foretold = part.foretold
 
     def skip(self) -> None:
         part = self._part
@@ -98,6 +105,7 @@ class RunSource(Source):
         part.skip()
         self.key = part.key
         self.pending = part.pending
+        self.foretold = part.foretold
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)
@@ -142,6 +150,17 @@ class BlockSource(Source):
         if kept is None:
             table.touch(self._next)
 
+    def foretell(self) -> None:
+        """Stand before the next block, whose first key (downwards: last) the index knows."""
+        at, kept = self._next, self._kept
+        if at == self._beyond:
+            self.live = False
+            return
+        number: i64 = at if kept is None else kept[at]
+        index = self._table.index
+        self.key = index.last_key(number) if self.reverse else index.first_key(number)
+        self.foretold = True
+
     def advance(self) -> None:
         while True:
             block = self._next_block()
@@ -168,24 +187,23 @@ class BlockSource(Source):
             self._at, self._end = low, high
         self._prefix = block.prefix()
         self.key = block.key_after(self._prefix, self._at)
-        self.pending = False
+        self.pending = self.foretold = False
 
     def _next_block(self) -> Block | None:
         """The next block; as long as they are in the cache, or few, without looking further ahead."""
-        if self._following is not None:
-            return next(self._following, None)
         at = self._next
         if at == self._beyond:
             return None
+        self._next = at + self._step
+        if self._following is not None:
+            return next(self._following, None)
         kept, table = self._kept, self._table
         number: i64 = at if kept is None else kept[at]
         if self._passed_count < CACHED_BLOCKS:
             self._passed_count += 1
             self._passed_bytes += table.block_length(number)
-            self._next = at + self._step
             return table.block(number, True)
         if table.is_cached(number):
-            self._next = at + self._step
             return table.block(number, False)
         step: int = self._step
         rest: Sequence[int] = range(at, self._beyond, step)
@@ -218,6 +236,7 @@ class BlockSource(Source):
         self._at = at
         if at == self._end:
             self.pending = True
+            self.foretell()
         else:
             self.key = block.key_after(self._prefix, at)
 

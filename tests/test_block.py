@@ -97,6 +97,25 @@ def test_find_denies_absent_keys_between_first_and_last(entries: Entries, key: b
         assert block_of(entries).find(key, hash_key(key)) == expected
 
 
+@given(st.integers(1, 9), st.booleans(), st.data())
+def test_end_before_among_equally_long_keys(
+    length: int, reverse: bool, data: st.DataObject
+) -> None:
+    digits = st.lists(st.sampled_from(b"\0a\x80\xff"), min_size=length, max_size=length).map(bytes)
+    names = data.draw(st.lists(digits, min_size=2, max_size=40, unique=True).map(sorted))
+    near = st.sampled_from(names)
+    longer, shorter = near.map(lambda name: name + b"\0"), near.map(lambda name: name[:-1])
+    bound = data.draw(st.one_of(near, longer, shorter, keys))
+    block = block_of([(b"prefix" + name, b"v", 1) for name in names])
+    before = [(name > bound) if reverse else (name < bound) for name in names]
+    for at in range(len(names)):
+        end = -1 if reverse else len(names)
+        places = range(at, end, -1 if reverse else 1)
+        if before[at]:
+            expected = next((place for place in places if not before[place]), end)
+            assert block.end_before(at, end, b"prefix" + bound, reverse) == expected
+
+
 @given(entry_lists, st.data())
 def test_what_is_fetched_ahead_lies_within_the_payload(
     entries: Entries, data: st.DataObject

@@ -305,6 +305,18 @@ class Block(CacheItem):
         Before is below, or with ``reverse``, which goes downwards, above.  The key at ``at`` does.
         It gallops: O(log(distance)) comparisons.
         """
+        raw, prefix, bound_length = self.raw, self.prefix_length, i64(len(bound))
+        shared = min(prefix, bound_length)
+        if compare(raw, HEADER_BYTES, HEADER_BYTES + prefix, bound, 0, shared):
+            return end  # all keys here are on one side of it
+        width = self._key_width
+        if 0 < width < 8:
+            target = _head(bound, prefix, bound_length, width)
+            if reverse and bound_length - prefix < width:
+                target -= 1  # a key that goes on after it is above it
+            elif not reverse and bound_length - prefix > width:
+                target += 1
+            return self._end_before_head(at, end, target, reverse)
         direction: i64 = -1 if reverse else 1
         length = (end - at) * direction
         low: i64 = 1
@@ -321,12 +333,35 @@ class Block(CacheItem):
                 high = middle
         return at + low * direction
 
+    def _end_before_head(self, at: i64, end: i64, target: i64, reverse: bool) -> i64:
+        """:meth:`end_before`, of keys of up to 7 bytes each, as big-endian numbers."""
+        raw, width = self.raw, self._key_width
+        mask = (_ONE << (8 * width)) - 1
+        direction: i64 = -1 if reverse else 1
+        length = (end - at) * direction
+        first = self._keys + width - 8 + width * at  # eight bytes that end with the key at ``at``
+        stride = width * direction
+        low: i64 = 1
+        step: i64 = 1
+        while (
+            step < length
+            and ((read_i64_be(raw, first + stride * step) & mask) - target) * direction < 0
+        ):
+            low = step + 1
+            step *= 2
+        high = min(step, length)
+        while low < high:
+            middle = (low + high) >> 1
+            if ((read_i64_be(raw, first + stride * middle) & mask) - target) * direction < 0:
+                low = middle + 1
+            else:
+                high = middle
+        return at + low * direction
+
     def _is_before(self, position: i64, bound: bytes, reverse: bool) -> bool:
-        raw, prefix, length = self.raw, self.prefix_length, i64(len(bound))
-        order = compare(raw, HEADER_BYTES, HEADER_BYTES + prefix, bound, 0, min(prefix, length))
-        if order == 0:
-            start, end = self._key_at(position), self._key_at(position + 1)
-            order = compare(raw, start, end, bound, prefix, length)
+        """Whether the key at ``position`` lies before ``bound``, which has the block's prefix."""
+        start, end = self._key_at(position), self._key_at(position + 1)
+        order = compare(self.raw, start, end, bound, self.prefix_length, len(bound))
         return order > 0 if reverse else order < 0
 
     def append_entries(

@@ -345,6 +345,12 @@ class TableIndex:
             return -1
         return block
 
+    def begins_above(self, block: i64, key: bytes) -> bool:
+        """Whether the first key of ``block`` is above ``key``, which is as for :meth:`seek`."""
+        target = fence(key, self.prefix_length)
+        first = read_i64_le(self._data, self._first_fences + 8 * block)
+        return target < first or (target == first and key < self.first_key(block))
+
     # One block
 
     def offset(self, block: i64) -> int:
