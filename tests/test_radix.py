@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lsmkv.radix import sorted_items, sorted_positions
+from lsmkv.radix import is_ascending, sorted_items, sorted_positions
 
 # Keys that share much or little, end early, or differ in zeros alone.
 _TAILS = st.binary(max_size=3) | st.binary(max_size=12) | st.integers(0, 40).map(bytes)
@@ -44,3 +44,23 @@ def test_items_keep_their_values(count: int) -> None:
     keys, values = sorted_items(live)
     assert keys == sorted(live)
     assert values == [live[key] for key in keys]
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_items_that_came_in_order_or_against_it_keep_their_values(step: int) -> None:
+    live: dict[bytes, bytes | None] = {
+        b"%05d" % number: b"v%d" % number for number in range(1000)[::step]
+    }
+    keys, values = sorted_items(live)
+    assert keys == sorted(live)
+    assert values == [live[key] for key in keys]
+
+
+@given(st.sets(_TAILS, min_size=2, max_size=8).map(sorted), st.data())
+def test_keys_are_ascending_unless_any_two_are_out_of_order(
+    keys: list[bytes], data: st.DataObject
+) -> None:
+    assert is_ascending(keys)
+    place = data.draw(st.integers(1, len(keys) - 1))
+    keys[place - 1], keys[place] = keys[place], keys[place - 1]
+    assert not is_ascending(keys)
