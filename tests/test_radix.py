@@ -48,9 +48,9 @@ def test_items_keep_their_values(count: int) -> None:
 
 @pytest.mark.parametrize("step", [1, -1])
 def test_items_that_came_in_order_or_against_it_keep_their_values(step: int) -> None:
-    live: dict[bytes, bytes | None] = {}
-    for number in range(1000)[::step]:
-        live[b"%05d" % number] = b"v%d" % number
+    live: dict[bytes, bytes | None] = {
+        b"%05d" % number: b"v%d" % number for number in range(1000)[::step]
+    }
     keys, values = sorted_items(live)
     assert keys == sorted(live)
     assert values == [live[key] for key in keys]
