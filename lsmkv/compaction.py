@@ -299,13 +299,13 @@ def write_tables(stretches: Iterator[Versions], job: TableJob) -> list[TableMeta
             if job.is_cancelled():
                 raise CancelledError("the store is closing")
             at = 0
-            while at < len(versions.keys):
+            while at < versions.count:
                 if writer is None:
                     number = job.allocate()
                     path = table_path(job.directory, number)
                     writer = TableWriter(job.storage, path, number, job.form)
                 at = writer.add_from(versions, at, job.table_size_bytes)
-                if at < len(versions.keys):
+                if at < versions.count:
                     done.append(writer.finish())
                     writer = None
         if writer is not None:

@@ -42,6 +42,7 @@ LAYERS = """
     lsmkv.sstable.frame  lsmkv.sstable.layout  lsmkv.sstable.block  lsmkv.sstable.index
     lsmkv.sstable.codec  lsmkv.sstable.filtering
     lsmkv.sstable.columns
+    lsmkv.sstable.payload
     lsmkv.sstable.reader  lsmkv.sstable.writer  lsmkv.sstable.salvage
     lsmkv.ordered  lsmkv.radix  lsmkv.pins
     lsmkv.batch  lsmkv.memtable  lsmkv.log
