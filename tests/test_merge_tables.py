@@ -148,3 +148,12 @@ def test_a_run_of_deletions_alone_leaves_nothing() -> None:
     with tempfile.TemporaryDirectory() as directory:
         merger = Merger(directory, 256)
         assert merger.merged([merger.run(rows), merger.run(older)], [], True) == []
+
+
+def test_only_blocks_that_have_a_deletion_hold_tags() -> None:
+    rows: list[Version] = [(b"%03d" % number, b"v" * 50, 1) for number in range(60)]
+    rows[0] = (b"000", None, 1)
+    with tempfile.TemporaryDirectory() as directory:
+        (table,) = Merger(directory, 256).run(rows)
+        blocks = [table.block(number, False) for number in range(table.index.block_count)]
+    assert [block.has_tags for block in blocks] == [True, *[False] * (len(blocks) - 1)]

@@ -21,7 +21,8 @@ from lsmkv.sstable.block import Block, Value
 Version = tuple[bytes, Value, int]  # key, value, sequence number
 
 _STRETCH: Final = 64  # versions that are gathered at a time
-_MANY: Final = 1024
+_STRETCH_BYTES: Final = 256 * 1024
+_MANY: Final = 1024  # positions of which most stretches have fewer
 _NUMBERS: Final = vec[i64](range(_MANY))
 
 
@@ -271,13 +272,31 @@ def versions_in(blocks: list[Block], may_repeat: bool) -> Versions:
 
 def gathered(versions: Iterator[Version]) -> Iterator[Versions]:
     """Versions in order, of which no key stands twice, in stretches."""
-    while stretch := list(islice(versions, _STRETCH)):
-        yield Versions(
-            [key for key, _, _ in stretch],
-            [value for _, value, _ in stretch],
-            [seq for _, _, seq in stretch],
-            may_repeat=False,
-        )
+    while rows := list(islice(versions, _STRETCH)):
+        keys = [key for key, _, _ in rows]
+        values = [value for _, value, _ in rows]
+        seqs = [seq for _, _, seq in rows]
+        start = 0
+        while start < len(keys):
+            stop = stretch_end(values, start, _STRETCH)
+            yield Versions(keys[start:stop], values[start:stop], seqs[start:stop], may_repeat=False)
+            start = stop
+
+
+def stretch_end(values: list[Value], start: i64, most: i64) -> i64:
+    """Where a stretch of ``values`` from ``start`` on is to end, so that little memory holds them joined.
+
+    It has at least one of them, ``most`` at most, and fewer once they are ``_STRETCH_BYTES`` together.
+    """
+    end = start
+    stop = min(start + most, i64(len(values)))
+    size_bytes: i64 = 0
+    while end < stop and size_bytes < _STRETCH_BYTES:
+        value = values[end]
+        if value is not None:
+            size_bytes += len(value)
+        end += 1
+    return end
 
 
 def ascending(count: i64) -> vec[i64]:
