@@ -32,6 +32,7 @@ COMPILED = (
     "sstable/lengths",
     "sstable/block",
     "sstable/columns",
+    "sstable/payload",
     "sstable/index",
     "sstable/packed",
     "sstable/tail",

@@ -306,17 +306,17 @@ def write_tables(stretches: Iterator[Versions], job: TableJob) -> list[TableMeta
         entries = 0
         for versions in stretches:
             job.give_way(entries)
-            entries += len(versions.keys)
+            entries += versions.count
             if job.is_cancelled():
                 raise CancelledError("the store is closing")
             at = 0
-            while at < len(versions.keys):
+            while at < versions.count:
                 if writer is None:
                     number = job.allocate()
                     path = table_path(job.directory, number)
                     writer = TableWriter(job.storage, path, number, job.form)
                 at = writer.add_from(versions, at, job.table_size_bytes)
-                if at < len(versions.keys):
+                if at < versions.count:
                     done.append(writer.finish())
                     writer = None
         if writer is not None:

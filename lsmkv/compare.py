@@ -85,20 +85,31 @@ def find_byte(data: bytes, byte: i64, start: i64, end: i64) -> i64:
 
 def append_range(out: BytesWriter, data: bytes, at: i64, end: i64) -> None:
     """Append ``data[at:end]``, which must lie within, to ``out``.  For short stretches: O(length / 8)."""
-    while at + 8 <= end:
+    if at == end:
+        return
+    length = len(out) + end - at
+    last = i64(len(data)) - 8
+    while at <= last:
         write_i64_le(out, read_i64_le(data, at))
         at += 8
-    length = end - at
-    if length == 0:
-        return
-    if end >= 8:  # write the eight bytes that end there, the first of them last, and cut these off
-        written = len(out) + length
-        write_i64_le(out, read_i64_le(data, end - 8) >> (64 - 8 * length))
-        out.truncate(written)
-        return
+        if at >= end:
+            if at > end:
+                out.truncate(length)  # what follows in data was written, too
+            return
     while at < end:
         out.append(data[at])
         at += 1
+
+
+def shared_length(a: bytes, b: bytes) -> i64:
+    """How many leading bytes ``a`` and ``b`` share.  O(length / 8)."""
+    limit: i64 = min(len(a), len(b))
+    at: i64 = 0
+    while at + 8 <= limit and read_i64_le(a, at) == read_i64_le(b, at):
+        at += 8
+    while at < limit and a[at] == b[at]:
+        at += 1
+    return at
 
 
 def short_number(data: bytes, at: i64, length: i64) -> i64:

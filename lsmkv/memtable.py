@@ -24,7 +24,7 @@ from typing import Final
 from lsmkv.ordered import SortedKeys
 from lsmkv.radix import sorted_items
 from lsmkv.sstable.block import ABSENT, Absent
-from lsmkv.sstable.columns import Versions
+from lsmkv.sstable.columns import Versions, stretch_end
 
 Value = bytes | None  # None is a deletion
 _STRETCH_KEYS: Final = 64  # keys whose versions are handed over at a time
@@ -123,11 +123,13 @@ class Memtable:
                 yield self._with_history(keys[start : start + _STRETCH_KEYS])
             return
         keys, values = sorted_items(self.live)
-        for start in range(0, len(keys), _STRETCH_KEYS):
-            stop = start + _STRETCH_KEYS
+        start = 0
+        while start < len(keys):
+            stop = stretch_end(values, start, _STRETCH_KEYS)
             yield Versions(
                 keys[start:stop], values[start:stop], [], may_repeat=False, one_seq=self.first_seq
             )
+            start = stop
 
     def _with_history(self, keys: list[bytes]) -> Versions:
         """The versions of ``keys``, which ascend."""

@@ -8,23 +8,26 @@ only then keys and values are moved.  A stretch that only one source has is pass
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Final
 
+from librt.strings import read_i64_be
 from librt.vecs import vec
 from mypy_extensions import i64
 
-from lsmkv.compare import compare
-from lsmkv.encoding import COMPILED, MAX_SEQUENCE
-from lsmkv.sstable.block import Value
-from lsmkv.sstable.columns import Versions
+from lsmkv.compare import compare, shared_length, short_number
+from lsmkv.encoding import COMPILED, MAX_SEQUENCE, TAG_DELETE
+from lsmkv.sstable.block import Block
+from lsmkv.sstable.columns import Part, Versions, ascending, joined, versions_in
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage import ReadKind
 
 # A run is merged so many entries at a time, or so many bytes if that is fewer.
 _STRETCH_ENTRIES: Final = 128
 _STRETCH_BYTES: Final = 256 * 1024
+_SIGN: Final = i64(-1 << 63)  # turns numbers without a sign into those with one, in their order
 
 
 def run_versions(run: list[TableReader]) -> Iterator[Versions]:
@@ -33,40 +36,24 @@ def run_versions(run: list[TableReader]) -> Iterator[Versions]:
         index = table.index
         repeats = table.properties.has_versions
         number: i64 = 0
-        # A block says whether it has two versions of a key, not whether the next one goes on with it.
-        held = Versions([], [], [], may_repeat=repeats)
+        held: list[Block] = []
+        held_count: i64 = 0
         held_bytes: i64 = 0
         for block in table.every_block(ReadKind.COMPACTION):
-            held.add_block(block)
+            held.append(block)
+            held_count += block.count
             held_bytes += len(block.raw)
             number += 1
             if number < index.block_count:
-                if len(held.keys) < _STRETCH_ENTRIES and held_bytes < _STRETCH_BYTES:
+                if held_count < _STRETCH_ENTRIES and held_bytes < _STRETCH_BYTES:
                     continue
+                # A block says whether it has two versions of a key, not whether the next goes on with it.
                 if repeats and index.first_key(number) == index.last_key(number - 1):
                     continue
-            yield held
-            held = Versions([], [], [], may_repeat=repeats)
-            held_bytes = 0
-
-
-class _Part:
-    """Some versions of one source: those from position ``start`` up to ``end``."""
-
-    __slots__ = ("end", "start", "versions")
-
-    def __init__(self, versions: Versions, start: i64, end: i64) -> None:
-        self.versions = versions
-        self.start = start
-        self.end = end
-
-    def alone(self) -> Versions:
-        """The same without the others."""
-        if self.start == 0 and self.end == len(self.versions.keys):
-            return self.versions
-        alone = Versions([], [], [], may_repeat=self.versions.may_repeat)
-        alone.take(self.versions, self.start, self.end)
-        return alone
+            versions = versions_in(held, repeats)
+            held = []
+            held_count = held_bytes = 0
+            yield versions
 
 
 class _VersionSource:
@@ -83,7 +70,7 @@ class _VersionSource:
 
     def refill(self) -> bool:
         """Have versions at hand; False when there are no more."""
-        while self.at >= len(self.versions.keys):
+        while self.at >= self.versions.count:
             following = next(self._rest, None)
             if following is None:
                 return False
@@ -93,9 +80,9 @@ class _VersionSource:
             self.at = 0
         return True
 
-    def take(self, end: i64) -> _Part:
-        """Those at hand before position ``end``."""
-        part = _Part(self.versions, self.at, end)
+    def take(self, end: i64) -> Part:
+        """Those at hand before number ``end``."""
+        part = Part(self.versions, self.at, end)
         self.at = end
         return part
 
@@ -125,16 +112,16 @@ def merge_versions(
     active = [source for source in all_sources if source.refill()]
     while active:
         if len(active) == 1:
-            parts = [active[0].take(len(active[0].versions.keys))]
+            parts = [active[0].take(active[0].versions.count)]
         else:
-            bound = min([source.versions.keys[-1] for source in active])
+            bound = min([source.versions.key(source.versions.count - 1) for source in active])
             parts = []
             for source in active:
-                end = bisect_right(source.versions.keys, bound, source.at)
+                end = source.versions.first_above(bound, source.at)
                 if end > source.at:
                     parts.append(source.take(end))
         kept = _retained(parts, snapshots, drop_deletions)
-        if kept.keys:
+        if kept.count:
             yield kept
         active = [source for source in active if source.refill()]
 
@@ -146,137 +133,186 @@ def retained_versions(
     return merge_versions([stretches], snapshots, drop_deletions)
 
 
-def _retained(parts: list[_Part], snapshots: list[int], drop_deletions: bool) -> Versions:
+def _retained(parts: list[Part], snapshots: list[int], drop_deletions: bool) -> Versions:
     """What is to be kept of the parts of one stretch, newest first."""
     keep_older = bool(snapshots)
     merged = parts[0].alone() if len(parts) == 1 else _merged(parts, keep_older)
-    if merged.may_repeat or (drop_deletions and (keep_older or _has_deletions(merged))):
-        return _survivors(merged, snapshots, drop_deletions)
+    if merged.may_repeat or (drop_deletions and (keep_older or merged.tags)):
+        _drop(merged, snapshots, drop_deletions)
     return merged
 
 
-def _has_deletions(versions: Versions) -> bool:
-    for value in versions.values:  # noqa: SIM110  # "in" would compare all that are not None
-        if value is None:
-            return True
-    return False
-
-
-def _merged(parts: list[_Part], keep_older: bool) -> Versions:
+def _merged(parts: list[Part], keep_older: bool) -> Versions:
     """The parts as one; of a key that several have the newest alone, or first with ``keep_older``."""
-    together = Versions([], [], [], may_repeat=False)
-    ends: list[int] = []
-    keep_repeats = keep_older
-    for part in parts:
-        together.take(part.versions, part.start, part.end)
-        keep_repeats = keep_repeats or part.versions.may_repeat
-        ends.append(len(together.keys))
-    return _in_order(together, _order_of(together.keys, ends), keep_repeats)
-
-
-def _in_order(versions: Versions, order: vec[i64], keep_repeats: bool) -> Versions:
-    """The versions at these positions; of a key with several the first alone, or all."""
-    keys, values = versions.keys, versions.values
-    seqs = versions.seqs if versions.one_seq < 0 else []
-    found_keys: list[bytes] = []
-    found_values: list[Value] = []
-    found_seqs: list[int] = []
-    may_repeat = False
-    last = b""
-    for position in order:
-        key = keys[position]
-        if key == last and found_keys:
-            if not keep_repeats:
-                continue
-            may_repeat = True
-        last = key
-        found_keys.append(key)
-        found_values.append(values[position])
-        if seqs:
-            found_seqs.append(seqs[position])
-    return Versions(
-        found_keys, found_values, found_seqs, may_repeat=may_repeat, one_seq=versions.one_seq
-    )
-
-
-def _order_of(keys: list[bytes], ends: list[int]) -> vec[i64]:
-    """The positions of ``keys`` in their order, of equal ones the first first.
-
-    The keys are in order already up to each of ``ends``.
-    """
-    count: i64 = len(keys)
+    together = joined(parts)
+    keep_repeats = keep_older or together.may_repeat
+    together.may_repeat = keep_repeats
     if not COMPILED:
-        return vec[i64](sorted(range(len(keys)), key=keys.__getitem__))
-    order = vec[i64]([0] * count)
-    spare = vec[i64]([0] * count)
-    at: i64 = 0
-    while at < count:
-        order[at] = at
-        at += 1
+        _sort(together, keep_repeats)
+        return together
+    heads = _heads(together, _shared_length(parts))
+    ends: list[int] = []
+    end: i64 = 0
+    for part in parts:
+        end += part.end - part.start
+        ends.append(end)
+    together.order = _order_of(together, heads, ends, keep_repeats)
+    return together
+
+
+def _sort(versions: Versions, keep_repeats: bool) -> None:
+    """Put versions in the order of their keys; of equal ones the first comes first, or is kept alone."""
+    keys = Part(versions, 0, versions.count).key_objects()
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    if not keep_repeats:
+        order = [next(same) for _, same in groupby(order, keys.__getitem__)]
+    versions.order = vec[i64](order)
+
+
+def _shared_length(parts: list[Part]) -> i64:
+    """How many leading bytes all keys in the parts share."""
+    first = parts[0].versions.key(parts[0].start)
+    length: i64 = len(first)
+    for part in parts:
+        low, high = part.versions.key(part.start), part.versions.key(part.end - 1)
+        length = min(length, shared_length(first, low), shared_length(first, high))
+    return length
+
+
+def _heads(versions: Versions, skipped: i64) -> vec[i64]:
+    """Of each key the eight bytes after the first ``skipped``, zero-padded, as a number with a sign.
+
+    They never descend as keys ascend.
+    """
+    data, ends, count = versions.key_data, versions.key_ends, i64(versions.count)
+    last = i64(len(data)) - 8
+    heads = vec[i64]([0] * count)
+    position: i64 = 0
+    end = ends[0]
+    while position < count:
+        at = end + skipped
+        end = ends[position + 1]
+        length = end - at
+        rest = 64 - 8 * length
+        if length <= 0:
+            heads[position] = _SIGN
+        elif at > last:
+            heads[position] = (short_number(data, at, length) << rest) ^ _SIGN
+        else:
+            head = read_i64_be(data, at) ^ _SIGN
+            heads[position] = head if rest <= 0 else (head >> rest) << rest
+        position += 1
+    return heads
+
+
+def _order_of(versions: Versions, heads: vec[i64], ends: list[int], keep_repeats: bool) -> vec[i64]:
+    """The positions of versions in the order of their keys, of equal ones the first first, or alone.
+
+    They are in order already up to each of ``ends``.
+    """
+    order = versions.order
+    spare = ascending(len(order))
+    starts: list[int] = [0, *ends[:-1]]
     # Neighbours are merged two by two, so that each key takes part log2(len(ends)) times.
     while len(ends) > 1:
-        fewer: list[int] = []
-        start: i64 = 0
+        fewer_starts: list[int] = []
+        fewer_ends: list[int] = []
         for number in range(0, len(ends), 2):
-            middle: i64 = ends[number]
-            end: i64 = ends[number + 1] if number + 1 < len(ends) else middle
-            _merge_neighbours(keys, order, spare, start, middle, end)
-            fewer.append(end)
-            start = end
-        ends = fewer
+            start: i64 = starts[number]
+            end: i64 = ends[number]
+            if number + 1 < len(ends):
+                right: i64 = starts[number + 1]
+                right_end: i64 = ends[number + 1]
+                end = _merge_two(
+                    versions, heads, order, spare, start, end, right, right_end, keep_repeats
+                )
+            else:
+                _copy(order, start, end, spare, start)
+            fewer_starts.append(start)
+            fewer_ends.append(end)
+        starts, ends = fewer_starts, fewer_ends
         order, spare = spare, order
-    return order
+    count: i64 = ends[0]
+    return order if count == len(order) else order[:count]
 
 
-def _merge_neighbours(
-    keys: list[bytes], source: vec[i64], target: vec[i64], start: i64, middle: i64, end: i64
-) -> None:
-    """Merge the positions in ``source[start:middle]`` and ``[middle:end]`` to the same places."""
-    left, right, at = start, middle, start
-    while left < middle and right < end:
-        a, b = keys[source[left]], keys[source[right]]
-        if compare(a, 0, len(a), b, 0, len(b)) <= 0:
-            target[at] = source[left]
+def _merge_two(
+    versions: Versions,
+    heads: vec[i64],
+    source: vec[i64],
+    target: vec[i64],
+    left: i64,
+    left_end: i64,
+    right: i64,
+    right_end: i64,
+    keep_repeats: bool,
+) -> i64:
+    """Merge ``source[left:left_end]`` and ``[right:right_end]``, of which the first are newer.
+
+    They go to ``target`` from ``left`` on; returns where they end there.  Without ``keep_repeats``
+    neither holds a key twice, and of a key in both the first alone is kept.
+    """
+    data, ends = versions.key_data, versions.key_ends
+    at = left
+    while left < left_end and right < right_end:
+        a, b = source[left], source[right]
+        x, y = heads[a], heads[b]
+        if x == y:
+            order = compare(data, ends[a], ends[a + 1], data, ends[b], ends[b + 1])
+            if order == 0 and not keep_repeats:
+                right += 1
+                continue
+        else:
+            order = -1 if x < y else 1
+        if order <= 0:
+            target[at] = a
             left += 1
         else:
-            target[at] = source[right]
+            target[at] = b
             right += 1
         at += 1
-    while left < middle:
-        target[at] = source[left]
-        left += 1
-        at += 1
-    while right < end:
-        target[at] = source[right]
-        right += 1
-        at += 1
+    at = _copy(source, left, left_end, target, at)
+    return _copy(source, right, right_end, target, at)
 
 
-def _survivors(versions: Versions, snapshots: list[int], drop_deletions: bool) -> Versions:
-    """Those of ``versions`` that are to be kept."""
-    keys, values, seqs = versions.keys, versions.values, versions.seqs
-    kept = Versions([], [], [], may_repeat=False)
-    kept_keys, kept_values, kept_seqs = kept.keys, kept.values, kept.seqs
+def _copy(source: vec[i64], start: i64, end: i64, target: vec[i64], at: i64) -> i64:
+    """Set ``target`` from ``at`` on to ``source[start:end]``; returns where that ends."""
+    while start < end:
+        target[at] = source[start]
+        start += 1
+        at += 1
+    return at
+
+
+def _drop(versions: Versions, snapshots: list[int], drop_deletions: bool) -> None:
+    """Keep those of ``versions`` that are to be kept."""
+    tags, may_repeat = versions.tags, versions.may_repeat
+    seqs = versions.seqs_apart()
     oldest = snapshots[0] if snapshots else MAX_SEQUENCE
-    last: bytes = b""
+    kept: list[int] = []
+    versions.may_repeat = False
     seen_from = -1  # the kept version above this one hides it from snapshots >= this number
-    for position, key in enumerate(keys):
-        value = values[position]
+    number: i64 = 0
+    for position in versions.order:
         seq = seqs[position]
-        if seen_from >= 0 and key == last:
+        if seen_from >= 0 and may_repeat and not versions.is_new_key(number):
             if not snapshots or not _seen(snapshots, seq, seen_from):
+                number += 1
                 continue
-            kept.may_repeat = True
-        last = key
+            versions.may_repeat = True
+        number += 1
         seen_from = seq
         if drop_deletions and seq <= oldest:
-            if value is None:
+            if tags and tags[position] == TAG_DELETE:
                 continue
-            seq = 0
-        kept_keys.append(key)
-        kept_values.append(value)
-        kept_seqs.append(seq)
-    return kept
+            seqs[position] = 0
+        kept.append(position)
+    versions.order = vec[i64](kept)
+    if drop_deletions and snapshots:
+        versions.seqs = seqs
+        versions.one_seq = -1
+    elif drop_deletions:
+        versions.set_one_seq(0)
 
 
 def _seen(snapshots: list[int], seq: int, below: int) -> bool:

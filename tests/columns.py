@@ -19,8 +19,4 @@ def as_columns(rows: Sequence[Version]) -> Versions:
 
 def as_rows(stretches: Iterable[Versions]) -> list[Version]:
     """What stands in any number of stretches."""
-    return [
-        row
-        for stretch in stretches
-        for row in zip(stretch.keys, stretch.values, stretch.seqs, strict=True)
-    ]
+    return [row for stretch in stretches for row in stretch.rows()]

@@ -14,7 +14,6 @@ from lsmkv.filters import bloom
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.policy import SCHEME_BLOOM
 from lsmkv.filters.sizing import filter_bytes_for, probes_for
-from lsmkv.sstable.columns import encode_block
 from lsmkv.sstable.frame import TRAILER_BYTES, BlockTrailer, encode_block_frame
 from lsmkv.sstable.index import IndexBuilder
 from lsmkv.sstable.layout import (
@@ -25,6 +24,7 @@ from lsmkv.sstable.layout import (
     TableProperties,
     decode_footer,
 )
+from lsmkv.sstable.payload import encode_block
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.writer import TableFormat, TableWriter
 from lsmkv.storage import Storage

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lsmkv.encoding import MAX_KEY_BYTES, MAX_SEQUENCE
 from lsmkv.filters.hashing import hash_key
 from lsmkv.sstable.block import HEADER_BYTES, Block, Value
-from lsmkv.sstable.columns import encode_block
+from lsmkv.sstable.payload import encode_block
 
 Entries = list[tuple[bytes, Value, int]]  # key, value, sequence number; in the order of a block
 

@@ -41,7 +41,7 @@ LAYERS = """
     lsmkv.sstable  lsmkv.sstable.lengths
     lsmkv.sstable.frame  lsmkv.sstable.layout  lsmkv.sstable.block  lsmkv.sstable.index
     lsmkv.sstable.codec  lsmkv.sstable.filtering
-    lsmkv.sstable.columns  lsmkv.sstable.packed
+    lsmkv.sstable.columns  lsmkv.sstable.payload  lsmkv.sstable.packed
     lsmkv.sstable.tail
     lsmkv.sstable.reader  lsmkv.sstable.writer  lsmkv.sstable.salvage
     lsmkv.ordered  lsmkv.radix  lsmkv.pins

@@ -19,10 +19,10 @@ from lsmkv.filters.keys import filter_key_from_spec
 from lsmkv.options import Options
 from lsmkv.sstable.block import Block
 from lsmkv.sstable.codec import Compressor, Decompressor, train_dictionary
-from lsmkv.sstable.columns import encode_block
 from lsmkv.sstable.frame import decode_block_frame, encode_block_frame
 from lsmkv.sstable.layout import CODEC_NONE, FOOTER_BYTES, decode_footer, decode_properties
 from lsmkv.sstable.packed import open_index
+from lsmkv.sstable.payload import encode_block
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.salvage import TableSalvage
 from lsmkv.sstable.writer import TableFormat, TableWriter

@@ -28,6 +28,7 @@ _C1: Final = i64(0x87C3_7B91_1142_53D5 - (1 << 64))
 _C2: Final = i64(0x4CF5_AD43_2745_937F)
 _F1: Final = i64(0xFF51_AFD7_ED55_8CCD - (1 << 64))
 _F2: Final = i64(0xC4CE_B9FE_1A85_EC53 - (1 << 64))
+_ONE: Final = i64(1)
 
 
 def hash_key(key: bytes) -> i64:
@@ -39,7 +40,7 @@ def hash_key(key: bytes) -> i64:
     3893542974706830610
     """
     if COMPILED:
-        first, _second = _halves(key)
+        first, _second = _halves(key, 0, len(key))
         return first & MASK_63
     return read_i64_le(_digest(key), 0) & MASK_63
 
@@ -54,22 +55,28 @@ def digests(keys: list[bytes]) -> bytes:
         return b"".join(map(_digest, keys))
     out = BytesWriter()
     for key in keys:
-        first, second = _halves(key)
-        write_i64_le(out, first)
-        write_i64_le(out, second)
+        append_digest(out, key, 0, len(key))
     return out.getvalue()
 
 
-def _halves(key: bytes) -> tuple[i64, i64]:
-    """The two halves of :func:`murmur3_128`, with a sign.  Right only where this is compiled.
+def append_digest(out: BytesWriter, data: bytes, at: i64, end: i64) -> None:
+    """Append the digest of the key ``data[at:end]`` to ``out``.  Right only where this is compiled."""
+    first, second = _halves(data, at, end)
+    write_i64_le(out, first)
+    write_i64_le(out, second)
+
+
+def _halves(key: bytes, at: i64, end: i64) -> tuple[i64, i64]:
+    """The two halves of :func:`murmur3_128` of ``key[at:end]``, with a sign.
+
+    Right only where this is compiled.
 
     The library's function takes five times as long for a short key: arguments, buffer, result.
     """
-    length: i64 = len(key)
+    length = end - at
     h1: i64 = 0
     h2: i64 = 0
-    at: i64 = 0
-    while at + 16 <= length:
+    while at + 16 <= end:
         k1 = read_i64_le(key, at) * _C1
         k1 = ((k1 << 31) | ((k1 >> 33) & 0x7FFF_FFFF)) * _C2
         h1 ^= k1
@@ -81,11 +88,11 @@ def _halves(key: bytes) -> tuple[i64, i64]:
         h2 = ((h2 << 31) | ((h2 >> 33) & 0x7FFF_FFFF)) + h1
         h2 = h2 * 5 + 0x3849_5AB5
         at += 16
-    if at + 8 < length:
-        k2 = _tail(key, at + 8, length) * _C2
+    if at + 8 < end:
+        k2 = _tail(key, at + 8, end) * _C2
         h2 ^= ((k2 << 33) | ((k2 >> 31) & 0x1_FFFF_FFFF)) * _C1
-    if at < length:
-        k1 = (read_i64_le(key, at) if at + 8 <= length else _tail(key, at, length)) * _C1
+    if at < end:
+        k1 = (read_i64_le(key, at) if at + 8 <= end else _tail(key, at, end)) * _C1
         h1 ^= ((k1 << 31) | ((k1 >> 33) & 0x7FFF_FFFF)) * _C2
     h1 ^= length
     h2 ^= length
@@ -103,7 +110,10 @@ def _halves(key: bytes) -> tuple[i64, i64]:
 
 
 def _tail(key: bytes, at: i64, end: i64) -> i64:
-    """The fewer than eight bytes of ``key`` from ``at`` to its end, as a little-endian number."""
+    """The one to seven bytes of ``key[at:end]`` as a little-endian number."""
+    if end >= 8:  # read the eight bytes that end there, and take the first away
+        shift = 8 * (end - at)
+        return (read_i64_le(key, end - 8) >> (64 - shift)) & ((_ONE << shift) - 1)
     number: i64 = 0
     while end > at:
         end -= 1

@@ -32,16 +32,16 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from librt.strings import (
-    BytesWriter,
     read_i16_le,
     read_i32_le,
     read_i64_be,
     read_i64_le,
 )
+from librt.vecs import vec
 from mypy_extensions import i64
 
 from lsmkv.cache import CacheItem
-from lsmkv.compare import append_range, compare, find_byte, is_same, short_number
+from lsmkv.compare import compare, find_byte, is_same, short_number
 from lsmkv.encoding import (
     COMPILED,
     MAX_KEY_BYTES,
@@ -50,9 +50,16 @@ from lsmkv.encoding import (
     TAG_PUT,
     TAGS_RESERVED,
 )
-from lsmkv.sstable.lengths import MOST_UNPACKED, common_width, form_of, running_ends, u32
+from lsmkv.sstable.lengths import (
+    MOST_UNPACKED,
+    common_width,
+    form_of,
+    put_ends,
+    running_ends,
+    u32,
+    with_prefix,
+)
 
-HEADER: Final = struct.Struct("<IBBHQII")
 HEADER_BYTES: Final = 24
 HAS_TAGS: Final = 1
 HAS_VERSIONS: Final = 2
@@ -402,51 +409,67 @@ class Block(CacheItem):
     def keys(self) -> list[bytes]:
         """Every key, in order (a key with several versions as often).  O(n)."""
         found: list[bytes] = []
-        self.append_keys(found)
-        return found
-
-    def values(self) -> list[Value]:
-        """Every value, in the order of :meth:`keys`; None for a deletion.  O(n)."""
-        found: list[Value] = []
-        self.append_values(found)
-        return found
-
-    def append_keys(self, found: list[bytes]) -> None:
-        """Append every key, in order, to ``found``."""
         length = self.prefix_length
         if length == 0:
             self._append_parts(found, self.raw, self._keys, self._key_width, self._key_ends, 0)
         elif COMPILED:
             # Whole keys are put behind one another first, so that no object is made of a part of one.
-            keys = self._whole_keys()
+            keys = self.key_data()
             self._append_parts(found, keys, 0, self._key_width, self._key_ends, length)
         else:
             suffixes: list[bytes] = []
             self._append_parts(suffixes, self.raw, self._keys, self._key_width, self._key_ends, 0)
             prefix = self.raw[HEADER_BYTES : HEADER_BYTES + length]
             found += [prefix + suffix for suffix in suffixes]
+        return found
 
-    def append_values(self, found: list[Value]) -> None:
-        """Append every value, in the order of the keys, to ``found``."""
-        first = len(found)
+    def values(self) -> list[Value]:
+        """Every value, in the order of :meth:`keys`; None for a deletion.  O(n)."""
+        found: list[Value] = []
         self._append_parts(found, self.raw, self._values, self._value_width, self._value_ends, 0)
-        if self._tags >= 0:
-            for position, tag in enumerate(self.raw[self._tags : self._tags + self.count]):
+        if self.has_tags:
+            for position, tag in enumerate(self.tags()):
                 if tag == TAG_DELETE:
-                    found[first + position] = None
+                    found[position] = None
+        return found
 
-    def _whole_keys(self) -> bytes:
+    def key_data(self) -> bytes:
         """The keys with their prefix, one after another."""
-        raw = self.raw
-        prefix = raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length]
-        keys = BytesWriter()
-        start = self._key_at(0)
-        for position in range(1, self.count + 1):
-            end = self._key_at(position)
-            keys.write(prefix)
-            append_range(keys, raw, start, end)
-            start = end
-        return keys.getvalue()
+        raw, length = self.raw, self.prefix_length
+        if length == 0:
+            return raw[self._keys : self._values]
+        prefix = raw[HEADER_BYTES : HEADER_BYTES + length]
+        if not COMPILED:
+            suffixes: list[bytes] = []
+            self._append_parts(suffixes, raw, self._keys, self._key_width, self._key_ends, 0)
+            return prefix + prefix.join(suffixes)
+        return with_prefix(
+            raw, HEADER_BYTES, length, self._keys, self.count, self._key_width, self._key_ends
+        )
+
+    def value_data(self) -> bytes:
+        """The values, one after another."""
+        return self.raw[self._values :]
+
+    @property
+    def has_tags(self) -> bool:
+        """Whether there are :meth:`tags`; without, nothing here is a deletion."""
+        return self._tags >= 0
+
+    def tags(self) -> bytes:
+        """For each entry ``TAG_DELETE`` or ``TAG_PUT``."""
+        if self._tags < 0:
+            return bytes([TAG_PUT]) * self.count
+        return self.raw[self._tags : self._tags + self.count]
+
+    def put_ends(self, key_ends: vec[i64], value_ends: vec[i64], at: i64) -> None:
+        """Set, from position ``at`` + 1 on, where each in :meth:`key_data` and :meth:`value_data` ends.
+
+        The first begins where ``key_ends[at]`` and ``value_ends[at]`` say.
+        """
+        count = self.count
+        put_ends(key_ends, at, count, self._key_width, self._key_ends, self.prefix_length)
+        put_ends(value_ends, at, count, self._value_width, self._value_ends, 0)
 
     def _append_parts(
         self, found: list[Any], data: bytes, start: i64, width: i64, ends: bytes, extra: i64

@@ -1,38 +1,56 @@
-"""Versions of keys as columns: how flushes and compactions hold them, and the payload made of them.
+"""Versions of keys as columns: how flushes and compactions hold them.
 
-A list of keys, one of values and one of sequence numbers cost a third of what a tuple for each
-version does, and most of what is done with them is done by one call for many.
+No object is made of a key or of a value.  The keys of a stretch of versions stand behind one another
+in one buffer and the values in another, where blocks and lists put them by one call for many; to
+merge or drop versions is to write down other positions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final
+from typing import Final, cast
 
-from librt.strings import BytesWriter, write_i32_le
+from librt.vecs import vec
 from mypy_extensions import i64
 
-from lsmkv.compare import append_range
-from lsmkv.encoding import COMPILED, TAG_DELETE, TAG_PUT, common_prefix_length
-from lsmkv.sstable.block import HAS_TAGS, HAS_VERSIONS, HEADER, Block, Value
+from lsmkv.compare import compare, is_same
+from lsmkv.encoding import COMPILED, TAG_DELETE, TAG_PUT
+from lsmkv.sstable.block import Block, Value
 
 Version = tuple[bytes, Value, int]  # key, value, sequence number
 
-_STRETCH: Final = 256  # versions that are gathered at a time
-_SEQ_WIDTHS: Final = (1, 2, 4)
+_STRETCH: Final = 64  # versions that are gathered at a time
+_STRETCH_BYTES: Final = 256 * 1024
+_MANY: Final = 1024  # positions of which most stretches have fewer
+_NUMBERS: Final = vec[i64](range(_MANY))
 
 
 class Versions:
     """Versions in order: by key, those of one key newest first.
 
     Attributes:
-        keys, values: lists of one length; a value of None is a deletion.
+        key_data: the keys, one after another, in the order of their positions.
+        key_ends: where in it the key of each position begins, and the last one ends.
+        value_data, value_ends: the same of values; a deletion has no bytes.
+        tags: for each position ``TAG_DELETE`` or ``TAG_PUT``; empty when there are no deletions.
+        order: the positions of the versions, in order; what is at others does not count.
         one_seq: the sequence number of them all, as is usual; -1 when they differ, or may.
+        seqs: the sequence number of each position; empty where there is ``one_seq``.
         may_repeat: whether some key may stand more than once.
     """
 
-    __slots__ = ("_seqs", "keys", "may_repeat", "one_seq", "values")
+    __slots__ = (
+        "key_data",
+        "key_ends",
+        "may_repeat",
+        "one_seq",
+        "order",
+        "seqs",
+        "tags",
+        "value_data",
+        "value_ends",
+    )
 
     def __init__(
         self,
@@ -44,184 +62,293 @@ class Versions:
         one_seq: int = -1,
     ) -> None:
         """``seqs``: as many as there are keys, or none where ``one_seq`` is given."""
-        self.keys = keys
-        self.values = values
-        self._seqs = seqs
+        self.key_data = b"".join(keys)
+        self.key_ends = vec[i64]([0] * (len(keys) + 1))
+        self.value_ends = vec[i64]([0] * (len(values) + 1))
+        self.tags = b""
+        _set_key_ends(keys, self.key_ends)
+        if _set_value_ends(values, self.value_ends):
+            self.tags = bytes([TAG_DELETE if value is None else TAG_PUT for value in values])
+            self.value_data = b"".join([value or b"" for value in values])
+        else:
+            self.value_data = b"".join(cast(list[bytes], values))
+        self.order = ascending(len(keys))
+        self.seqs = seqs
         self.one_seq = one_seq
         self.may_repeat = may_repeat
 
     @property
-    def seqs(self) -> list[int]:
-        """The sequence number of each."""
-        return self._seqs if self.one_seq < 0 else [self.one_seq] * len(self.keys)
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.order)
 
     @property
-    def different_seqs(self) -> list[int]:
-        """The sequence number of each, or the one that all have."""
-        return self._seqs if self.one_seq < 0 else [self.one_seq]
+    def size_bytes(self) -> int:
+        """How long the keys and values are, also at positions that do not count."""
+        return len(self.key_data) + len(self.value_data)
 
     def set_one_seq(self, seq: int) -> None:
         """Give each the same sequence number."""
         self.one_seq = seq
-        self._seqs = []
+        self.seqs = []
 
-    def take(self, other: Versions, start: i64, stop: i64) -> None:
-        """Append the versions of ``other`` from position ``start`` up to ``stop``, which follow these."""
-        if stop <= start:
-            return
-        if not self.keys:
-            self.keys = other.keys[start:stop]
-            self.values = other.values[start:stop]
-            self._seqs = other._seqs[start:stop]
-            self.one_seq = other.one_seq
-            return
-        if self.one_seq != other.one_seq or self.one_seq < 0:
-            self._seqs = self.seqs
-            self.one_seq = -1
-            self._seqs += other.seqs[start:stop]
-        if stop == start + 1:
-            self.keys.append(other.keys[start])
-            self.values.append(other.values[start])
-        else:
-            self.keys += other.keys[start:stop]
-            self.values += other.values[start:stop]
+    def seqs_apart(self) -> list[int]:
+        """The sequence number of each position, also where all are one, in a list of its own."""
+        if self.one_seq < 0:
+            return list(self.seqs)
+        return [self.one_seq] * (len(self.key_ends) - 1)
 
-    def add_block(self, block: Block) -> None:
-        """Append every version in a block, which follow these.  ``may_repeat`` is the caller's to set."""
-        seq = block.one_seq()
-        if not self.keys:
-            self.one_seq = seq
-        if self.one_seq != seq or seq < 0:
-            self._seqs = self.seqs
-            self.one_seq = -1
-            self._seqs += block.seqs()
-        block.append_keys(self.keys)
-        block.append_values(self.values)
+    def key(self, number: i64) -> bytes:
+        """The key of version ``number``."""
+        position = self.order[number]
+        start, end = self.key_ends[position], self.key_ends[position + 1]
+        return self.key_data[start:end]
+
+    def is_new_key(self, number: i64) -> bool:
+        """Whether version ``number``, which is not the first, has another key than the one before."""
+        data, ends, order = self.key_data, self.key_ends, self.order
+        at, before = order[number], order[number - 1]
+        start, end = ends[at], ends[at + 1]
+        other, other_end = ends[before], ends[before + 1]
+        if not COMPILED:
+            return data[start:end] != data[other:other_end]
+        return end - start != other_end - other or not is_same(
+            data, start, data, other, end - start
+        )
+
+    def first_above(self, key: bytes, start: i64) -> i64:
+        """Number of the first version from ``start`` on whose key is above ``key``; ``count`` if none.
+
+        O(log n) comparisons.
+        """
+        data, ends, order = self.key_data, self.key_ends, self.order
+        low = start
+        high: i64 = len(order)
+        while low < high:
+            middle = (low + high) >> 1
+            position = order[middle]
+            if compare(data, ends[position], ends[position + 1], key, 0, len(key)) <= 0:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def rows(self) -> list[Version]:
+        """Each as objects.  For what need not be fast."""
+        seqs, rows = self.seqs_apart(), []
+        for position in self.order:
+            start, end = self.key_ends[position], self.key_ends[position + 1]
+            key = self.key_data[start:end]
+            value: Value = None
+            if not self.tags or self.tags[position] != TAG_DELETE:
+                start, end = self.value_ends[position], self.value_ends[position + 1]
+                value = self.value_data[start:end]
+            rows.append((key, value, seqs[position]))
+        return rows
+
+
+class Part:
+    """Some of the versions of a stretch: from number ``start`` up to ``end``."""
+
+    __slots__ = ("end", "start", "versions")
+
+    def __init__(self, versions: Versions, start: i64, end: i64) -> None:
+        self.versions = versions
+        self.start = start
+        self.end = end
+
+    def alone(self) -> Versions:
+        """The same without the others."""
+        if self.start == 0 and self.end == len(self.versions.order):
+            return self.versions
+        return joined([self])
+
+    def key_objects(self) -> list[bytes]:
+        """The key of each."""
+        versions = self.versions
+        data, ends = versions.key_data, versions.key_ends
+        keys: list[bytes] = []
+        for position in versions.order[self.start : self.end]:
+            start, end = ends[position], ends[position + 1]
+            keys.append(data[start:end])
+        return keys
+
+    def tags(self) -> bytes:
+        """``TAG_DELETE`` or ``TAG_PUT`` for each."""
+        tags = self.versions.tags
+        if not tags:
+            return bytes([TAG_PUT]) * (self.end - self.start)
+        return bytes([tags[position] for position in self.versions.order[self.start : self.end]])
+
+    def seqs(self) -> list[int]:
+        """The sequence number of each."""
+        versions = self.versions
+        if versions.one_seq >= 0:
+            return [versions.one_seq] * (self.end - self.start)
+        seqs = versions.seqs
+        return [seqs[position] for position in versions.order[self.start : self.end]]
+
+
+def joined(parts: list[Part]) -> Versions:
+    """Versions of all the parts, one part behind another."""
+    count: i64 = 0
+    has_tags = False
+    may_repeat = False
+    one_seq = parts[0].versions.one_seq
+    for part in parts:
+        count += part.end - part.start
+        versions = part.versions
+        has_tags = has_tags or bool(versions.tags)
+        may_repeat = may_repeat or versions.may_repeat
+        if versions.one_seq != one_seq:
+            one_seq = -1
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    tags: list[bytes] = []
+    seqs: list[int] = []
+    key_ends, value_ends = vec[i64]([0] * (count + 1)), vec[i64]([0] * (count + 1))
+    at: i64 = 0
+    for part in parts:
+        versions = part.versions
+        order, number = versions.order, part.start
+        while number < part.end:
+            start = order[number]
+            length = run_length(order, number, part.end)
+            end = start + length
+            keys.append(cut(versions.key_data, versions.key_ends[start], versions.key_ends[end]))
+            values.append(
+                cut(versions.value_data, versions.value_ends[start], versions.value_ends[end])
+            )
+            _copy_ends(versions.key_ends, start, end, key_ends, at)
+            _copy_ends(versions.value_ends, start, end, value_ends, at)
+            if has_tags:
+                tags.append(versions.tags[start:end] or bytes([TAG_PUT]) * length)
+            if one_seq < 0:
+                seqs += (
+                    versions.seqs[start:end]
+                    if versions.one_seq < 0
+                    else [versions.one_seq] * length
+                )
+            at += length
+            number += length
+    together = Versions([], [], seqs, may_repeat=may_repeat, one_seq=one_seq)
+    together.key_data = b"".join(keys)
+    together.key_ends = key_ends
+    together.value_data = b"".join(values)
+    together.value_ends = value_ends
+    together.tags = b"".join(tags)
+    together.order = ascending(count)
+    return together
+
+
+def versions_in(blocks: list[Block], may_repeat: bool) -> Versions:
+    """Every version in at least one block, each of which goes on where the one before ends."""
+    count: i64 = 0
+    has_tags = False
+    one_seq = blocks[0].one_seq()
+    for block in blocks:
+        count += block.count
+        has_tags = has_tags or block.has_tags
+        if block.one_seq() != one_seq:
+            one_seq = -1
+    key_ends, value_ends = vec[i64]([0] * (count + 1)), vec[i64]([0] * (count + 1))
+    seqs: list[int] = []
+    at: i64 = 0
+    for block in blocks:
+        block.put_ends(key_ends, value_ends, at)
+        if one_seq < 0:
+            seqs += block.seqs()
+        at += block.count
+    versions = Versions([], [], seqs, may_repeat=may_repeat, one_seq=one_seq)
+    versions.key_data = b"".join([block.key_data() for block in blocks])
+    versions.key_ends = key_ends
+    versions.value_data = b"".join([block.value_data() for block in blocks])
+    versions.value_ends = value_ends
+    if has_tags:
+        versions.tags = b"".join([block.tags() for block in blocks])
+    versions.order = ascending(count)
+    return versions
 
 
 def gathered(versions: Iterator[Version]) -> Iterator[Versions]:
     """Versions in order, of which no key stands twice, in stretches."""
-    while stretch := list(islice(versions, _STRETCH)):
-        yield Versions(
-            [key for key, _, _ in stretch],
-            [value for _, value, _ in stretch],
-            [seq for _, _, seq in stretch],
-            may_repeat=False,
-        )
+    while rows := list(islice(versions, _STRETCH)):
+        keys = [key for key, _, _ in rows]
+        values = [value for _, value, _ in rows]
+        seqs = [seq for _, _, seq in rows]
+        start = 0
+        while start < len(keys):
+            stop = stretch_end(values, start, _STRETCH)
+            yield Versions(keys[start:stop], values[start:stop], seqs[start:stop], may_repeat=False)
+            start = stop
 
 
-def seq_bounds(seqs: list[int]) -> tuple[int, int]:
-    """The smallest and the largest of at least one sequence number."""
-    smallest: i64 = seqs[0]
-    largest: i64 = smallest
-    number: i64
-    for number in seqs:
-        if number < smallest:
-            smallest = number
-        elif number > largest:
-            largest = number
-    return smallest, largest
+def stretch_end(values: list[Value], start: i64, most: i64) -> i64:
+    """Where a stretch of ``values`` from ``start`` on is to end, so that little memory holds them joined.
 
-
-def encode_block(
-    keys: list[bytes],
-    values: list[Value],
-    seqs: list[int],
-    fingerprints: bytes,
-    *,
-    has_versions: bool,
-) -> bytes:
-    """The payload for entries already in order; the lists are of one length, at least 1.
-
-    ``seqs`` may also have one number alone, which is that of them all.
+    It has at least one of them, ``most`` at most, and fewer once they are ``_STRETCH_BYTES`` together.
     """
-    prefix_length = common_prefix_length(keys[0], keys[-1])
-    count = len(keys)
-    flags = HAS_VERSIONS if has_versions else 0
-    lengths = BytesWriter()
-    key_length = _common_key_length(keys)
-    if key_length >= 0:
-        suffix_length = key_length - prefix_length
-        keys_length = suffix_length * count
-        lengths.write(suffix_length.to_bytes(2, "little") * count)
-    else:
-        keys_length = 0
-        for key in keys:
-            length = len(key) - prefix_length
-            keys_length += length
-            lengths.append(length & 0xFF)
-            lengths.append(length >> 8)
-    value_length = _common_value_length(values)
-    if value_length >= 0:
-        values_length = value_length * count
-        lengths.write(value_length.to_bytes(4, "little") * count)
-    else:
-        values_length = 0
-        for value in values:
-            if value is None:
-                flags |= HAS_TAGS
-                write_i32_le(lengths, 0)
-            else:
-                values_length += len(value)
-                write_i32_le(lengths, len(value))
-    if flags & HAS_TAGS:
-        for value in values:
-            lengths.append(TAG_DELETE if value is None else TAG_PUT)
-    base_seq, largest_seq = seq_bounds(seqs)
-    seq_width = _width_of(largest_seq - base_seq)
-    if seq_width:
-        for seq in seqs:
-            lengths.write((seq - base_seq).to_bytes(seq_width, "little"))
-    parts = [
-        HEADER.pack(
-            len(keys), flags, seq_width, prefix_length, base_seq, keys_length, values_length
-        ),
-        keys[0][:prefix_length],
-        fingerprints,
-        lengths.getvalue(),
-    ]
-    if prefix_length == 0:
-        parts += keys
-    elif COMPILED:
-        suffixes = BytesWriter()
-        for key in keys:
-            append_range(suffixes, key, prefix_length, len(key))
-        parts.append(suffixes.getvalue())
-    else:
-        parts += [key[prefix_length:] for key in keys]
-    if flags & HAS_TAGS:
-        parts += filter(None, values)  # what is empty or deleted has no bytes
-    else:
-        parts += values  # type: ignore[arg-type]  # none of them is None
-    return b"".join(parts)
+    end = start
+    stop = min(start + most, i64(len(values)))
+    size_bytes: i64 = 0
+    while end < stop and size_bytes < _STRETCH_BYTES:
+        value = values[end]
+        if value is not None:
+            size_bytes += len(value)
+        end += 1
+    return end
 
 
-def _common_key_length(keys: list[bytes]) -> int:
-    """The length that every key has; -1 when they differ."""
-    length: i64 = len(keys[0])
+def ascending(count: i64) -> vec[i64]:
+    """0, 1 and so on, up to ``count`` (not included)."""
+    if count <= _MANY:
+        return _NUMBERS[:count]
+    return vec[i64](range(count))
+
+
+def run_length(order: vec[i64], start: i64, stop: i64) -> i64:
+    """How many of ``order[start:stop]``, which is not empty, stand side by side from the first on."""
+    ahead = order[start] - start
+    end = start + 1
+    while end < stop and order[end] == end + ahead:
+        end += 1
+    return end - start
+
+
+def cut(data: bytes, start: i64, end: i64) -> bytes:
+    """``data[start:end]``, which need not be copied when it is all of ``data``."""
+    return data if start == 0 and end == len(data) else data[start:end]
+
+
+def _copy_ends(source: vec[i64], start: i64, end: i64, target: vec[i64], at: i64) -> None:
+    """Set what follows ``target[at]`` to go on as ``source[start : end + 1]`` does."""
+    distance = target[at] - source[start]
+    while start < end:
+        start += 1
+        at += 1
+        target[at] = source[start] + distance
+
+
+def _set_key_ends(keys: list[bytes], ends: vec[i64]) -> None:
+    """Set ``ends`` from 1 on to where each of ``keys`` ends when they stand one after another."""
+    at: i64 = 0
+    end: i64 = 0
     for key in keys:
-        if len(key) != length:
-            return -1
-    return length
+        end += len(key)
+        at = at + 1
+        ends[at] = end
 
 
-def _common_value_length(values: list[Value]) -> int:
-    """The length that every value has; -1 when they differ, or one is a deletion."""
-    first = values[0]
-    if first is None:
-        return -1
-    length: i64 = len(first)
+def _set_value_ends(values: list[Value], ends: vec[i64]) -> bool:
+    """The same for values; returns whether some is a deletion."""
+    has_deletions = False
+    at: i64 = 0
+    end: i64 = 0
     for value in values:
-        if value is None or len(value) != length:
-            return -1
-    return length
-
-
-def _width_of(spread: int) -> int:
-    """Bytes that hold every distance from 0 to ``spread``: 0, 1, 2, 4 or 8."""
-    if spread == 0:
-        return 0
-    for width in _SEQ_WIDTHS:
-        if spread >> 8 * width == 0:
-            return width
-    return 8
+        if value is None:
+            has_deletions = True
+        else:
+            end += len(value)
+        at = at + 1
+        ends[at] = end
+    return has_deletions

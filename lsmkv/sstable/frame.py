@@ -22,19 +22,18 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from librt.strings import read_i16_le, read_i32_le
-from mypy_extensions import i64
+from librt.strings import BytesWriter, read_i16_le, read_i32_le, write_i16_le, write_i32_le
+from mypy_extensions import i32, i64
 
 from lsmkv.encoding import checksum, short_checksum
 from lsmkv.errors import CorruptionError
 
 TRAILER: Final = struct.Struct("<IIIIIBBHII")
 TRAILER_BYTES: Final = 32
-_FIELDS: Final = struct.Struct("<IIIIIBBH")
 _FIELDS_BYTES: Final = 24  # what of a trailer seeds the checksums
-_SUMS: Final = struct.Struct("<ii")
 BLOCK_MAGIC: Final = 0x4B62
 _MASK_32: Final = 0xFFFF_FFFF
+_SIGN_32: Final = i64(1 << 31)
 
 
 class BlockTrailer(NamedTuple):
@@ -69,19 +68,24 @@ def encode_trailer(
     offset: int,
 ) -> bytes:
     """The trailer that makes payload and filter a block of table ``number`` at ``offset``."""
-    fields = _FIELDS.pack(
-        len(payload),
-        raw_length,
-        len(filter_bits),
-        entry_count,
-        filter_key_count,
-        codec,
-        filter_scheme << 5 | probe_count,
-        BLOCK_MAGIC,
-    )
-    seed = checksum_seed(fields, number, offset)
-    sums = _SUMS.pack(short_checksum(payload, seed), short_checksum(filter_bits, seed))
-    return fields + sums
+    trailer = BytesWriter()
+    _write_u32(trailer, len(payload))
+    _write_u32(trailer, raw_length)
+    _write_u32(trailer, len(filter_bits))
+    _write_u32(trailer, entry_count)
+    _write_u32(trailer, filter_key_count)
+    trailer.append(codec)
+    trailer.append(filter_scheme << 5 | probe_count)
+    write_i16_le(trailer, BLOCK_MAGIC)
+    seed = checksum_seed(trailer.getvalue(), number, offset)
+    write_i32_le(trailer, short_checksum(payload, seed))
+    write_i32_le(trailer, short_checksum(filter_bits, seed))
+    return trailer.getvalue()
+
+
+def _write_u32(out: BytesWriter, number: i64) -> None:
+    """Append a 32-bit number without a sign."""
+    write_i32_le(out, i32((number ^ _SIGN_32) - _SIGN_32))
 
 
 def checked_payload(

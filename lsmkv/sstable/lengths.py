@@ -5,8 +5,18 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from librt.strings import BytesWriter, read_i16_le, read_i32_le, write_i32_le
+from librt.strings import (
+    BytesWriter,
+    read_i16_le,
+    read_i32_le,
+    read_i64_le,
+    write_i32_le,
+    write_i64_le,
+)
+from librt.vecs import vec
 from mypy_extensions import i64
+
+from lsmkv.compare import append_range
 
 MOST_UNPACKED: Final = 1024  # stretches of bytes that are taken apart at a time
 _MOST_FORMS: Final = 64  # ways to take them apart that are held, of 32 bytes for each stretch
@@ -57,3 +67,60 @@ def running_ends(lengths: bytes, width: i64, total: int) -> bytes | None:
         write_i32_le(ends, end)
         at += width
     return ends.getvalue() if end == total else None
+
+
+def put_ends(target: vec[i64], at: i64, count: i64, width: i64, packed: bytes, extra: i64) -> None:
+    """Set the ``count`` numbers behind ``target[at]`` to where what begins there ends, one by one.
+
+    Each is ``width`` bytes long, or else they end where ``packed`` says; and then ``extra`` longer.
+    """
+    start = target[at]
+    end = start
+    position: i64 = 0
+    while position < count:
+        position += 1
+        if width >= 0:
+            end += width + extra
+        else:
+            distance: int = read_i32_le(packed, 4 * position)
+            end = start + distance + extra * position
+        target[at + position] = end
+
+
+def with_prefix(
+    raw: bytes, prefix_at: i64, prefix_length: i64, at: i64, count: i64, width: i64, packed: bytes
+) -> bytes:
+    """``count`` pieces of ``raw`` from ``at`` on, as long as in :func:`put_ends`, each behind the prefix.
+
+    The prefix stands in ``raw`` at ``prefix_at``, with at least seven bytes behind it.
+    """
+    out = BytesWriter()
+    prefix_end = prefix_at + prefix_length
+    last = i64(len(raw)) - 8  # where the last eight bytes begin
+    first = start = at
+    written: i64 = 0
+    position: i64 = 0
+    while position < count:
+        position += 1
+        # Eight bytes at a time; what is written past prefix or piece is taken back.
+        at = prefix_at
+        while at < prefix_end:
+            write_i64_le(out, read_i64_le(raw, at))
+            at += 8
+        written += prefix_length
+        out.truncate(written)
+        if width >= 0:
+            end = start + width
+        else:
+            distance: int = read_i32_le(packed, 4 * position)
+            end = first + distance
+        written += end - start
+        if end > last:
+            append_range(out, raw, start, end)
+        else:
+            while start < end:
+                write_i64_le(out, read_i64_le(raw, start))
+                start += 8
+            out.truncate(written)
+        start = end
+    return out.getvalue()

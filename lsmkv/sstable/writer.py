@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from mypy_extensions import i64
 
-from lsmkv.encoding import MAX_SEQUENCE, checksum
+from lsmkv.encoding import MAX_SEQUENCE, TAG_DELETE, checksum
 from lsmkv.filters.bloom import MAX_BITS
 from lsmkv.filters.hashing import DIGEST_BYTES, digests, hashes_of
 from lsmkv.filters.keys import FilterKey
@@ -18,17 +18,19 @@ from lsmkv.filters.sizing import keys_for
 from lsmkv.options import Options
 from lsmkv.sstable.block import ENTRY_OVERHEAD_BYTES, Value
 from lsmkv.sstable.codec import Compressor, train_dictionary
-from lsmkv.sstable.columns import Versions, encode_block, seq_bounds
+from lsmkv.sstable.columns import Part, Versions, joined
 from lsmkv.sstable.frame import encode_trailer
 from lsmkv.sstable.index import IndexBuilder
 from lsmkv.sstable.layout import CODEC_NONE, Footer, TableMeta, TableProperties
 from lsmkv.sstable.packed import pack_index
+from lsmkv.sstable.payload import Payload
 from lsmkv.storage import Storage
 
 WRITER: Final = "lsmkv 0.1"
 _NO_LIMIT: Final = 1 << 62
 _NO_BITS: Final = (b"", 0, 0)  # filter, key count, parameter of a block without a filter
 _WRITE_BYTES: Final = 256 * 1024  # blocks are handed to the file in pieces of about this size
+_MOST_HELD_BLOCKS: Final = 16  # sizes of a block that the rest of a stretch is held for
 _SAMPLES_PER_DICTIONARY_BYTE: Final = 100  # zstd's advice on how much to train a dictionary on
 _MAX_SECTION_BYTES: Final = 1 << 30  # keys and filters of the index are addressed with 32 bits
 
@@ -125,7 +127,8 @@ class TableWriter:
         self._table_filter_keys = keys_for(MAX_BITS, min(form.error_rate, 0.5)) // 2
         self._stats = storage.stats
         # the block being filled
-        self._block = Versions([], [], [], may_repeat=False)  # may_repeat: some key does
+        self._block: list[Part] = []
+        self._block_repeats = False
         self._block_bytes = 0
         # the table so far
         self._table_has_versions = False
@@ -167,41 +170,51 @@ class TableWriter:
         That is their number; or that of the first new key at which the table has ``limit_bytes`` or
         is full.  A table without entries takes at least one key.
         """
-        keys, values, may_repeat = versions.keys, versions.values, versions.may_repeat
+        count: i64 = versions.count
+        order, tags, may_repeat = versions.order, versions.tags, versions.may_repeat
+        key_ends, value_ends = versions.key_ends, versions.value_ends
+        has_tags = bool(tags)
         block_size = self._block_size
         block_bytes: i64 = self._block_bytes
+        tombstones: i64 = 0
         room = self._room(limit_bytes)
-        last = self._last_key
-        begun = position = start  # begun: where the block being filled begins, or goes on
-        while position < len(keys):
-            key = keys[position]
-            # Within versions that do not repeat only the first can be of the key before.
-            repeats = (may_repeat or position == start) and key == last and self._has_entries
-            if block_bytes >= room and not repeats and self._has_entries:
+        has_entries = self._has_entries
+        repeats = has_entries and start < count and versions.key(start) == self._last_key
+        begun = number = start  # begun: where the block being filled begins, or goes on
+        while number < count:
+            if block_bytes >= room and not repeats and has_entries:
                 break
             if block_bytes >= block_size:
-                self._fill(versions, begun, position, block_bytes)
+                self._fill(versions, begun, number)
                 self._finish_block()
-                begun = position
+                begun = number
                 block_bytes = 0
                 room = self._room(limit_bytes)
-            if not self._has_entries:
-                self._has_entries = True
-                self._smallest = key
+            if not has_entries:
+                has_entries = self._has_entries = True
+                self._smallest = versions.key(number)
             elif repeats:
                 self._table_has_versions = True
-                self._block.may_repeat = position > begun or bool(self._block.keys)
-            last = key
-            value = values[position]
-            if value is None:
-                self._tombstone_count += 1
-                block_bytes += len(key) + ENTRY_OVERHEAD_BYTES
-            else:
-                block_bytes += len(key) + len(value) + ENTRY_OVERHEAD_BYTES
-            position += 1
-        self._fill(versions, begun, position, block_bytes)
-        self._last_key = last
-        return position
+                self._block_repeats = number > begun or bool(self._block)
+            position = order[number]
+            if has_tags and tags[position] == TAG_DELETE:
+                tombstones += 1
+            block_bytes += (
+                (key_ends[position + 1] - key_ends[position])
+                + (value_ends[position + 1] - value_ends[position])
+                + ENTRY_OVERHEAD_BYTES
+            )
+            number += 1
+            # Within versions that do not repeat only the first can be of the key before.
+            repeats = may_repeat and number < count and not versions.is_new_key(number)
+        if number > start:
+            self._last_key = versions.key(number - 1)
+            self._tombstone_count += tombstones
+            self._fill(versions, begun, number)
+            self._block_bytes = block_bytes
+            if begun < number and versions.size_bytes > _MOST_HELD_BLOCKS * block_size:
+                self._block.append(Part(joined([self._block.pop()]), 0, number - begun))
+        return number
 
     def _room(self, limit_bytes: i64) -> i64:
         """How large the block being filled may get before the next key belongs in a new table."""
@@ -209,10 +222,10 @@ class TableWriter:
             return 0
         return limit_bytes - (self._data_bytes + self._untrained_bytes + self._filters_bytes)
 
-    def _fill(self, versions: Versions, start: i64, stop: i64, block_bytes: i64) -> None:
-        """Take versions into the block being filled, which then has ``block_bytes``."""
-        self._block.take(versions, start, stop)
-        self._block_bytes = block_bytes
+    def _fill(self, versions: Versions, start: i64, stop: i64) -> None:
+        """Take versions into the block being filled."""
+        if start < stop:
+            self._block.append(Part(versions, start, stop))
 
     def finish(self) -> TableMeta:
         """Write what is left, the index and the footer, and sync the file.
@@ -278,29 +291,21 @@ class TableWriter:
     # Blocks
 
     def _finish_block(self) -> None:
-        versions = self._block
-        keys = versions.keys
-        if not keys:
+        if not self._block:
             return
-        packed = digests(keys)
-        filter_bits, filter_key_count, probe_count = self._block_filter(packed)
-        seqs = versions.different_seqs
-        payload = encode_block(
-            keys,
-            versions.values,
-            seqs,
-            packed[::DIGEST_BYTES],
-            has_versions=versions.may_repeat,
-        )
-        smallest_seq, largest_seq = seq_bounds(seqs)
-        self._smallest_seq = min(self._smallest_seq, smallest_seq)
-        self._largest_seq = max(self._largest_seq, largest_seq)
-        self._entry_count += len(keys)
+        made = Payload(self._block)
+        filter_bits, filter_key_count, probe_count = self._block_filter(made.digests)
+        fingerprints = made.digests[::DIGEST_BYTES]
+        payload = made.finish(fingerprints, has_versions=self._block_repeats)
+        self._smallest_seq = min(self._smallest_seq, made.smallest_seq)
+        self._largest_seq = max(self._largest_seq, made.largest_seq)
+        self._entry_count += made.count
         self._raw_bytes += len(payload)
         block = _FinishedBlock(
-            payload, keys[0], keys[-1], len(keys), filter_bits, filter_key_count, probe_count
+            payload, made.first, made.last, made.count, filter_bits, filter_key_count, probe_count
         )
-        self._block = Versions([], [], [], may_repeat=False)
+        self._block = []
+        self._block_repeats = False
         self._block_bytes = 0
         if self._trains and self._compressor is None:
             self._untrained.append(block)
@@ -375,10 +380,10 @@ class TableWriter:
             return _NO_BITS
         started_ns = time.perf_counter_ns()
         if not self._whole_keys:
-            part = self._form.filter_key.part
-            packed = digests(list(dict.fromkeys([part(key) for key in self._block.keys])))
-        elif self._block.may_repeat:
-            packed = digests(list(dict.fromkeys(self._block.keys)))
+            part_of = self._form.filter_key.part
+            packed = digests(list(dict.fromkeys(map(part_of, self._block_keys()))))
+        elif self._block_repeats:
+            packed = digests(list(dict.fromkeys(self._block_keys())))
         if self._form.granularity == "table":
             self._table_hashes.update(dict.fromkeys(hashes_of(packed)))
             built = _NO_BITS
@@ -388,6 +393,9 @@ class TableWriter:
         spent_ns = time.perf_counter_ns() - started_ns
         self._stats.filter_build_ns += spent_ns
         return built
+
+    def _block_keys(self) -> list[bytes]:
+        return [key for part in self._block for key in part.key_objects()]
 
     def _build_table_filter(self) -> tuple[bytes, int, int]:
         if not self._table_hashes:
