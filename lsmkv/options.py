@@ -68,7 +68,7 @@ class Options:
         block_cache_size_bytes: budget for blocks (and, with ``filter_residency="cached"``, filters)
             kept in memory, uncompressed; 64 MiB.
         compression: ``"zstd"`` or ``"none"``.
-        compression_level: zstd's; 1.
+        compression_level: zstd's; 3, its own default.
         compression_dictionary_size_bytes: train a dictionary of up to this size for each table from
             its own first blocks; 0 trains none.
         direct_reads: read tables with ``O_DIRECT``, past the page cache, so that the operating
@@ -125,7 +125,7 @@ class Options:
     block_size_bytes: int = 4 * KIB
     block_cache_size_bytes: int = 64 * MIB
     compression: Compression = "zstd"
-    compression_level: int = 1
+    compression_level: int = 3
     compression_dictionary_size_bytes: int = 0
     direct_reads: bool = False
     error_rate: float = 0.01

@@ -28,7 +28,7 @@ _CHOICES: Final[dict[str, tuple[float, tuple[Any, ...]]]] = {
     "block_size_bytes": (0.7, (256, 300, 512, 1024, 64 * _KIB)),
     "block_cache_size_bytes": (0.6, (0, 0, 1000, 4 * _KIB, 100 * _KIB, 1 << 40)),
     "compression": (0.4, ("none",)),
-    "compression_level": (0.2, (-50, -5, 3, 7)),
+    "compression_level": (0.2, (-50, -5, 1, 7)),
     "compression_dictionary_size_bytes": (0.3, (256, 512, 4 * _KIB)),
     "direct_reads": (0.1, (True,)),
     "error_rate": (0.7, (0.999, 0.9, 0.5, 0.1, 0.001, 1e-9)),
