@@ -24,7 +24,7 @@ from typing import Final
 from lsmkv.ordered import SortedKeys
 from lsmkv.radix import sorted_items
 from lsmkv.sstable.block import ABSENT, Absent
-from lsmkv.sstable.columns import Versions, stretch_end
+from lsmkv.sstable.columns import Versions, a_stretch
 
 Value = bytes | None  # None is a deletion
 _STRETCH_KEYS: Final = 64  # keys whose versions are handed over at a time
@@ -125,10 +125,9 @@ class Memtable:
         keys, values = sorted_items(self.live)
         start = 0
         while start < len(keys):
-            stop = stretch_end(values, start, _STRETCH_KEYS)
-            yield Versions(
-                keys[start:stop], values[start:stop], [], may_repeat=False, one_seq=self.first_seq
-            )
+            taken = a_stretch(values[start : start + _STRETCH_KEYS])
+            stop = start + len(taken)
+            yield Versions(keys[start:stop], taken, [], may_repeat=False, one_seq=self.first_seq)
             start = stop
 
     def _with_history(self, keys: list[bytes]) -> Versions:

@@ -278,25 +278,23 @@ def gathered(versions: Iterator[Version]) -> Iterator[Versions]:
         seqs = [seq for _, _, seq in rows]
         start = 0
         while start < len(keys):
-            stop = stretch_end(values, start, _STRETCH)
-            yield Versions(keys[start:stop], values[start:stop], seqs[start:stop], may_repeat=False)
+            taken = a_stretch(values[start:])
+            stop = start + len(taken)
+            yield Versions(keys[start:stop], taken, seqs[start:stop], may_repeat=False)
             start = stop
 
 
-def stretch_end(values: list[Value], start: i64, most: i64) -> i64:
-    """Where a stretch of ``values`` from ``start`` on is to end, so that little memory holds them joined.
-
-    It has at least one of them, ``most`` at most, and fewer once they are ``_STRETCH_BYTES`` together.
-    """
-    end = start
-    stop = min(start + most, i64(len(values)))
+def a_stretch(values: list[Value]) -> list[Value]:
+    """The first of ``values``, of ``_STRETCH_BYTES`` and one more: little memory holds them joined."""
     size_bytes: i64 = 0
-    while end < stop and size_bytes < _STRETCH_BYTES:
-        value = values[end]
+    count: i64 = 0
+    for value in values:
+        if size_bytes >= _STRETCH_BYTES:
+            return values[:count]
         if value is not None:
             size_bytes += len(value)
-        end += 1
-    return end
+        count = count + 1
+    return values
 
 
 def ascending(count: i64) -> vec[i64]:
