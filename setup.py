@@ -30,6 +30,7 @@ COMPILED = (
     "cache",
     "sstable/frame",
     "sstable/lengths",
+    "sstable/heads",
     "sstable/block",
     "sstable/columns",
     "sstable/payload",

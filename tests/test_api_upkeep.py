@@ -71,7 +71,7 @@ def test_memory_usage_tells_purposes_apart(db: DB) -> None:
     usage = db.memory_usage()
     tables = list(db.inspect().tables())
     assert usage.filters == sum(table.filter_memory_bytes for table in tables) > 0
-    assert usage.indexes == sum(table.index_bytes for table in tables) > 0
+    assert usage.indexes > sum(table.index_bytes for table in tables) > 0
     assert usage.block_cache_budget == db.options.block_cache_size_bytes
     assert usage.as_dict().keys() == {
         "memtables", "snapshot_versions", "block_cache", "block_cache_budget", "filters", "indexes",

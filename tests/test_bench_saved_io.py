@@ -171,10 +171,10 @@ def test_a_difference_of_more_than_one_per_cent_fails() -> None:
     assert os_check(1000, 1010) == os_check(1000, 990) == "agrees"
 
 
-def test_opening_counts_the_load_of_the_filters(tmp_path: Path) -> None:
+def test_the_load_of_the_filters_is_counted(tmp_path: Path) -> None:
     with lsmkv.open(tmp_path / "db") as db:
-        db[b"key"] = b"value"
+        db.update({b"key1": b"value", b"key3": b"value"})
         db.flush()
-    counted = count(str(tmp_path / "db"), [])
+    counted = count(str(tmp_path / "db"), [b"key2"])
     assert counted.filter_reads == 1
     assert counted.block_reads == 0

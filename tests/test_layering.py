@@ -38,11 +38,11 @@ LAYERS = """
     lsmkv.options  lsmkv.stats  lsmkv.report
     lsmkv.files
     lsmkv.storage  lsmkv.cache
-    lsmkv.sstable  lsmkv.sstable.lengths
+    lsmkv.sstable  lsmkv.sstable.lengths  lsmkv.sstable.heads
     lsmkv.sstable.frame  lsmkv.sstable.layout  lsmkv.sstable.block  lsmkv.sstable.index
     lsmkv.sstable.codec  lsmkv.sstable.filtering
-    lsmkv.sstable.columns  lsmkv.sstable.payload  lsmkv.sstable.packed
-    lsmkv.sstable.tail
+    lsmkv.sstable.columns  lsmkv.sstable.packed
+    lsmkv.sstable.payload  lsmkv.sstable.tail
     lsmkv.sstable.reader  lsmkv.sstable.writer  lsmkv.sstable.salvage
     lsmkv.ordered  lsmkv.radix  lsmkv.pins
     lsmkv.batch  lsmkv.memtable  lsmkv.log

@@ -218,24 +218,25 @@ class Maintenance:
     # Compaction
 
     def _compact_once(self) -> bool:
-        """Run the most urgent compaction; False when the tree is in shape."""
+        """Run the most urgent compaction, or wait a moment; False when the tree is in shape."""
         host = self._host
-        while self._may_gather() and self._compactor_sees.are_busy():
-            self.haste.nap()
         with self._compacting:
             view = host.view
             if view is None or self._stopping or not host.may_compact():
                 return False
-            chosen = pick(view.version.tree, host.options, self._picked)
-            if chosen is not None:
+            if not (self._may_gather(view) and self._compactor_sees.are_busy()):
+                chosen = pick(view.version.tree, host.options, self._picked)
+                if chosen is None:
+                    return False
                 self._run(view, chosen)
                 return True
-        return False
+        self.haste.nap()
+        return True
 
-    def _may_gather(self) -> bool:
+    def _may_gather(self, view: View) -> bool:
         """Whether level 0 may gather more runs before it is compacted, while writers are busy."""
-        view, options = self._host.view, self._host.options
-        if view is None or self.haste or self._merge_runner or options.compaction != "leveled":
+        options = self._host.options
+        if self.haste or self._merge_runner or options.compaction != "leveled":
             return False
         tree = view.version.tree
         return (

@@ -34,14 +34,13 @@ from typing import Any, Final, NoReturn
 from librt.strings import (
     read_i16_le,
     read_i32_le,
-    read_i64_be,
     read_i64_le,
 )
 from librt.vecs import vec
 from mypy_extensions import i64
 
 from lsmkv.cache import CacheItem
-from lsmkv.compare import compare, find_byte, is_same, short_number
+from lsmkv.compare import compare, find_byte, is_same
 from lsmkv.encoding import (
     COMPILED,
     MAX_KEY_BYTES,
@@ -50,6 +49,7 @@ from lsmkv.encoding import (
     TAG_PUT,
     TAGS_RESERVED,
 )
+from lsmkv.sstable.heads import end_before_head, first_head, head_of
 from lsmkv.sstable.lengths import (
     MOST_UNPACKED,
     common_width,
@@ -72,7 +72,6 @@ _OBJECT_BYTES: Final = 400
 
 Value = bytes | None  # None is a deletion
 
-_ONE: Final = i64(1)
 _CACHE_LINE_BYTES: Final = 64  # of most processors
 
 
@@ -85,12 +84,6 @@ class Absent:
 
 ABSENT: Final = Absent()
 """A table or memtable knows nothing of the key (which is not the same as: the key was deleted)."""
-
-
-def _head(key: bytes, at: i64, end: i64, width: i64) -> i64:
-    """``width`` bytes of ``key[at:end]``, up to 7, zero-padded, as a big-endian number."""
-    length = min(end - at, width)
-    return short_number(key, at, length) << (8 * (width - length))
 
 
 class Block(CacheItem):
@@ -253,8 +246,8 @@ class Block(CacheItem):
         high: i64 = self.count
         width = min(self._key_width, 7)
         if width > 0:  # go by the first bytes of each, as numbers
-            target = _head(key, prefix, length, width)
-            low = self._first_head(width, target)
+            target = head_of(key, prefix, length, width)
+            low = first_head(raw, self._keys, self._key_width, high, width, target)
             if low == high or self._is_at_or_above(low, key):
                 return low
         while low < high:
@@ -265,23 +258,6 @@ class Block(CacheItem):
             else:
                 high = middle
         return low
-
-    def _first_head(self, width: i64, target: i64) -> i64:
-        """Position of the first key, of equally long ones, whose ``width`` bytes are ``target`` or above.
-
-        (Up to 7, after the prefix, as a big-endian number.)
-        """
-        raw, stride = self.raw, self._key_width
-        mask = (_ONE << (8 * width)) - 1
-        at = self._keys + width - 8  # eight bytes that end with the first key's
-        low: i64 = 0
-        count = self.count
-        while count > 1:
-            half = count >> 1
-            below = (read_i64_be(raw, at + stride * (low + half - 1)) & mask) - target
-            low += half & (below >> 63)  # no branch: every other one would be foreseen wrongly
-            count -= half
-        return low + (1 if (read_i64_be(raw, at + stride * low) & mask) < target else 0)
 
     def _is_at_or_above(self, position: i64, key: bytes) -> bool:
         start, end = self._key_at(position), self._key_at(position + 1)
@@ -318,12 +294,12 @@ class Block(CacheItem):
             return end  # all keys here are on one side of it
         width = self._key_width
         if 0 < width < 8:
-            target = _head(bound, prefix, bound_length, width)
+            target = head_of(bound, prefix, bound_length, width)
             if reverse and bound_length - prefix < width:
                 target -= 1  # a key that goes on after it is above it
             elif not reverse and bound_length - prefix > width:
                 target += 1
-            return self._end_before_head(at, end, target, reverse)
+            return end_before_head(raw, self._keys, width, at, end, target, reverse)
         direction: i64 = -1 if reverse else 1
         length = (end - at) * direction
         low: i64 = 1
@@ -335,31 +311,6 @@ class Block(CacheItem):
         while low < high:
             middle = (low + high) >> 1
             if self._is_before(at + middle * direction, bound, reverse):
-                low = middle + 1
-            else:
-                high = middle
-        return at + low * direction
-
-    def _end_before_head(self, at: i64, end: i64, target: i64, reverse: bool) -> i64:
-        """:meth:`end_before`, of keys of up to 7 bytes each, as big-endian numbers."""
-        raw, width = self.raw, self._key_width
-        mask = (_ONE << (8 * width)) - 1
-        direction: i64 = -1 if reverse else 1
-        length = (end - at) * direction
-        first = self._keys + width - 8 + width * at  # eight bytes that end with the key at ``at``
-        stride = width * direction
-        low: i64 = 1
-        step: i64 = 1
-        while (
-            step < length
-            and ((read_i64_be(raw, first + stride * step) & mask) - target) * direction < 0
-        ):
-            low = step + 1
-            step *= 2
-        high = min(step, length)
-        while low < high:
-            middle = (low + high) >> 1
-            if ((read_i64_be(raw, first + stride * middle) & mask) - target) * direction < 0:
                 low = middle + 1
             else:
                 high = middle
