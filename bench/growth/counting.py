@@ -56,7 +56,7 @@ def count_reads(task: Task, directory: str) -> Reads:
         seeks=len(starts),
         seek_block_reads=seeks.block_reads,
         seek_reads_expected=expected.seek_reads,
-        seek_reads_least=expected.seek_reads_least,
+        seek_reads_without_fences=expected.seek_reads_without_fences,
         wrong_answers=wrong,
     )
 

@@ -67,7 +67,7 @@ def _counts(sizes: Sizes) -> Chart:
             lambda row: row.seek_block_reads / row.seeks,
             (
                 ("theory", lambda row: row.seek_reads_expected),
-                ("told by fences", lambda row: row.seek_reads_least),
+                ("without fences", lambda row: row.seek_reads_without_fences),
             ),
         ),
     )

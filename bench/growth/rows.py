@@ -67,10 +67,8 @@ class Reads:
     present_reads_expected: float = column("the same in theory, per look-up")
     seeks: int = column("scans of ten entries from a random key")
     seek_block_reads: int = column("data blocks that they read")
-    seek_reads_expected: float = column(
-        "the same in theory, per seek: a block of each run, and some"
-    )
-    seek_reads_least: float = column("the same if fences told of blocks that lie further on")
+    seek_reads_expected: float = column("the same in theory, per seek: blocks whose turn comes")
+    seek_reads_without_fences: float = column("the same if fences did not tell where blocks begin")
     wrong_answers: int = column("operations with a wrong answer; must be 0")
 
 

@@ -104,8 +104,9 @@ def _of_reads(style: str, found: Sequence[Size]) -> str:
         f"{last.present_block_reads / last.present_lookups:.4f} (theory "
         f"{first.present_reads_expected:.4f} to {last.present_reads_expected:.4f}), per seek + 10 "
         f"{first.seek_block_reads / first.seeks:.2f} to {last.seek_block_reads / last.seeks:.2f} "
-        f"(theory {first.seek_reads_expected:.2f} to {last.seek_reads_expected:.2f}; if fences told of "
-        f"blocks that lie further on, {first.seek_reads_least:.2f} to {last.seek_reads_least:.2f})."
+        f"(theory {first.seek_reads_expected:.2f} to {last.seek_reads_expected:.2f}; if fences did not "
+        f"tell where blocks begin, {first.seek_reads_without_fences:.2f} to "
+        f"{last.seek_reads_without_fences:.2f})."
     )
 
 

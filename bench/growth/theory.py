@@ -52,7 +52,7 @@ class Expected:
         absent_filters: filters that an absent look-up asks.
         filter_rate: exact rate of the filters, as often as each is asked.
         absent_reads, present_reads, seek_reads: data blocks read.
-        seek_reads_least: the same if fences told of blocks that lie further on.
+        seek_reads_without_fences: the same if a block had to be read to know where it begins.
     """
 
     fence_comparisons: float
@@ -62,7 +62,7 @@ class Expected:
     absent_reads: float
     present_reads: float
     seek_reads: float
-    seek_reads_least: float
+    seek_reads_without_fences: float
 
 
 def expected(store: StoreInfo, entries: int, seek_entries: int) -> Expected:
@@ -71,9 +71,9 @@ def expected(store: StoreInfo, entries: int, seek_entries: int) -> Expected:
     A look-up meets those tables whose range spans the key.  An absent key falls into a block of such
     a table, and not between two (where fences answer), with the chance 1 - blocks / entries; then the
     block's filter is asked, and errs at its exact rate.  A present key costs one block, and the errors
-    of the tables above its own, in which it is absent.  A seek reads a block of each run that has keys
-    from there on, and those that the entries go on into; the least is that of the runs in which it
-    falls into a block, where no fence tells what comes next.
+    of the tables above its own, in which it is absent.  A seek reads a block of each run in which it
+    falls into one, where no fence tells what comes next, and those that the entries go on into; without
+    fences, a block of each run that has keys from there on.
     """
     runs = [
         [_Span.of(table, entries) for table in run.tables]
@@ -105,8 +105,8 @@ def expected(store: StoreInfo, entries: int, seek_entries: int) -> Expected:
         filter_rate=wasted / asked,
         absent_reads=wasted,
         present_reads=1 + wasted_above / store.entry_count,
-        seek_reads=sum(run[-1].stop for run in runs) / entries + gone_on,
-        seek_reads_least=asked + gone_on,
+        seek_reads=asked + gone_on,
+        seek_reads_without_fences=sum(run[-1].stop for run in runs) / entries + gone_on,
     )
 
 

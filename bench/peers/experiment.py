@@ -38,8 +38,8 @@ METHOD: Final = (
     "cache of a 64th of the data.  One pass is timed, reading through the page cache in every engine; "
     "before another one pages are dropped again, and counts are taken, with direct reads in the "
     "engines that have them (lsmkv, RocksDB) and with RocksDB's statistics, which take time, on.  "
-    "LevelDB opens its tables at the first look-up in them, so that its reads contain filters and "
-    "indexes, which lsmkv and RocksDB read when they open.",
+    "lsmkv and LevelDB read a table's filters and index at the first look-up in it, so that their reads "
+    "contain these, which RocksDB reads when it opens.",
     "Equal settings: bits per key of Bloom filters (lsmkv: the error rate that those bits give), "
     "cache, write buffer, block or page size of 4 KiB, compression (LevelDB: Snappy where zstd is asked "
     "for; LMDB and SQLite: none).  All else is each engine's default; with --background process "
