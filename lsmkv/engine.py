@@ -170,6 +170,10 @@ class Engine(Readable):
         """Whether compactions are wanted now."""
         return self._failure is None
 
+    def give_turns(self, wanted: bool) -> None:
+        """Whether writes are to let other threads of the interpreter have their turn."""
+        self._logs.give_turns(wanted)
+
     def work_failed(self, error: BaseException) -> None:
         """Take no more writes: a flush or compaction failed (unless it was told to give up)."""
         if not isinstance(error, CancelledError):

@@ -43,6 +43,8 @@ _DATA: Final = ReadKind.DATA  # a global is found faster than an enumeration's m
 _pwrite: Final = os.pwrite  # or a module's
 _SMALLEST_ROOM_BYTES: Final = 16 * 1024
 _LARGEST_ROOM_BYTES: Final = 1024 * 1024
+# Where a sync of a file covers what was written to it through memory (POSIX leaves that open).
+_HAS_ROOM_MAPPED: Final = sys.platform == "linux"
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -84,19 +86,37 @@ class Descriptor:
 class AppendFile(Descriptor):
     """A file that grows at its end.
 
-    One thread appends or truncates at a time; ``sync`` may run beside it.  ``offset`` is where the
-    next byte goes; after ``make_room`` the file itself is longer, and zeros follow there.  ``broken``:
-    what the disk holds is not known any more, because a sync failed or a failed append could not be
-    undone; every later append, sync or truncate raises ``EIO``.
+    One thread appends or truncates at a time; ``sync`` may run beside it.
+
+    Attributes:
+        offset: where the next byte goes; after ``make_room`` the file itself is longer, and zeros
+            follow there.
+        broken: what the disk holds is not known any more, because a sync failed or a failed append
+            could not be undone; every later append, sync or truncate raises ``EIO``.
+        gives_turns: whether each append is a system call, in which other threads of the interpreter
+            get their turn, also where there is room.
     """
 
-    __slots__ = ("_failure", "_length", "broken", "offset")
+    __slots__ = (
+        "_failure",
+        "_length",
+        "_room",
+        "_room_end",
+        "_room_start",
+        "broken",
+        "gives_turns",
+        "offset",
+    )
 
     def __init__(self, path: str, descriptor: int, offset: int) -> None:
         super().__init__(path, descriptor)
         self._failure = ""
         self._length = offset  # of the file, if that is more than ``offset``
+        self._room: mmap.mmap | None = None  # this part of the file in memory
+        self._room_start = 0
+        self._room_end = 0
         self.broken = False
+        self.gives_turns = False
         self.offset = offset
 
     def append(self, data: bytes) -> None:
@@ -111,6 +131,7 @@ class AppendFile(Descriptor):
             self.locate(error)
             self.offset = start
             self._break(error)
+            self._unmap()
             with contextlib.suppress(OSError):
                 self._truncate(start)
                 self._length = start
@@ -120,23 +141,35 @@ class AppendFile(Descriptor):
     def make_room(self, size_bytes: int) -> None:
         """Let the file grow ahead of an append of that size, with room for more, if it has none.
 
-        A sync then has no new length to write down, which saves a third of its time on ext4.  The
-        room takes no space on disk.  Where it cannot be made the append will do without.
+        A sync then has no new length to write down, which saves a third of its time on ext4.  The room
+        is taken on disk, so that it is mapped into memory without danger: an append is a copy, which
+        the operating system has at once, as after a call.  Where no room can be made the append will
+        do without, and so will a large one.
         """
         end = self.offset + size_bytes
-        if end <= self._length or self.broken:
+        if end <= self._length or size_bytes > _LARGEST_ROOM_BYTES or self.broken:
             return
         length = end + min(max(end, _SMALLEST_ROOM_BYTES), _LARGEST_ROOM_BYTES)
+        self._unmap()
         with contextlib.suppress(OSError):
-            self._truncate(length)
+            self._extend(max(self.offset, self._length), length)
             self._length = length
+            start = self.offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+            self._room = self._map(start, length - start)
+            self._room_start, self._room_end = start, length
 
     def trim(self) -> None:
         """Take back the room that nothing was written to; where that fails, it stays."""
+        self._unmap()
         if self._length > self.offset and not self.broken:
             with contextlib.suppress(OSError):
                 self._truncate(self.offset)
                 self._length = self.offset
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        self._unmap()
+        super().close()
 
     def sync(self) -> None:
         """Make what was appended survive a power failure.
@@ -159,6 +192,7 @@ class AppendFile(Descriptor):
             raise ValueError(f"cannot cut {self.path} of {self.offset} bytes to {length} bytes")
         if self.broken:
             raise self._refusal()
+        self._unmap()
         try:
             self._truncate(length)
         except OSError as error:
@@ -185,8 +219,31 @@ class AppendFile(Descriptor):
         reason = f"takes no more writes after an earlier failure ({self._failure})"
         return OSError(errno.EIO, reason, self.path)
 
+    def _unmap(self) -> None:
+        """Before the file is cut: to touch what is mapped and not there would end the process."""
+        room, self._room = self._room, None
+        if room is not None:
+            room.close()
+
     def _write(self, data: bytes | memoryview, offset: int) -> int:
+        room, length = self._room, len(data)
+        if room is not None and not self.gives_turns and offset + length <= self._room_end:
+            start = offset - self._room_start
+            end = start + length
+            room[start:end] = data
+            return length
         return _pwrite(self._descriptor, data, offset)
+
+    def _extend(self, start: int, length: int) -> None:
+        """Make the file ``length`` bytes long, with zeros from ``start`` on, where it ends."""
+        if _HAS_ROOM_MAPPED:
+            os.posix_fallocate(self._descriptor, start, length - start)
+        else:
+            self._truncate(length)
+
+    def _map(self, start: int, length: int) -> mmap.mmap | None:
+        """So much of the file from ``start`` on as memory that is shared with it; None where not."""
+        return mmap.mmap(self._descriptor, length, offset=start) if _HAS_ROOM_MAPPED else None
 
     def _truncate(self, length: int) -> None:
         os.ftruncate(self._descriptor, length)

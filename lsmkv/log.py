@@ -196,19 +196,23 @@ class LogWriter:
         """:meth:`append` of what was written to a :func:`new_record`, which serves but once."""
         file = self._file
         offset = file.offset
-        if self._synced > self._marked:
+        marked = self._marked
+        if self._synced > marked:
             marked = self._synced
             data = self._mark(marked, offset)
             data += self._sealed(record, _PAYLOAD, offset + len(data))
-            if self._has_room:  # what is synced once is likely to be synced again
-                file.make_room(len(data))
-            file.append(data)
-            self._marked = marked
         else:
             data = self._sealed(record, _PAYLOAD, offset)
-            file.append(data)
+        if self._has_room:
+            file.make_room(len(data))
+        file.append(data)
+        self._marked = marked
         self._stats.log_bytes += len(data)
         return file.offset
+
+    def give_turns(self, wanted: bool) -> None:
+        """Whether other threads of the interpreter are to get their turn in each append."""
+        self._file.gives_turns = wanted
 
     def _mark(self, synced: int, offset: int) -> bytes:
         """The sync mark that says how far the log is on disk, as it stands at ``offset``."""

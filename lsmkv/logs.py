@@ -11,13 +11,17 @@ from lsmkv.storage import Storage
 
 
 class LogSet:
-    """Logs by age.  For one thread at a time (the engine's mutex), but for ``retire``."""
+    """Logs by age.
+
+    For one thread at a time (the engine's mutex), but for ``retire`` and ``give_turns``.
+    """
 
     def __init__(self, storage: Storage, directory: str) -> None:
         self._storage = storage
         self._directory = directory
         self._current: LogWriter | None = None
         self._waiting: dict[int, LogWriter] = {}
+        self._gives_turns = False
 
     @property
     def current(self) -> LogWriter:
@@ -37,7 +41,7 @@ class LogSet:
             OSError: it cannot be made.
         """
         path = log_path(self._directory, number)
-        self._current = LogWriter.create(self._storage, path, number, "log")
+        self._set_current(LogWriter.create(self._storage, path, number, "log"))
 
     def reopen(self, found: list[LogContents], names: list[str], is_synced: bool) -> None:
         """Go on with logs that were read, oldest first; later ones are removed for good.
@@ -85,7 +89,15 @@ class LogSet:
     def _set_current(self, log: LogWriter) -> None:
         if self._current is not None:
             self._waiting[self._current.number] = self._current
+        log.give_turns(self._gives_turns)
         self._current = log
+
+    def give_turns(self, wanted: bool) -> None:
+        """Whether other threads are to get their turn in each append.  Any thread may call this."""
+        self._gives_turns = wanted
+        log = self._current
+        if log is not None:
+            log.give_turns(wanted)
 
     def retire(self, number: int) -> None:
         """What the log holds is in tables now: remove it.  Any thread may call this."""

@@ -40,6 +40,10 @@ class _UnsyncedFile(AppendFile):
         short = self._storage.check("append", self.path)
         return super()._write(data if short is None else data[:short], offset)
 
+    def _extend(self, start: int, length: int) -> None:
+        self._storage.check("truncate", self.path)
+        super()._extend(start, length)
+
     def _truncate(self, length: int) -> None:
         self._storage.check("truncate", self.path)
         super()._truncate(length)

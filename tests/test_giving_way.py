@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 import lsmkv
 from gates import WAIT_S
+from leaks import write_calls
 from lsmkv.background import pace
 from lsmkv.background.pace import Writers
 from storages import FaultyStorage
@@ -50,6 +52,24 @@ def test_a_flush_waits_for_writers_and_they_for_nothing(path: Path) -> None:
         fill(db, 1)
         assert is_flushing(db)
         assert db.stats().flushes == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="logs are mapped on Linux alone")
+def test_a_flush_that_waits_needs_no_turns(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    napping = threading.Event()
+    nap = pace.Haste.nap
+
+    def told(haste: pace.Haste) -> None:
+        napping.set()
+        nap(haste)
+
+    monkeypatch.setattr(pace.Haste, "nap", told)
+    with open_store(path) as db:
+        fill(db, 1)
+        assert napping.wait(WAIT_S)
+        before = write_calls()
+        db.put(b"key", b"value")
+        assert write_calls() == before
 
 
 @pytest.mark.parametrize(

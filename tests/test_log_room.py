@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import errno
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+import lsmkv
+from gates import WAIT_S, GatedStorage
+from leaks import write_calls
 from log_files import MARK_BYTES, contents_of, create, payloads_of
 from lsmkv.log import LogKind, LogWriter
 from lsmkv.storage import Storage
 from storages import FaultyStorage
+from threaded_stores import open_store
+
+mapped = pytest.mark.skipif(sys.platform != "linux", reason="logs are mapped on Linux alone")
 
 
 @pytest.fixture
@@ -45,10 +53,60 @@ def test_more_room_is_made_when_it_is_used_up(path: Path) -> None:
     assert payloads_of(path) == [b"one", b"two", *payloads]
 
 
-def test_a_log_that_is_never_synced_has_no_room(path: Path) -> None:
+def test_a_log_that_is_never_synced_has_room_too(path: Path) -> None:
     log = create(path)
     log.append(b"one")
-    assert path.stat().st_size == log.end
+    assert path.stat().st_size > log.end
+
+
+@mapped
+def test_room_is_taken_on_disk(path: Path) -> None:
+    log = create(path)
+    log.append(b"one")
+    found = path.stat()
+    assert found.st_blocks * 512 >= found.st_size > log.end
+
+
+def test_what_is_put_into_the_room_is_in_the_file_at_once(path: Path) -> None:
+    log = create(path)
+    for payload in (b"one", b"two"):
+        end = log.append(payload)
+        assert path.read_bytes()[:end].endswith(payload)
+
+
+@mapped
+@pytest.mark.parametrize("turns", [False, True])
+def test_an_append_in_the_room_is_a_call_only_where_others_want_their_turn(
+    path: Path, turns: bool
+) -> None:
+    log = create(path)
+    log.append(b"one")
+    log.give_turns(turns)
+    before = write_calls()
+    for _ in range(100):
+        log.append(b"more")
+    assert write_calls() - before == (100 if turns else 0)
+    assert payloads_of(path) == [b"one", *[b"more"] * 100]
+
+
+def test_a_large_record_needs_no_room(path: Path) -> None:
+    log = create(path)
+    log.append(b"one")
+    length = path.stat().st_size
+    log.append(bytes(2 << 20))
+    assert path.stat().st_size == log.end > length
+    log.append(b"two")
+    assert path.stat().st_size > log.end
+    assert payloads_of(path) == [b"one", bytes(2 << 20), b"two"]
+
+
+@mapped
+def test_a_log_that_is_closed_is_mapped_no_more(path: Path) -> None:
+    log = create(path)
+    log.append(b"one")
+    assert str(path) in Path("/proc/self/maps").read_text()
+    log.close()
+    assert str(path) not in Path("/proc/self/maps").read_text()
 
 
 def test_a_manifest_has_no_room(path: Path) -> None:
@@ -103,3 +161,26 @@ def test_a_record_torn_in_the_room_is_dropped(path: Path) -> None:
     assert contents.torn_bytes == log.end - kept
     LogWriter.reopen(Storage(), contents).close()
     assert path.stat().st_size == kept
+
+
+def calls_of_a_put(db: lsmkv.DB) -> int:
+    before = write_calls()
+    db.put(b"key", b"value")
+    return write_calls() - before
+
+
+@mapped
+def test_a_put_is_a_call_while_a_flush_works_in_a_thread(tmp_path: Path) -> None:
+    storage = GatedStorage()
+    with open_store(tmp_path / "store", storage=storage) as db:
+        db.put(b"key", b"value")
+        assert calls_of_a_put(db) == 0
+        storage.shut()
+        flush = threading.Thread(target=db.flush)
+        flush.start()
+        assert storage.held_up.wait(WAIT_S)
+        assert calls_of_a_put(db) == 1
+        storage.open_up()
+        flush.join()
+        db.wait_until_settled()
+        assert calls_of_a_put(db) == 0

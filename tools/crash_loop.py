@@ -208,6 +208,10 @@ class _DyingFile(AppendFile):
         self._storage.step()
         super()._sync()
 
+    def _extend(self, start: int, length: int) -> None:
+        self._storage.step()
+        super()._extend(start, length)
+
     def _truncate(self, length: int) -> None:
         self._storage.step()
         super()._truncate(length)

@@ -206,6 +206,12 @@ class MemoryAppendFile(AppendFile):
         self._storage.change(Operation("write", self.path, self._file, written, length=offset))
         return len(written)
 
+    def _extend(self, start: int, length: int) -> None:
+        self._truncate(length)
+
+    def _map(self, start: int, length: int) -> None:
+        """There is no file to map; what is written here is written at once, too."""
+
     def _truncate(self, length: int) -> None:
         self._storage.faults.check("truncate", self.path)
         self._storage.change(Operation("truncate", self.path, self._file, length=length))

@@ -8,8 +8,10 @@ a helper process, one for flushes and one for compactions, which the thread wait
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -68,6 +70,9 @@ class Host(Protocol):
     def work_failed(self, error: BaseException) -> None:
         """A flush or compaction failed."""
 
+    def give_turns(self, wanted: bool) -> None:
+        """Whether writes are to let other threads of the interpreter have their turn."""
+
 
 class Maintenance:
     """Flushes and compactions, one of each at a time.
@@ -93,6 +98,8 @@ class Maintenance:
         self._compactor_sees = Writers(host.stats)
         self._compacting = threading.Lock()
         self._stopping = False
+        self._working = 0  # flushes and compactions that run in threads, and do not nap
+        self._working_lock = threading.Lock()
         self._flusher = Worker("lsmkv-flush", self._flush_oldest, host.work_failed)
         self._compactor = Worker("lsmkv-compact", self._compact_once, host.work_failed)
 
@@ -146,6 +153,27 @@ class Maintenance:
 
     def _is_stopping(self) -> bool:
         return self._stopping
+
+    @contextlib.contextmanager
+    def _taking_turns(self) -> Iterator[None]:
+        """While work is done in this thread, writers are to let it have turns."""
+        self._note_working(1)
+        try:
+            yield
+        finally:
+            self._note_working(-1)
+
+    def _note_working(self, more: int) -> None:
+        with self._working_lock:
+            self._working += more
+            self._host.give_turns(self._working > 0)
+
+    def _nap(self) -> None:
+        self._note_working(-1)
+        try:
+            self.haste.nap()
+        finally:
+            self._note_working(1)
 
     # Flushing
 
@@ -202,10 +230,11 @@ class Maintenance:
             first=sorting,
             allowance_bytes=self._host.options.write_buffer_size_bytes // 2,
             is_urgent=self._is_flush_urgent,
-            nap=self.haste.nap,
+            nap=self._nap,
         )
-        pace.give_way(0)
-        return write_tables(versions, self._tables.job(rate, self._is_stopping, pace.give_way))
+        with self._taking_turns():
+            pace.give_way(0)
+            return write_tables(versions, self._tables.job(rate, self._is_stopping, pace.give_way))
 
     def _is_flush_urgent(self) -> bool:
         """Whether somebody waits for it, or another memtable does."""
@@ -312,9 +341,10 @@ class Maintenance:
             total=most,
             allowance_bytes=room * self._host.options.write_buffer_size_bytes,
             is_urgent=lambda: bool(self.haste) or self._level0_run_count() >= most_runs,
-            nap=self.haste.nap,
+            nap=self._nap,
         )
-        return write_tables(versions, self._tables.job(rate, self._is_stopping, pace.give_way))
+        with self._taking_turns():
+            return write_tables(versions, self._tables.job(rate, self._is_stopping, pace.give_way))
 
     def _level0_run_count(self) -> int:
         view = self._host.view
