@@ -54,7 +54,7 @@ class Storage:
 
     def create(self, path: str) -> AppendFile:
         """A new, empty file; FileExistsError if anything is there, be it a dangling link."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN_FLAGS
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _OPEN_FLAGS
         descriptor = self._open(path, flags)
         file = self._append_file(path, descriptor, 0)
         os.fchmod(descriptor, self.file_mode)
@@ -62,7 +62,7 @@ class Storage:
 
     def open_append(self, path: str, length: int) -> AppendFile:
         """The existing file, first cut down to ``length`` bytes; ValueError if it has fewer."""
-        descriptor, size = self._open_regular(path, os.O_WRONLY)
+        descriptor, size = self._open_regular(path, os.O_RDWR)
         file = self._append_file(path, descriptor, size)
         if length != size:
             file.truncate(length)
@@ -70,7 +70,7 @@ class Storage:
 
     def write_again(self, path: str, offset: int, data: bytes) -> None:
         """Write bytes over themselves: after a failed sync the next one may leave them out, else."""
-        with Descriptor(path, self._open_regular(path, os.O_WRONLY)[0]) as file:
+        with Descriptor(path, self._open_regular(path, os.O_RDWR)[0]) as file:
             try:
                 while data:
                     written = os.pwrite(file.fileno(), data, offset)

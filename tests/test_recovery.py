@@ -260,7 +260,7 @@ def test_a_store_reopened_after_closing_may_be_torn_again(path: str) -> None:
     with pytest.raises(OSError, match="injected: sync"):
         db.close()
     (log,) = files(Path(path), ".log")
-    os.truncate(log, log.stat().st_size - 1)
+    os.truncate(log, len(log.read_bytes().rstrip(b"\0")) - 1)  # what follows is room
     assert list(contents(path)) == [b"a"]
 
 
