@@ -39,3 +39,8 @@ def written(path: Path, payloads: list[bytes], *, synced_after: int | None = Non
             log.sync_through(log.end)
     log.close()
     return ends
+
+
+def written_bytes(path: Path) -> int:
+    """How long a log is without room for more, unless its last record ends with a zero."""
+    return len(path.read_bytes().rstrip(b"\0"))

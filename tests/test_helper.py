@@ -21,6 +21,7 @@ from helper_processes import (
     running,
     table_names,
 )
+from log_files import written_bytes
 from lsmkv import tables
 from lsmkv.background import process
 from lsmkv.background.jobs import FlushJob, Order, run_job
@@ -122,7 +123,7 @@ def test_a_job_is_a_plain_function_of_files(path: str) -> None:
         job = FlushJob(
             order=order,
             log_number=int(log.stem),
-            log_bytes=log.stat().st_size,
+            log_bytes=written_bytes(log),
             first_seq=1,
             end_seq=201,
             key_count=200,

@@ -8,6 +8,7 @@ import pytest
 
 import lsmkv
 from damage import cut, files, flip
+from log_files import written_bytes
 from lsmkv.batch import encode_batch
 from lsmkv.log import LogWriter, read_log
 from lsmkv.repair import repair
@@ -119,11 +120,6 @@ def _chain(directory: Path, logs: list[list[int]]) -> list[Path]:
     return paths
 
 
-def _written_bytes(log: Path) -> int:
-    """Its length without room for more; no record here ends with a zero."""
-    return len(log.read_bytes().rstrip(b"\0"))
-
-
 def test_logs_behind_a_damaged_one_are_not_applied(tmp_path: Path) -> None:
     paths = _chain(tmp_path, [[1, 2, 3], [4, 5, 6], [7]])
     flip(paths[1], _record_offsets(paths[1])[1] + 9)
@@ -132,16 +128,16 @@ def test_logs_behind_a_damaged_one_are_not_applied(tmp_path: Path) -> None:
     assert logs.last_seq == 4
     damaged_at = logs.problems[0].offset
     assert damaged_at is not None
-    assert logs.lost_bytes == _written_bytes(paths[1]) - damaged_at + _written_bytes(paths[2])
+    assert logs.lost_bytes == written_bytes(paths[1]) - damaged_at + written_bytes(paths[2])
 
 
 def test_logs_behind_one_that_lost_its_end_are_not_applied(tmp_path: Path) -> None:
     paths = _chain(tmp_path, [[1, 2, 3], [4]])
-    whole, kept = _written_bytes(paths[0]), _record_offsets(paths[0])[2]
+    whole, kept = written_bytes(paths[0]), _record_offsets(paths[0])[2]
     cut(paths[0], kept)
     logs = salvage_logs(Storage(), str(tmp_path), [1, 2], None)
     assert sorted(logs.newest) == [b"1", b"2"]
-    assert logs.lost_bytes == whole - kept + _written_bytes(paths[1])
+    assert logs.lost_bytes == whole - kept + written_bytes(paths[1])
 
 
 def test_logs_before_a_missing_one_are_not_needed(tmp_path: Path) -> None:
@@ -184,4 +180,4 @@ def test_a_record_with_the_wrong_sequence_number_ends_the_replay(tmp_path: Path)
     (path,) = _chain(tmp_path, [[1, 2, 4, 5]])
     logs = salvage_logs(Storage(), str(tmp_path), [1], None)
     assert logs.last_seq == 2
-    assert logs.lost_bytes == _written_bytes(path) - _record_offsets(path)[2]
+    assert logs.lost_bytes == written_bytes(path) - _record_offsets(path)[2]

@@ -13,6 +13,7 @@ import pytest
 
 import lsmkv
 from damage import cut, files, flip, forge_table, open_table, sections, write_table
+from log_files import written_bytes
 from lsmkv.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.sstable.writer import TableFormat
@@ -250,7 +251,7 @@ def test_damage_in_the_manifest_is_reported(db: lsmkv.DB) -> None:
 
 def test_damage_to_synced_log_records_is_reported_with_its_offset(db: lsmkv.DB) -> None:
     db.put(b"a", b"1", sync=True)
-    end = _log(db).stat().st_size
+    end = written_bytes(_log(db))
     db.put(b"b", b"2", sync=True)  # preceded by a mark that the first is on disk
     flip(_log(db), end - 1)
     (problem,) = db.verify().problems
@@ -265,7 +266,9 @@ def test_a_missing_log_is_reported(db: lsmkv.DB) -> None:
 
 
 def test_a_torn_end_of_a_log_is_counted_and_no_problem(db: lsmkv.DB) -> None:
-    with _log(db).open("ab") as log:
+    end = written_bytes(_log(db))
+    with _log(db).open("r+b") as log:
+        log.seek(end)
         log.write(b"half a rec")
     report = db.verify()
     assert report.ok
