@@ -14,6 +14,7 @@ from gates import WAIT_S, GatedStorage
 from leaks import write_calls
 from log_files import MARK_BYTES, contents_of, create, payloads_of
 from lsmkv.log import LogKind, LogWriter
+from lsmkv.logs import LogSet
 from lsmkv.storage import Storage
 from storages import FaultyStorage
 from threaded_stores import open_store
@@ -101,9 +102,11 @@ def test_a_large_record_needs_no_room(path: Path) -> None:
 
 
 @mapped
-def test_a_log_that_is_closed_is_mapped_no_more(path: Path) -> None:
+@pytest.mark.parametrize("obsolete", [False, True])
+def test_a_log_that_is_closed_is_mapped_no_more(path: Path, obsolete: bool) -> None:
     log = create(path)
     log.append(b"one")
+    log.obsolete = obsolete
     assert str(path) in Path("/proc/self/maps").read_text()
     log.close()
     assert str(path) not in Path("/proc/self/maps").read_text()
@@ -161,6 +164,19 @@ def test_a_record_torn_in_the_room_is_dropped(path: Path) -> None:
     assert contents.torn_bytes == log.end - kept
     LogWriter.reopen(Storage(), contents).close()
     assert path.stat().st_size == kept
+
+
+@mapped
+def test_a_fresh_log_gives_turns_as_the_one_before(tmp_path: Path) -> None:
+    logs = LogSet(Storage(), str(tmp_path))
+    logs.create(1)
+    logs.give_turns(True)
+    logs.rotate(2)
+    logs.current.append(b"one")
+    before = write_calls()
+    logs.current.append(b"two")
+    assert write_calls() == before + 1
+    logs.close()
 
 
 def calls_of_a_put(db: lsmkv.DB) -> int:
