@@ -44,7 +44,7 @@ _pwrite: Final = os.pwrite  # or a module's
 _SMALLEST_ROOM_BYTES: Final = 16 * 1024
 _LARGEST_ROOM_BYTES: Final = 1024 * 1024
 # Where a sync of a file covers what was written to it through memory (POSIX leaves that open).
-_HAS_ROOM_MAPPED: Final = sys.platform == "linux"
+_MAPS_ROOM: Final = sys.platform == "linux"
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -236,14 +236,14 @@ class AppendFile(Descriptor):
 
     def _extend(self, start: int, length: int) -> None:
         """Make the file ``length`` bytes long, with zeros from ``start`` on, where it ends."""
-        if _HAS_ROOM_MAPPED:
+        if _MAPS_ROOM:
             os.posix_fallocate(self._descriptor, start, length - start)
         else:
             self._truncate(length)
 
     def _map(self, start: int, length: int) -> mmap.mmap | None:
         """So much of the file from ``start`` on as memory that is shared with it; None where not."""
-        return mmap.mmap(self._descriptor, length, offset=start) if _HAS_ROOM_MAPPED else None
+        return mmap.mmap(self._descriptor, length, offset=start) if _MAPS_ROOM else None
 
     def _truncate(self, length: int) -> None:
         os.ftruncate(self._descriptor, length)

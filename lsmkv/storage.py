@@ -70,7 +70,7 @@ class Storage:
 
     def write_again(self, path: str, offset: int, data: bytes) -> None:
         """Write bytes over themselves: after a failed sync the next one may leave them out, else."""
-        with Descriptor(path, self._open_regular(path, os.O_RDWR)[0]) as file:
+        with Descriptor(path, self._open_regular(path, os.O_WRONLY)[0]) as file:
             try:
                 while data:
                     written = os.pwrite(file.fileno(), data, offset)

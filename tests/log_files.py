@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+
+import pytest
 
 from lsmkv.log import RECORD_BYTES, LogContents, LogKind, LogWriter, read_log
 from lsmkv.storage import Storage
 
 MARK_BYTES = RECORD_BYTES + 8
 PAYLOADS = [b"one", b"", b"three" * 9, bytes(range(256)), b"five"]
+
+where_logs_are_mapped = pytest.mark.skipif(
+    sys.platform != "linux", reason="logs are mapped into memory on Linux alone"
+)
 
 
 def create(path: Path, storage: Storage | None = None, kind: LogKind = "log") -> LogWriter:

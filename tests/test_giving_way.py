@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 import lsmkv
 from gates import WAIT_S
 from leaks import write_calls
+from log_files import where_logs_are_mapped
 from lsmkv.background import pace
 from lsmkv.background.pace import Writers
 from storages import FaultyStorage
@@ -54,7 +54,7 @@ def test_a_flush_waits_for_writers_and_they_for_nothing(path: Path) -> None:
         assert db.stats().flushes == 0
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="logs are mapped on Linux alone")
+@where_logs_are_mapped
 def test_a_flush_that_waits_needs_no_turns(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     napping = threading.Event()
     nap = pace.Haste.nap

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import sys
 import threading
 from pathlib import Path
 
@@ -12,14 +11,12 @@ import pytest
 import lsmkv
 from gates import WAIT_S, GatedStorage
 from leaks import write_calls
-from log_files import MARK_BYTES, contents_of, create, payloads_of
+from log_files import MARK_BYTES, contents_of, create, payloads_of, where_logs_are_mapped
 from lsmkv.log import LogKind, LogWriter
 from lsmkv.logs import LogSet
 from lsmkv.storage import Storage
 from storages import FaultyStorage
 from threaded_stores import open_store
-
-mapped = pytest.mark.skipif(sys.platform != "linux", reason="logs are mapped on Linux alone")
 
 
 @pytest.fixture
@@ -60,7 +57,7 @@ def test_a_log_that_is_never_synced_has_room_too(path: Path) -> None:
     assert path.stat().st_size > log.end
 
 
-@mapped
+@where_logs_are_mapped
 def test_room_is_taken_on_disk(path: Path) -> None:
     log = create(path)
     log.append(b"one")
@@ -75,7 +72,7 @@ def test_what_is_put_into_the_room_is_in_the_file_at_once(path: Path) -> None:
         assert path.read_bytes()[:end].endswith(payload)
 
 
-@mapped
+@where_logs_are_mapped
 @pytest.mark.parametrize("turns", [False, True])
 def test_an_append_in_the_room_is_a_call_only_where_others_want_their_turn(
     path: Path, turns: bool
@@ -101,7 +98,7 @@ def test_a_large_record_needs_no_room(path: Path) -> None:
     assert payloads_of(path) == [b"one", bytes(2 << 20), b"two"]
 
 
-@mapped
+@where_logs_are_mapped
 @pytest.mark.parametrize("obsolete", [False, True])
 def test_a_log_that_is_closed_is_mapped_no_more(path: Path, obsolete: bool) -> None:
     log = create(path)
@@ -166,7 +163,7 @@ def test_a_record_torn_in_the_room_is_dropped(path: Path) -> None:
     assert path.stat().st_size == kept
 
 
-@mapped
+@where_logs_are_mapped
 def test_a_fresh_log_gives_turns_as_the_one_before(tmp_path: Path) -> None:
     logs = LogSet(Storage(), str(tmp_path))
     logs.create(1)
@@ -185,7 +182,7 @@ def calls_of_a_put(db: lsmkv.DB) -> int:
     return write_calls() - before
 
 
-@mapped
+@where_logs_are_mapped
 def test_a_put_is_a_call_while_a_flush_works_in_a_thread(tmp_path: Path) -> None:
     storage = GatedStorage()
     with open_store(tmp_path / "store", storage=storage) as db:

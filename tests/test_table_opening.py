@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from damage import files, flip, footer_of
 from lsmkv.errors import CorruptionError
 from lsmkv.sstable.layout import TableMeta
 from lsmkv.sstable.reader import TableReader
-from lsmkv.storage import ReadKind
+from lsmkv.storage import RandomFile, ReadKind, Storage
 from table_files import Tables, ask, contents, numbered
+from threaded_stores import run_all
 
 
 @pytest.fixture
@@ -66,25 +68,46 @@ def test_whatever_is_asked_first_is_answered(
     assert sum(block.count for block in blocks) == len(entries)
 
 
-def test_it_is_loaded_once_by_however_many_threads(tables: Tables) -> None:
-    meta = tables.write(numbered(2000))
-    before = tables.stats.filter_reads
-    table = opened(tables, meta)
-    barrier = threading.Barrier(8)
-    found = []
+class _MeetingStorage(Storage):
+    """Once told to, the first read waits a moment for another beside it."""
 
-    def use() -> None:
-        barrier.wait()
-        found.append((table.filters, table.index))
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = 0
+        self.meeting: threading.Barrier | None = None
+        self.met = False
 
-    threads = [threading.Thread(target=use) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 8
-    assert all(one == found[0] for one in found)
-    assert tables.stats.filter_reads == before + 1
+    def come(self) -> None:
+        if self.meeting is not None:
+            self.reads += 1
+            with contextlib.suppress(threading.BrokenBarrierError):
+                self.meeting.wait(0.3)
+                self.met = True
+
+    def _random_file(self, path: str, descriptor: int, size: int, direct: bool) -> RandomFile:
+        return _MeetingFile(self, path, descriptor, size, direct)
+
+
+class _MeetingFile(RandomFile):
+    def __init__(
+        self, storage: _MeetingStorage, path: str, descriptor: int, size: int, direct: bool
+    ) -> None:
+        super().__init__(path, descriptor, size, storage.stats, direct)
+        self._storage = storage
+
+    def _pread(self, length: int, offset: int) -> bytes:
+        self._storage.come()
+        return super()._pread(length, offset)
+
+
+def test_it_is_loaded_once_by_however_many_threads(tmp_path: Path) -> None:
+    storage = _MeetingStorage()
+    tables = Tables(tmp_path, storage)
+    table = opened(tables, tables.write(numbered(2000)))
+    storage.meeting = threading.Barrier(2)
+    run_all(table.load, table.load)
+    assert not storage.met
+    assert storage.reads == 3  # index, properties, for the checksum of both, and filters
 
 
 def test_a_table_retired_before_its_first_use_keeps_nothing_in_the_cache(tables: Tables) -> None:
