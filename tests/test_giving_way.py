@@ -14,7 +14,9 @@ from gates import WAIT_S
 from leaks import write_calls
 from log_files import where_logs_are_mapped
 from lsmkv.background import pace
+from lsmkv.background.maintenance import Maintenance
 from lsmkv.background.pace import Writers
+from lsmkv.version import View
 from storages import FaultyStorage
 from threaded_stores import open_store, run_all, wait_until
 
@@ -152,6 +154,28 @@ def test_level_0_gathers_runs_while_writers_are_busy(path: Path, compactor: Comp
         wait_until(lambda: level0_runs(db) == 4)
         compactor.look_again()
         assert level0_runs(db) == 4
+
+
+def test_a_compaction_is_picked_of_the_tree_that_had_too_few_runs_to_gather(
+    path: Path, compactor: Compactor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_gather = Maintenance._may_gather
+    asked = threading.Event()
+
+    def slow(maintenance: Maintenance, view: View) -> bool:
+        found = may_gather(maintenance, view)
+        if not asked.is_set():
+            asked.set()
+            wait_until(lambda: level0_runs(db) == 4)
+        return found
+
+    monkeypatch.setattr(Maintenance, "_may_gather", slow)
+    with open_store(path, **PATIENT) as db:
+        fill(db, 1)
+        assert asked.wait(WAIT_S)
+        fill(db, 3)
+        compactor.look_again()
+        assert db.stats().compactions == 0
 
 
 @pytest.mark.usefixtures("compactor")
