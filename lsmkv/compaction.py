@@ -106,6 +106,34 @@ def _pick_leveled(tree: Tree, options: Options, state: PickState) -> Compaction 
     return _with_next_level(tree, level, ((table,),))
 
 
+def pick_for_reads(tree: Tree, options: Options, state: PickState) -> Compaction | None:
+    """The compaction that spares look-ups a run to ask, of a tree that is in shape; None: none does.
+
+    It takes the topmost level that has anything below it: all of level 0, or one table.
+    """
+    if options.compaction != "leveled":
+        return None
+    for level, runs in enumerate(tree.levels):
+        if level == 0:
+            chosen = _with_next_level(tree, 0, tuple(run.tables for run in runs)) if runs else None
+            if chosen is not None and not chosen.move:
+                return chosen
+            continue
+        for run in runs:
+            covering = tuple(
+                table
+                for table in run.tables
+                if _overlaps_below(tree, level + 1, table.smallest, table.largest)
+            )
+            if covering:
+                table = _next_table(
+                    RunMeta(run.number, covering), state.compacted_to.get(level, b"")
+                )
+                state.compacted_to[level] = table.largest
+                return _with_next_level(tree, level, ((table,),))
+    return None
+
+
 def _next_table(run: RunMeta, after: bytes) -> TableMeta:
     """The table after the key up to which the level was compacted, round and round."""
     return next((table for table in run.tables if table.largest > after), run.tables[0])

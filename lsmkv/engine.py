@@ -185,6 +185,7 @@ class Engine(Readable):
         with self._mutex:
             view = self.usable_view()
             flushing = tuple(memtable for memtable in view.flushing if memtable is not flushed)
+            self._maintenance.watch(version)
             self.view = View(view.memtable, flushing, version)
             self._note_crowding()
             self._changed.notify_all()

@@ -43,6 +43,7 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "level0_slowdown_trigger": (1, 10_000),
     "level0_stop_trigger": (1, 10_000),
     "level1_size_bytes": (4 * KIB, 1 << 50),
+    "read_compaction_rate_bytes": (0, 1 << 50),
     "table_size_bytes": (4 * KIB, 1 << 40),
     "process_job_size_bytes": (0, 1 << 50),
     "file_mode": (0o400, 0o777),
@@ -96,7 +97,11 @@ class Options:
         level0_compaction_trigger: compact level 0 at this many runs; 4.
         level0_slowdown_trigger, level0_stop_trigger: from this many runs on, writers are slowed
             down, and stopped; 12 and 24.
-        level1_size_bytes: leveled compaction's target for level 1; 256 MiB.
+        level1_size_bytes: leveled compaction's target for level 1; 512 MiB, about what level 0
+            gathers while writers are busy.
+        read_compaction_rate_bytes: leveled compaction merges the topmost level into the next, though
+            neither is full, once look-ups have asked runs in vain so often that there is no more than
+            this to merge for each time; 1 KiB.  0: reading compacts nothing.
         table_size_bytes: a compaction starts a new table file at this size; 64 MiB.
 
     Background work
@@ -139,7 +144,8 @@ class Options:
     level0_compaction_trigger: int = 4
     level0_slowdown_trigger: int = 12
     level0_stop_trigger: int = 24
-    level1_size_bytes: int = 256 * MIB
+    level1_size_bytes: int = 512 * MIB
+    read_compaction_rate_bytes: int = KIB
     table_size_bytes: int = 64 * MIB
     background: Background = "thread"
     process_job_size_bytes: int = MIB

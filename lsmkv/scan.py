@@ -33,6 +33,7 @@ _FIRST_ENTRIES: Final = (
     4  # of a scan's first list; each is up to a quarter longer than the one before
 )
 _MOST_ENTRIES: Final = 256  # of one list: about what the processor's nearer caches hold
+_VAIN_ASKS: Final = 8  # a scan pays for each run more about what so many look-ups do
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)
@@ -104,12 +105,15 @@ class Scan:
         for memtable in moment.memtables:
             if memtable.live:
                 sources.append(MemtableSource(memtable, moment.seq, start, stop, reverse))
+        above = len(sources)
         for run in moment.version.runs:
             tables = run.tables_between(start, stop)
             if len(tables) == 1:
                 sources.append(_table_source(tables[0], moment.seq, wanted))
             elif tables:
                 sources.append(RunSource(_table_sources(tables, moment.seq, wanted), reverse))
+        if len(sources) > above + 1:
+            moment.version.note_vain(_VAIN_ASKS * (len(sources) - above - 1))
 
     def _fill(self, found: list[Entry]) -> None:
         size = self._size

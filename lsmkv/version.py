@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
@@ -27,6 +27,7 @@ from lsmkv.tree import Tree
 Value = bytes | None  # None is a deletion
 
 _TOGETHER: Final = 64  # keys that are looked up side by side: as many blocks may be held at once
+_ENDLESS: Final = i64(1 << 62)
 
 
 class Run:
@@ -132,10 +133,19 @@ class Run:
 
 
 class Version:
-    """Every run of the tree, opened, newest data first."""
+    """Every run of the tree, opened, newest data first.
+
+    It counts how often a run is asked in vain.
+
+    Attributes:
+        is_impatient: whether that was as often as :meth:`watch` was told.
+    """
 
     def __init__(self, tree: Tree, readers: dict[int, TableReader]) -> None:
         self.tree = tree
+        self.is_impatient = False
+        self._patience: i64 = _ENDLESS
+        self._out_of_patience: Callable[[], None] | None = None
         self.runs: list[Run] = [
             Run(level, run.number, [readers[table.number] for table in run.tables])
             for level, runs in enumerate(tree.levels)
@@ -152,7 +162,23 @@ class Version:
                 found = table.get(key, h, max_seq)
                 if not isinstance(found, Absent):
                     return found
+                self.note_vain(1)
         return None
+
+    def watch(self, patience: int, out_of_patience: Callable[[], None]) -> None:
+        """Have ``out_of_patience`` called once runs have been asked in vain so often from now on."""
+        self.is_impatient = False
+        self._out_of_patience = out_of_patience
+        self._patience = patience
+
+    def note_vain(self, count: i64) -> None:
+        """Count so many times that a run was asked, and knew nothing of the key."""
+        self._patience -= count
+        if self._patience <= 0:
+            self._patience = _ENDLESS
+            self.is_impatient = True
+            if self._out_of_patience is not None:
+                self._out_of_patience()
 
     def tables(self) -> Iterator[TableReader]:
         for run in self.runs:
@@ -210,6 +236,7 @@ class View:
         for run in self.version.runs:
             if missing:
                 missing = run.get_many(keys, packed, missing, values, stats)
+                self.version.note_vain(len(missing))
         stats.get_hits += count - values.count(None)
         return values
 

@@ -23,6 +23,7 @@ RANGES = {  # the smallest and the largest that are taken
     "level0_slowdown_trigger": (4, 24),
     "level0_stop_trigger": (12, 10_000),
     "level1_size_bytes": (4096, 1 << 50),
+    "read_compaction_rate_bytes": (0, 1 << 50),
     "table_size_bytes": (4096, 1 << 40),
     "process_job_size_bytes": (0, 1 << 50),
     "file_mode": (0o400, 0o777),

@@ -70,7 +70,7 @@ def test_what_is_unpacked_is_what_was_packed(made: tuple[bytes, int, bytes], lev
     section, data_length, filters = made
     packed = opened(pack_index(section, level), data_length, len(filters))
     plain = opened(section, data_length, len(filters))
-    assert packed.memory_bytes == plain.memory_bytes == len(section)
+    assert packed.memory_bytes == plain.memory_bytes >= len(section)
     count = int(plain.block_count)
     for block in range(count):
         key = plain.first_key(block)

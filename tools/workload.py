@@ -31,8 +31,8 @@ SCAN_ENTRIES: Final = 10
 BATCH_ENTRIES: Final = 100
 VALUE_BYTES: Final = 100
 
-_OPTIONS: Final = lsmkv.Options(compression="none")
-_NO_CACHE: Final = lsmkv.Options(compression="none", block_cache_size_bytes=0)
+_OPTIONS: Final = lsmkv.Options(compression="none", read_compaction_rate_bytes=0)
+_NO_CACHE: Final = _OPTIONS.replace(block_cache_size_bytes=0)
 
 
 def _shuffled(numbers: range, seed: int) -> list[bytes]:

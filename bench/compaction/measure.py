@@ -94,6 +94,7 @@ def options_of(task: Task) -> lsmkv.Options:
         write_buffer_size_bytes=default.write_buffer_size_bytes // SCALE,
         table_size_bytes=default.table_size_bytes // SCALE,
         level1_size_bytes=default.level1_size_bytes // SCALE,
+        read_compaction_rate_bytes=0,  # the tree is to be what writing makes of it
         block_cache_size_bytes=0,
         compression="none",
     )

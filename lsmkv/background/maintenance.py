@@ -25,6 +25,7 @@ from lsmkv.compaction import (
     merge_tables,
     output_error_rate,
     pick,
+    pick_for_reads,
     pick_range,
     write_tables,
 )
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from lsmkv.background.runner import JobRunner
 
 _SORTING: Final = 4  # sorting a memtable takes about this part of what writing it does
+_LEAST_PATIENCE: Final = 1 << 16  # asking in vain so often takes as long as syncing a table's file
 
 
 class Host(Protocol):
@@ -88,6 +90,7 @@ class Maintenance:
         self._flush_runner: JobRunner | None = None
         self._merge_runner: JobRunner | None = None
         self._picked = PickState()
+        self._compacts_for_reads = host.options.read_compaction_rate_bytes > 0
         options = host.options
         between = options.level0_slowdown_trigger - options.level0_compaction_trigger
         self._busy_level0_runs = options.level0_compaction_trigger + between // 2
@@ -114,6 +117,7 @@ class Maintenance:
             self._flush_runner, self._merge_runner = runners(
                 host.directory, self._tables, host.stats, self._lock
             )
+        self.watch(view.version)
         if view.flushing:
             self.wake_flusher()
         if not self.is_settled(view):
@@ -131,7 +135,19 @@ class Maintenance:
         """Whether there is nothing to do, and nothing being done."""
         if view.flushing or self._flusher.busy or self._compactor.busy:
             return False
+        if view.version.is_impatient and self._compacts_for_reads:
+            return False
         return pick(view.version.tree, self._host.options, PickState()) is None
+
+    def watch(self, version: Version) -> None:
+        """Have ``version``, which is new, compacted once runs have been asked in vain too often."""
+        if not self._compacts_for_reads:
+            return
+        chosen = pick_for_reads(version.tree, self._host.options, PickState())
+        if chosen is not None:
+            size_bytes = sum(meta.size_bytes for meta in chosen.tables())
+            rate_bytes = self._host.options.read_compaction_rate_bytes
+            version.watch(max(_LEAST_PATIENCE, size_bytes // rate_bytes), self.wake_compactor)
 
     def rest(self) -> None:
         """Return once no worker does anything; after a failure none starts anything new."""
@@ -256,11 +272,25 @@ class Maintenance:
             if not (self._may_gather(view) and self._compactor_sees.are_busy()):
                 chosen = pick(view.version.tree, host.options, self._picked)
                 if chosen is None:
-                    return False
+                    return view.version.is_impatient and self._compact_for_reads(view)
                 self._run(view, chosen)
                 return True
         self.haste.nap()
         return True
+
+    def _compact_for_reads(self, view: View) -> bool:
+        """Run the compaction that spares look-ups most; False when there is none now.
+
+        Nobody needs it: it must not disturb busy writers, and a full disk is no failure of the store.
+        """
+        if self._compactor_sees.are_busy():
+            self.watch(view.version)  # anew: what was asked meanwhile counts for nothing
+            return False
+        chosen = pick_for_reads(view.version.tree, self._host.options, self._picked)
+        if chosen is None or not self._compacts_for_reads:
+            return False
+        self._compacts_for_reads = self._run(view, chosen, is_needed=False)
+        return self._compacts_for_reads
 
     def _may_gather(self, view: View) -> bool:
         """Whether level 0 may gather more runs before it is compacted, while writers are busy."""
@@ -289,7 +319,8 @@ class Maintenance:
             if chosen is not None:
                 self._run(view, chosen)
 
-    def _run(self, view: View, chosen: Compaction) -> None:
+    def _run(self, view: View, chosen: Compaction, *, is_needed: bool = True) -> bool:
+        """Merge or move ``chosen``; False when that failed, and was not needed."""
         host = self._host
         inputs = chosen.tables()
         removed = [meta.number for meta in inputs]
@@ -301,13 +332,18 @@ class Maintenance:
             self._install(Edit(added=added, removed=removed))
             moved = len(inputs)
             host.stats.tables_moved += moved
-            return
+            return True
         started = time.perf_counter()
         entries = sum(meta.entry_count for meta in inputs)
         joined = chosen.output_level, chosen.output_run
         rate = output_error_rate(view.version.tree, removed, entries, host.options, joined)
         most_runs = self._busy_level0_runs if chosen.output_level > 1 else self._late_level0_runs
-        tables = self._merge(chosen, rate, most_runs)
+        try:
+            tables = self._merge(chosen, rate, most_runs)
+        except OSError:
+            if is_needed:
+                raise
+            return False
         number = chosen.output_run
         if number is None:
             number = tables[0].number if tables else 0
@@ -317,6 +353,7 @@ class Maintenance:
         host.stats.compactions += 1
         host.stats.compaction_write_bytes += written
         host.stats.compaction_us.add((time.perf_counter() - started) * 1e6)
+        return True
 
     def _merge(self, chosen: Compaction, rate: float, most_runs: int) -> list[TableMeta]:
         """``most_runs``: how many level 0 may have until this is done."""
