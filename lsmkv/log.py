@@ -50,6 +50,7 @@ _SYNC_MARK: Final = 1
 _MARK_HEAD: Final = _LENGTH_AND_KIND.pack(8, _SYNC_MARK)
 MARK_BYTES: Final = RECORD_BYTES + 8
 _MASK_32: Final = 0xFFFF_FFFF
+_SYNCS_WITHOUT_WAIT: Final = 16  # after a wait in vain
 MAX_LOG_BYTES: Final = 16 << 30  # larger files are refused instead of being read into memory
 
 LogKind = Literal["log", "manifest"]
@@ -96,9 +97,17 @@ class LogWriter:
         self._synced = synced
         self._marked = marked
         self._predecessor = predecessor
-        self._sync_done = threading.Condition()
+        lock = threading.Lock()
+        self._sync_done = threading.Condition(lock)
         self._syncing = False
-        self._waiting = 0
+        self._waiting = 0  # writers that the next sync will serve
+        self._group = 0  # number of the next sync
+        # Those who sync again and again: they may be back for the next sync, if it waits a little.
+        self._company = 1
+        self._company_here = threading.Condition(lock)
+        self._awaited = 0
+        self._tries_later = 0
+        self._sync_s = 0.0  # how long the last sync took
 
     @classmethod
     def create(
@@ -241,34 +250,64 @@ class LogWriter:
             OSError: the sync failed, now or earlier.  It is not tried again.
         """
         with self._sync_done:
+            group = self._group
             self._waiting += 1
+            if self._waiting == self._awaited:
+                self._company_here.notify()
             while self._syncing and self._synced < end:
                 self._sync_done.wait()
             if self._synced >= end or self.obsolete:
-                self._waiting -= 1
+                if group == self._group:  # no sync has counted it
+                    self._waiting -= 1
                 return
             self._syncing = True
-            served, self._waiting = self._waiting, 0
-            target = self._file.offset
         try:
+            with self._sync_done:
+                self._await_company()
+                served, self._waiting = self._waiting, 0
+                self._group += 1
+                target = self._file.offset
             if self._predecessor is not None:
                 if not self._predecessor.obsolete:
                     self._predecessor.sync_through(self._predecessor.end)
                 self._predecessor = None
             started = time.perf_counter()
             self._file.sync()
-            self._stats.sync_us.add((time.perf_counter() - started) * 1e6)
+            self._sync_s = time.perf_counter() - started
+            self._stats.sync_us.add(self._sync_s * 1e6)
             self._stats.log_syncs += 1
             self._stats.group_commit_size.add(served)
         except BaseException:
             with self._sync_done:
+                if group == self._group:
+                    self._waiting -= 1
+                self._awaited = 0
                 self._syncing = False
                 self._sync_done.notify_all()
             raise
         with self._sync_done:
             self._synced = max(self._synced, target)
             self._syncing = False
+            self._company = served + self._waiting  # for all of these have waited at once
             self._sync_done.notify_all()
+
+    def _await_company(self) -> None:
+        """Wait for those who were served a moment ago, but no longer than half a sync takes.
+
+        Writers who come one after the other, each just after a sync has begun, would be served by every
+        other sync.  (PostgreSQL's ``commit_delay`` is such a wait, of a length that users set.)
+        """
+        before = self._waiting
+        if before >= self._company:
+            return
+        if self._tries_later:
+            self._tries_later -= 1
+            return
+        self._awaited = self._company
+        self._company_here.wait(self._sync_s / 2)
+        self._awaited = 0
+        if self._waiting == before:
+            self._tries_later = _SYNCS_WITHOUT_WAIT
 
     def close(self, *, mark: bool = False) -> None:
         """Close the file, once a sync that runs has ended; a second call does nothing.

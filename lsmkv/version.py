@@ -162,7 +162,9 @@ class Version:
                 found = table.get(key, h, max_seq)
                 if not isinstance(found, Absent):
                     return found
-                self.note_vain(1)
+                self._patience -= 1
+                if self._patience <= 0:
+                    self._lose_patience()
         return None
 
     def watch(self, patience: int, out_of_patience: Callable[[], None]) -> None:
@@ -175,10 +177,13 @@ class Version:
         """Count so many times that a run was asked, and knew nothing of the key."""
         self._patience -= count
         if self._patience <= 0:
-            self._patience = _ENDLESS
-            self.is_impatient = True
-            if self._out_of_patience is not None:
-                self._out_of_patience()
+            self._lose_patience()
+
+    def _lose_patience(self) -> None:
+        self._patience = _ENDLESS
+        self.is_impatient = True
+        if self._out_of_patience is not None:
+            self._out_of_patience()
 
     def tables(self) -> Iterator[TableReader]:
         for run in self.runs:

@@ -192,3 +192,100 @@ def test_closing_twice_does_nothing(path: Path) -> None:
     log.close()
     log.close()
     assert path.stat().st_size == HEADER_BYTES
+
+
+# Waiting for those who may be back at once
+
+
+def open_with_company(path: Path, company: int, sync_s: float) -> tuple[LogWriter, Storage]:
+    """A log of which so many writers were just served, by a sync that took so long."""
+    storage = Storage()
+    log = create(path, storage)
+    log._company, log._sync_s = company, sync_s
+    return log, storage
+
+
+def test_a_sync_waits_for_the_writers_of_the_one_before(path: Path) -> None:
+    log, storage = open_with_company(path, 3, 2 * HUNG_S)
+    ends = [log.append(b"%d" % number) for number in range(3)]
+    join(start(*[lambda end=end: log.sync_through(end) for end in ends]))
+    assert storage.stats.log_syncs == 1
+    assert storage.stats.group_commit_size.maximum == 3
+
+
+def test_a_sync_waits_no_longer_than_half_of_one_for_writers_who_do_not_come(path: Path) -> None:
+    log, storage = open_with_company(path, 2, 0.001)
+    log.sync_through(log.append(b"record"))
+    assert log.synced == log.end
+    assert storage.stats.group_commit_size.maximum == 1
+
+
+def test_after_a_wait_in_vain_syncs_do_not_wait(path: Path) -> None:
+    log, storage = open_with_company(path, 2, 0.001)
+    log.sync_through(log.append(b"record"))
+    for _ in range(16):
+        log._company, log._sync_s = 2, 2 * HUNG_S
+        join(start(lambda: log.sync_through(log.append(b"record"))))
+    assert storage.stats.log_syncs == 17
+
+
+def test_a_writer_alone_never_waits(path: Path) -> None:
+    log = create(path)
+    for _ in range(3):
+        log._sync_s = 2 * HUNG_S
+        join(start(lambda: log.sync_through(log.append(b"record"))))
+    assert log.synced == log.end
+
+
+def test_those_who_waited_at_once_are_the_company(path: Path) -> None:
+    gate = Gate()
+    gate.open.set()
+    log = create(path, gated(gate))
+    gate.open.clear()
+    gate.arrived = threading.Semaphore(0)
+    threads = start(lambda: log.sync_through(log.append(b"first")))
+    assert gate.arrived.acquire(timeout=HUNG_S)
+    threads += start(*[lambda: log.sync_through(log.append(b"more"))] * 4)
+    wait_until(lambda: log._waiting == 4)
+    log._tries_later = 1000
+    gate.open.set()
+    join(threads)
+    assert log._company == 4  # of the second sync; none waited at its end
+
+
+def test_every_writer_is_counted_once(path: Path) -> None:
+    log, storage = open_with_company(path, 1, 0.0)
+
+    turn = threading.Lock()
+
+    def write() -> None:
+        for _ in range(50):
+            with turn:
+                end = log.append(b"record")
+            log.sync_through(end)
+
+    join(start(*[write] * 8))
+    assert log._waiting == 0
+    sizes = storage.stats.group_commit_size
+    assert storage.stats.log_syncs == sizes.count <= sizes.total <= 400
+
+
+class Interrupted(threading.Condition):
+    """Whoever waits is interrupted."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_it_waits_for_others_leaves_the_log_as_it_was(path: Path) -> None:
+    log, _ = open_with_company(path, 2, 2 * HUNG_S)
+    here = log._company_here
+    log._company_here = Interrupted(threading.Lock())
+    end = log.append(b"record")
+    with pytest.raises(KeyboardInterrupt):
+        log.sync_through(end)
+    assert log.synced < end
+    log._company_here, log._company = here, 1
+    join(start(lambda: log.sync_through(end)))
+    assert log.synced == end
+    assert log._waiting == 0
