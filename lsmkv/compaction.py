@@ -114,9 +114,9 @@ def pick_for_reads(tree: Tree, options: Options, state: PickState) -> Compaction
     if options.compaction != "leveled":
         return None
     for level, runs in enumerate(tree.levels):
-        if level == 0:
-            chosen = _with_next_level(tree, 0, tuple(run.tables for run in runs)) if runs else None
-            if chosen is not None and not chosen.move:
+        if level == 0 and runs:
+            chosen = _with_next_level(tree, 0, tuple(run.tables for run in runs))
+            if len(chosen.inputs) > 1 and not chosen.move:
                 return chosen
             continue
         for run in runs:

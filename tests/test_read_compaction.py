@@ -198,6 +198,7 @@ def test_a_run_of_level_0_that_overlaps_nothing_is_passed_over() -> None:
     [
         {},
         level0(1),
+        {(0, 1): [table(1, "a", "c", deletions=1)]},
         {(1, 0): [table(1, "a", "c")]},
         {(1, 0): [table(1, "a", "c")], (2, 0): [table(11, "d", "f")]},
         {**level0(1, "a", "c"), (1, 0): [table(1, "d", "f", size_bytes=KIB)]},
