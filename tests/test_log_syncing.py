@@ -251,6 +251,7 @@ def test_those_who_waited_at_once_are_the_company(path: Path) -> None:
     gate.open.set()
     join(threads)
     assert log._company == 4  # of the second sync; none waited at its end
+    assert log._waiting == 0
 
 
 def test_every_writer_is_counted_once(path: Path) -> None:

@@ -80,7 +80,12 @@ def test_a_store_whose_runs_were_asked_in_vain_has_fewer(
 
 def test_look_ups_go_on_counting_in_a_store_that_was_opened_again(tmp_path: Path) -> None:
     open_read(tmp_path).close()
-    with lsmkv.open(tmp_path) as db:
+    with lsmkv.open(
+        tmp_path,
+        level0_compaction_trigger=100,
+        level0_slowdown_trigger=100,
+        level0_stop_trigger=100,
+    ) as db:
         multi_get(db)
         db.wait_until_settled()
         assert db.stats().compactions == 1
