@@ -237,21 +237,36 @@ def test_a_writer_alone_never_waits(path: Path) -> None:
     assert log.synced == log.end
 
 
+class Noted(threading.Condition):
+    """Notes how many are waited for, and does not wait."""
+
+    def __init__(self) -> None:
+        super().__init__(threading.Lock())
+        self.log: LogWriter | None = None
+        self.found: list[int] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert self.log is not None
+        self.found.append(self.log._company)
+        return False
+
+
 def test_those_who_waited_at_once_are_the_company(path: Path) -> None:
     gate = Gate()
     gate.open.set()
-    log = create(path, gated(gate))
+    noted = Noted()
+    log = noted.log = create(path, gated(gate))
+    log._company_here = noted
     gate.open.clear()
     gate.arrived = threading.Semaphore(0)
     threads = start(lambda: log.sync_through(log.append(b"first")))
     assert gate.arrived.acquire(timeout=HUNG_S)
     threads += start(*[lambda: log.sync_through(log.append(b"more"))] * 4)
     wait_until(lambda: log._waiting == 4)
-    log._tries_later = 1000
     gate.open.set()
     join(threads)
-    assert log._company == 4  # of the second sync; none waited at its end
-    assert log._waiting == 0
+    assert noted.found == [5]  # four waited while one was served
+    assert (log._company, log._waiting) == (4, 0)
 
 
 def test_every_writer_is_counted_once(path: Path) -> None:
@@ -286,6 +301,7 @@ def test_an_interrupt_while_it_waits_for_others_leaves_the_log_as_it_was(path: P
     with pytest.raises(KeyboardInterrupt):
         log.sync_through(end)
     assert log.synced < end
+    assert log._waiting == 0
     log._company_here, log._company = here, 1
     join(start(lambda: log.sync_through(end)))
     assert log.synced == end
