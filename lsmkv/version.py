@@ -11,7 +11,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from librt.strings import read_i64_le
+from librt.vecs import vec
 from mypy_extensions import i64
 
 from lsmkv.compare import is_same
@@ -19,6 +20,7 @@ from lsmkv.encoding import MAX_SEQUENCE, common_prefix_length
 from lsmkv.filters.hashing import hash_key
 from lsmkv.memtable import Memtable
 from lsmkv.sstable.block import ABSENT, Absent, Block
+from lsmkv.sstable.filtering import TableFilters
 from lsmkv.sstable.index import fence, lower_bound
 from lsmkv.sstable.reader import TableReader
 from lsmkv.stats import Stats
@@ -85,51 +87,79 @@ class Run:
         return self.tables[low:high]
 
     def get_many(
-        self, keys: list[bytes], hashes: bytes, wanted: list[int], values: list[Value], stats: Stats
-    ) -> list[int]:
+        self,
+        keys: list[bytes],
+        hashes: vec[i64],
+        wanted: vec[i64],
+        values: list[Value],
+        stats: Stats,
+    ) -> vec[i64]:
         """Put the present values of keys that the run has into ``values``.
 
         What several keys need from memory is asked for step by step, all of them in each step: so the
         processor waits for many at once, and not for one after the other.
 
         Args:
-            hashes: of ``keys``, 8 bytes each, little-endian.
-            wanted: positions in ``keys``.
+            hashes: of ``keys``.
+            wanted: positions in ``keys``; what it holds afterwards is of no use.
 
         Returns:
             Those of ``wanted`` that the run knows nothing of.
         """
-        unknown: list[int] = []
-        asked: list[int] = []
+        asked = vec[i64]([0] * len(wanted))
+        places = vec[i64]([0] * len(wanted))  # of each that is asked, ever closer to its entry
         tables: list[TableReader] = []
-        blocks: list[Block] = []
+        filters: list[TableFilters] = []
+        count: i64 = 0
+        unknown: i64 = 0  # they take the places in wanted of those that were looked at
         for position in wanted:
             key = keys[position]
             table = self.table_for(key)
             if table is None:
                 stats.range_negatives += 1
-                unknown.append(position)
-                continue
-            number = table.block_for(key, read_i64_le(hashes, 8 * position))
-            if number < 0:
-                unknown.append(position)
-                continue
-            asked.append(position)
-            tables.append(table)
-            blocks.append(table.block(number, True))
+                wanted[unknown] = position
+                unknown += 1
+            else:
+                asked[count] = position
+                tables.append(table)
+                filters.append(table.filters)
+                index = table.index
+                group = places[count] = index.group_of(key)
+                index.touch(group)
+                count += 1
+        for at in range(count):
+            position = asked[at]
+            number = filters[at].block_near(keys[position], hashes[position], places[at])
+            places[at] = number
+            if number >= 0:
+                filters[at].touch(number)
+        asked_count, count = count, 0
+        for at in range(asked_count):
+            position, number = asked[at], places[at]
+            if number >= 0 and filters[at].may_be_in(number, keys[position], hashes[position]):
+                asked[count] = position
+                places[count] = number
+                tables[count] = tables[at]
+                count += 1
+            else:
+                wanted[unknown] = position
+                unknown += 1
+        blocks: list[Block] = []
+        for at in range(count):
+            blocks.append(tables[at].block(places[at], True))
         for block in blocks:
             block.touch()
-        places: list[int] = []
-        for at, position in enumerate(asked):
-            h = read_i64_le(hashes, 8 * position)
-            places.append(tables[at].find_in(blocks[at], keys[position], h))
-        for at, position in enumerate(asked):
-            place = places[at]
+        for at in range(count):
+            position = asked[at]
+            places[at] = tables[at].find_in(blocks[at], keys[position], hashes[position])
+        for at in range(count):
+            position, place = asked[at], places[at]
             if place < 0:
-                unknown.append(position)
+                wanted[unknown] = position
+                unknown += 1
             else:
                 values[position] = blocks[at].value(place)
-        return unknown
+        return wanted[:unknown]
 
 
 class Version:
@@ -226,22 +256,23 @@ class View:
         count = len(keys)
         stats.gets += count
         values: list[Value] = [None] * count
-        missing: list[int] = []
-        hashes = BytesWriter()
+        wanted = vec[i64]([0] * count)
+        hashes = vec[i64]([0] * count)
+        left: i64 = 0
         for position, key in enumerate(keys):
             known = self._in_memtables(key)
             if isinstance(known, Absent):
-                missing.append(position)
-                write_i64_le(hashes, hash_key(key))
+                hashes[position] = hash_key(key)
+                wanted[left] = position
+                left += 1
             else:
                 values[position] = known
                 stats.memtable_hits += 1
-                write_i64_le(hashes, 0)
-        packed = hashes.getvalue()
+        wanted = wanted[:left]
         for run in self.version.runs:
-            if missing:
-                missing = run.get_many(keys, packed, missing, values, stats)
-                self.version.note_vain(len(missing))
+            if len(wanted):
+                wanted = run.get_many(keys, hashes, wanted, values, stats)
+                self.version.note_vain(len(wanted))
         stats.get_hits += count - values.count(None)
         return values
 

@@ -27,6 +27,17 @@ from lsmkv.filters.sizing import exact_rate
 from lsmkv.storage import ReadKind
 
 THREAD_IO: Final = "/proc/thread-self/io"
+LOOK_UP_COUNTERS: Final = (
+    "gets",
+    "get_hits",
+    "memtable_hits",
+    "range_negatives",
+    "fence_negatives",
+    "filter_negatives",
+    "filter_true_positives",
+    "filter_false_positives",
+    "unfiltered_probes",
+)
 
 
 # A filter is asked before the disk
@@ -64,6 +75,27 @@ def test_a_present_key_costs_one_read(path: str, rate: float) -> None:
         counts = db.stats() - before
         assert storage.reads(ReadKind.DATA) == counts.filter_true_positives == KEY_COUNT / 3
         assert counts.filter_negatives == counts.filter_false_positives == 0
+
+
+@pytest.mark.parametrize("residency", ["resident", "cached", "off"])
+@pytest.mark.parametrize("granularity", ["block", "table"])
+def test_many_keys_looked_up_together_are_counted_as_one_by_one(
+    path: str, granularity: str, residency: str
+) -> None:
+    with loaded(path, filter_granularity=granularity, filter_residency=residency) as (db, _):
+        for number in range(0, KEY_COUNT, 3):  # a second run
+            db.put(present(number), b"newer")
+        db.flush()
+        keys = [present(number) for number in range(0, KEY_COUNT, 5)]
+        keys += [absent(number, 0) for number in range(0, KEY_COUNT, 5)]
+        keys += [b"", b"\xff"]
+        start = db.stats()
+        one_by_one = [db.get(key) for key in keys]
+        middle = db.stats()
+        assert db.multi_get(keys) == one_by_one
+        end = db.stats()
+        for name in LOOK_UP_COUNTERS:
+            assert getattr(end - middle, name) == getattr(middle - start, name), name
 
 
 def test_our_counts_are_those_of_the_storage(path: str) -> None:

@@ -90,6 +90,23 @@ def test_find_is_a_plain_search_for_the_first_block_that_spans_a_key(
 
 
 @given(span_lists(), st.lists(st.binary(max_size=16), max_size=10))
+def test_a_search_in_two_halves_is_a_plain_search(spans: Spans, drawn: list[bytes]) -> None:
+    index = index_of(spans)
+    for key in probes_within(spans, drawn):
+        assert index.find_in(key, index.group_of(key)) == plain_find(spans, key)
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 31, 32, 33, 160, 171])
+def test_whatever_group_a_search_goes_to_can_be_touched(count: int) -> None:
+    index = index_of([(b"%06d" % (2 * number), b"%06d" % (2 * number)) for number in range(count)])
+    for number in range(2 * count - 1):
+        key = b"%06d" % number
+        group = index.group_of(key)
+        index.touch(group)
+        assert index.find_in(key, group) == (-1 if number % 2 else number // 2)
+
+
+@given(span_lists(), st.lists(st.binary(max_size=16), max_size=10))
 def test_seek_is_a_plain_search_for_the_first_block_that_ends_at_a_key_or_above(
     spans: Spans, drawn: list[bytes]
 ) -> None:

@@ -15,6 +15,7 @@ from lsmkv.filters.keys import FilterKey, filter_key_from_spec
 from lsmkv.filters.policy import BLOOM, FilterPolicy, policy_for
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.layout import Footer, TableProperties
+from lsmkv.stats import Stats
 from lsmkv.storage import RandomFile, ReadKind
 
 _RESIDENT: Final = "resident"
@@ -79,7 +80,9 @@ class TableFilters:
         index: TableIndex,
         cache: BlockCache,
         residency: str,
+        stats: Stats,
     ) -> None:
+        self._stats = stats
         self._file = file
         self._path = path
         self._footer = footer
@@ -102,7 +105,56 @@ class TableFilters:
         """Whether there are filters to ask."""
         return self.per_table or self.per_block
 
-    # Asking
+    # Asking for a key
+
+    def block_for(self, key: bytes, h: i64) -> i64:
+        """Number of the block that may hold ``key``, whose hash is ``h``; -1: there is none.
+
+        It is :meth:`block_near` and :meth:`may_be_in`, without what handing on between them takes.
+        """
+        if self.per_table and not self.table_may_hold(self.hash_of(key, h)):
+            self._stats.filter_negatives += 1
+            return -1
+        number = self._index.find(key)
+        if number < 0:
+            self._stats.fence_negatives += 1
+            if self.per_table:
+                self._stats.filter_false_positives += 1
+            return -1
+        if self.per_block and not self.block_may_hold(number, self.hash_of(key, h)):
+            self._stats.filter_negatives += 1
+            return -1
+        return number
+
+    def block_near(self, key: bytes, h: i64, group: i64) -> i64:
+        """Number of the block that spans ``key``; -1: none does, or the table's filter says no.
+
+        ``group`` is the index's for ``key``.
+        """
+        if self.per_table and not self.table_may_hold(self.hash_of(key, h)):
+            self._stats.filter_negatives += 1
+            return -1
+        number = self._index.find_in(key, group)
+        if number < 0:
+            self._stats.fence_negatives += 1
+            if self.per_table:
+                self._stats.filter_false_positives += 1
+        return number
+
+    def may_be_in(self, number: i64, key: bytes, h: i64) -> bool:
+        """Whether the filter of block ``number``, if it has one, leaves it open that it holds ``key``."""
+        if self.per_block and not self.block_may_hold(number, self.hash_of(key, h)):
+            self._stats.filter_negatives += 1
+            return False
+        return True
+
+    def touch(self, number: i64) -> i64:
+        """Have the processor fetch the filter of block ``number``, if it is in memory."""
+        bits = self._resident
+        start = self._index.filter_start(number)
+        return bits[start] if bits is not None and start < len(bits) else 0
+
+    # Asking for a hash
 
     def hash_of(self, key: bytes, h: i64) -> i64:
         """The hash that the filters hold for ``key``, whose own hash is ``h``."""

@@ -47,6 +47,7 @@ HEADER: Final = struct.Struct("<III")
 _MASK_63: Final = i64(0x7FFF_FFFF_FFFF_FFFF)
 _FILTER_CHUNK_BYTES: Final = 16 * 1024
 _GROUP: Final = 16  # fences: two lines of the processor's cache
+_LINE_BYTES: Final = 64  # of most processors
 
 
 def fence(key: bytes, prefix_length: i64) -> i64:
@@ -291,19 +292,38 @@ class TableIndex:
         ``key`` must share the table's common prefix, as every key between its smallest and its
         largest does.  O(log n).
         """
-        return self._seek(key, fence(key, self.prefix_length))
+        target = fence(key, self.prefix_length)
+        return self._seek(key, target, self._group_of(target))
 
-    def _seek(self, key: bytes, target: i64) -> i64:
-        """:meth:`seek` for a key whose fence is ``target``."""
-        low: i64 = 0
-        count = self.block_count
-        if count >= _GROUP:
-            samples = self._samples
-            if len(samples) == 0:
-                samples = self._samples = self._sampled()
-            low = _GROUP * lower_bound(samples, 0, count // _GROUP, target)
-            count = min(count - low, _GROUP)
-        low += lower_bound(self._data, self._last_fences + 8 * low, count, target)
+    def group_of(self, key: bytes) -> i64:
+        """The first block of the group in which ``key`` is to be searched.  O(log n)."""
+        return self._group_of(fence(key, self.prefix_length))
+
+    def _group_of(self, target: i64) -> i64:
+        groups = self.block_count // _GROUP
+        if groups == 0:
+            return 0
+        samples = self._samples
+        if len(samples) == 0:
+            samples = self._samples = self._sampled()
+        return _GROUP * lower_bound(samples, 0, groups, target)
+
+    def touch(self, group: i64) -> None:
+        """Have the processor fetch what :meth:`find_in` reads of ``group``, and where filters start."""
+        if self.block_count < _GROUP:
+            return
+        data = self._data  # past the last block stand the arrays that follow
+        last = self._last_fences + 8 * group
+        first = self._first_fences + 8 * group
+        fetched = read_i64_le(data, last) ^ read_i64_le(data, last + _LINE_BYTES)
+        fetched ^= read_i64_le(data, last + 8 * _GROUP - 8)
+        fetched ^= read_i64_le(data, first) ^ read_i64_le(data, first + _LINE_BYTES)
+        fetched ^= read_i64_le(data, self._filter_ends + 4 * group)
+
+    def _seek(self, key: bytes, target: i64, group: i64) -> i64:
+        """:meth:`seek` for a key whose fence is ``target``, which falls into ``group``."""
+        count = min(self.block_count - group, _GROUP)
+        low = group + lower_bound(self._data, self._last_fences + 8 * group, count, target)
         if low == self.block_count or read_i64_le(self._data, self._last_fences + 8 * low) > target:
             return low
         return self._seek_among_equals(key, low, target)
@@ -337,7 +357,14 @@ class TableIndex:
         ``key`` must lie between the table's smallest and largest key.  O(log n).
         """
         target = fence(key, self.prefix_length)
-        block = self._seek(key, target)
+        return self._find(key, target, self._group_of(target))
+
+    def find_in(self, key: bytes, group: i64) -> i64:
+        """:meth:`find`, where :meth:`group_of` the key is known."""
+        return self._find(key, fence(key, self.prefix_length), group)
+
+    def _find(self, key: bytes, target: i64, group: i64) -> i64:
+        block = self._seek(key, target, group)
         if block == self.block_count:
             return -1
         first = read_i64_le(self._data, self._first_fences + 8 * block)

@@ -154,6 +154,7 @@ class TableReader:
                     index,
                     self._cache,
                     self._filter_residency,
+                    self._stats,
                 )
                 if self._retired is not None:
                     filters.forget()
@@ -218,22 +219,10 @@ class TableReader:
 
     def block_for(self, key: bytes, h: i64) -> i64:
         """Number of the block that may hold ``key``; -1 when index or filters know of none."""
-        index, filters = self._index, self._filters
-        if index is None or filters is None:
-            index, filters = self.index, self.filters
-        if filters.per_table and not filters.table_may_hold(filters.hash_of(key, h)):
-            self._stats.filter_negatives += 1
-            return -1
-        number = index.find(key)
-        if number < 0:
-            self._stats.fence_negatives += 1
-            if filters.per_table:
-                self._stats.filter_false_positives += 1
-            return -1
-        if filters.per_block and not filters.block_may_hold(number, filters.hash_of(key, h)):
-            self._stats.filter_negatives += 1
-            return -1
-        return number
+        filters = self._filters
+        if filters is None:
+            filters = self._load_filters()
+        return filters.block_for(key, h)
 
     def find_in(self, block: Block, key: bytes, h: i64) -> i64:
         """Position of the newest version of ``key`` in the block that :meth:`block_for` named, or -1."""
