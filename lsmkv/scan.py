@@ -105,25 +105,47 @@ class Scan:
         for memtable in moment.memtables:
             if memtable.live:
                 sources.append(MemtableSource(memtable, moment.seq, start, stop, reverse))
-        above = len(sources)
+        parts: list[list[TableReader]] = []
         for run in moment.version.runs:
             tables = run.tables_between(start, stop)
+            if tables:
+                parts.append(tables)
+        several = len(sources) + len(parts) > 1
+        for tables in parts:
             if len(tables) == 1:
-                sources.append(_table_source(tables[0], moment.seq, wanted))
-            elif tables:
-                sources.append(RunSource(_table_sources(tables, moment.seq, wanted), reverse))
-        if len(sources) > above + 1:
-            moment.version.note_vain(_VAIN_ASKS * (len(sources) - above - 1))
+                sources.append(_table_source(tables[0], moment.seq, wanted, several))
+            else:
+                each = _table_sources(tables, moment.seq, wanted, several)
+                sources.append(RunSource(each, reverse))
+        if len(parts) > 1:
+            moment.version.note_vain(_VAIN_ASKS * (len(parts) - 1))
 
     def _fill(self, found: list[Entry]) -> None:
         size = self._size
         self._size = min(size + (size >> 2) + 1, _MOST_ENTRIES)
         missing = size
         while self._sources and missing > 0:
-            used_up = self._take(missing, found)
+            if len(self._sources) == 1:
+                used_up = self._take_alone(missing, found)
+            else:
+                used_up = self._take(missing, found)
             missing = size - len(found)
             if used_up and missing < size:  # do not read on before somebody wants it
                 break
+
+    def _take_alone(self, size: i64, found: list[Entry]) -> bool:
+        """As :meth:`_take`, of the only source."""
+        source = self._sources[0]
+        source.alone = True
+        if source.pending:
+            if found:  # do not read on before somebody wants it
+                return True
+            source.advance()
+            if not source.live:
+                self._sources = []
+                return False
+        source.take(None, size, found)
+        return source.pending
 
     def _take(self, size: i64, found: list[Entry]) -> bool:
         """Take what comes next: from the source that stands first, as far as the next source's key.
@@ -183,12 +205,15 @@ class Scan:
         return -order if self._reverse else order
 
 
-def _table_sources(tables: list[TableReader], seq: int, wanted: ScanRange) -> Iterator[Source]:
+def _table_sources(
+    tables: list[TableReader], seq: int, wanted: ScanRange, several: bool
+) -> Iterator[Source]:
     for table in reversed(tables) if wanted.reverse else tables:
-        yield _table_source(table, seq, wanted)
+        yield _table_source(table, seq, wanted, several)
 
 
-def _table_source(table: TableReader, seq: int, wanted: ScanRange) -> Source:
+def _table_source(table: TableReader, seq: int, wanted: ScanRange, several: bool) -> Source:
+    """The source of a table; foretold, if it can be and is one of ``several``."""
     index = table.index
     start, stop = wanted.start, wanted.stop
     first: i64 = 0
@@ -207,7 +232,9 @@ def _table_source(table: TableReader, seq: int, wanted: ScanRange) -> Source:
         stop = None
     if wanted.prefix is None and seq >= table.largest_seq and not table.has_versions:
         found = BlockSource(table, first, last, None, start, stop, wanted.reverse)
-        if wanted.reverse:
+        if not several:
+            pass
+        elif wanted.reverse:
             if between or stop is None:
                 found.foretell()
         elif start is None or index.begins_above(first, start):

@@ -31,6 +31,7 @@ class Source:
         pending: whether ``advance`` is to be called before ``key`` is looked at: what is at hand is
             used up, and what follows is not read before somebody wants it.
         key: the key of the entry where it is.
+        alone: whether it is the only source left.  Then nobody looks at ``key``, and it is not kept.
         foretold: whether, though pending, ``key`` tells where it will be when it has advanced: there, or
             beyond.  (It may prove to be at its end.)
     """
@@ -40,6 +41,7 @@ class Source:
         self.live = True
         self.pending = True
         self.key = b""
+        self.alone = False
         self.foretold = False
 
     def advance(self) -> None:
@@ -80,7 +82,8 @@ class RunSource(Source):
                     self.live = False
                     return
                 self._part = part
-                if part.foretold:
+                part.alone = self.alone
+                if part.foretold and not self.alone:
                     self.key, self.foretold = part.key, True
                     return
             if part.pending:
@@ -94,6 +97,7 @@ class RunSource(Source):
     def take(self, bound: bytes | None, size: i64, found: list[Entry]) -> None:
         part = self._part
         assert part is not None
+        part.alone = self.alone
         part.take(bound, size, found)
         self.key = part.key
         self.pending = part.pending
@@ -137,9 +141,9 @@ class BlockSource(Source):
         self._stop = stop
         self._step: i64 = -1 if reverse else 1
         # What comes next, and where it ends (not included).
-        self._next: i64 = last if reverse else first
+        self._first: i64 = last if reverse else first
+        self._next: i64 = self._first
         self._beyond: i64 = first - 1 if reverse else last + 1
-        self._passed_bytes = 0
         self._passed_count: i64 = 0
         self._block: Block | None = None
         self._prefix = b""
@@ -186,7 +190,8 @@ class BlockSource(Source):
         else:
             self._at, self._end = low, high
         self._prefix = block.prefix()
-        self.key = block.key_after(self._prefix, self._at)
+        if not self.alone:
+            self.key = block.key_after(self._prefix, self._at)
         self.pending = self.foretold = False
 
     def _next_block(self) -> Block | None:
@@ -201,16 +206,22 @@ class BlockSource(Source):
         number: i64 = at if kept is None else kept[at]
         if self._passed_count < CACHED_BLOCKS:
             self._passed_count += 1
-            self._passed_bytes += table.block_length(number)
             return table.block(number, True)
         if table.is_cached(number):
             return table.block(number, False)
-        step: int = self._step
-        rest: Sequence[int] = range(at, self._beyond, step)
-        if kept is not None:
-            rest = [kept[position] for position in rest]
-        self._following = table.blocks_further(rest, ReadKind.DATA, self._passed_bytes)
+        self._following = self._further(at)
         return next(self._following, None)
+
+    def _further(self, at: i64) -> Iterator[Block]:
+        """The blocks from ``at`` on, to be read ahead."""
+        kept, table = self._kept, self._table
+        step: int = self._step
+        places: Sequence[int] = range(self._first, self._beyond, step)
+        if kept is not None:
+            places = [kept[place] for place in places]
+        passed = sum(map(table.block_length, places[:CACHED_BLOCKS]))
+        rest = places[(at - self._first) * step :]
+        return table.blocks_further(rest, ReadKind.DATA, passed)
 
     def take(self, bound: bytes | None, size: i64, found: list[Entry]) -> None:
         block, at = self._block, self._at
@@ -224,7 +235,8 @@ class BlockSource(Source):
                 block.touch_values(max(end - size, self._end) + 1, at + 1)
             else:
                 block.touch_values(at, min(end + size, self._end))
-        block.append_entries(found, self._prefix, self.key, at, end, self._step)
+        key = block.key_after(self._prefix, at) if self.alone else self.key
+        block.append_entries(found, self._prefix, key, at, end, self._step)
         self._move(end)
 
     def skip(self) -> None:
@@ -236,8 +248,9 @@ class BlockSource(Source):
         self._at = at
         if at == self._end:
             self.pending = True
-            self.foretell()
-        else:
+            if not self.alone:
+                self.foretell()
+        elif not self.alone:
             self.key = block.key_after(self._prefix, at)
 
 

@@ -124,13 +124,16 @@ def test_what_is_fetched_ahead_lies_within_the_payload(
     high = data.draw(st.integers(0, len(entries)))
     block.touch_values(data.draw(st.integers(0, high)), high)
     block.touch()
+    block.touch_keys()
 
 
 @given(st.integers(1, 20), st.data())
 def test_lower_bound_among_equally_long_keys(length: int, data: st.DataObject) -> None:
     digits = st.lists(st.sampled_from(b"\0a\x80\xff"), min_size=length, max_size=length).map(bytes)
     found = data.draw(st.lists(digits, min_size=1, max_size=40, unique=True).map(sorted))
-    wanted = data.draw(st.one_of(digits, st.sampled_from(found), keys))
+    near = st.sampled_from(found)
+    longer, shorter = near.map(lambda key: key + b"\0"), near.map(lambda key: key[:-1])
+    wanted = data.draw(st.one_of(digits, near, longer, shorter, keys))
     block = block_of([(key, b"v", 1) for key in found])
     assert block.lower_bound(wanted) == sum(key < wanted for key in found)
 

@@ -54,3 +54,29 @@ def test_a_newer_value_of_the_key_that_a_block_begins_with_counts(path: str, rev
             db[key] = contents[key] = b"new"
         db.flush()
         assert list(db.items(reverse=reverse)) == sorted(contents.items(), reverse=reverse)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_source_that_is_left_is_not_read_on_for_a_list_that_has_entries(
+    path: str, reverse: bool
+) -> None:
+    with open_small(path, block_cache_size_bytes=0) as db:
+        large = b"v" * 3000  # a block for each
+        db.update({b"b": large, b"c": large, b"d": large})
+        db.compact_range()
+        db[b"e" if reverse else b"a"] = b"first"
+        db.flush()
+        before = db.stats()
+        assert len(list(islice(db.items(reverse=reverse), 2))) == 2
+        assert (db.stats() - before).block_reads == 2
+
+
+def test_a_scan_reads_first_as_far_ahead_as_it_has_come(path: str) -> None:
+    with open_small(path, block_cache_size_bytes=0) as db:
+        fill(db, range(2000))
+        db.compact_range()
+        index = next(db._engine.usable_view().version.tables()).index
+        passed = sum(index.entry_count(number) for number in range(4))
+        before = db.stats()
+        assert len(list(islice(db.items(), passed + 1))) == passed + 1
+        assert 8 <= (db.stats() - before).block_reads <= 9

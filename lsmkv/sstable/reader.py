@@ -262,11 +262,11 @@ class TableReader:
         return block
 
     def touch(self, number: i64) -> None:
-        """Have the processor fetch what is read first of block ``number``, if that is in the cache."""
+        """Have the processor fetch what a scan reads first of block ``number``, if it is in the cache."""
         if self._blocks.holds(number):
             cached = self._blocks.items[number]
             assert isinstance(cached, Block)
-            cached.touch()
+            cached.touch_keys()
 
     def count_prefix_skips(self, count: int) -> None:
         """Note that a prefix scan passed over ``count`` blocks thanks to their filters."""
