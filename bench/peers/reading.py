@@ -41,19 +41,19 @@ def _warm_gets(stores: Stores, warm: Sequence[bytes], keys: Sequence[bytes]) -> 
 
 def readrandom(stores: Stores) -> Outcome:
     """Look-ups of present keys."""
-    numbers = stores.order(2)
+    numbers = stores.asked()
     return _warm_gets(stores, stores.present(numbers), stores.present(numbers))
 
 
 def readmissing(stores: Stores) -> Outcome:
     """Look-ups of absent keys that lie between present ones."""
-    numbers = stores.order(2)
+    numbers = stores.asked()
     return _warm_gets(stores, stores.absent(numbers), stores.absent(numbers))
 
 
 def multi_get(stores: Stores) -> Outcome:
     """Look-ups of 100 present keys a call, in one call where the library has one; per key."""
-    numbers = stores.order(2)
+    numbers = stores.asked()
     calls = []
     for _ in range(2):
         keys = stores.present(numbers)

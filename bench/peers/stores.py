@@ -13,6 +13,9 @@ from bench.engines.base import KIB, Pairs, Settings, Store, engine_named
 from bench.workloads.keys import KEY_BYTES, Values, absent_key, present_key, shuffled
 
 VALUE_BYTES: Final = 100
+MOST_LOOKUPS: Final = 1_000_000
+"""Keys that a phase asks for at the most: of a larger store random ones, some in every block."""
+
 BATCH: Final = 1000
 """Operations of a batch."""
 
@@ -66,6 +69,10 @@ class Stores:
         if which not in self._orders:
             self._orders[which] = shuffled(self.entries, self.setup.seed * 10 + which)
         return self._orders[which]
+
+    def asked(self) -> list[int]:
+        """The numbers of the keys that look-ups ask for, in a random order."""
+        return self.order(2)[:MOST_LOOKUPS]
 
     # Lists of keys are new objects each time: of one that was used before, Python knows the hash
     # already, which helps who asks for it.
@@ -136,15 +143,16 @@ class Stores:
     def for_reads(self) -> Store:
         """The settled store that is read, open with a cache that holds everything.
 
-        It has been asked for every key once, and settled again: some compact what is read much
-        (lsmkv by look-ups, LevelDB by seeks), which is not to happen while something is timed.
+        It has been asked for what look-ups will ask for, and settled again: some compact what is
+        read much (lsmkv by look-ups, LevelDB by seeks), which is not to happen while something is
+        timed.
         """
         if self._for_reads is None:
             self._fill_for_reads()
             self._for_reads = store = self.open("reads")
             if not self._was_read:
                 self._was_read = True
-                for key in self.present(self.order(2)):
+                for key in self.present(self.asked()):
                     store.get(key)
                 store.settle()
         return self._for_reads
