@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -169,6 +170,25 @@ def test_a_disk_too_full_to_compact_for_readers_fails_no_write(tmp_path: Path) -
         assert storage.calls["create"] == tried  # not again and again
         db.put(b"key", b"value")
         assert run_counts(db) == [RUNS]
+
+
+def test_a_look_up_does_not_fail_for_want_of_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_read(tmp_path, read_compaction_rate_bytes=0).close()
+    options = lsmkv.Options(
+        level0_compaction_trigger=100, level0_slowdown_trigger=100, level0_stop_trigger=100
+    )
+
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with lsmkv.open(tmp_path, options) as db:
+        monkeypatch.setattr(threading.Thread, "start", refused)
+        multi_get(db)
+        monkeypatch.undo()
+        db.wait_until_settled()
+        assert run_counts(db) == [0, 1]
 
 
 # What is picked

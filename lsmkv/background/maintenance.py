@@ -147,7 +147,11 @@ class Maintenance:
         if chosen is not None:
             size_bytes = sum(meta.size_bytes for meta in chosen.tables())
             rate_bytes = self._host.options.read_compaction_rate_bytes
-            version.watch(max(_LEAST_PATIENCE, size_bytes // rate_bytes), self.wake_compactor)
+            version.watch(max(_LEAST_PATIENCE, size_bytes // rate_bytes), self._wake_for_reads)
+
+    def _wake_for_reads(self) -> None:
+        with contextlib.suppress(RuntimeError):  # a look-up does not fail for want of a thread
+            self.wake_compactor()
 
     def rest(self) -> None:
         """Return once no worker does anything; after a failure none starts anything new."""

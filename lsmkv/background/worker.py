@@ -39,16 +39,20 @@ class Worker:
         self.busy = False
 
     def wake(self) -> None:
-        """Have the job run soon.  Never waits for it."""
+        """Have the job run soon.  Never waits for it.
+
+        Raises:
+            RuntimeError: no thread can be started; nothing has changed.
+        """
         with self._state:
             if self._stopping:
                 return
-            self._woken = True
-            self.busy = True
             if self._thread is None:
                 thread = _WorkerThread(target=self._loop, name=self._name, daemon=True)
                 thread.start()
                 self._thread = thread
+            self._woken = True
+            self.busy = True
             self._state.notify_all()
 
     def rest(self) -> None:

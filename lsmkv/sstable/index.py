@@ -308,17 +308,17 @@ class TableIndex:
             samples = self._samples = self._sampled()
         return _GROUP * lower_bound(samples, 0, groups, target)
 
-    def touch(self, group: i64) -> None:
+    def touch(self, group: i64) -> i64:
         """Have the processor fetch what :meth:`find_in` reads of ``group``, and where filters start."""
         if self.block_count < _GROUP:
-            return
+            return 0
         data = self._data  # past the last block stand the arrays that follow
         last = self._last_fences + 8 * group
         first = self._first_fences + 8 * group
         fetched = read_i64_le(data, last) ^ read_i64_le(data, last + _LINE_BYTES)
         fetched ^= read_i64_le(data, last + 8 * _GROUP - 8)
         fetched ^= read_i64_le(data, first) ^ read_i64_le(data, first + _LINE_BYTES)
-        fetched ^= read_i64_le(data, self._filter_ends + 4 * group)
+        return fetched ^ read_i64_le(data, self._filter_ends + 4 * group)  # or C leaves it all out
 
     def _seek(self, key: bytes, target: i64, group: i64) -> i64:
         """:meth:`seek` for a key whose fence is ``target``, which falls into ``group``."""
