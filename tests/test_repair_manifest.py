@@ -153,6 +153,7 @@ def test_a_manifest_that_lost_whole_edits_at_its_end_is_not_gone_by(
         db.compact_range()
         db[b"in"] = b"the log"
         db.sync()
+        db.wait_until_settled()
         shutil.copytree(store, store.with_name("killed"))
     killed = store.with_name("killed")
     manifest_files(killed)[0].write_bytes(shorter)
@@ -169,6 +170,7 @@ def test_the_manifest_of_another_store_is_not_gone_by(
         with lsmkv.open(path) as db:
             db[b"a"] = value
             db.flush()
+            db.wait_until_settled()  # the flushed log is gone, too
             if path == store:
                 shutil.copytree(store, tmp_path / "killed")
     (own,) = (tmp_path / "killed").glob("MANIFEST-*")
