@@ -8,6 +8,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from lsmkv.compare import compare
+from lsmkv.encoding import COMPILED
 from lsmkv.memtable import Memtable
 from lsmkv.sstable.block import Absent, Block
 from lsmkv.sstable.reader import TableReader
@@ -235,6 +236,8 @@ class BlockSource(Source):
                 block.touch_values(max(end - size, self._end) + 1, at + 1)
             else:
                 block.touch_values(at, min(end + size, self._end))
+        elif self.reverse and COMPILED:
+            block.touch_values(end + 1, at + 1)  # it foresees less what goes downwards
         key = block.key_after(self._prefix, at) if self.alone else self.key
         block.append_entries(found, self._prefix, key, at, end, self._step)
         self._move(end)
