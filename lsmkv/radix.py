@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from librt.vecs import vec
-from mypy_extensions import i64
+from mypy_extensions import i32, i64
 
 from lsmkv.compare import compare, is_same
 from lsmkv.encoding import COMPILED, common_prefix_length
@@ -31,11 +31,12 @@ def sorted_items(live: dict[bytes, Value]) -> tuple[list[bytes], list[Value]]:
         keys = sorted(live)
         return keys, list(map(live.__getitem__, keys))
     keys = list(live)
-    values = list(live.values())
     if is_ascending(keys):  # a fill in key order, as loads often are
-        return keys, values
+        return keys, list(live.values())
     order = sorted_positions(keys)
-    return [keys[position] for position in order], [values[position] for position in order]
+    keys = [keys[position] for position in order]
+    values = list(live.values())  # not before: sorting takes enough memory
+    return keys, [values[position] for position in order]
 
 
 def is_ascending(keys: list[bytes]) -> bool:
@@ -49,7 +50,7 @@ def is_ascending(keys: list[bytes]) -> bool:
     return True
 
 
-def sorted_positions(keys: list[bytes]) -> vec[i64]:
+def sorted_positions(keys: list[bytes]) -> vec[i32]:
     """The positions of at least one key, which are distinct, in the order of the keys.
 
     O(n), and O(m log m) comparisons where m keys differ only past the bits looked at.
@@ -57,12 +58,12 @@ def sorted_positions(keys: list[bytes]) -> vec[i64]:
     count: i64 = len(keys)
     prefix_length = _shared_length(keys)
     fences = vec[i64]([0] * count)
-    order = vec[i64]([0] * count)
-    spare = vec[i64]([0] * count)
+    order = vec[i32]([0] * count)  # memtables have fewer than 2^31 keys
+    spare = vec[i32]([0] * count)
     at: i64 = 0
     while at < count:
         fences[at] = fence(keys[at], prefix_length) >> (63 - _BITS)
-        order[at] = at
+        order[at] = i32(at)
         at += 1
     shift: i64 = 0
     while shift < _BITS:  # from the last digit to the first, each time in the order of those before
@@ -77,7 +78,7 @@ def sorted_positions(keys: list[bytes]) -> vec[i64]:
             at = 0
             while at < count:
                 position = order[at]
-                digit = (fences[position] >> shift) & (_DIGITS - 1)
+                digit = (fences[i64(position)] >> shift) & (_DIGITS - 1)
                 place = places[digit]
                 spare[place] = position
                 places[digit] = place + 1
@@ -109,13 +110,13 @@ def _sum_up(counts: vec[i64]) -> None:
         digit += 1
 
 
-def _sort_ties(keys: list[bytes], fences: vec[i64], order: vec[i64]) -> None:
+def _sort_ties(keys: list[bytes], fences: vec[i64], order: vec[i32]) -> None:
     """Sort the positions of keys with the same bits by the keys themselves."""
     count: i64 = len(keys)
     start: i64 = 0
     at: i64 = 1
     while at <= count:
-        if at == count or fences[order[at]] != fences[order[start]]:
+        if at == count or fences[i64(order[at])] != fences[i64(order[start])]:
             if at - start > 1:
                 tied = sorted([order[place] for place in range(start, at)], key=keys.__getitem__)
                 for place, position in enumerate(tied):

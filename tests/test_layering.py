@@ -58,6 +58,7 @@ LAYERS = """
     lsmkv.background.messages
     lsmkv.background.helper
     lsmkv.background.worker  lsmkv.background.throttle  lsmkv.background.pace
+    lsmkv.background.heap
     lsmkv.handles  lsmkv.logs  lsmkv.tables
     lsmkv.background.process
     lsmkv.background.runner

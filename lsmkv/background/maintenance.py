@@ -11,10 +11,11 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+from lsmkv.background.heap import Heap
 from lsmkv.background.jobs import FlushJob, MergeJob
 from lsmkv.background.pace import Haste, Pace, Writers
 from lsmkv.background.worker import Worker
@@ -97,6 +98,7 @@ class Maintenance:
         self._late_level0_runs = options.level0_compaction_trigger + between * 3 // 4
         self._busy_options = replace(options, level0_compaction_trigger=self._busy_level0_runs)
         self.haste = Haste()
+        self._heap = Heap()
         self._flusher_sees = Writers(host.stats)
         self._compactor_sees = Writers(host.stats)
         self._compacting = threading.Lock()
@@ -188,6 +190,15 @@ class Maintenance:
             self._working += more
             self._host.give_turns(self._working > 0)
 
+    def _pause(self, pace: Pace) -> Callable[[int], None]:
+        """What work in this thread does between two stretches."""
+
+        def pause(done: int) -> None:
+            pace.give_way(done)
+            self._heap.give_back()
+
+        return pause
+
     def _nap(self) -> None:
         self._note_working(-1)
         try:
@@ -223,6 +234,7 @@ class Maintenance:
         self._tables.install(edit, lambda version: host.publish(version, memtable))
         host.retire_log(memtable.log_number)
         self._compactor.wake()
+        self._heap.give_back()
         return True
 
     def _write_memtable(self, memtable: Memtable, end_seq: int, rate: float) -> list[TableMeta]:
@@ -254,7 +266,9 @@ class Maintenance:
         )
         with self._taking_turns():
             pace.give_way(0)
-            return write_tables(versions, self._tables.job(rate, self._is_stopping, pace.give_way))
+            return write_tables(
+                versions, self._tables.job(rate, self._is_stopping, self._pause(pace))
+            )
 
     def _is_flush_urgent(self) -> bool:
         """Whether somebody waits for it, or another memtable does."""
@@ -357,6 +371,7 @@ class Maintenance:
         host.stats.compactions += 1
         host.stats.compaction_write_bytes += written
         host.stats.compaction_us.add((time.perf_counter() - started) * 1e6)
+        self._heap.give_back()
         return True
 
     def _merge(self, chosen: Compaction, rate: float, most_runs: int) -> list[TableMeta]:
@@ -385,7 +400,9 @@ class Maintenance:
             nap=self._nap,
         )
         with self._taking_turns():
-            return write_tables(versions, self._tables.job(rate, self._is_stopping, pace.give_way))
+            return write_tables(
+                versions, self._tables.job(rate, self._is_stopping, self._pause(pace))
+            )
 
     def _level0_run_count(self) -> int:
         view = self._host.view

@@ -53,15 +53,16 @@ def pack_index(section: bytes, level: int) -> bytes:
     count, _, chunk_count = HEADER.unpack_from(section)
     places = array_places(count, chunk_count)
     _, _, offsets, filter_ends, entry_counts, _, key_ends, chunk_starts, _, _ = places
-    parts = (
-        section[: HEADER.size],
-        _differences(section, offsets, count, 8, 4),
-        _differences(section, filter_ends, count, 4, 4),
-        section[entry_counts:key_ends],
-        _differences(section, key_ends, 2 * count, 4, 2),
-        section[chunk_starts:],
+    raw = b"".join(
+        (
+            section[: HEADER.size],
+            _differences(section, offsets, count, 8, 4),
+            _differences(section, filter_ends, count, 4, 4),
+            section[entry_counts:key_ends],
+            _differences(section, key_ends, 2 * count, 4, 2),
+            section[chunk_starts:],
+        )
     )
-    raw = b"".join(parts)
     codec, stored = Compressor(level, b"").compress(raw)
     return _PACKED.pack(0, codec, len(raw)) + stored
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from lsmkv.encoding import MAX_SEQUENCE, TAG_DELETE, checksum
@@ -120,7 +121,7 @@ class TableWriter:
         self._untrained_bytes = 0
         self._pieces: list[bytes] = []  # parts of blocks not yet handed to the file
         self._pieces_bytes = 0
-        self._filters: list[bytes] = []
+        self._filters = BytesWriter()
         self._filters_bytes = 0
         self._table_hashes: dict[int, None] = {}
         # Half of what one filter can hold: a block's keys may still follow.
@@ -239,7 +240,7 @@ class TableWriter:
         self._finish_block()
         self._train()
         self._hand_over()
-        filters = b"".join(self._filters)
+        filters = self._filters.getvalue()
         filter_key_count = probe_count = 0
         if self._form.granularity == "table":
             filters, filter_key_count, probe_count = self._build_table_filter()
@@ -277,7 +278,8 @@ class TableWriter:
             dictionary_checksum=checksum(self._dictionary, 0),
             tail_checksum=checksum(tail, 0),
         )
-        self._file.append(b"".join((self._dictionary, filters, tail, footer.encode())))
+        for part in (self._dictionary, filters, tail + footer.encode()):
+            self._file.append(part)
         self._file.sync()
         size_bytes = self._file.offset
         self._file.close()
@@ -356,7 +358,7 @@ class TableWriter:
             entry_count=block.entry_count,
             probe_count=block.probe_count,
         )
-        self._filters.append(bits)
+        self._filters.write(bits)
         self._filters_bytes += len(bits)
         self._data_bytes += length
         self._pieces += (stored, bits, tail)
