@@ -119,8 +119,10 @@ class TableSet:
             fresh = [meta for meta in metas if meta.number not in self._readers]
             try:
                 opened = {meta.number: self._open(meta) for meta in fresh}
+                # Here, and not while somebody waits for an answer; for writers alone, without filters.
+                is_asked = self._storage.stats.gets > 0
                 for reader in opened.values():
-                    reader.load()  # here, and not while somebody waits for an answer
+                    reader.load(filters=is_asked)
             except BaseException:
                 with contextlib.suppress(OSError):  # the next open removes what is left over
                     remove_tables(self._storage, self._directory, fresh)

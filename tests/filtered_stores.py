@@ -40,7 +40,8 @@ def absent(number: int, variant: int) -> bytes:
 
 
 def load(db: DB, numbers: range = range(KEY_COUNT)) -> None:
-    """One run on the deepest level."""
+    """One run on the deepest level, whose filters are read at once, as somebody has asked for a key."""
+    assert present(0) not in db
     with db.write_batch() as batch:
         for number in numbers:
             batch.put(present(number), b"v" * 50)

@@ -68,8 +68,8 @@ def test_approximate_size_of_an_empty_range_is_zero(db: DB) -> None:
 def test_memory_usage_tells_purposes_apart(db: DB) -> None:
     fill(db, range(1000))
     db.compact_range()
-    usage = db.memory_usage()
     tables = list(db.inspect().tables())
+    usage = db.memory_usage()
     assert usage.filters == sum(table.filter_memory_bytes for table in tables) > 0
     assert usage.indexes > sum(table.index_bytes for table in tables) > 0
     assert usage.block_cache_budget == db.options.block_cache_size_bytes

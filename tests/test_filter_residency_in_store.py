@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lsmkv
 from filtered_stores import (
     KEY_COUNT,
     absent,
@@ -108,3 +109,27 @@ def test_cached_filters_stay_within_the_budget_of_the_cache(path: str) -> None:
             assert usage.block_cache <= budget
             assert usage.filters == 0
         assert db.stats().block_cache_evictions > 0
+
+
+# In memory
+
+
+def test_filters_are_not_read_before_somebody_looks_a_key_up(path: str) -> None:
+    with lsmkv.open(path) as db:
+        db[b"key"] = b"value"
+        db.flush()
+        assert db.memory_usage().indexes > 0
+        assert db.memory_usage().filters == 0
+        assert db[b"key"] == b"value"
+        assert db.memory_usage().filters > 0
+
+
+def test_filters_of_new_tables_are_in_memory_once_keys_are_looked_up(path: str) -> None:
+    with lsmkv.open(path) as db:
+        db[b"key"] = b"value"
+        db.flush()
+        assert b"other" not in db
+        before = db.memory_usage().filters
+        db[b"later"] = b"value"
+        db.flush()
+        assert db.memory_usage().filters > before

@@ -118,8 +118,11 @@ class TableReader:
         filters = self._filters
         return self._load_filters() if filters is None else filters
 
-    def load(self) -> None:
+    def load(self, *, filters: bool = True) -> None:
         """Read index and resident filters, unless that is done; the first use of each does it.
+
+        Args:
+            filters: whether these, too.
 
         Raises:
             CorruptionError: they are damaged.
@@ -127,7 +130,8 @@ class TableReader:
             OSError: they cannot be read.
         """
         self._load_index()
-        self._load_filters()
+        if filters:
+            self._load_filters()
 
     def _load_index(self) -> TableIndex:
         with self._loading:
