@@ -75,7 +75,7 @@ bench-compiled: build/compiled  ## Measure the compiled build beside the peers: 
 	@cd $< && $(abspath $(RUN)) -m bench peers --out ../../out/peers --into ../../docs/performance.md
 
 LARGE := --entries 5000000 --engines lsmkv,rocksdb,leveldb,lmdb --phases $\
-	fillrandom,readrandom,readmissing,multi_get,readseq,readreverse,seekrandom,seekrandom_100,readmissing_cold,open
+	readrandom,readmissing,multi_get,readseq,readreverse,seekrandom,seekrandom_100,readmissing_cold,open
 LARGE_FILL := --entries 5000000 --engines lsmkv,rocksdb,leveldb --phases sustained,fillbatch,disk_zstd
 
 bench-compiled-large: build/compiled  ## The same with 5,000,000 entries (an hour): docs/performance-large.md, -large-fill.md
