@@ -24,6 +24,12 @@ KEYS: Final = [b"key%03d" % number for number in range(0, 300, 2)]
 ABSENT: Final = [b"key%03d" % number for number in range(1, 299, 2)]
 
 
+@pytest.fixture(autouse=True)
+def idle_writers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However short a while ago a store was filled, its writers do not seem busy."""
+    monkeypatch.setattr(Writers, "are_busy", lambda self: False)
+
+
 def open_read(path: Path, **options: Any) -> lsmkv.DB:
     """A store of runs that each span all keys, none of which is ever too many."""
     chosen: dict[str, Any] = {
