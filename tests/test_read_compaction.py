@@ -13,6 +13,7 @@ import pytest
 
 import lsmkv
 from lsmkv.background.pace import Writers
+from lsmkv.background.worker import Worker
 from lsmkv.compaction import Compaction, PickState, pick_for_reads
 from lsmkv.sstable.layout import TableMeta
 from made_trees import KIB, LAZY, LEVELED, TIERED, level0, numbers, table, tree
@@ -195,6 +196,17 @@ def test_a_look_up_does_not_fail_for_want_of_a_thread(
         monkeypatch.undo()
         db.wait_until_settled()
         assert run_counts(db) == [0, 1]
+
+
+def test_a_worker_whose_thread_cannot_start_is_not_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    worker = Worker("idle", lambda: False, lambda error: None)
+    with pytest.raises(RuntimeError, match="can't start"):
+        worker.wake()
+    assert not worker.busy
 
 
 # What is picked

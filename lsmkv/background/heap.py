@@ -2,8 +2,8 @@
 
 A merge takes and drops buffers of all sizes, and glibc's ``malloc`` keeps what was freed: once a block of
 some MiB was (the table of a memtable's dict), it maps none of up to that size any more, and each thread
-that allocates keeps up to twice as much for itself (``M_MMAP_THRESHOLD``, mallopt(3)).  In a fill of five
-million entries that is half of the process's memory.  ``malloc_trim`` gives it back.
+that allocates keeps up to twice as much for itself (``M_MMAP_THRESHOLD``, mallopt(3)).
+``malloc_trim`` gives it back.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def trimmer() -> Callable[[int], object] | None:
 
 
 class Heap:
-    """The memory that the process has taken from the operating system."""
+    """The memory that the process has taken from the operating system.  For any number of threads."""
 
     def __init__(
         self,
