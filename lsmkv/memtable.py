@@ -22,7 +22,7 @@ from itertools import islice
 from typing import Final
 
 from lsmkv.ordered import SortedKeys
-from lsmkv.radix import sorted_items
+from lsmkv.radix import SortedItems
 from lsmkv.sstable.block import ABSENT, Absent
 from lsmkv.sstable.columns import Versions, a_stretch
 
@@ -122,13 +122,14 @@ class Memtable:
             for start in range(0, len(keys), _STRETCH_KEYS):
                 yield self._with_history(keys[start : start + _STRETCH_KEYS])
             return
-        keys, values = sorted_items(self.live)
+        items = SortedItems(self.live)
         start = 0
-        while start < len(keys):
-            taken = a_stretch(values[start : start + _STRETCH_KEYS])
-            stop = start + len(taken)
-            yield Versions(keys[start:stop], taken, [], may_repeat=False, one_seq=self.first_seq)
-            start = stop
+        while start < items.count:
+            keys, values = items.stretch(start, start + _STRETCH_KEYS)
+            taken = a_stretch(values)
+            start += len(taken)
+            keys = keys[: len(taken)]
+            yield Versions(keys, taken, [], may_repeat=False, one_seq=self.first_seq)
 
     def _with_history(self, keys: list[bytes]) -> Versions:
         """The versions of ``keys``, which ascend."""

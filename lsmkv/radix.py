@@ -20,23 +20,42 @@ from lsmkv.sstable.index import fence
 _FEWEST: Final = 256  # of fewer keys counting digits takes longer than comparing
 _DIGIT_BITS: Final = 11
 _DIGITS: Final = 2048  # that many bits can say
-_BITS: Final = 4 * _DIGIT_BITS  # by which keys are sorted, of the 63 of a fence
+_MOST_BITS: Final = 4 * _DIGIT_BITS  # by which keys are sorted, of the 63 of a fence
 
 Value = bytes | None
 
 
-def sorted_items(live: dict[bytes, Value]) -> tuple[list[bytes], list[Value]]:
-    """The keys of ``live`` in order, and the value of each.  It must not change meanwhile."""
-    if not COMPILED or len(live) < _FEWEST:
-        keys = sorted(live)
-        return keys, list(map(live.__getitem__, keys))
-    keys = list(live)
-    if is_ascending(keys):  # a fill in key order, as loads often are
-        return keys, list(live.values())
-    order = sorted_positions(keys)
-    keys = [keys[position] for position in order]
-    values = list(live.values())  # not before: sorting takes enough memory
-    return keys, [values[position] for position in order]
+class SortedItems:
+    """The items of a finished memtable in the order of their keys.  It must not change meanwhile.
+
+    Keys and values stay where the dict's order puts them, one after another in memory more often than
+    not; :meth:`stretch` fetches those that are wanted.
+    """
+
+    def __init__(self, live: dict[bytes, Value]) -> None:
+        self.count: int = len(live)
+        self._order = vec[i32]()
+        self._in_order = True
+        keys = list(live)
+        if not COMPILED or self.count < _FEWEST:
+            keys.sort()
+            self._keys = keys
+            self._values: list[Value] = list(map(live.__getitem__, keys))
+            return
+        if not is_ascending(keys):  # else a fill in key order, as loads often are
+            self._in_order = False
+            self._order = sorted_positions(keys)
+        self._keys = keys
+        self._values = list(live.values())  # not before: sorting takes enough memory
+
+    def stretch(self, start: int, stop: int) -> tuple[list[bytes], list[Value]]:
+        """Keys and values from number ``start`` to ``stop`` (not included) or to the last."""
+        if self._in_order:
+            return self._keys[start:stop], self._values[start:stop]
+        order = self._order[start:stop]
+        every_key, every_value = self._keys, self._values
+        keys = [every_key[position] for position in order]
+        return keys, [every_value[position] for position in order]
 
 
 def is_ascending(keys: list[bytes]) -> bool:
@@ -56,36 +75,43 @@ def sorted_positions(keys: list[bytes]) -> vec[i32]:
     O(n), and O(m log m) comparisons where m keys differ only past the bits looked at.
     """
     count: i64 = len(keys)
+    number_bits: i64 = 1  # of a position
+    while count >> number_bits:
+        number_bits += 1
     prefix_length = _shared_length(keys)
-    fences = vec[i64]([0] * count)
-    order = vec[i32]([0] * count)  # memtables have fewer than 2^31 keys
-    spare = vec[i32]([0] * count)
+    items = vec[i64]([0] * count)
     at: i64 = 0
     while at < count:
-        fences[at] = fence(keys[at], prefix_length) >> (63 - _BITS)
-        order[at] = i32(at)
+        items[at] = fence(keys[at], prefix_length)
         at += 1
-    shift: i64 = 0
-    while shift < _BITS:  # from the last digit to the first, each time in the order of those before
+    bits = _squeeze(items, min(_MOST_BITS, 63 - number_bits))
+    at = 0
+    while at < count:  # behind the bits of each key its position, which moves with them
+        items[at] = (items[at] << number_bits) | at
+        at += 1
+    spare = vec[i64]([0] * count)
+    shift = number_bits
+    while shift < number_bits + bits:  # from the last digit to the first, ties as they stand
         places = vec[i64]([0] * _DIGITS)
-        at = 0
-        while at < count:
-            digit = (fences[at] >> shift) & (_DIGITS - 1)
+        item: i64
+        for item in items:
+            digit = (item >> shift) & (_DIGITS - 1)
             places[digit] = places[digit] + 1
-            at += 1
-        if places[(fences[0] >> shift) & (_DIGITS - 1)] < count:  # else it is the same in all
-            _sum_up(places)
-            at = 0
-            while at < count:
-                position = order[at]
-                digit = (fences[i64(position)] >> shift) & (_DIGITS - 1)
-                place = places[digit]
-                spare[place] = position
-                places[digit] = place + 1
-                at += 1
-            order, spare = spare, order
+        _sum_up(places)
+        for item in items:
+            digit = (item >> shift) & (_DIGITS - 1)
+            place = places[digit]
+            spare[place] = item
+            places[digit] = place + 1
+        items, spare = spare, items
         shift += _DIGIT_BITS
-    _sort_ties(keys, fences, order)
+    _sort_ties(keys, items, number_bits)
+    order = vec[i32]([0] * count)  # memtables have fewer than 2^31 keys
+    at = 0
+    while at < count:
+        rest = items[at] >> number_bits
+        order[at] = i32(items[at] - (rest << number_bits))
+        at += 1
     return order
 
 
@@ -99,6 +125,55 @@ def _shared_length(keys: list[bytes]) -> i64:
     return length
 
 
+def _squeeze(fences: vec[i64], most_bits: i64) -> i64:
+    """Leave of each fence only the first bits that are not the same in all; returns how many these are.
+
+    What remains is in the order of the fences.
+    """
+    first = fences[0]
+    varying: i64 = 0
+    number: i64
+    for number in fences:
+        varying |= number ^ first
+    bits: i64 = 0
+    rest = varying
+    while rest:
+        rest &= rest - 1  # without its lowest bit
+        bits += 1
+    while bits > most_bits:
+        varying &= varying - 1
+        bits -= 1
+    # Each stretch of bits that stand side by side moves down to the one below it.
+    stretches: list[int] = []
+    shifts: list[int] = []
+    shift: i64 = 0
+    at: i64 = 0
+    while varying >> at:
+        if (varying >> at) & 1:
+            rest = (varying >> at) << at
+            stretch = rest & ~(rest + (rest & -rest))
+            stretches.append(stretch)
+            shifts.append(shift)
+            while (stretch >> at) & 1:
+                at += 1
+        else:
+            at += 1
+            shift += 1
+    masks, distances = vec[i64](stretches), vec[i64](shifts)
+    count: i64 = len(fences)
+    at = 0
+    while at < count:
+        number = fences[at]
+        squeezed: i64 = 0
+        place: i64 = 0
+        while place < len(masks):
+            squeezed |= (number & masks[place]) >> distances[place]
+            place += 1
+        fences[at] = squeezed
+        at += 1
+    return bits
+
+
 def _sum_up(counts: vec[i64]) -> None:
     """Make of the number of each digit the place of the first that has it."""
     total: i64 = 0
@@ -110,16 +185,20 @@ def _sum_up(counts: vec[i64]) -> None:
         digit += 1
 
 
-def _sort_ties(keys: list[bytes], fences: vec[i64], order: vec[i32]) -> None:
-    """Sort the positions of keys with the same bits by the keys themselves."""
-    count: i64 = len(keys)
+def _sort_ties(keys: list[bytes], items: vec[i64], number_bits: i64) -> None:
+    """Sort those with the same bits of the key by the keys themselves."""
+    count: i64 = len(items)
     start: i64 = 0
     at: i64 = 1
     while at <= count:
-        if at == count or fences[i64(order[at])] != fences[i64(order[start])]:
+        shared = items[start] >> number_bits
+        if at == count or items[at] >> number_bits != shared:
             if at - start > 1:
-                tied = sorted([order[place] for place in range(start, at)], key=keys.__getitem__)
+                first = shared << number_bits
+                tied = sorted(
+                    [items[place] - first for place in range(start, at)], key=keys.__getitem__
+                )
                 for place, position in enumerate(tied):
-                    order[start + place] = position
+                    items[start + place] = first + position
             start = at
         at += 1

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lsmkv.radix import is_ascending, sorted_items, sorted_positions
+from lsmkv.radix import SortedItems, is_ascending, sorted_positions
 
 # Keys that share much or little, end early, or differ in zeros alone.
 _TAILS = st.binary(max_size=3) | st.binary(max_size=12) | st.integers(0, 40).map(bytes)
@@ -41,7 +41,7 @@ def test_items_keep_their_values(count: int) -> None:
     numbers = list(range(count))
     random.Random(count).shuffle(numbers)
     live = {b"%d" % number: None if number % 7 == 0 else b"v%d" % number for number in numbers}
-    keys, values = sorted_items(live)
+    keys, values = SortedItems(live).stretch(0, len(live))
     assert keys == sorted(live)
     assert values == [live[key] for key in keys]
 
@@ -51,7 +51,7 @@ def test_items_that_came_in_order_or_against_it_keep_their_values(step: int) -> 
     live: dict[bytes, bytes | None] = {
         b"%05d" % number: b"v%d" % number for number in range(1000)[::step]
     }
-    keys, values = sorted_items(live)
+    keys, values = SortedItems(live).stretch(0, len(live))
     assert keys == sorted(live)
     assert values == [live[key] for key in keys]
 
