@@ -236,11 +236,25 @@ class BlockSource(Source):
                 block.touch_values(max(end - size, self._end) + 1, at + 1)
             else:
                 block.touch_values(at, min(end + size, self._end))
-        elif self.reverse and COMPILED:
-            block.touch_values(end + 1, at + 1)  # it foresees less what goes downwards
+        elif COMPILED:
+            if end == self._end:
+                self._touch_next()
+            if self.reverse:
+                block.touch_values(end + 1, at + 1)  # it foresees less what goes downwards
         key = block.key_after(self._prefix, at) if self.alone else self.key
         block.append_entries(found, self._prefix, key, at, end, self._step)
         self._move(end)
+
+    def _touch_next(self) -> None:
+        """Have the processor fetch the next block while this one is copied, if it is in the cache.
+
+        What tells where a block's keys are is fetched one block before they are.
+        """
+        if self._kept is None and self._next != self._beyond:
+            after = self._next + self._step
+            if after != self._beyond:
+                self._table.is_cached(after)
+            self._table.touch(self._next)
 
     def skip(self) -> None:
         self._move(self._at + self._step)
