@@ -34,6 +34,8 @@ COMPILED = (
     "sstable/block",
     "sstable/columns",
     "sstable/payload",
+    "sstable/reduced",
+    "sstable/codec",
     "sstable/index",
     "sstable/packed",
     "sstable/tail",

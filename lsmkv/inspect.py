@@ -11,11 +11,11 @@ from typing import ClassVar, Final
 
 from lsmkv.filters.policy import FilterPolicy
 from lsmkv.report import Report
-from lsmkv.sstable.layout import CODEC_NONE, CODEC_ZSTD
+from lsmkv.sstable.layout import CODEC_NONE, CODEC_ZSTD, CODEC_ZSTD_REDUCED
 from lsmkv.sstable.reader import TableReader
 from lsmkv.version import View
 
-_CODECS: Final = {CODEC_NONE: "none", CODEC_ZSTD: "zstd"}
+_CODECS: Final = {CODEC_NONE: "none", CODEC_ZSTD: "zstd", CODEC_ZSTD_REDUCED: "zstd"}
 
 
 @dataclass(frozen=True, slots=True)

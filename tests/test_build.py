@@ -56,6 +56,7 @@ for policy in ("bloom", "blocked-bloom", "binary-fuse", "none"):
             held = db.snapshot()
             db.delete(key(2).encode(), sync=True)
             db.put(key(3).encode(), b"")
+            db.put(key(4).encode() * 40, b"of a longer key")
             db.flush()
             held.close()
             db.compact_range(key(0).encode(), key(700).encode())

@@ -24,7 +24,7 @@ from lsmkv.errors import CorruptionError, NotAStoreError, UnsupportedFormatError
 from lsmkv.log import LogWriter, read_log
 from lsmkv.manifest import parse_file_name
 from lsmkv.sstable.frame import BlockTrailer, decode_block_frame, encode_block_frame
-from lsmkv.sstable.layout import CODEC_ZSTD, FOOTER_BYTES, FORMAT_VERSION
+from lsmkv.sstable.layout import CODEC_ZSTD, CODEC_ZSTD_REDUCED, FOOTER_BYTES, FORMAT_VERSION
 from lsmkv.storage import Storage
 
 DAMAGE = (CorruptionError, UnsupportedFormatError, NotAStoreError)
@@ -320,20 +320,24 @@ def test_a_payload_that_is_shorter_than_it_states_is_an_error(plain: Store) -> N
     check_places(errors, path, path.stat().st_size)
 
 
+@pytest.mark.parametrize("codec", [CODEC_ZSTD, CODEC_ZSTD_REDUCED])
 @pytest.mark.parametrize("stated", [1 << 30, (1 << 31) - 1])
 def test_a_compressed_block_that_states_a_huge_size_takes_no_memory_for_it(
-    plain: Store, stated: int
+    plain: Store, stated: int, codec: int
 ) -> None:
     path = files(plain.path, ".sst")[0]
-    rewrite_block(path, huge_frame(path, stated), raw_length=stated, codec=CODEC_ZSTD)
+    rewrite_block(path, huge_frame(path, stated), raw_length=stated, codec=codec)
     read_in_little_memory(plain)
 
 
+@pytest.mark.parametrize("codec", [CODEC_ZSTD, CODEC_ZSTD_REDUCED])
 @pytest.mark.parametrize("stated", [1 << 20, (1 << 31) - 1, 1 << 40])
-def test_a_compressed_block_that_states_a_huge_size_is_an_error(plain: Store, stated: int) -> None:
+def test_a_compressed_block_that_states_a_huge_size_is_an_error(
+    plain: Store, stated: int, codec: int
+) -> None:
     path = files(plain.path, ".sst")[0]
     raw_length = min(stated, (1 << 32) - 1)
-    rewrite_block(path, huge_frame(path, stated), raw_length=raw_length, codec=CODEC_ZSTD)
+    rewrite_block(path, huge_frame(path, stated), raw_length=raw_length, codec=codec)
     errors = read_everything(plain)
     assert errors
     check_places(errors, path, path.stat().st_size)

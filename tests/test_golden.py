@@ -1,6 +1,7 @@
 """Whole stores written by an earlier release: they must open for ever.
 
-``pytest --rewrite-golden`` writes them anew, which only a new format version should need.
+``pytest --rewrite-golden`` writes those anew that today's code can write, which only a new format
+version should need.
 """
 
 from __future__ import annotations
@@ -11,11 +12,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lsmkv
+from damage import files, open_table
+from lsmkv.repair import repair
+from lsmkv.sstable.layout import CODEC_NONE, CODEC_ZSTD, CODEC_ZSTD_REDUCED
 
 if TYPE_CHECKING:
     from golden_support import Files, Golden
 
-KINDS = ("closed", "crashed")
+# Name of the golden file -> the codecs of its blocks.  Whole payloads are compressed no more.
+WHOLE = {"closed_store_v1": CODEC_ZSTD, "crashed_store_v1": CODEC_ZSTD}
+REDUCED = {
+    "closed_reduced_store_v1": CODEC_ZSTD_REDUCED,
+    "crashed_reduced_store_v1": CODEC_ZSTD_REDUCED,
+}
 
 
 def model() -> dict[bytes, bytes]:
@@ -59,7 +68,17 @@ def files_of(path: Path) -> Files:
     return {file.name: file.read_bytes() for file in sorted(path.iterdir()) if file.name != "LOCK"}
 
 
-@pytest.fixture(params=KINDS)
+def codecs_of(path: Path) -> set[int]:
+    """Those of all the blocks of a store."""
+    tables = [open_table(file) for file in files(path, ".sst")]
+    return {
+        table.block_info(number).codec
+        for table in tables
+        for number in range(table.index.block_count)
+    }
+
+
+@pytest.fixture(params=[*WHOLE, *REDUCED])
 def store(request: pytest.FixtureRequest, tmp_path: Path, golden: Golden) -> Path:
     """A golden store: closed in good order, or left as by a process that died."""
 
@@ -67,11 +86,13 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, golden: Golden) -> Pat
         path = tmp_path / "made"
         with write_store(path):
             crashed = files_of(path)
-        return files_of(path) if request.param == "closed" else crashed
+        return files_of(path) if request.param.startswith("closed") else crashed
 
     path = tmp_path / "store"
     path.mkdir()
-    for name, data in golden.load(f"{request.param}_store_v1", make).items():
+    for name, data in golden.load(
+        request.param, make if request.param in REDUCED else None
+    ).items():
         (path / name).write_bytes(data)
     return path
 
@@ -98,3 +119,21 @@ def test_golden_store_verifies(store: Path) -> None:
     with lsmkv.open(store, read_only=True) as db:
         report = db.verify()
         assert report.ok, str(report)
+
+
+def test_golden_store_is_of_its_codec(store: Path, request: pytest.FixtureRequest) -> None:
+    name = request.node.callspec.params["store"]
+    assert codecs_of(store) - {CODEC_NONE} == {(WHOLE | REDUCED)[name]}
+
+
+def test_compaction_of_a_golden_store_reduces_its_blocks(store: Path) -> None:
+    with lsmkv.open(store, compression_dictionary_size_bytes=256) as db:
+        db.compact_range()
+    assert CODEC_ZSTD_REDUCED in codecs_of(store) <= {CODEC_NONE, CODEC_ZSTD_REDUCED}
+
+
+def test_golden_store_is_repaired(store: Path) -> None:
+    files(store, "CURRENT")[0].unlink()
+    repair(store, in_place=True)
+    with lsmkv.open(store, read_only=True) as db:
+        assert dict(db) == model()

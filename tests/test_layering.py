@@ -40,7 +40,8 @@ LAYERS = """
     lsmkv.storage  lsmkv.cache
     lsmkv.sstable  lsmkv.sstable.lengths  lsmkv.sstable.heads
     lsmkv.sstable.frame  lsmkv.sstable.layout  lsmkv.sstable.block  lsmkv.sstable.index
-    lsmkv.sstable.codec  lsmkv.sstable.filtering
+    lsmkv.sstable.reduced  lsmkv.sstable.filtering
+    lsmkv.sstable.codec
     lsmkv.sstable.columns  lsmkv.sstable.packed
     lsmkv.sstable.payload  lsmkv.sstable.tail
     lsmkv.sstable.reader  lsmkv.sstable.writer  lsmkv.sstable.salvage

@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 
 from lsmkv.encoding import MAX_KEY_BYTES
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
+from lsmkv.sstable.block import Block
 from lsmkv.sstable.index import IndexBuilder, TableIndex
 from lsmkv.sstable.packed import open_index, pack_index
 from lsmkv.sstable.reader import TableReader
+from lsmkv.sstable.salvage import TableSalvage
 from table_files import Tables, contents, flip, numbered
 
 if TYPE_CHECKING:
-    from golden_support import Files, Golden
+    from golden_support import Golden
 
 PATH = "/store/000001.sst"
 OFFSET = 5000
@@ -114,18 +116,23 @@ def test_the_index_of_a_compressed_table_is_packed_and_of_another_is_not(tables:
 
 
 def test_golden_packed_table_is_read(tables: Tables, golden: Golden) -> None:
-    entries = numbered(300)
-
-    def make() -> Files:
-        meta = tables.write(entries, compression="zstd")
-        return {"000001.sst": Path(tables.path(meta.number)).read_bytes()}
-
-    Path(tables.path(1)).write_bytes(golden.load("packed_table_v1", make)["000001.sst"])
+    Path(tables.path(1)).write_bytes(golden.load("packed_table_v1")["000001.sst"])
     table = TableReader(
         tables.storage, tables.path(1), tables.cache, meta=None, filter_residency="resident"
     )
     assert table.footer.index_length < table.index.memory_bytes
-    assert contents(table) == entries
+    assert {table.block_info(number).codec for number in range(table.index.block_count)} == {1}
+    assert contents(table) == numbered(300)
+
+
+def test_blocks_of_a_golden_packed_table_are_salvaged(tables: Tables, golden: Golden) -> None:
+    cut_short = golden.load("packed_table_v1")["000001.sst"][:-1]
+    Path(tables.path(1)).write_bytes(cut_short)
+    found: list[bytes] = []
+    for _, item in TableSalvage(tables.storage, tables.path(1), 1).blocks():
+        if isinstance(item, Block):
+            found += item.keys()
+    assert found == [key for key, _, _ in numbered(300)]
 
 
 @pytest.mark.parametrize("place", [0, 4, 8, 12, 40])

@@ -44,6 +44,7 @@ _SECTIONS: Final = (
     ("Tables", "lsmkv.sstable.layout"),
     ("Blocks in their place", "lsmkv.sstable.frame"),
     ("Data blocks", "lsmkv.sstable.block"),
+    ("Reduced payloads", "lsmkv.sstable.reduced"),
     ("Index", "lsmkv.sstable.index"),
     ("Packed index", "lsmkv.sstable.packed"),
     ("Filters", "lsmkv.filters.bloom"),

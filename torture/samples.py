@@ -18,7 +18,7 @@ from lsmkv.cache import BlockCache
 from lsmkv.log import HEADER_BYTES, RECORD_BYTES, read_log
 from lsmkv.manifest import parse_file_name, read_current, read_state
 from lsmkv.sstable.frame import TRAILER_BYTES
-from lsmkv.sstable.layout import CODEC_ZSTD, Footer
+from lsmkv.sstable.layout import CODEC_ZSTD_REDUCED, Footer
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage import Storage
 
@@ -259,7 +259,7 @@ def _describe(sample: Sample, path: Path) -> None:
                     end - TRAILER_BYTES - info.filter_bits // 8,
                     end,
                     tuple(zip(block.keys(), block.values(), block.seqs(), strict=True)),
-                    info.codec == CODEC_ZSTD and table.footer.dictionary_length > 0,
+                    info.codec == CODEC_ZSTD_REDUCED and table.footer.dictionary_length > 0,
                 )
             )
         size = len(sample.image[file])

@@ -24,6 +24,7 @@ from lsmkv.sstable.layout import CODEC_NONE, FOOTER_BYTES, decode_footer, decode
 from lsmkv.sstable.packed import open_index
 from lsmkv.sstable.payload import encode_block
 from lsmkv.sstable.reader import TableReader
+from lsmkv.sstable.reduced import reduce, restore
 from lsmkv.sstable.salvage import TableSalvage
 from lsmkv.sstable.writer import TableFormat, TableWriter
 from lsmkv.storage import ReadKind, Storage
@@ -118,7 +119,7 @@ def _check_codec(data: bytes) -> None:
     codec, with_dictionary, raw_length = _CODEC_HEAD.unpack_from(data)
     unpack = Decompressor(_DICTIONARY if with_dictionary & 1 else b"")
     payload = data[_CODEC_HEAD.size :]
-    raw = unpack.decompress(codec, payload, raw_length, PATH, 0)
+    raw = unpack.decompress_block(codec, payload, raw_length, PATH, 0)
     expect(len(raw) == raw_length, "another length than was asked for")
 
 
@@ -129,7 +130,24 @@ def _codec_seeds() -> list[bytes]:
         for content in (raw, bytes(200_000), b"key value" * 30):
             codec, packed = Compressor(3, dictionary).compress(content)
             seeds.append(_CODEC_HEAD.pack(codec, with_dictionary, len(content)) + packed)
+        for content in _payloads():
+            codec, packed = Compressor(3, dictionary).compress_block(content)
+            seeds.append(_CODEC_HEAD.pack(codec, with_dictionary, len(content)) + packed)
     return seeds
+
+
+def _check_reduced(data: bytes) -> None:
+    if len(data) < 4:
+        return
+    (raw_length,) = struct.unpack_from("<I", data)
+    payload = restore(data[4:], raw_length, PATH, 0)
+    expect(len(payload) == raw_length, "another length than was asked for")
+    Block(payload, _fail)
+    expect(restore(reduce(payload), raw_length, PATH, 0) == payload, "reduces to something else")
+
+
+def _reduced_seeds() -> list[bytes]:
+    return [struct.pack("<I", len(payload)) + reduce(payload) for payload in _payloads()]
 
 
 def _zstd_most_bytes(size: int) -> int:
@@ -145,7 +163,8 @@ def _check_dictionary(data: bytes) -> None:
 
 
 def _dictionary_seeds() -> list[bytes]:
-    samples = [b"%d of a shape that repeats, %d" % (n, n * n) for n in range(400)]
+    values = [b"%d of a shape that repeats, %d" % (n, n * n) for n in range(400)]
+    samples = [encode_block([b"k"], [it], [1], b"\0", has_versions=False) for it in values]
     return [_DICTIONARY, train_dictionary(samples, 512), b"\x37\xa4\x30\xec" + bytes(60)]
 
 
@@ -336,6 +355,7 @@ _WORDS: Final = (
 HARNESSES: Final = (
     Harness("block", _check_block, lambda: list(_payloads())),
     Harness("frame", _check_frame, _frames, seal_frame),
+    Harness("reduced", _check_reduced, _reduced_seeds),
     Harness("codec", _check_codec, _codec_seeds, most_bytes=_zstd_most_bytes),
     Harness("dictionary", _check_dictionary, _dictionary_seeds, most_bytes=_zstd_most_bytes),
     Harness("index", _check_index, _index_seeds, _seal_index, most_bytes=_zstd_most_bytes),

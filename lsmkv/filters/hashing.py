@@ -14,7 +14,7 @@ from typing import Final
 
 import mmh3
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
-from mypy_extensions import i64
+from mypy_extensions import i64, u8
 
 from lsmkv.encoding import COMPILED
 
@@ -64,6 +64,15 @@ def append_digest(out: BytesWriter, data: bytes, at: i64, end: i64) -> None:
     first, second = _halves(data, at, end)
     write_i64_le(out, first)
     write_i64_le(out, second)
+
+
+def append_fingerprint(out: BytesWriter, data: bytes, at: i64, end: i64) -> None:
+    """Append the low byte of the hash of the key ``data[at:end]`` to ``out``.
+
+    Right only where this is compiled.
+    """
+    first, _second = _halves(data, at, end)
+    out.append(u8(first & 0xFF))
 
 
 def _halves(key: bytes, at: i64, end: i64) -> tuple[i64, i64]:

@@ -22,7 +22,7 @@ Layout, little-endian, before compression::
 Entries are in key order; versions of one key stand newest first.  A look-up finds its fingerprint,
 eight at a time, and compares one key; nothing is decoded.  Lengths compress to almost
 nothing; in memory they are held as running ends, unless all are equal, so that an entry is found
-without summing.
+without summing.  What is compressed is the reduced form (:mod:`lsmkv.sstable.reduced`).
 """
 
 from __future__ import annotations

@@ -1,23 +1,28 @@
-"""Compression of block payloads; the only user of ``zstandard``."""
+"""Compression of blocks, whose payloads are reduced first, and of indexes.
+
+The only user of ``zstandard``.
+"""
 
 from __future__ import annotations
 
 import threading
+from typing import Final
 
 import zstandard
 
-from lsmkv.errors import CorruptionError, UnsupportedFormatError
-from lsmkv.sstable.layout import CODEC_NONE, CODEC_ZSTD
+from lsmkv.errors import CorruptionError, UnsupportedFormatError, caused
+from lsmkv.sstable.layout import CODEC_NONE, CODEC_ZSTD, CODEC_ZSTD_REDUCED
+from lsmkv.sstable.reduced import reduce, restore
 
-_FRAME_KEEPS_NO_CHECKSUM = False  # blocks carry their own
+_FRAME_KEEPS_NO_CHECKSUM: Final = False  # blocks carry their own
 # Fewer and smaller samples than this train nothing useful (zstd asks for about 100 times the size).
-_MIN_SAMPLES = 8
+_MIN_SAMPLES: Final = 8
 # A zstd block is at least 4 bytes, header included, and at most 128 KiB uncompressed (RFC 8878).
-_MOST_PER_4_BYTES = 128 * 1024
+_MOST_PER_4_BYTES: Final = 128 * 1024
 
 
 class Compressor:
-    """Compresses payloads at one level, with or without a dictionary.  For one thread."""
+    """Compresses at one level, with or without a dictionary.  For one thread."""
 
     def __init__(self, level: int, dictionary: bytes) -> None:
         trained = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
@@ -30,10 +35,18 @@ class Compressor:
 
     def compress(self, raw: bytes) -> tuple[int, bytes]:
         """Codec and stored bytes: ``raw`` itself when compression would save less than 1/16."""
-        packed = self._zstd.compress(raw)
+        return self._smaller(raw, CODEC_ZSTD, raw)
+
+    def compress_block(self, payload: bytes) -> tuple[int, bytes]:
+        """As :meth:`compress`, for the payload of a block."""
+        return self._smaller(payload, CODEC_ZSTD_REDUCED, reduce(payload))
+
+    def _smaller(self, raw: bytes, codec: int, form: bytes) -> tuple[int, bytes]:
+        """``form`` of ``raw`` compressed, or ``raw``."""
+        packed = self._zstd.compress(form)
         if len(packed) > len(raw) - len(raw) // 16:
             return CODEC_NONE, raw
-        return CODEC_ZSTD, packed
+        return codec, packed
 
 
 class Decompressor:
@@ -60,27 +73,45 @@ class Decompressor:
             raise UnsupportedFormatError(
                 path, f"block at offset {offset} has unknown codec {codec}"
             )
-        if raw_length > (len(data) // 4 + 1) * _MOST_PER_4_BYTES:
+        return self._inflated(data, raw_length, raw_length, path, offset)
+
+    def decompress_block(
+        self, codec: int, data: bytes, raw_length: int, path: str, offset: int
+    ) -> bytes:
+        """As :meth:`decompress`, for the payload of a block.
+
+        Allocates no more than the payload and its reduced form, which is no longer.
+        """
+        if codec != CODEC_ZSTD_REDUCED:
+            return self.decompress(codec, data, raw_length, path, offset)
+        reduced = self._inflated(data, 0, raw_length, path, offset)
+        return restore(reduced, raw_length, path, offset)
+
+    def _inflated(self, data: bytes, least: int, most: int, path: str, offset: int) -> bytes:
+        """What zstd made ``data`` of: at least and at most so many bytes."""
+        possible = (len(data) // 4 + 1) * _MOST_PER_4_BYTES
+        if least > possible:
             raise CorruptionError(
-                path, offset, f"{len(data)} compressed bytes cannot hold {raw_length} bytes"
+                path, offset, f"{len(data)} compressed bytes cannot hold {least} bytes"
             )
         try:
             zstd: zstandard.ZstdDecompressor | None = getattr(self._local, "zstd", None)
             if zstd is None:  # a dictionary that is none is an error here
                 zstd = zstandard.ZstdDecompressor(dict_data=self._dictionary)
                 self._local.zstd = zstd
-            if zstandard.frame_content_size(data) != raw_length:
+            if not least <= zstandard.frame_content_size(data) <= min(most, possible):
                 raise CorruptionError(path, offset, "a compressed block states another length")
             return zstd.decompress(data)
         except zstandard.ZstdError as error:
-            raise CorruptionError(path, offset, f"a block does not decompress: {error}") from error
+            reason = f"a block does not decompress: {error}"
+            raise caused(CorruptionError(path, offset, reason), error)
 
 
-def train_dictionary(samples: list[bytes], size_bytes: int) -> bytes:
-    """A dictionary of up to ``size_bytes`` from sample payloads; empty when they are too few."""
-    if len(samples) < _MIN_SAMPLES:
+def train_dictionary(payloads: list[bytes], size_bytes: int) -> bytes:
+    """A dictionary of up to ``size_bytes`` from payloads of blocks; empty when they are too few."""
+    if len(payloads) < _MIN_SAMPLES:
         return b""
     try:
-        return zstandard.train_dictionary(size_bytes, list(samples)).as_bytes()
+        return zstandard.train_dictionary(size_bytes, list(map(reduce, payloads))).as_bytes()
     except zstandard.ZstdError:  # too little, or too uniform, to learn from
         return b""

@@ -3,7 +3,7 @@
 Block trailer (32 bytes)::
 
     0   u32  payload_length, as stored        16  u32  filter_key_count
-    4   u32  raw_length, uncompressed         20  u8   codec: 0 none, 1 zstd
+    4   u32  raw_length, uncompressed         20  u8   codec
     8   u32  filter_length                    21  u8   filter scheme << 5 | probe_count
     12  u32  entry_count                      22  u16  magic 0x4b62
     24  u32  payload_checksum                 28  u32  filter_checksum
@@ -12,6 +12,9 @@ Both checksums are the low 32 bits of XXH3-64, seeded with the XXH3-64 of the tr
 bytes, which is itself seeded with the table's number * 2^40 + the block's offset (mod 2^64): damage
 to the trailer, or a block in the wrong place or the wrong table, fails them both.  The magic lets
 salvage find blocks when the index is lost.
+
+Codecs: 0 none; 1 zstd, which is read and no more written; 2 zstd of the reduced payload
+(:mod:`lsmkv.sstable.reduced`).
 
 Filter schemes: 0 no filter, 1 Bloom, 2 blocked Bloom, 3 binary fuse; 4 and 5 are reserved.  6 and 7
 are for policies that others register, so tables with these name the policy in their properties.

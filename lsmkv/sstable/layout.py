@@ -50,6 +50,8 @@ _MOST_PROPERTIES_BYTES: Final = 1 << 20
 
 CODEC_NONE: Final = 0
 CODEC_ZSTD: Final = 1
+CODEC_ZSTD_REDUCED: Final = 2
+"""zstd of the reduced payload (:mod:`lsmkv.sstable.reduced`), which only blocks have."""
 
 
 class BlockInfo(NamedTuple):

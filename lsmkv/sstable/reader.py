@@ -375,7 +375,7 @@ class TableReader:
         if raw_length > MAX_BLOCK_BYTES:
             raise CorruptionError(self.path, offset, f"block states {raw_length} bytes")
         if codec != CODEC_NONE or len(raw) != raw_length:
-            raw = self._decompressor.decompress(codec, raw, raw_length, self.path, offset)
+            raw = self._decompressor.decompress_block(codec, raw, raw_length, self.path, offset)
 
         def fail(reason: str) -> NoReturn:
             raise CorruptionError(self.path, offset, reason)

@@ -24,7 +24,7 @@ from lsmkv.sstable.codec import Decompressor
 from lsmkv.sstable.frame import BLOCK_MAGIC, TRAILER, TRAILER_BYTES, checksum_seed
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.layout import (
-    CODEC_ZSTD,
+    CODEC_ZSTD_REDUCED,
     FOOTER_BYTES,
     Footer,
     TableProperties,
@@ -202,7 +202,7 @@ class TableSalvage:
         if raw_length > MAX_BLOCK_BYTES:
             fail(f"block states {raw_length} bytes")
         try:
-            raw = self._decompressor.decompress(codec, payload, raw_length, self.path, offset)
+            raw = self._decompressor.decompress_block(codec, payload, raw_length, self.path, offset)
         except CorruptionError:
             if self._dictionary_lost or self.footer is None:
                 fail("block needs the table's dictionary, which is lost")
@@ -277,7 +277,7 @@ class TableSalvage:
             or not payload_length
             or not entries
             or raw_length > MAX_BLOCK_BYTES
-            or codec > CODEC_ZSTD
+            or codec > CODEC_ZSTD_REDUCED
         ):
             return None
         seed = checksum_seed(trailer, self._number, at - length)

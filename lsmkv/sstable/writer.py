@@ -335,7 +335,7 @@ class TableWriter:
         if self._is_compressed:
             if self._compressor is None:
                 self._compressor = Compressor(self._form.compression_level, b"")
-            codec, stored = self._compressor.compress(block.payload)
+            codec, stored = self._compressor.compress_block(block.payload)
         bits = block.filter_bits
         tail = encode_trailer(
             stored,

@@ -1,0 +1,265 @@
+"""A block's payload as it is compressed: without what follows from the rest, keys by column.
+
+The payload (:mod:`lsmkv.sstable.block`) is made of it again, byte for byte, when the block is read.
+It has the sections of a payload, in their order, but for these::
+
+    header         two more flags: bit 6 set when all keys are equally long without the prefix,
+                   bit 7 set when all values are equally long
+    fingerprints   left out: they follow from the keys
+    key_lengths    left out with flag bit 6: each is keys_length / n
+    value_lengths  left out with flag bit 7: each is values_length / n
+    keys           with flag bit 6 by column: the first byte of each, then the second of each, ...
+
+No compression shortens fingerprints, which are as good as random.  Within a column, bytes of keys in
+order mostly repeat.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import pairwise
+from typing import Final
+
+from librt.strings import (
+    BytesWriter,
+    read_i16_le,
+    read_i32_le,
+    read_i64_le,
+    write_i16_le,
+    write_i32_le,
+    write_i64_le,
+)
+from mypy_extensions import i16, i32, i64, u8
+
+from lsmkv.compare import append_range
+from lsmkv.encoding import COMPILED, MAX_KEY_BYTES
+from lsmkv.errors import CorruptionError
+from lsmkv.filters.hashing import DIGEST_BYTES, append_fingerprint, digests
+from lsmkv.sstable.block import HAS_TAGS, HEADER_BYTES, MAX_BLOCK_BYTES
+from lsmkv.sstable.lengths import common_width, running_ends, u32
+
+_EQUAL_KEYS: Final = 64
+_EQUAL_VALUES: Final = 128
+_FLAGS_AT: Final = 4
+_KEY_LENGTH_BYTES: Final = 2
+_VALUE_LENGTH_BYTES: Final = 4
+_MOST_COPIED_BYTES: Final = 64 * 1024
+# Of the prefixes of whole keys that are made at a time.
+_MOST_PREFIX_BYTES: Final = 64 * 1024
+
+
+def reduce(payload: bytes) -> bytes:
+    """The reduced form of a payload whose fingerprints are those of its keys.  Never longer."""
+    count: i64 = u32(payload, 0)
+    flags: int = payload[_FLAGS_AT]
+    prefix_length = i64(read_i16_le(payload, 6)) & 0xFFFF
+    fingerprints = HEADER_BYTES + prefix_length
+    key_lengths = fingerprints + count
+    value_lengths = key_lengths + _KEY_LENGTH_BYTES * count
+    tags = value_lengths + _VALUE_LENGTH_BYTES * count
+    values = i64(len(payload)) - u32(payload, 20)
+    keys = values - u32(payload, 16)
+    width = common_width(payload, key_lengths, value_lengths, _KEY_LENGTH_BYTES)
+    value_width = common_width(payload, value_lengths, tags, _VALUE_LENGTH_BYTES)
+    out = BytesWriter()
+    out.write(payload[:fingerprints])
+    if width >= 0:
+        flags |= _EQUAL_KEYS
+    else:
+        out.write(payload[key_lengths:value_lengths])
+    if value_width >= 0:
+        flags |= _EQUAL_VALUES
+    else:
+        out.write(payload[value_lengths:tags])
+    out[_FLAGS_AT] = u8(flags)
+    out.write(payload[tags:keys])
+    if width < 0:
+        out.write(payload[keys:values])
+    elif COMPILED:
+        for column in range(width):
+            _append_strided(out, payload, keys + column, width, count)
+    else:
+        out.write(b"".join([payload[at:values:width] for at in range(keys, keys + width)]))
+    return _followed(out.getvalue(), payload, values)
+
+
+def restore(reduced: bytes, raw_length: int, path: str, offset: int) -> bytes:
+    """The payload, ``raw_length`` bytes, that was reduced.  It is of the block at ``offset``.
+
+    Raises:
+        CorruptionError: it is the reduced form of no payload of that length.  What a payload shows as
+            well is left for :class:`~lsmkv.sstable.block.Block` to check.
+    """
+    length = i64(len(reduced))
+    if length < HEADER_BYTES:
+        reason = f"reduced payload of {len(reduced)} bytes is shorter than its header"
+        raise CorruptionError(path, offset, reason)
+    count: i64 = u32(reduced, 0)
+    flags: int = reduced[_FLAGS_AT]
+    seq_width: i64 = reduced[_FLAGS_AT + 1]
+    prefix_length = i64(read_i16_le(reduced, 6)) & 0xFFFF
+    keys_length: i64 = u32(reduced, 16)
+    values_length: i64 = u32(reduced, 20)
+    # Entries differ in key or number, so each takes a byte at least; and whole keys were in memory.
+    if count == 0 or count > length or keys_length + count * prefix_length > MAX_BLOCK_BYTES:
+        reason = f"reduced payload of {len(reduced)} bytes cannot hold {count} entries"
+        raise CorruptionError(path, offset, reason)
+    key_lengths = HEADER_BYTES + prefix_length
+    value_lengths = key_lengths + (0 if flags & _EQUAL_KEYS else _KEY_LENGTH_BYTES * count)
+    tags = value_lengths + (0 if flags & _EQUAL_VALUES else _VALUE_LENGTH_BYTES * count)
+    keys = tags + seq_width * count + (count if flags & HAS_TAGS else 0)
+    values = keys + keys_length
+    all_lengths = (_KEY_LENGTH_BYTES + _VALUE_LENGTH_BYTES) * count
+    left_out = count + all_lengths - (tags - key_lengths)
+    if values + values_length != length or length + left_out != raw_length:
+        reason = f"sections of a reduced payload do not make a payload of {raw_length} bytes"
+        raise CorruptionError(path, offset, reason)
+    width: i64 = -1
+    ends: bytes | None = b""
+    if flags & _EQUAL_KEYS:
+        width = keys_length // count
+        if width * count != keys_length or width > MAX_KEY_BYTES:
+            reason = f"{count} keys of a reduced payload cannot share {keys_length} bytes equally"
+            raise CorruptionError(path, offset, reason)
+    else:
+        ends = running_ends(reduced[key_lengths:value_lengths], _KEY_LENGTH_BYTES, keys_length)
+    if ends is None:
+        reason = "key lengths of a reduced payload do not add up"
+        raise CorruptionError(path, offset, reason)
+    value_width = values_length // count
+    if flags & _EQUAL_VALUES and value_width * count != values_length:
+        reason = f"{count} values of a reduced payload cannot share {values_length} bytes equally"
+        raise CorruptionError(path, offset, reason)
+    out = BytesWriter()
+    out.write(reduced[:key_lengths])
+    out[_FLAGS_AT] = u8(flags & ~(_EQUAL_KEYS | _EQUAL_VALUES))
+    rows = BytesWriter()
+    # As many keys at a time as their prefix allows: it may be long, and they may be many.
+    most = max(1, _MOST_PREFIX_BYTES // (prefix_length + 1))
+    start: i64 = 0
+    while start < count:
+        stop = min(count, start + most)
+        if COMPILED:
+            _restore_keys(out, rows, reduced, key_lengths, keys, start, stop, count, width, ends)
+        else:
+            _restore_key_objects(
+                out, rows, reduced, key_lengths, keys, start, stop, count, width, ends
+            )
+        start = stop
+    if flags & _EQUAL_KEYS:
+        _write_repeated(out, width, _KEY_LENGTH_BYTES, count)
+    else:
+        out.write(reduced[key_lengths:value_lengths])
+    if flags & _EQUAL_VALUES:
+        _write_repeated(out, value_width, _VALUE_LENGTH_BYTES, count)
+    out.write(reduced[value_lengths:keys])
+    out.write(rows.getvalue() if width >= 0 else reduced[keys:values])
+    return _followed(out.getvalue(), reduced, values)
+
+
+def _followed(first: bytes, data: bytes, at: i64) -> bytes:
+    """``first`` and ``data[at:]``, of which only what is short is copied twice."""
+    if i64(len(data)) - at > _MOST_COPIED_BYTES:
+        return b"".join([first, memoryview(data)[at:]])
+    return first + data[at:]
+
+
+def _write_repeated(out: BytesWriter, number: i64, width: i64, count: i64) -> None:
+    """Append ``number`` in 2 or 4 bytes, ``count`` times; in 4 it is below 2**31."""
+    if not COMPILED:
+        packed: int = number
+        out.write(packed.to_bytes(width, "little") * count)
+        return
+    while count > 0:
+        if width == _KEY_LENGTH_BYTES:
+            write_i16_le(out, i16((number ^ 0x8000) - 0x8000))
+        else:
+            write_i32_le(out, i32(number))
+        count -= 1
+
+
+def _restore_keys(
+    fingerprints: BytesWriter,
+    rows: BytesWriter,
+    reduced: bytes,
+    prefix_end: i64,
+    keys: i64,
+    start: i64,
+    stop: i64,
+    count: i64,
+    width: i64,
+    ends: bytes,
+) -> None:
+    """Append what follows from the keys at positions ``start`` to ``stop`` (not included) of ``count``.
+
+    That is the fingerprint of each, and, where they stand by column, each to ``rows``.
+    """
+    prefix_length = prefix_end - HEADER_BYTES
+    length = prefix_length + width
+    whole = BytesWriter()
+    if width >= 0:
+        whole.write((reduced[HEADER_BYTES:prefix_end] + bytes(width)) * (stop - start))
+        for column in range(width):
+            at = keys + column * count + start
+            end = at + stop - start
+            to = prefix_length + column
+            while at < end:
+                whole[to] = u8((read_i64_le(reduced, at - 7) >> 56) & 0xFF)  # the byte at ``at``
+                at += 1
+                to += length
+    else:
+        for position in range(start, stop):
+            low: int = read_i32_le(ends, 4 * position)
+            high: int = read_i32_le(ends, 4 * position + 4)
+            append_range(whole, reduced, HEADER_BYTES, prefix_end)
+            append_range(whole, reduced, keys + low, keys + high)
+    data = whole.getvalue()
+    at = 0
+    for position in range(start, stop):
+        if width >= 0:
+            append_range(rows, data, at + prefix_length, at + length)
+        else:
+            low = read_i32_le(ends, 4 * position)
+            high = read_i32_le(ends, 4 * position + 4)
+            length = prefix_length + high - low
+        append_fingerprint(fingerprints, data, at, at + length)
+        at += length
+
+
+def _restore_key_objects(
+    fingerprints: BytesWriter,
+    rows: BytesWriter,
+    reduced: bytes,
+    prefix_end: i64,
+    keys: i64,
+    start: i64,
+    stop: i64,
+    count: i64,
+    width: i64,
+    ends: bytes,
+) -> None:
+    """As :func:`_restore_keys`: calls for many keys, where a loop over words is slow."""
+    prefix = reduced[HEADER_BYTES:prefix_end]
+    if width >= 0:
+        end = keys + width * count
+        suffixes = [reduced[at:end:count] for at in range(keys + start, keys + stop)]
+        rows.write(b"".join(suffixes))
+    else:
+        bounds = struct.unpack_from(f"<{stop - start + 1}I", ends, 4 * start)
+        suffixes = [reduced[keys + low : keys + high] for low, high in pairwise(bounds)]
+    fingerprints.write(digests([prefix + suffix for suffix in suffixes])[::DIGEST_BYTES])
+
+
+def _append_strided(out: BytesWriter, data: bytes, at: i64, step: i64, count: i64) -> None:
+    """Append ``count`` bytes of ``data``, the first at ``at``, at least 7, and each ``step`` further."""
+    length = len(out) + count
+    while count > 0:
+        word: i64 = 0
+        last = at + (min(count, 8) - 1) * step
+        while last >= at:
+            word = (word << 8) | ((read_i64_le(data, last - 7) >> 56) & 0xFF)
+            last -= step
+        write_i64_le(out, word)
+        at += 8 * step
+        count -= 8
+    out.truncate(length)  # of the last word too much may have been written
