@@ -3,7 +3,8 @@
 A comparison of two keys costs a hundred machine instructions, and a sort makes a dozen for each key.
 Where this is compiled, keys are put in order by the first bits in which they differ instead, some of
 these at a time, without comparing any (radix sort: Knuth, TAOCP 3, 5.2.5); only those that share all
-of these bits are compared.
+of these bits are compared.  Bits that are the same in all keys, as half of those of digits are, tell
+nothing and are left out.
 """
 
 from __future__ import annotations
