@@ -259,9 +259,10 @@ def block_payload(path: Path) -> bytearray:
     return bytearray(decode_block_frame(frame, str(path), table.meta.number, 0)[0])
 
 
-def huge_frame(path: Path, stated: int) -> bytes:
+def huge_frame(path: Path, stated: int, codec: int) -> bytes:
     """A zstd frame in place of block 0's payload: an empty one that states a size."""
-    frame = b"\x28\xb5\x2f\xfd\xe0" + stated.to_bytes(8, "little") + b"\x01\x00\x00"
+    magic = b"" if codec == CODEC_ZSTD_REDUCED else b"\x28\xb5\x2f\xfd"
+    frame = magic + b"\xe0" + stated.to_bytes(8, "little") + b"\x01\x00\x00"
     return frame.ljust(len(block_payload(path)), b"\0")
 
 
@@ -326,7 +327,7 @@ def test_a_compressed_block_that_states_a_huge_size_takes_no_memory_for_it(
     plain: Store, stated: int, codec: int
 ) -> None:
     path = files(plain.path, ".sst")[0]
-    rewrite_block(path, huge_frame(path, stated), raw_length=stated, codec=codec)
+    rewrite_block(path, huge_frame(path, stated, codec), raw_length=stated, codec=codec)
     read_in_little_memory(plain)
 
 
@@ -337,7 +338,7 @@ def test_a_compressed_block_that_states_a_huge_size_is_an_error(
 ) -> None:
     path = files(plain.path, ".sst")[0]
     raw_length = min(stated, (1 << 32) - 1)
-    rewrite_block(path, huge_frame(path, stated), raw_length=raw_length, codec=codec)
+    rewrite_block(path, huge_frame(path, stated, codec), raw_length=raw_length, codec=codec)
     errors = read_everything(plain)
     assert errors
     check_places(errors, path, path.stat().st_size)

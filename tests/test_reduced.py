@@ -110,6 +110,11 @@ def test_equal_lengths_and_fingerprints_are_left_out_and_keys_stand_by_column() 
     assert reduce(payload) == head + columns + b"value" * 30
 
 
+def test_sequence_numbers_stand_by_column() -> None:
+    payload = payload_of([(b"a", b"1", 0x0201), (b"b", b"2", 0x0403), (b"c", b"3", 0)])
+    assert reduce(payload)[24:] == b"\x01\x03\x00" + b"\x02\x04\x00" + b"abc" + b"123"
+
+
 def test_lengths_that_differ_are_kept() -> None:
     payload = payload_of([(b"a", b"12", 7), (b"bc", b"3", 7)])
     lengths = struct.pack("<HHII", 1, 2, 2, 1)
@@ -118,7 +123,12 @@ def test_lengths_that_differ_are_kept() -> None:
 
 def test_golden_reduced_payloads_are_written_byte_for_byte(golden: Golden) -> None:
     mixed = [(b"key%d" % n, None if n % 3 == 0 else b"v" * n, n) for n in range(1, 10)]
-    payloads = {"equal": payload_of(numbered(20)), "mixed": payload_of(mixed)}
+    counted = [(key, value, 300 + 77 * n % 1000) for n, (key, value, _) in enumerate(numbered(20))]
+    payloads = {
+        "equal": payload_of(numbered(20)),
+        "mixed": payload_of(mixed),
+        "counted": payload_of(counted),
+    }
     found = {name: reduce(payload) for name, payload in payloads.items()}
     golden.check("reduced_payloads_v1", found)
     for name, payload in payloads.items():
@@ -140,6 +150,12 @@ def test_a_compressed_block_comes_back(dictionary: bytes) -> None:
     assert codec == CODEC_ZSTD_REDUCED
     unpack = Decompressor(dictionary)
     assert unpack.decompress_block(codec, stored, len(payload), PATH, OFFSET) == payload
+
+
+def test_a_compressed_block_keeps_the_magic_number_of_zstd_to_itself() -> None:
+    payload = payload_of(numbered(40, value_bytes=30))
+    _codec, stored = Compressor(3, b"").compress_block(payload)
+    assert zstandard.ZstdDecompressor().decompress(b"\x28\xb5\x2f\xfd" + stored) == reduce(payload)
 
 
 def test_a_block_that_compression_makes_hardly_smaller_is_stored_as_it_is() -> None:
@@ -180,14 +196,20 @@ def lies(change: tuple[int, bytes] = (0, b""), entries: Entries | None = None) -
     return reduced[:at] + data + reduced[at + len(data) :]
 
 
+def frame_of(reduced: bytes) -> bytes:
+    """As it is stored: without the magic number."""
+    return zstandard.ZstdCompressor().compress(reduced)[4:]
+
+
 def refused(reduced: bytes, raw_length: int, match: str) -> None:
     """It is an error that says where, and so when it is compressed."""
     with pytest.raises(CorruptionError, match=match) as caught:
         restore(reduced, raw_length, PATH, OFFSET)
     assert (caught.value.path, caught.value.offset) == (PATH, OFFSET)
-    stored = zstandard.ZstdCompressor().compress(reduced)
-    with pytest.raises(CorruptionError) as caught:
-        Decompressor(b"").decompress_block(CODEC_ZSTD_REDUCED, stored, raw_length, PATH, OFFSET)
+    with pytest.raises(CorruptionError, match=match) as caught:
+        Decompressor(b"").decompress_block(
+            CODEC_ZSTD_REDUCED, frame_of(reduced), raw_length, PATH, OFFSET
+        )
     assert (caught.value.path, caught.value.offset) == (PATH, OFFSET)
 
 
@@ -287,16 +309,14 @@ def peak_of_refusing(stored: bytes, raw_length: int) -> int:
 def test_entries_that_take_no_bytes_take_no_memory() -> None:
     count = 3_000_000
     head = struct.pack("<IBBHQII", count, 64 | 128, 0, 0, 0, 0, 0)
-    stored = zstandard.ZstdCompressor().compress(head)
-    assert peak_of_refusing(stored, 24 + 7 * count) < 1 << 20
+    assert peak_of_refusing(frame_of(head), 24 + 7 * count) < 1 << 20
 
 
 def test_a_long_prefix_of_many_keys_takes_no_memory() -> None:
     count = 50_000
     head = struct.pack("<IBBHQII", count, 64 | 128, 1, 0xFFFF, 0, 0, 0)
     reduced = head + bytes(0xFFFF + count)
-    stored = zstandard.ZstdCompressor().compress(reduced)
-    assert peak_of_refusing(stored, len(reduced) + 7 * count) < 1 << 20
+    assert peak_of_refusing(frame_of(reduced), len(reduced) + 7 * count) < 1 << 20
 
 
 def test_keys_with_a_long_prefix_are_not_made_all_at_once() -> None:
@@ -312,11 +332,10 @@ def test_keys_with_a_long_prefix_are_not_made_all_at_once() -> None:
 
 
 def test_a_frame_that_states_more_than_the_payload_is_an_error() -> None:
-    stored = zstandard.ZstdCompressor().compress(bytes(64 << 20))
-    assert peak_of_refusing(stored, 1000) < 1 << 20
+    assert peak_of_refusing(frame_of(bytes(64 << 20)), 1000) < 1 << 20
 
 
 @pytest.mark.parametrize("stated", [0, 1 << 30, (1 << 32) - 1])
 def test_a_frame_that_cannot_hold_what_it_states_takes_no_memory(stated: int) -> None:
-    frame = b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", stated) + b"\x01\x00\x00"
+    frame = b"\xe0" + struct.pack("<Q", stated) + b"\x01\x00\x00"
     assert peak_of_refusing(frame, (1 << 31) - 1) < 1 << 20

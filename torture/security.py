@@ -173,7 +173,9 @@ def bombs(_directory: Path) -> None:
     }
     for what, (frame, raw_length) in frames.items():
         for codec in (CODEC_ZSTD, CODEC_ZSTD_REDUCED):
-            peak = _peak_of(partial(unpack.decompress_block, codec, frame, raw_length, "p", 0))
+            # Blocks of the second codec are stored without the magic number.
+            stored = frame[4:] if codec == CODEC_ZSTD_REDUCED else frame
+            peak = _peak_of(partial(unpack.decompress_block, codec, stored, raw_length, "p", 0))
             expect(peak < (1 << 20) + 2 * min(raw_length, 1 << 20), f"{what} takes {peak} bytes")
 
 

@@ -14,6 +14,8 @@ from lsmkv.errors import CorruptionError, UnsupportedFormatError, caused
 from lsmkv.sstable.layout import CODEC_NONE, CODEC_ZSTD, CODEC_ZSTD_REDUCED
 from lsmkv.sstable.reduced import reduce, restore
 
+# What every frame begins with (RFC 8878, 3.1.1); blocks, which are many, keep it to themselves.
+_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _FRAME_KEEPS_NO_CHECKSUM: Final = False  # blocks carry their own
 # Fewer and smaller samples than this train nothing useful (zstd asks for about 100 times the size).
 _MIN_SAMPLES: Final = 8
@@ -35,18 +37,19 @@ class Compressor:
 
     def compress(self, raw: bytes) -> tuple[int, bytes]:
         """Codec and stored bytes: ``raw`` itself when compression would save less than 1/16."""
-        return self._smaller(raw, CODEC_ZSTD, raw)
+        return _smaller(CODEC_ZSTD, self._zstd.compress(raw), raw)
 
     def compress_block(self, payload: bytes) -> tuple[int, bytes]:
         """As :meth:`compress`, for the payload of a block."""
-        return self._smaller(payload, CODEC_ZSTD_REDUCED, reduce(payload))
+        frame = self._zstd.compress(reduce(payload))
+        return _smaller(CODEC_ZSTD_REDUCED, frame[len(_MAGIC) :], payload)
 
-    def _smaller(self, raw: bytes, codec: int, form: bytes) -> tuple[int, bytes]:
-        """``form`` of ``raw`` compressed, or ``raw``."""
-        packed = self._zstd.compress(form)
-        if len(packed) > len(raw) - len(raw) // 16:
-            return CODEC_NONE, raw
-        return codec, packed
+
+def _smaller(codec: int, packed: bytes, raw: bytes) -> tuple[int, bytes]:
+    """Codec and stored bytes: ``packed``, or ``raw`` when that saves less than 1/16."""
+    if len(packed) > len(raw) - len(raw) // 16:
+        return CODEC_NONE, raw
+    return codec, packed
 
 
 class Decompressor:
@@ -84,7 +87,7 @@ class Decompressor:
         """
         if codec != CODEC_ZSTD_REDUCED:
             return self.decompress(codec, data, raw_length, path, offset)
-        reduced = self._inflated(data, 0, raw_length, path, offset)
+        reduced = self._inflated(_MAGIC + data, 0, raw_length, path, offset)
         return restore(reduced, raw_length, path, offset)
 
     def _inflated(self, data: bytes, least: int, most: int, path: str, offset: int) -> bytes:

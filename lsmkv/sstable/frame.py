@@ -14,7 +14,7 @@ to the trailer, or a block in the wrong place or the wrong table, fails them bot
 salvage find blocks when the index is lost.
 
 Codecs: 0 none; 1 zstd, which is read and no more written; 2 zstd of the reduced payload
-(:mod:`lsmkv.sstable.reduced`).
+(:mod:`lsmkv.sstable.reduced`), its frame without the magic number.
 
 Filter schemes: 0 no filter, 1 Bloom, 2 blocked Bloom, 3 binary fuse; 4 and 5 are reserved.  6 and 7
 are for policies that others register, so tables with these name the policy in their properties.

@@ -92,12 +92,16 @@ def with_prefix(
 ) -> bytes:
     """``count`` pieces of ``raw`` from ``at`` on, as long as in :func:`put_ends`, each behind the prefix.
 
-    The prefix stands in ``raw`` at ``prefix_at``, with at least seven bytes behind it.
+    ``packed`` may begin anywhere in ends that were packed: the distance of the first piece from ``at`` is
+    taken off.  The prefix stands in ``raw`` at ``prefix_at``, with at least seven bytes behind it.
     """
     out = BytesWriter()
     prefix_end = prefix_at + prefix_length
     last = i64(len(raw)) - 8  # where the last eight bytes begin
     first = start = at
+    if width < 0:
+        before: int = read_i32_le(packed, 0)
+        first -= before
     written: i64 = 0
     position: i64 = 0
     while position < count:

@@ -8,15 +8,15 @@ It has the sections of a payload, in their order, but for these::
     fingerprints   left out: they follow from the keys
     key_lengths    left out with flag bit 6: each is keys_length / n
     value_lengths  left out with flag bit 7: each is values_length / n
-    keys           with flag bit 6 by column: the first byte of each, then the second of each, ...
+    seqs           by column: the first byte of each, then the second of each, ...
+    keys           by column with flag bit 6
 
 No compression shortens fingerprints, which are as good as random.  Within a column, bytes of keys in
-order mostly repeat.
+order mostly repeat, and so do high bytes of numbers.
 """
 
 from __future__ import annotations
 
-import struct
 from itertools import pairwise
 from typing import Final
 
@@ -31,16 +31,16 @@ from librt.strings import (
 )
 from mypy_extensions import i16, i32, i64, u8
 
-from lsmkv.compare import append_range
 from lsmkv.encoding import COMPILED, MAX_KEY_BYTES
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.hashing import DIGEST_BYTES, append_fingerprint, digests
 from lsmkv.sstable.block import HAS_TAGS, HEADER_BYTES, MAX_BLOCK_BYTES
-from lsmkv.sstable.lengths import common_width, running_ends, u32
+from lsmkv.sstable.lengths import common_width, running_ends, u32, with_prefix
 
 _EQUAL_KEYS: Final = 64
 _EQUAL_VALUES: Final = 128
 _FLAGS_AT: Final = 4
+_SEQ_WIDTH_AT: Final = 5
 _KEY_LENGTH_BYTES: Final = 2
 _VALUE_LENGTH_BYTES: Final = 4
 _MOST_COPIED_BYTES: Final = 64 * 1024
@@ -72,14 +72,13 @@ def reduce(payload: bytes) -> bytes:
     else:
         out.write(payload[value_lengths:tags])
     out[_FLAGS_AT] = u8(flags)
-    out.write(payload[tags:keys])
+    seqs = keys - payload[_SEQ_WIDTH_AT] * count
+    out.write(payload[tags:seqs])
+    _append_columns(out, payload, seqs, payload[_SEQ_WIDTH_AT], count)
     if width < 0:
         out.write(payload[keys:values])
-    elif COMPILED:
-        for column in range(width):
-            _append_strided(out, payload, keys + column, width, count)
     else:
-        out.write(b"".join([payload[at:values:width] for at in range(keys, keys + width)]))
+        _append_columns(out, payload, keys, width, count)
     return _followed(out.getvalue(), payload, values)
 
 
@@ -96,7 +95,7 @@ def restore(reduced: bytes, raw_length: int, path: str, offset: int) -> bytes:
         raise CorruptionError(path, offset, reason)
     count: i64 = u32(reduced, 0)
     flags: int = reduced[_FLAGS_AT]
-    seq_width: i64 = reduced[_FLAGS_AT + 1]
+    seq_width: i64 = reduced[_SEQ_WIDTH_AT]
     prefix_length = i64(read_i16_le(reduced, 6)) & 0xFFFF
     keys_length: i64 = u32(reduced, 16)
     values_length: i64 = u32(reduced, 20)
@@ -107,7 +106,8 @@ def restore(reduced: bytes, raw_length: int, path: str, offset: int) -> bytes:
     key_lengths = HEADER_BYTES + prefix_length
     value_lengths = key_lengths + (0 if flags & _EQUAL_KEYS else _KEY_LENGTH_BYTES * count)
     tags = value_lengths + (0 if flags & _EQUAL_VALUES else _VALUE_LENGTH_BYTES * count)
-    keys = tags + seq_width * count + (count if flags & HAS_TAGS else 0)
+    seqs = tags + (count if flags & HAS_TAGS else 0)
+    keys = seqs + seq_width * count
     values = keys + keys_length
     all_lengths = (_KEY_LENGTH_BYTES + _VALUE_LENGTH_BYTES) * count
     left_out = count + all_lengths - (tags - key_lengths)
@@ -133,28 +133,24 @@ def restore(reduced: bytes, raw_length: int, path: str, offset: int) -> bytes:
     out = BytesWriter()
     out.write(reduced[:key_lengths])
     out[_FLAGS_AT] = u8(flags & ~(_EQUAL_KEYS | _EQUAL_VALUES))
-    rows = BytesWriter()
-    # As many keys at a time as their prefix allows: it may be long, and they may be many.
-    most = max(1, _MOST_PREFIX_BYTES // (prefix_length + 1))
-    start: i64 = 0
-    while start < count:
-        stop = min(count, start + most)
-        if COMPILED:
-            _restore_keys(out, rows, reduced, key_lengths, keys, start, stop, count, width, ends)
-        else:
-            _restore_key_objects(
-                out, rows, reduced, key_lengths, keys, start, stop, count, width, ends
-            )
-        start = stop
-    if flags & _EQUAL_KEYS:
+    out.write(bytes(count))  # fingerprints, which are made of what follows
+    if width >= 0:
         _write_repeated(out, width, _KEY_LENGTH_BYTES, count)
     else:
         out.write(reduced[key_lengths:value_lengths])
     if flags & _EQUAL_VALUES:
         _write_repeated(out, value_width, _VALUE_LENGTH_BYTES, count)
-    out.write(reduced[value_lengths:keys])
-    out.write(rows.getvalue() if width >= 0 else reduced[keys:values])
-    return _followed(out.getvalue(), reduced, values)
+    out.write(reduced[value_lengths:seqs])
+    _append_rows(out, reduced, seqs, seq_width, count)
+    restored_keys = i64(len(out))
+    if width >= 0:
+        _append_rows(out, reduced, keys, width, count)
+    else:
+        out.write(reduced[keys:values])
+    blank = out.getvalue()
+    fingerprints = _fingerprints(blank, key_lengths, restored_keys, width, ends, count)
+    rest = key_lengths + count
+    return _followed(blank[:key_lengths] + fingerprints + blank[rest:], reduced, values)
 
 
 def _followed(first: bytes, data: bytes, at: i64) -> bytes:
@@ -178,76 +174,74 @@ def _write_repeated(out: BytesWriter, number: i64, width: i64, count: i64) -> No
         count -= 1
 
 
-def _restore_keys(
-    fingerprints: BytesWriter,
-    rows: BytesWriter,
-    reduced: bytes,
-    prefix_end: i64,
-    keys: i64,
-    start: i64,
-    stop: i64,
-    count: i64,
-    width: i64,
-    ends: bytes,
-) -> None:
-    """Append what follows from the keys at positions ``start`` to ``stop`` (not included) of ``count``.
+def _fingerprints(
+    payload: bytes, prefix_end: i64, keys: i64, width: i64, ends: bytes, count: i64
+) -> bytes:
+    """Those of the ``count`` keys in ``payload``, of ``width`` bytes each, or else ending at ``ends``."""
+    out = BytesWriter()
+    # As many keys at a time as their prefix allows: it may be long, and they may be many.
+    most = max(1, _MOST_PREFIX_BYTES // (prefix_end - HEADER_BYTES + 1))
+    start: i64 = 0
+    while start < count:
+        stop = min(count, start + most)
+        low = _key_end(width, ends, start)
+        if COMPILED:
+            whole = with_prefix(
+                payload, HEADER_BYTES, prefix_end - HEADER_BYTES, keys + low, stop - start, width,
+                ends[4 * start : 4 * stop + 4],
+            )  # fmt: skip
+            at: i64 = 0
+            while start < stop:
+                start += 1
+                high = _key_end(width, ends, start)
+                end = at + prefix_end - HEADER_BYTES + high - low
+                append_fingerprint(out, whole, at, end)
+                at, low = end, high
+        else:  # calls for many keys, where a loop over words is slow
+            bounds = [keys + _key_end(width, ends, key) for key in range(start, stop + 1)]
+            prefix = payload[HEADER_BYTES:prefix_end]
+            found = [prefix + payload[low:high] for low, high in pairwise(bounds)]
+            out.write(digests(found)[::DIGEST_BYTES])
+            start = stop
+    return out.getvalue()
 
-    That is the fingerprint of each, and, where they stand by column, each to ``rows``.
+
+def _key_end(width: i64, ends: bytes, position: i64) -> i64:
+    """How many bytes the first ``position`` keys take together."""
+    if width >= 0:
+        return width * position
+    end: int = read_i32_le(ends, 4 * position)
+    return end
+
+
+def _append_columns(out: BytesWriter, data: bytes, at: i64, width: i64, count: i64) -> None:
+    """Append the first byte of each of ``count`` rows of ``width`` bytes, then the second of each, ...
+
+    The rows begin in ``data`` at ``at``, which is at least 7.
     """
-    prefix_length = prefix_end - HEADER_BYTES
-    length = prefix_length + width
-    whole = BytesWriter()
-    if width >= 0:
-        whole.write((reduced[HEADER_BYTES:prefix_end] + bytes(width)) * (stop - start))
-        for column in range(width):
-            at = keys + column * count + start
-            end = at + stop - start
-            to = prefix_length + column
-            while at < end:
-                whole[to] = u8((read_i64_le(reduced, at - 7) >> 56) & 0xFF)  # the byte at ``at``
-                at += 1
-                to += length
-    else:
-        for position in range(start, stop):
-            low: int = read_i32_le(ends, 4 * position)
-            high: int = read_i32_le(ends, 4 * position + 4)
-            append_range(whole, reduced, HEADER_BYTES, prefix_end)
-            append_range(whole, reduced, keys + low, keys + high)
-    data = whole.getvalue()
-    at = 0
-    for position in range(start, stop):
-        if width >= 0:
-            append_range(rows, data, at + prefix_length, at + length)
-        else:
-            low = read_i32_le(ends, 4 * position)
-            high = read_i32_le(ends, 4 * position + 4)
-            length = prefix_length + high - low
-        append_fingerprint(fingerprints, data, at, at + length)
-        at += length
+    if not COMPILED:
+        end = at + width * count
+        out.write(b"".join([data[column:end:width] for column in range(at, at + width)]))
+        return
+    for column in range(at, at + width):
+        _append_strided(out, data, column, width, count)
 
 
-def _restore_key_objects(
-    fingerprints: BytesWriter,
-    rows: BytesWriter,
-    reduced: bytes,
-    prefix_end: i64,
-    keys: i64,
-    start: i64,
-    stop: i64,
-    count: i64,
-    width: i64,
-    ends: bytes,
-) -> None:
-    """As :func:`_restore_keys`: calls for many keys, where a loop over words is slow."""
-    prefix = reduced[HEADER_BYTES:prefix_end]
-    if width >= 0:
-        end = keys + width * count
-        suffixes = [reduced[at:end:count] for at in range(keys + start, keys + stop)]
-        rows.write(b"".join(suffixes))
-    else:
-        bounds = struct.unpack_from(f"<{stop - start + 1}I", ends, 4 * start)
-        suffixes = [reduced[keys + low : keys + high] for low, high in pairwise(bounds)]
-    fingerprints.write(digests([prefix + suffix for suffix in suffixes])[::DIGEST_BYTES])
+def _append_rows(out: BytesWriter, data: bytes, at: i64, width: i64, count: i64) -> None:
+    """Undo :func:`_append_columns`: append the rows whose columns begin at ``at``."""
+    if not COMPILED:
+        end = at + width * count
+        out.write(b"".join([data[row:end:count] for row in range(at, at + count)]))
+        return
+    start = i64(len(out))
+    out.write(bytes(width * count))
+    for column in range(width):
+        to = start + column
+        end = at + count
+        while at < end:
+            out[to] = u8((read_i64_le(data, at - 7) >> 56) & 0xFF)  # the byte at ``at``
+            at += 1
+            to += width
 
 
 def _append_strided(out: BytesWriter, data: bytes, at: i64, step: i64, count: i64) -> None:
