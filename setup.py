@@ -29,6 +29,7 @@ COMPILED = (
     "storage",
     "cache",
     "sstable/frame",
+    "sstable/fingerprints",
     "sstable/lengths",
     "sstable/heads",
     "sstable/block",

@@ -39,6 +39,7 @@ LAYERS = """
     lsmkv.files
     lsmkv.storage  lsmkv.cache
     lsmkv.sstable  lsmkv.sstable.lengths  lsmkv.sstable.heads
+    lsmkv.sstable.fingerprints
     lsmkv.sstable.frame  lsmkv.sstable.layout  lsmkv.sstable.block  lsmkv.sstable.index
     lsmkv.sstable.reduced  lsmkv.sstable.filtering
     lsmkv.sstable.codec

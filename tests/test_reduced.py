@@ -7,7 +7,7 @@ import struct
 import tracemalloc
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 import zstandard
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from lsmkv.encoding import MAX_KEY_BYTES
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.hashing import hash_key
+from lsmkv.sstable.block import Block
 from lsmkv.sstable.codec import Compressor, Decompressor, train_dictionary
 from lsmkv.sstable.layout import CODEC_NONE, CODEC_ZSTD_REDUCED
 from lsmkv.sstable.payload import encode_block
@@ -42,6 +43,17 @@ def payload_of(entries: Entries) -> bytes:
         bytes(hash_key(key) & 0xFF for key in keys),
         has_versions=len(set(keys)) < len(keys),
     )
+
+
+def fail(reason: str) -> NoReturn:
+    raise CorruptionError(PATH, OFFSET, reason)
+
+
+def made_whole(reduced: bytes, raw_length: int) -> bytes:
+    """The payload once a key has been looked up in it."""
+    block = Block(restore(reduced, raw_length, PATH, OFFSET), fail, lacks_fingerprints=True)
+    block.find(block.key(0), hash_key(block.key(0)))
+    return block.raw
 
 
 def numbered(count: int, value_bytes: int = 3) -> Entries:
@@ -78,7 +90,27 @@ def test_what_is_restored_is_what_was_reduced(entries: Entries) -> None:
     payload = payload_of(entries)
     reduced = reduce(payload)
     assert len(reduced) <= len(payload) - len(entries)
-    assert restore(reduced, len(payload), PATH, OFFSET) == payload
+    assert made_whole(reduced, len(payload)) == payload
+
+
+@given(blocks())
+def test_every_key_of_a_restored_block_is_found(entries: Entries) -> None:
+    payload = payload_of(entries)
+    for key, value, seq in entries:
+        raw = restore(reduce(payload), len(payload), PATH, OFFSET)
+        block = Block(raw, fail, lacks_fingerprints=True)
+        position = block.find_visible(key, hash_key(key), seq)
+        assert (block.key(position), block.value(position)) == (key, value)
+
+
+def test_fingerprints_are_made_when_a_key_is_first_looked_up() -> None:
+    payload = payload_of(numbered(20))
+    block = Block(restore(reduce(payload), len(payload), PATH, OFFSET), fail, True)
+    fingerprints = slice(24 + 5, 24 + 5 + 20)
+    assert len(block.keys()) == len(block.values()) == 20
+    assert block.raw[fingerprints] == bytes(20)
+    assert block.find(b"absent", hash_key(b"absent")) == -1
+    assert block.raw == payload
 
 
 @pytest.mark.parametrize(
@@ -100,7 +132,7 @@ def test_what_is_restored_is_what_was_reduced(entries: Entries) -> None:
 )  # fmt: skip
 def test_blocks_at_the_edges_are_restored(entries: Entries) -> None:
     payload = payload_of(entries)
-    assert restore(reduce(payload), len(payload), PATH, OFFSET) == payload
+    assert made_whole(reduce(payload), len(payload)) == payload
 
 
 def test_equal_lengths_and_fingerprints_are_left_out_and_keys_stand_by_column() -> None:
@@ -132,7 +164,7 @@ def test_golden_reduced_payloads_are_written_byte_for_byte(golden: Golden) -> No
     found = {name: reduce(payload) for name, payload in payloads.items()}
     golden.check("reduced_payloads_v1", found)
     for name, payload in payloads.items():
-        assert restore(found[name], len(payload), PATH, OFFSET) == payload
+        assert made_whole(found[name], len(payload)) == payload
 
 
 # --- in blocks and tables ---
@@ -149,7 +181,8 @@ def test_a_compressed_block_comes_back(dictionary: bytes) -> None:
     codec, stored = Compressor(3, dictionary).compress_block(payload)
     assert codec == CODEC_ZSTD_REDUCED
     unpack = Decompressor(dictionary)
-    assert unpack.decompress_block(codec, stored, len(payload), PATH, OFFSET) == payload
+    found = unpack.decompress_block(codec, stored, len(payload), PATH, OFFSET)
+    assert found == restore(reduce(payload), len(payload), PATH, OFFSET)
 
 
 def test_a_compressed_block_keeps_the_magic_number_of_zstd_to_itself() -> None:
@@ -201,15 +234,17 @@ def frame_of(reduced: bytes) -> bytes:
     return zstandard.ZstdCompressor().compress(reduced)[4:]
 
 
+def unpacked(stored: bytes, raw_length: int) -> bytes:
+    return Decompressor(b"").decompress_block(CODEC_ZSTD_REDUCED, stored, raw_length, PATH, OFFSET)
+
+
 def refused(reduced: bytes, raw_length: int, match: str) -> None:
     """It is an error that says where, and so when it is compressed."""
     with pytest.raises(CorruptionError, match=match) as caught:
-        restore(reduced, raw_length, PATH, OFFSET)
+        made_whole(reduced, raw_length)
     assert (caught.value.path, caught.value.offset) == (PATH, OFFSET)
     with pytest.raises(CorruptionError, match=match) as caught:
-        Decompressor(b"").decompress_block(
-            CODEC_ZSTD_REDUCED, frame_of(reduced), raw_length, PATH, OFFSET
-        )
+        Block(unpacked(frame_of(reduced), raw_length), fail, lacks_fingerprints=True)
     assert (caught.value.path, caught.value.offset) == (PATH, OFFSET)
 
 
@@ -236,7 +271,7 @@ UNEQUAL: Entries = [(b"k" * n, b"v" * n, 5) for n in range(1, 21)]
     ],
 )
 def test_headers_that_lie_are_errors(change: tuple[int, bytes], what: str) -> None:
-    assert restore(lies(), RAW_LENGTH, PATH, OFFSET) == payload_of(numbered(20))
+    assert made_whole(lies(), RAW_LENGTH) == payload_of(numbered(20))
     refused(lies(change), RAW_LENGTH, what)
 
 
@@ -300,7 +335,7 @@ def peak_of_refusing(stored: bytes, raw_length: int) -> int:
     tracemalloc.start()
     try:
         with pytest.raises(CorruptionError):
-            Decompressor(b"").decompress_block(CODEC_ZSTD_REDUCED, stored, raw_length, PATH, OFFSET)
+            unpacked(stored, raw_length)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -325,7 +360,7 @@ def test_keys_with_a_long_prefix_are_not_made_all_at_once() -> None:
     reduced = head + bytes(0xFFFF + count)
     tracemalloc.start()
     try:
-        restore(reduced, len(reduced) + 7 * count, PATH, OFFSET)
+        made_whole(reduced, len(reduced) + 7 * count)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()

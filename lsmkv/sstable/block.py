@@ -31,11 +31,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from librt.strings import (
-    read_i16_le,
-    read_i32_le,
-    read_i64_le,
-)
+from librt.strings import read_i16_le, read_i32_le, read_i64_le
 from librt.vecs import vec
 from mypy_extensions import i64
 
@@ -49,6 +45,7 @@ from lsmkv.encoding import (
     TAG_PUT,
     TAGS_RESERVED,
 )
+from lsmkv.sstable.fingerprints import with_fingerprints
 from lsmkv.sstable.heads import end_before_head, first_head, head_of
 from lsmkv.sstable.lengths import (
     MOST_UNPACKED,
@@ -90,11 +87,15 @@ ABSENT: Final = Absent()
 class Block(CacheItem):
     """A payload, checked and ready to be searched.
 
+    With ``lacks_fingerprints``, zeros stand in their place, until a key is looked up here.
+
     Raises (through ``fail``, which is given the reason and must raise): anything in the payload that does
     not add up.
     """
 
-    def __init__(self, raw: bytes, fail: Callable[[str], NoReturn]) -> None:
+    def __init__(
+        self, raw: bytes, fail: Callable[[str], NoReturn], lacks_fingerprints: bool = False
+    ) -> None:
         if len(raw) < HEADER_BYTES:
             fail(f"block payload of {len(raw)} bytes is shorter than its header")
         count = u32(raw, 0)
@@ -144,6 +145,7 @@ class Block(CacheItem):
         self.count: i64 = count
         self.prefix_length: i64 = prefix_length
         self._fingerprints: i64 = fingerprints
+        self._lacks_fingerprints = lacks_fingerprints
         self._key_width: i64 = key_width
         self._value_width: i64 = value_width
         self._key_ends = key_ends
@@ -211,6 +213,8 @@ class Block(CacheItem):
         return position
 
     def _find_from(self, key: bytes, h: i64, start: i64) -> i64:
+        if self._lacks_fingerprints:
+            self._add_fingerprints()
         raw = self.raw
         fingerprint = h & 0xFF
         first = self._fingerprints
@@ -226,6 +230,13 @@ class Block(CacheItem):
                 return position
             found = find_byte(raw, fingerprint, found + 1, end)
         return -1
+
+    def _add_fingerprints(self) -> None:
+        prefix_end, width, ends = self._fingerprints, self._key_width, self._key_ends
+        self.raw = with_fingerprints(
+            self.raw, HEADER_BYTES, prefix_end, self._keys, self.count, width, ends
+        )
+        self._lacks_fingerprints = False
 
     def value(self, position: i64) -> Value:
         """The value at ``position``; None for a deletion."""

@@ -81,7 +81,7 @@ class Decompressor:
     def decompress_block(
         self, codec: int, data: bytes, raw_length: int, path: str, offset: int
     ) -> bytes:
-        """As :meth:`decompress`, for the payload of a block.
+        """As :meth:`decompress`, for the payload of a block; of a reduced one without fingerprints.
 
         Allocates no more than the payload and its reduced form, which is no longer.
         """

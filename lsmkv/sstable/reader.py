@@ -34,6 +34,7 @@ from lsmkv.sstable.frame import (
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.layout import (
     CODEC_NONE,
+    CODEC_ZSTD_REDUCED,
     BlockInfo,
     Footer,
     TableMeta,
@@ -380,7 +381,7 @@ class TableReader:
         def fail(reason: str) -> NoReturn:
             raise CorruptionError(self.path, offset, reason)
 
-        block = Block(raw, fail)
+        block = Block(raw, fail, codec == CODEC_ZSTD_REDUCED)
         if not block.count == entry_count_at(data, stop) == self.index.entry_count(number):
             fail(
                 f"block of {block.count} entries where the index has {self.index.entry_count(number)}"

@@ -1,6 +1,7 @@
 """A block's payload as it is compressed: without what follows from the rest, keys by column.
 
-The payload (:mod:`lsmkv.sstable.block`) is made of it again, byte for byte, when the block is read.
+The payload (:mod:`lsmkv.sstable.block`) is made of it again when the block is read, but for the
+fingerprints, which :mod:`lsmkv.sstable.fingerprints` makes once a key is looked up in the block.
 It has the sections of a payload, in their order, but for these::
 
     header         two more flags: bit 6 set when all keys are equally long without the prefix,
@@ -17,13 +18,11 @@ order mostly repeat, and so do high bytes of numbers.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Final
 
 from librt.strings import (
     BytesWriter,
     read_i16_le,
-    read_i32_le,
     read_i64_le,
     write_i16_le,
     write_i32_le,
@@ -33,9 +32,8 @@ from mypy_extensions import i16, i32, i64, u8
 
 from lsmkv.encoding import COMPILED, MAX_KEY_BYTES
 from lsmkv.errors import CorruptionError
-from lsmkv.filters.hashing import DIGEST_BYTES, append_fingerprint, digests
 from lsmkv.sstable.block import HAS_TAGS, HEADER_BYTES, MAX_BLOCK_BYTES
-from lsmkv.sstable.lengths import common_width, running_ends, u32, with_prefix
+from lsmkv.sstable.lengths import common_width, u32
 
 _EQUAL_KEYS: Final = 64
 _EQUAL_VALUES: Final = 128
@@ -44,8 +42,6 @@ _SEQ_WIDTH_AT: Final = 5
 _KEY_LENGTH_BYTES: Final = 2
 _VALUE_LENGTH_BYTES: Final = 4
 _MOST_COPIED_BYTES: Final = 64 * 1024
-# Of the prefixes of whole keys that are made at a time.
-_MOST_PREFIX_BYTES: Final = 64 * 1024
 
 
 def reduce(payload: bytes) -> bytes:
@@ -83,7 +79,9 @@ def reduce(payload: bytes) -> bytes:
 
 
 def restore(reduced: bytes, raw_length: int, path: str, offset: int) -> bytes:
-    """The payload, ``raw_length`` bytes, that was reduced.  It is of the block at ``offset``.
+    """The payload, ``raw_length`` bytes, that was reduced, with zeros in place of its fingerprints.
+
+    It is of the block at ``offset``.
 
     Raises:
         CorruptionError: it is the reduced form of no payload of that length.  What a payload shows as
@@ -115,17 +113,11 @@ def restore(reduced: bytes, raw_length: int, path: str, offset: int) -> bytes:
         reason = f"sections of a reduced payload do not make a payload of {raw_length} bytes"
         raise CorruptionError(path, offset, reason)
     width: i64 = -1
-    ends: bytes | None = b""
     if flags & _EQUAL_KEYS:
         width = keys_length // count
         if width * count != keys_length or width > MAX_KEY_BYTES:
             reason = f"{count} keys of a reduced payload cannot share {keys_length} bytes equally"
             raise CorruptionError(path, offset, reason)
-    else:
-        ends = running_ends(reduced[key_lengths:value_lengths], _KEY_LENGTH_BYTES, keys_length)
-    if ends is None:
-        reason = "key lengths of a reduced payload do not add up"
-        raise CorruptionError(path, offset, reason)
     value_width = values_length // count
     if flags & _EQUAL_VALUES and value_width * count != values_length:
         reason = f"{count} values of a reduced payload cannot share {values_length} bytes equally"
@@ -133,7 +125,7 @@ def restore(reduced: bytes, raw_length: int, path: str, offset: int) -> bytes:
     out = BytesWriter()
     out.write(reduced[:key_lengths])
     out[_FLAGS_AT] = u8(flags & ~(_EQUAL_KEYS | _EQUAL_VALUES))
-    out.write(bytes(count))  # fingerprints, which are made of what follows
+    out.write(bytes(count))
     if width >= 0:
         _write_repeated(out, width, _KEY_LENGTH_BYTES, count)
     else:
@@ -142,15 +134,11 @@ def restore(reduced: bytes, raw_length: int, path: str, offset: int) -> bytes:
         _write_repeated(out, value_width, _VALUE_LENGTH_BYTES, count)
     out.write(reduced[value_lengths:seqs])
     _append_rows(out, reduced, seqs, seq_width, count)
-    restored_keys = i64(len(out))
     if width >= 0:
         _append_rows(out, reduced, keys, width, count)
     else:
         out.write(reduced[keys:values])
-    blank = out.getvalue()
-    fingerprints = _fingerprints(blank, key_lengths, restored_keys, width, ends, count)
-    rest = key_lengths + count
-    return _followed(blank[:key_lengths] + fingerprints + blank[rest:], reduced, values)
+    return _followed(out.getvalue(), reduced, values)
 
 
 def _followed(first: bytes, data: bytes, at: i64) -> bytes:
@@ -172,46 +160,6 @@ def _write_repeated(out: BytesWriter, number: i64, width: i64, count: i64) -> No
         else:
             write_i32_le(out, i32(number))
         count -= 1
-
-
-def _fingerprints(
-    payload: bytes, prefix_end: i64, keys: i64, width: i64, ends: bytes, count: i64
-) -> bytes:
-    """Those of the ``count`` keys in ``payload``, of ``width`` bytes each, or else ending at ``ends``."""
-    out = BytesWriter()
-    # As many keys at a time as their prefix allows: it may be long, and they may be many.
-    most = max(1, _MOST_PREFIX_BYTES // (prefix_end - HEADER_BYTES + 1))
-    start: i64 = 0
-    while start < count:
-        stop = min(count, start + most)
-        low = _key_end(width, ends, start)
-        if COMPILED:
-            whole = with_prefix(
-                payload, HEADER_BYTES, prefix_end - HEADER_BYTES, keys + low, stop - start, width,
-                ends[4 * start : 4 * stop + 4],
-            )  # fmt: skip
-            at: i64 = 0
-            while start < stop:
-                start += 1
-                high = _key_end(width, ends, start)
-                end = at + prefix_end - HEADER_BYTES + high - low
-                append_fingerprint(out, whole, at, end)
-                at, low = end, high
-        else:  # calls for many keys, where a loop over words is slow
-            bounds = [keys + _key_end(width, ends, key) for key in range(start, stop + 1)]
-            prefix = payload[HEADER_BYTES:prefix_end]
-            found = [prefix + payload[low:high] for low, high in pairwise(bounds)]
-            out.write(digests(found)[::DIGEST_BYTES])
-            start = stop
-    return out.getvalue()
-
-
-def _key_end(width: i64, ends: bytes, position: i64) -> i64:
-    """How many bytes the first ``position`` keys take together."""
-    if width >= 0:
-        return width * position
-    end: int = read_i32_le(ends, 4 * position)
-    return end
 
 
 def _append_columns(out: BytesWriter, data: bytes, at: i64, width: i64, count: i64) -> None:

@@ -207,7 +207,7 @@ class TableSalvage:
             if self._dictionary_lost or self.footer is None:
                 fail("block needs the table's dictionary, which is lost")
             raise
-        block = Block(raw, fail)
+        block = Block(raw, fail, codec == CODEC_ZSTD_REDUCED)
         if block.count != entries:
             fail(f"block of {block.count} entries whose trailer states {entries}")
         block.check_order(fail)
