@@ -25,7 +25,6 @@ def with_fingerprints(
     bytes long without it, or else they end at ``ends`` (:func:`~lsmkv.sstable.lengths.running_ends`).
     """
     out = BytesWriter()
-    out.write(payload[:fingerprints])
     # As many keys at a time as their prefix allows: it may be long, and they may be many.
     most = max(1, _MOST_PREFIX_BYTES // (fingerprints - prefix + 1))
     start: i64 = 0
@@ -49,8 +48,8 @@ def with_fingerprints(
             found = [shared + payload[low:high] for low, high in pairwise(bounds)]
             out.write(digests(found)[::DIGEST_BYTES])
             start = stop
-    out.write(payload[fingerprints + count :])
-    return out.getvalue()
+    rest = fingerprints + count
+    return b"".join((payload[:fingerprints], out.getvalue(), payload[rest:]))
 
 
 def _key_end(width: i64, ends: bytes, position: i64) -> i64:
