@@ -33,7 +33,7 @@ from lsmkv.errors import (
     ReadOnlyError,
     caused,
 )
-from lsmkv.log import RECORD_BYTES, LogWriter, new_record
+from lsmkv.log import RECORD_HEAD_BYTES, LogWriter, new_record
 from lsmkv.logs import LogSet
 from lsmkv.manifest import State, parse_file_name
 from lsmkv.memtable import Memtable
@@ -220,7 +220,7 @@ class Engine(Readable):
             seq = self.last_seq + 1
             start = log.end
             try:
-                record = new_record()
+                record = log.own_record()
                 write_single(record, seq, key, value)
                 end = log.append_record(record)
                 memtable.put(key, value, seq, self.moments.are_left())
@@ -244,7 +244,7 @@ class Engine(Readable):
             count = len(operations)
             start = log.end
             try:
-                set_sequence(record, RECORD_BYTES, first)
+                set_sequence(record, RECORD_HEAD_BYTES, first)
                 end = log.append_record(record)
                 memtable.put_all(operations, first, self.moments.are_left())
                 self.last_seq = first + count - 1

@@ -31,7 +31,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from librt.strings import BytesWriter, read_i32_le, write_i64_le
+from librt.strings import BytesWriter, read_i32_le, write_i32_le, write_i64_le
 from mypy_extensions import i64, u8
 
 from lsmkv.encoding import checksum, short_checksum
@@ -43,7 +43,8 @@ _MAGIC: Final = b"lsmkvLOG"
 _HEADER: Final = struct.Struct("<8sIIQQQQ")
 HEADER_BYTES: Final = 56
 RECORD_BYTES: Final = 9
-_BLANK: Final = bytes(RECORD_BYTES)
+RECORD_HEAD_BYTES: Final = 5  # of these, what the checksum is over
+_BLANK: Final = bytes(RECORD_HEAD_BYTES)
 _LENGTH_AND_KIND: Final = struct.Struct("<IB")
 _PAYLOAD: Final = 0
 _SYNC_MARK: Final = 1
@@ -51,6 +52,7 @@ _MARK_HEAD: Final = _LENGTH_AND_KIND.pack(8, _SYNC_MARK)
 MARK_BYTES: Final = RECORD_BYTES + 8
 _MASK_32: Final = 0xFFFF_FFFF
 _SYNCS_WITHOUT_WAIT: Final = 16  # after a wait in vain
+_LARGEST_KEPT_BYTES: Final = 64 * 1024  # memory of larger records is not kept for the next
 MAX_LOG_BYTES: Final = 16 << 30  # larger files are refused instead of being read into memory
 
 LogKind = Literal["log", "manifest"]
@@ -58,7 +60,7 @@ _KINDS: Final[tuple[LogKind, ...]] = ("log", "manifest")
 
 
 def new_record() -> BytesWriter:
-    """A record to write a payload to, for :meth:`LogWriter.append_record`."""
+    """A record to write a payload to, from :data:`RECORD_HEAD_BYTES` on; see ``append_record``."""
     record = BytesWriter()
     record.write(_BLANK)
     return record
@@ -67,8 +69,8 @@ def new_record() -> BytesWriter:
 class LogWriter:
     """Appends records to a log file.
 
-    ``append`` is for one thread at a time (the caller's lock); ``sync_through`` is for any number at
-    once: one of them syncs for all that wait (group commit).
+    ``append`` and what it is made of are for one thread at a time (the caller's lock);
+    ``sync_through`` is for any number at once: one of them syncs for all that wait (group commit).
 
     Attributes:
         number: the log's number.
@@ -97,6 +99,8 @@ class LogWriter:
         self._synced = synced
         self._marked = marked
         self._predecessor = predecessor
+        self._record = new_record()  # kept from append to append, as is
+        self._sealed = BytesWriter()  # what is appended
         lock = threading.Lock()
         self._sync_done = threading.Condition(lock)
         self._syncing = False
@@ -201,17 +205,26 @@ class LogWriter:
         record.write(payload)
         return self.append_record(record)
 
+    def own_record(self) -> BytesWriter:
+        """The log's own record, emptied: a :func:`new_record` for its next ``append_record`` alone."""
+        self._record.truncate(RECORD_HEAD_BYTES)
+        return self._record
+
     def append_record(self, record: BytesWriter) -> int:
-        """:meth:`append` of what was written to a :func:`new_record`, which serves but once."""
+        """:meth:`append` of what was written to a :func:`new_record`, or to :meth:`own_record`."""
         file = self._file
         offset = file.offset
         marked = self._marked
+        sealed = self._sealed
+        sealed.truncate(0)
         if self._synced > marked:
             marked = self._synced
-            data = self._mark(marked, offset)
-            data += self._sealed(record, _PAYLOAD, offset + len(data))
-        else:
-            data = self._sealed(record, _PAYLOAD, offset)
+            self._mark(sealed, marked, offset)
+            offset += MARK_BYTES
+        self._seal(sealed, record, _PAYLOAD, offset)
+        data = sealed.getvalue()
+        if len(data) > _LARGEST_KEPT_BYTES:
+            self._record, self._sealed = new_record(), BytesWriter()
         if self._has_room:
             file.make_room(len(data))
         file.append(data)
@@ -223,25 +236,24 @@ class LogWriter:
         """Whether other threads of the interpreter are to get their turn in each append."""
         self._file.gives_turns = wanted
 
-    def _mark(self, synced: int, offset: int) -> bytes:
-        """The sync mark that says how far the log is on disk, as it stands at ``offset``."""
+    def _mark(self, sealed: BytesWriter, synced: int, offset: int) -> None:
+        """Write the sync mark that says how far the log is on disk, as it stands at ``offset``."""
         record = new_record()
         write_i64_le(record, synced)
-        return self._sealed(record, _SYNC_MARK, offset)
+        self._seal(sealed, record, _SYNC_MARK, offset)
 
-    def _sealed(self, record: BytesWriter, kind: u8, offset: int) -> bytes:
-        """The record as it stands at ``offset``: with its length, kind and checksum."""
-        length = len(record) - RECORD_BYTES
-        for place in range(4, 8):
-            record[place] = length & 0xFF
-            length >>= 8
-        record[8] = kind
-        body = record.getvalue()
-        check: int = short_checksum(body[4:], self._salt + offset)
+    def _seal(self, sealed: BytesWriter, record: BytesWriter, kind: u8, offset: int) -> None:
+        """Write the record as it stands at ``offset``: with its length, kind and checksum."""
+        length: i64 = len(record) - RECORD_HEAD_BYTES
+        place: i64
         for place in range(4):
-            record[place] = check & 0xFF
-            check >>= 8
-        return record.getvalue()
+            low: int = length & 0xFF
+            record[place] = low
+            length >>= 8
+        record[4] = kind
+        body = record.getvalue()
+        write_i32_le(sealed, short_checksum(body, self._salt + offset))
+        sealed.write(body)
 
     def sync_through(self, end: int) -> None:
         """Return once the first ``end`` bytes are on disk; one fdatasync serves all who wait.
@@ -320,8 +332,10 @@ class LogWriter:
             self._predecessor = None  # or logs that are never synced would hold on to all before
             if mark and self._synced == self._file.offset > self._marked:
                 end = self._file.offset
+                sealed = BytesWriter()
+                self._mark(sealed, end, end)
                 with contextlib.suppress(OSError):
-                    self._file.append(self._mark(end, end))
+                    self._file.append(sealed.getvalue())
                     self._marked = end
             if not self.obsolete:
                 self._file.trim()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import struct
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,38 @@ def test_closing_with_a_mark_says_that_all_of_it_is_durable(path: Path) -> None:
     end = log.end
     log.close(mark=True)
     assert contents_of(path).durable == end
+
+
+def own_append(log: LogWriter, payload: bytes) -> None:
+    record = log.own_record()
+    record.write(payload)
+    log.append_record(record)
+
+
+def test_the_record_that_a_log_keeps_holds_nothing_of_the_last(path: Path) -> None:
+    log = create(path)
+    payloads = [b"x" * length for length in (300, 1, 0, 100_000, 70, 20_000, 5)]
+    for payload in payloads:
+        own_append(log, payload)
+    assert payloads_of(path) == payloads
+
+
+def test_the_record_that_a_log_keeps_holds_nothing_that_was_not_appended(path: Path) -> None:
+    log = create(path)
+    log.own_record().write(b"given up")
+    own_append(log, b"record")
+    assert payloads_of(path) == [b"record"]
+
+
+def test_a_log_keeps_no_memory_for_a_large_record(path: Path) -> None:
+    log = create(path)
+    payload = bytes(8 << 20)
+    tracemalloc.start()
+    try:
+        own_append(log, payload)
+        assert tracemalloc.get_traced_memory()[0] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_closing_with_a_mark_claims_nothing_that_was_not_synced(path: Path) -> None:
