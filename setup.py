@@ -18,6 +18,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 COMPILED = (
+    "absent",
     "encoding",
     "compare",
     "stats",

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal
 
+from lsmkv.absent import Absent
 from lsmkv.filters.hashing import hash_key
 from lsmkv.report import Report
-from lsmkv.sstable.block import Absent, Block
+from lsmkv.sstable.block import Block
 from lsmkv.sstable.reader import TableReader
 from lsmkv.version import Run, View
 

@@ -21,9 +21,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from lsmkv.absent import ABSENT, Absent
 from lsmkv.ordered import SortedKeys
 from lsmkv.radix import SortedItems
-from lsmkv.sstable.block import ABSENT, Absent
 from lsmkv.sstable.columns import Versions, a_stretch
 
 Value = bytes | None  # None is a deletion

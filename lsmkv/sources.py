@@ -7,10 +7,11 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from lsmkv.absent import Absent
 from lsmkv.compare import compare
 from lsmkv.encoding import COMPILED
 from lsmkv.memtable import Memtable
-from lsmkv.sstable.block import Absent, Block
+from lsmkv.sstable.block import Block
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage import ReadKind
 

@@ -15,11 +15,12 @@ from librt.strings import read_i64_le
 from librt.vecs import vec
 from mypy_extensions import i64
 
+from lsmkv.absent import ABSENT, Absent
 from lsmkv.compare import is_same
-from lsmkv.encoding import MAX_SEQUENCE, common_prefix_length
+from lsmkv.encoding import COMPILED, MAX_SEQUENCE, common_prefix_length
 from lsmkv.filters.hashing import hash_key
 from lsmkv.memtable import Memtable
-from lsmkv.sstable.block import ABSENT, Absent, Block
+from lsmkv.sstable.block import Block
 from lsmkv.sstable.filtering import TableFilters
 from lsmkv.sstable.index import fence, lower_bound
 from lsmkv.sstable.reader import TableReader
@@ -97,7 +98,9 @@ class Run:
         """Put the present values of keys that the run has into ``values``.
 
         What several keys need from memory is asked for step by step, all of them in each step: so the
-        processor waits for many at once, and not for one after the other.
+        processor waits for many at once, and not for one after the other.  It looks only some hundred
+        instructions ahead, so to touch is a short loop of its own before the one that needs it (an
+        interpreter is too slow to wait).
 
         Args:
             hashes: of ``keys``.
@@ -120,19 +123,22 @@ class Run:
                 wanted[unknown] = position
                 unknown += 1
             else:
-                asked[count] = position
+                its_filters = table.filters
                 tables.append(table)
-                filters.append(table.filters)
-                index = table.index
-                group = places[count] = index.group_of(key)
-                index.touch(group)
+                filters.append(its_filters)
+                asked[count] = position
+                places[count] = its_filters.index.group_of(key)
                 count += 1
+        if COMPILED:
+            for at in range(count):
+                filters[at].index.touch(places[at])
         for at in range(count):
             position = asked[at]
-            number = filters[at].block_near(keys[position], hashes[position], places[at])
-            places[at] = number
-            if number >= 0:
-                filters[at].touch(number)
+            places[at] = filters[at].block_near(keys[position], hashes[position], places[at])
+        if COMPILED:
+            for at in range(count):
+                if places[at] >= 0:
+                    filters[at].touch(places[at])
         asked_count, count = count, 0
         for at in range(asked_count):
             position, number = asked[at], places[at]
@@ -144,14 +150,22 @@ class Run:
             else:
                 wanted[unknown] = position
                 unknown += 1
+        if COMPILED:
+            for at in range(count):
+                tables[at].is_cached(places[at])  # which looks at the block itself
         blocks: list[Block] = []
         for at in range(count):
             blocks.append(tables[at].block(places[at], True))
-        for block in blocks:
-            block.touch()
+        if COMPILED:
+            for block in blocks:
+                block.touch()
         for at in range(count):
             position = asked[at]
             places[at] = tables[at].find_in(blocks[at], keys[position], hashes[position])
+        if COMPILED:
+            for at in range(count):
+                if places[at] >= 0:
+                    blocks[at].touch_value(places[at])
         for at in range(count):
             position, place = asked[at], places[at]
             if place < 0:

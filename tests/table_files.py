@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from lsmkv.absent import ABSENT, Absent
 from lsmkv.cache import BlockCache
 from lsmkv.encoding import MAX_SEQUENCE
 from lsmkv.filters.hashing import hash_key
 from lsmkv.options import Options
-from lsmkv.sstable.block import ABSENT, Absent
 from lsmkv.sstable.layout import TableMeta
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.writer import TableFormat, TableWriter

@@ -23,7 +23,7 @@ MAX_LINES = 500
 # From the bottom up: a module imports only from modules of lines above its own.
 LAYERS = """
     lsmkv.lazy  lsmkv.errors  lsmkv.finalizers  lsmkv.interpreter
-    lsmkv.encoding
+    lsmkv.absent  lsmkv.encoding
     lsmkv.compare  lsmkv.filters.hashing
     lsmkv.filters.bloom  lsmkv.filters.packed  lsmkv.filters.protocols
     lsmkv.filters.sizing  lsmkv.filters.allocation  lsmkv.filters.keys

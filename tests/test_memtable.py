@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from columns import as_rows
+from lsmkv.absent import ABSENT, Absent
 from lsmkv.memtable import Memtable, Value
 from lsmkv.sources import MemtableSource
-from lsmkv.sstable.block import ABSENT, Absent
 
 small_keys = st.sampled_from([b"", b"a", b"aa", b"ab", b"b", b"\xff", b"\xff\xff"])
 bounds = st.none() | small_keys | st.sampled_from([b"\0", b"a\0", b"zz", b"\xff\xff\xff"])

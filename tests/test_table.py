@@ -16,11 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lsmkv
+from lsmkv.absent import ABSENT
 from lsmkv.encoding import MAX_KEY_BYTES, MAX_SEQUENCE
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.keys import DelimitedPrefix, FixedPrefix
 from lsmkv.options import Options
-from lsmkv.sstable.block import ABSENT, ENTRY_OVERHEAD_BYTES
+from lsmkv.sstable.block import ENTRY_OVERHEAD_BYTES
 from lsmkv.sstable.layout import FOOTER_BYTES, decode_footer
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.writer import TableFormat, TableWriter

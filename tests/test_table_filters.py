@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from lsmkv.absent import ABSENT
 from lsmkv.encoding import MAX_SEQUENCE
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import DelimitedPrefix, FixedPrefix
 from lsmkv.filters.policy import SCHEME_BLOOM
 from lsmkv.filters.sizing import filter_bytes_for, probes_for
-from lsmkv.sstable.block import ABSENT
 from lsmkv.sstable.frame import decode_block_frame
 from lsmkv.sstable.layout import TableMeta
 from lsmkv.sstable.reader import TableReader
@@ -61,6 +61,38 @@ def test_the_filter_in_a_block_is_the_one_that_look_ups_ask(tables: Tables) -> N
         assert trailer.filter_scheme == SCHEME_BLOOM
         embedded += bits
     assert embedded == filters
+
+
+@pytest.mark.parametrize("residency", RESIDENCIES)
+@pytest.mark.parametrize("granularity", ["block", "table"])
+@pytest.mark.parametrize("rate", [0.01, 1.0])
+def test_touching_a_filter_reads_nothing(
+    tmp_path: Path, rate: float, granularity: str, residency: str
+) -> None:
+    storage = CountingStorage()
+    table = Tables(tmp_path, storage).table(
+        numbered(300), residency=residency, error_rate=rate, filter_granularity=granularity
+    )
+    filters = table.filters
+    before = storage.stats.copy()
+    for number in range(table.index.block_count):
+        filters.touch(number)
+    assert storage.stats == before
+
+
+def test_the_filter_of_a_whole_table_is_not_touched_for_a_block(tables: Tables) -> None:
+    table = tables.table(numbered(300), filter_granularity="table")
+    for number in range(table.index.block_count):
+        assert table.filters.touch(number) == table.index.probe_count(number)
+
+
+def test_both_ends_of_a_filter_are_touched(tables: Tables) -> None:
+    table = tables.table(numbered(300))
+    data = Path(table.path).read_bytes()[table.footer.filters_offset :]
+    for number in range(table.index.block_count):
+        start, end = table.index.filter_start(number), table.index.filter_start(number + 1)
+        touched = table.index.probe_count(number) + data[start] + data[end - 1]
+        assert table.filters.touch(number) == touched
 
 
 @pytest.mark.parametrize("granularity", ["block", "table"])

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsmkv.sstable.block import ABSENT
+from lsmkv.absent import ABSENT
 from lsmkv.sstable.layout import TableMeta
 from lsmkv.storage import ReadKind, Storage
 from storages import CountingStorage

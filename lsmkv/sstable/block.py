@@ -73,17 +73,6 @@ _CACHE_LINE_BYTES: Final = 64  # of most processors
 _MOST_TOUCHED_BYTES: Final = 512
 
 
-class Absent:
-    """The type of :data:`ABSENT`."""
-
-    def __repr__(self) -> str:
-        return "ABSENT"
-
-
-ABSENT: Final = Absent()
-"""A table or memtable knows nothing of the key (which is not the same as: the key was deleted)."""
-
-
 class Block(CacheItem):
     """A payload, checked and ready to be searched.
 
@@ -141,21 +130,22 @@ class Block(CacheItem):
                 fail(f"entry tag {tag} ({meaning}) is not supported by this release")
         self.has_versions: bool = flags & HAS_VERSIONS != 0
         super().__init__(len(raw) + len(key_ends) + len(value_ends) + _OBJECT_BYTES)
+        # In this order: what look-ups read stands in as few cache lines as can be.
         self.raw = raw
         self.count: i64 = count
         self.prefix_length: i64 = prefix_length
         self._fingerprints: i64 = fingerprints
+        self._keys: i64 = keys
+        self._values: i64 = values
         self._lacks_fingerprints = lacks_fingerprints
         self._key_width: i64 = key_width
         self._value_width: i64 = value_width
+        self._tags: i64 = tags if has_tags else -1
         self._key_ends = key_ends
         self._value_ends = value_ends
-        self._tags: i64 = tags if has_tags else -1
         self._seqs: i64 = seqs
         self._seq_width: i64 = seq_width
         self._base_seq: int = base_seq
-        self._keys: i64 = keys
-        self._values: i64 = values
 
     def _key_at(self, position: i64) -> i64:
         """Where in the payload the key at ``position`` starts; of ``count``, where the last ends."""
@@ -180,10 +170,11 @@ class Block(CacheItem):
         return self._find_from(key, h, 0)
 
     def touch(self) -> i64:
-        """Have the processor fetch what :meth:`find` reads first, without waiting for it."""
-        raw = self.raw
+        """Have the processor fetch what :meth:`find` reads, without waiting; of many keys the ends."""
+        raw, first = self.raw, self._fingerprints
         before_keys = self._keys - 1  # the keys themselves may have no bytes
-        return raw[self._fingerprints] + raw[before_keys]
+        ends: i64 = raw[before_keys] + raw[self._values - 1]
+        return raw[first] + raw[first + self.count - 1] + ends
 
     def touch_keys(self) -> i64:
         """As :meth:`touch`, for what :meth:`lower_bound` reads; of very many keys only the first."""
@@ -200,6 +191,16 @@ class Block(CacheItem):
         raw = self.raw
         at, end = self._value_at(low), self._value_at(high)
         fetched: i64 = 0
+        while at < end:
+            fetched += raw[at]
+            at += _CACHE_LINE_BYTES
+        return fetched
+
+    def touch_value(self, position: i64) -> i64:
+        """As :meth:`touch_values`, for one to its very end; of a long one only the first bytes."""
+        raw, at = self.raw, self._value_at(position)
+        end = min(self._value_at(position + 1), at + _MOST_TOUCHED_BYTES)
+        fetched: i64 = raw[end - 1]  # of an empty one what stands before it
         while at < end:
             fetched += raw[at]
             at += _CACHE_LINE_BYTES

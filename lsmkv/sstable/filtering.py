@@ -60,6 +60,7 @@ class TableFilters:
     """What a table's filters say of a key.  Any number of threads may ask.
 
     Attributes:
+        index: the table's.
         filter_key: which part of a key they hold.
         policy: what kind of filter they are.
         per_block: whether there is one for each block, to be asked.
@@ -86,7 +87,7 @@ class TableFilters:
         self._file = file
         self._path = path
         self._footer = footer
-        self._index = index
+        self.index = index
         self._cache = cache
         self.filter_key = kind.key
         self.policy: FilterPolicy = kind.policy
@@ -115,7 +116,7 @@ class TableFilters:
         if self.per_table and not self.table_may_hold(self.hash_of(key, h)):
             self._stats.filter_negatives += 1
             return -1
-        number = self._index.find(key)
+        number = self.index.find(key)
         if number < 0:
             self._stats.fence_negatives += 1
             if self.per_table:
@@ -134,7 +135,7 @@ class TableFilters:
         if self.per_table and not self.table_may_hold(self.hash_of(key, h)):
             self._stats.filter_negatives += 1
             return -1
-        number = self._index.find_in(key, group)
+        number = self.index.find_in(key, group)
         if number < 0:
             self._stats.fence_negatives += 1
             if self.per_table:
@@ -150,9 +151,12 @@ class TableFilters:
 
     def touch(self, number: i64) -> i64:
         """Have the processor fetch the filter of block ``number``, if it is in memory."""
-        bits = self._resident
-        start = self._index.filter_start(number)
-        return bits[start] if bits is not None and start < len(bits) else 0
+        index, bits = self.index, self._resident
+        start, end = index.filter_start(number), index.filter_start(number + 1)
+        fetched = index.probe_count(number)
+        if bits is not None and start < end:
+            fetched += bits[start] + bits[end - 1]
+        return fetched
 
     # Asking for a hash
 
@@ -166,7 +170,7 @@ class TableFilters:
 
     def block_may_hold(self, block: i64, filter_hash: i64) -> bool:
         """What the filter of ``block`` says of ``filter_hash``; True when that block has none."""
-        index = self._index
+        index = self.index
         start = index.filter_start(block)
         length = index.filter_start(block + 1) - start
         probes = index.probe_count(block)
@@ -186,7 +190,7 @@ class TableFilters:
         if bits is None:
             if length == 0:
                 return True
-            chunk = self._chunk(self._index.chunk_of(block))
+            chunk = self._chunk(self.index.chunk_of(block))
             bits = chunk.bits
             start -= chunk.start
         if self._is_bloom:  # the usual one, without the detour that takes any policy
@@ -203,14 +207,14 @@ class TableFilters:
         """
         at = self._footer.filters_offset
         bits = self._file.pread(at, self._footer.filters_length, ReadKind.FILTER)
-        for chunk in range(self._index.chunk_count):
+        for chunk in range(self.index.chunk_count):
             low, high = self._span(chunk)
             self._check(bits[low:high], chunk, at + low)
         return bits
 
     def read_block_bits(self, block: i64, length: i64) -> bytes:
         """``length`` bytes of the filter section, from where the filter of ``block`` starts."""
-        at = self._footer.filters_offset + self._index.filter_start(block)
+        at = self._footer.filters_offset + self.index.filter_start(block)
         return self._file.pread(at, length, ReadKind.FILTER)
 
     def _chunk(self, chunk: i64) -> FilterChunk:
@@ -229,10 +233,10 @@ class TableFilters:
     def _span(self, chunk: i64) -> tuple[i64, i64]:
         if self._one_for_all:
             return 0, self._footer.filters_length
-        return self._index.chunk_span(chunk)
+        return self.index.chunk_span(chunk)
 
     def _check(self, bits: bytes, chunk: i64, offset: int) -> None:
-        expected, got = self._index.chunk_checksum(chunk), checksum(bits, 0)
+        expected, got = self.index.chunk_checksum(chunk), checksum(bits, 0)
         if got != expected:
             reason = "checksum of a table's filter chunk fails"
             raise CorruptionError(self._path, offset, reason, expected=expected, got=got)
@@ -255,7 +259,7 @@ class TableFilters:
         """
         if not self.exist or self._resident is not None:
             return 0
-        chunk = 0 if self.per_table else self._index.chunk_of(block)
+        chunk = 0 if self.per_table else self.index.chunk_of(block)
         if self._chunks.holds(chunk):
             return 0
         low, high = self._span(chunk)

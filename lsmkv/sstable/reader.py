@@ -14,13 +14,14 @@ from typing import Final, NoReturn
 from librt.threading import Lock
 from mypy_extensions import i64
 
+from lsmkv.absent import ABSENT, Absent
 from lsmkv.cache import BlockCache, Shelf
 from lsmkv.encoding import checksum
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.policy import SCHEME_NONE, FilterPolicy
 from lsmkv.finalizers import Finalizer
-from lsmkv.sstable.block import ABSENT, MAX_BLOCK_BYTES, Absent, Block
+from lsmkv.sstable.block import MAX_BLOCK_BYTES, Block
 from lsmkv.sstable.codec import Decompressor
 from lsmkv.sstable.filtering import FilterKind, TableFilters, filter_kind
 from lsmkv.sstable.frame import (
