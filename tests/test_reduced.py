@@ -50,10 +50,14 @@ def fail(reason: str) -> NoReturn:
 
 
 def made_whole(reduced: bytes, raw_length: int) -> bytes:
-    """The payload once a key has been looked up in it."""
-    block = Block(restore(reduced, raw_length, PATH, OFFSET), fail, lacks_fingerprints=True)
-    block.find(block.key(0), hash_key(block.key(0)))
-    return block.raw
+    """The payload, with the fingerprints that a look-up makes."""
+    raw = restore(reduced, raw_length, PATH, OFFSET)
+    block = Block(raw, fail, lacks_fingerprints=True)
+    at = 24 + block.prefix_length
+    made = block._make_fingerprints()
+    assert len(made) == at + block.count
+    assert not any(raw[at : at + block.count])
+    return made + raw[len(made) :]
 
 
 def numbered(count: int, value_bytes: int = 3) -> Entries:
@@ -106,11 +110,12 @@ def test_every_key_of_a_restored_block_is_found(entries: Entries) -> None:
 def test_fingerprints_are_made_when_a_key_is_first_looked_up() -> None:
     payload = payload_of(numbered(20))
     block = Block(restore(reduce(payload), len(payload), PATH, OFFSET), fail, True)
-    fingerprints = slice(24 + 5, 24 + 5 + 20)
     assert len(block.keys()) == len(block.values()) == 20
-    assert block.raw[fingerprints] == bytes(20)
-    assert block.find(b"absent", hash_key(b"absent")) == -1
-    assert block.raw == payload
+    assert block.touch() >= 0
+    assert block._prints == b""
+    assert block.find(b"key00000", hash_key(b"key00000")) == 0
+    assert block._prints == payload[: len(block._prints)]
+    assert block.charge_bytes >= len(payload) + len(block._prints)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ from lsmkv.encoding import (
     TAG_PUT,
     TAGS_RESERVED,
 )
-from lsmkv.sstable.fingerprints import with_fingerprints
+from lsmkv.sstable.fingerprints import made_fingerprints
 from lsmkv.sstable.heads import end_before_head, first_head, head_of
 from lsmkv.sstable.lengths import (
     MOST_UNPACKED,
@@ -74,9 +74,7 @@ _MOST_TOUCHED_BYTES: Final = 512
 
 
 class Block(CacheItem):
-    """A payload, checked and ready to be searched.
-
-    With ``lacks_fingerprints``, zeros stand in their place, until a key is looked up here.
+    """A payload, checked and ready to be searched; fingerprints that it lacks are made by look-ups.
 
     Raises (through ``fail``, which is given the reason and must raise): anything in the payload that does
     not add up.
@@ -129,7 +127,8 @@ class Block(CacheItem):
                 meaning = TAGS_RESERVED.get(tag, "unknown")
                 fail(f"entry tag {tag} ({meaning}) is not supported by this release")
         self.has_versions: bool = flags & HAS_VERSIONS != 0
-        super().__init__(len(raw) + len(key_ends) + len(value_ends) + _OBJECT_BYTES)
+        prints_bytes = key_lengths if lacks_fingerprints else 0
+        super().__init__(len(raw) + prints_bytes + len(key_ends) + len(value_ends) + _OBJECT_BYTES)
         # In this order: what look-ups read stands in as few cache lines as can be.
         self.raw = raw
         self.count: i64 = count
@@ -137,7 +136,9 @@ class Block(CacheItem):
         self._fingerprints: i64 = fingerprints
         self._keys: i64 = keys
         self._values: i64 = values
-        self._lacks_fingerprints = lacks_fingerprints
+        self._prints = (
+            b"" if lacks_fingerprints else raw
+        )  # they stand in it where they do in a payload
         self._key_width: i64 = key_width
         self._value_width: i64 = value_width
         self._tags: i64 = tags if has_tags else -1
@@ -172,9 +173,10 @@ class Block(CacheItem):
     def touch(self) -> i64:
         """Have the processor fetch what :meth:`find` reads, without waiting; of many keys the ends."""
         raw, first = self.raw, self._fingerprints
+        prints = self._prints if self._prints else raw
         before_keys = self._keys - 1  # the keys themselves may have no bytes
         ends: i64 = raw[before_keys] + raw[self._values - 1]
-        return raw[first] + raw[first + self.count - 1] + ends
+        return prints[first] + prints[first + self.count - 1] + ends
 
     def touch_keys(self) -> i64:
         """As :meth:`touch`, for what :meth:`lower_bound` reads; of very many keys only the first."""
@@ -214,14 +216,13 @@ class Block(CacheItem):
         return position
 
     def _find_from(self, key: bytes, h: i64, start: i64) -> i64:
-        if self._lacks_fingerprints:
-            self._add_fingerprints()
         raw = self.raw
         fingerprint = h & 0xFF
         first = self._fingerprints
+        prints = self._prints if self._prints else self._make_fingerprints()
         end = first + self.count
         length = len(key) - self.prefix_length
-        found = find_byte(raw, fingerprint, first + start, end)
+        found = find_byte(prints, fingerprint, first + start, end)
         while found >= 0:
             position = found - first
             at = self._key_at(position)
@@ -229,15 +230,14 @@ class Block(CacheItem):
                 raw, at, key, self.prefix_length, length
             ):
                 return position
-            found = find_byte(raw, fingerprint, found + 1, end)
+            found = find_byte(prints, fingerprint, found + 1, end)
         return -1
 
-    def _add_fingerprints(self) -> None:
-        prefix_end, width, ends = self._fingerprints, self._key_width, self._key_ends
-        self.raw = with_fingerprints(
-            self.raw, HEADER_BYTES, prefix_end, self._keys, self.count, width, ends
-        )
-        self._lacks_fingerprints = False
+    def _make_fingerprints(self) -> bytes:
+        end, width, ends = self._fingerprints, self._key_width, self._key_ends
+        made = made_fingerprints(self.raw, HEADER_BYTES, end, self._keys, self.count, width, ends)
+        self._prints = made
+        return made
 
     def value(self, position: i64) -> Value:
         """The value at ``position``; None for a deletion."""

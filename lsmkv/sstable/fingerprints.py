@@ -1,4 +1,4 @@
-"""The fingerprints in a block's payload, made of its keys: for payloads that were read without them."""
+"""The fingerprints of a block's keys, made anew: for payloads that are read without them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from lsmkv.sstable.lengths import with_prefix
 _MOST_PREFIX_BYTES: Final = 64 * 1024
 
 
-def with_fingerprints(
+def made_fingerprints(
     payload: bytes, prefix: i64, fingerprints: i64, keys: i64, count: i64, width: i64, ends: bytes
 ) -> bytes:
-    """``payload`` with the fingerprints of its ``count`` keys, which stand at ``keys``, in their place.
+    """``payload`` as far as its fingerprints end, and these made of its ``count`` keys, at ``keys``.
 
     ``prefix`` is where what the keys share begins; it ends at ``fingerprints``.  Each key is ``width``
     bytes long without it, or else they end at ``ends`` (:func:`~lsmkv.sstable.lengths.running_ends`).
     """
     out = BytesWriter()
+    out.write(payload[:fingerprints])
     # As many keys at a time as their prefix allows: it may be long, and they may be many.
     most = max(1, _MOST_PREFIX_BYTES // (fingerprints - prefix + 1))
     start: i64 = 0
@@ -48,8 +49,7 @@ def with_fingerprints(
             found = [shared + payload[low:high] for low, high in pairwise(bounds)]
             out.write(digests(found)[::DIGEST_BYTES])
             start = stop
-    rest = fingerprints + count
-    return b"".join((payload[:fingerprints], out.getvalue(), payload[rest:]))
+    return out.getvalue()
 
 
 def _key_end(width: i64, ends: bytes, position: i64) -> i64:
