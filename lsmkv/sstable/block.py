@@ -136,9 +136,8 @@ class Block(CacheItem):
         self._fingerprints: i64 = fingerprints
         self._keys: i64 = keys
         self._values: i64 = values
-        self._prints = (
-            b"" if lacks_fingerprints else raw
-        )  # they stand in it where they do in a payload
+        # What holds the fingerprints, at the place that they have in a payload.
+        self._prints = b"" if lacks_fingerprints else raw
         self._key_width: i64 = key_width
         self._value_width: i64 = value_width
         self._tags: i64 = tags if has_tags else -1

@@ -37,18 +37,17 @@ def made_fingerprints(
             length = fingerprints - prefix
             whole = with_prefix(payload, prefix, length, keys + low, stop - start, width, part)
             at: i64 = 0
-            while start < stop:
-                start += 1
-                high = _key_end(width, ends, start)
+            for position in range(start, stop):
+                high = _key_end(width, ends, position + 1)
                 end = at + length + high - low
                 append_fingerprint(out, whole, at, end)
                 at, low = end, high
         else:  # calls for many keys, where a loop over words is slow
-            bounds = [keys + _key_end(width, ends, key) for key in range(start, stop + 1)]
+            bounds = [keys + _key_end(width, ends, at) for at in range(start, stop + 1)]
             shared = payload[prefix:fingerprints]
             found = [shared + payload[low:high] for low, high in pairwise(bounds)]
             out.write(digests(found)[::DIGEST_BYTES])
-            start = stop
+        start = stop
     return out.getvalue()
 
 
