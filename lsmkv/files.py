@@ -99,10 +99,13 @@ class AppendFile(Descriptor):
 
     __slots__ = (
         "_failure",
+        "_is_filled",
         "_length",
         "_room",
         "_room_end",
         "_room_start",
+        "_synced_end",
+        "_syncs_often",
         "broken",
         "gives_turns",
         "offset",
@@ -115,6 +118,9 @@ class AppendFile(Descriptor):
         self._room: mmap.mmap | None = None  # this part of the file in memory
         self._room_start = 0
         self._room_end = 0
+        self._is_filled = False  # zeros were written to the room
+        self._synced_end = offset - _LARGEST_ROOM_BYTES  # where the file ended at the last sync
+        self._syncs_often = False  # since less was appended between two
         self.broken = False
         self.gives_turns = False
         self.offset = offset
@@ -145,15 +151,26 @@ class AppendFile(Descriptor):
         is taken on disk, so that it is mapped into memory without danger: an append is a copy, which
         the operating system has at once, as after a call.  Where no room can be made the append will
         do without, and so will a large one.
+
+        Zeros are written to it first, in one call, for which the operating system takes large pages: it
+        has one to find for thousands of small appends instead of thirty.  But a sync writes a page that
+        was changed through memory as a whole.  So where syncs come often no zeros are written, and
+        appends to room that has them are calls.
         """
         end = self.offset + size_bytes
         if end <= self._length or size_bytes > _LARGEST_ROOM_BYTES or self.broken:
             return
         length = end + min(max(end, _SMALLEST_ROOM_BYTES), _LARGEST_ROOM_BYTES)
         self._unmap()
+        if self.offset - self._synced_end >= _LARGEST_ROOM_BYTES:
+            self._syncs_often = False
+        self._is_filled = not self._syncs_often
         with contextlib.suppress(OSError):
-            self._extend(max(self.offset, self._length), length)
+            filled_from = max(self.offset, self._length)
+            self._extend(filled_from, length)
             self._length = length
+            if self._is_filled:
+                self._fill(filled_from, length)
             start = self.offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
             self._room = self._map(start, length - start)
             self._room_start, self._room_end = start, length
@@ -179,6 +196,9 @@ class AppendFile(Descriptor):
         """
         if self.broken:
             raise self._refusal()
+        if self._length > self.offset:
+            self._syncs_often = self.offset - self._synced_end < _LARGEST_ROOM_BYTES
+            self._synced_end = self.offset
         try:
             self._sync()
         except OSError as error:
@@ -227,7 +247,12 @@ class AppendFile(Descriptor):
 
     def _write(self, data: bytes | memoryview, offset: int) -> int:
         room, length = self._room, len(data)
-        if room is not None and not self.gives_turns and offset + length <= self._room_end:
+        if (
+            room is not None
+            and offset + length <= self._room_end
+            and not self.gives_turns
+            and not (self._is_filled and self._syncs_often)
+        ):
             start = offset - self._room_start
             end = start + length
             room[start:end] = data
@@ -240,6 +265,11 @@ class AppendFile(Descriptor):
             os.posix_fallocate(self._descriptor, start, length - start)
         else:
             self._truncate(length)
+
+    def _fill(self, start: int, length: int) -> None:
+        """Write zeros from ``start`` on; where it stops short, the file has them anyhow."""
+        if _MAPS_ROOM:
+            _pwrite(self._descriptor, bytes(length - start), start)
 
     def _map(self, start: int, length: int) -> mmap.mmap | None:
         """So much of the file from ``start`` on as memory that is shared with it; None where not."""

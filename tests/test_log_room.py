@@ -11,7 +11,14 @@ import pytest
 import lsmkv
 from gates import WAIT_S, GatedStorage
 from leaks import write_calls
-from log_files import MARK_BYTES, contents_of, create, payloads_of, where_logs_are_mapped
+from log_files import (
+    MARK_BYTES,
+    contents_of,
+    create,
+    payloads_of,
+    where_logs_are_mapped,
+)
+from lsmkv.files import AppendFile
 from lsmkv.log import LogKind, LogWriter
 from lsmkv.logs import LogSet
 from lsmkv.storage import Storage
@@ -87,6 +94,61 @@ def test_an_append_in_the_room_is_a_call_only_where_others_want_their_turn(
     assert payloads_of(path) == [b"one", *[b"more"] * 100]
 
 
+def calls_of_an_append(log: LogWriter, payload: bytes = b"more") -> int:
+    before = write_calls()
+    log.append(payload)
+    return write_calls() - before
+
+
+def more_than_room(log: LogWriter, path: Path) -> bytes:
+    """A payload that needs new room, by a few bytes."""
+    return bytes(path.stat().st_size - log.end)
+
+
+@where_logs_are_mapped
+def test_zeros_are_written_to_room_in_one_call(path: Path) -> None:
+    log = create(path)
+    assert [calls_of_an_append(log) for _ in range(3)] == [1, 0, 0]
+    assert path.read_bytes()[log.end :] == bytes(path.stat().st_size - log.end)
+
+
+@where_logs_are_mapped
+def test_appends_to_room_with_zeros_are_calls_once_syncs_come_often(path: Path) -> None:
+    log = create(path)
+    log.sync_through(log.append(b"one"))
+    assert calls_of_an_append(log) == 0
+    log.sync_through(log.end)
+    assert [calls_of_an_append(log) for _ in range(3)] == [1, 1, 1]
+    assert payloads_of(path) == [b"one", *[b"more"] * 4]
+
+
+@where_logs_are_mapped
+def test_no_zeros_are_written_where_syncs_come_often(path: Path) -> None:
+    log = synced_twice(path)
+    for _ in range(3):
+        assert calls_of_an_append(log, more_than_room(log, path)) == 0
+        log.sync_through(log.end)
+        assert calls_of_an_append(log) == 0
+
+
+@where_logs_are_mapped
+def test_zeros_are_written_again_once_syncs_have_ceased(path: Path) -> None:
+    log = synced_twice(path)
+    calls = [calls_of_an_append(log, bytes(200 << 10)) for _ in range(20)]
+    assert calls[:5] == [0] * 5
+    assert 0 < sum(calls) < 5
+
+
+@where_logs_are_mapped
+def test_syncs_that_are_far_apart_leave_appends_without_calls(path: Path) -> None:
+    log = synced_twice(path)
+    for _ in range(2):
+        log.append(bytes(1 << 20))
+        log.append(b"more")
+        log.sync_through(log.end)
+        assert calls_of_an_append(log) == 0
+
+
 def test_a_large_record_needs_no_room(path: Path) -> None:
     log = create(path)
     log.append(b"one")
@@ -98,15 +160,20 @@ def test_a_large_record_needs_no_room(path: Path) -> None:
     assert payloads_of(path) == [b"one", bytes(2 << 20), b"two"]
 
 
+def where_mapped(path: Path) -> list[str]:
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    return [line for line in maps if str(path) in line]
+
+
 @where_logs_are_mapped
 @pytest.mark.parametrize("obsolete", [False, True])
 def test_a_log_that_is_closed_is_mapped_no_more(path: Path, obsolete: bool) -> None:
     log = create(path)
     log.append(b"one")
     log.obsolete = obsolete
-    assert str(path) in Path("/proc/self/maps").read_text()
+    assert where_mapped(path)
     log.close()
-    assert str(path) not in Path("/proc/self/maps").read_text()
+    assert not where_mapped(path)
 
 
 def test_a_manifest_has_no_room(path: Path) -> None:
@@ -125,6 +192,27 @@ def test_room_that_cannot_be_made_is_done_without(path: Path) -> None:
     log = synced_twice(path, storage)
     assert path.stat().st_size == log.end
     assert payloads_of(path) == [b"one", b"two"]
+
+
+class _UnfilledStorage(Storage):
+    def _append_file(self, path: str, descriptor: int, offset: int) -> AppendFile:
+        return _UnfilledFile(path, descriptor, offset)
+
+
+class _UnfilledFile(AppendFile):
+    def _fill(self, start: int, length: int) -> None:
+        raise OSError(errno.ENOSPC, "no zeros can be written")
+
+
+@where_logs_are_mapped
+def test_room_that_no_zeros_can_be_written_to_stays(path: Path) -> None:
+    log = synced_twice(path, _UnfilledStorage())
+    assert path.stat().st_size > log.end
+    log.append(b"three")
+    assert payloads_of(path) == [b"one", b"two", b"three"]
+    assert not where_mapped(path)
+    log.close()
+    assert path.stat().st_size == log.end
 
 
 def test_room_that_cannot_be_taken_back_stays(path: Path) -> None:
@@ -192,6 +280,7 @@ def test_a_put_is_a_call_while_a_flush_works_in_a_thread(tmp_path: Path) -> None
         flush = threading.Thread(target=db.flush)
         flush.start()
         assert storage.held_up.wait(WAIT_S)
+        db.put(b"key", b"value")  # which makes room in the fresh log
         assert calls_of_a_put(db) == 1
         storage.open_up()
         flush.join()

@@ -209,6 +209,9 @@ class MemoryAppendFile(AppendFile):
     def _extend(self, start: int, length: int) -> None:
         self._truncate(length)
 
+    def _fill(self, start: int, length: int) -> None:
+        """It has the zeros that are to be written."""
+
     def _map(self, start: int, length: int) -> None:
         """There is no file to map; what is written here is written at once, too."""
 

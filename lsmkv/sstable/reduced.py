@@ -4,7 +4,8 @@ The payload (:mod:`lsmkv.sstable.block`) is made of it again when the block is r
 fingerprints, which :mod:`lsmkv.sstable.fingerprints` makes once a key is looked up in the block.
 It has the sections of a payload, in their order, but for these::
 
-    header         two more flags: bit 6 set when all keys are equally long without the prefix,
+    header         without values_length, which is what the rest leaves of the whole; two more flags:
+                   bit 6 set when all keys are equally long without the prefix,
                    bit 7 set when all values are equally long
     fingerprints   left out: they follow from the keys
     key_lengths    left out with flag bit 6: each is keys_length / n
@@ -41,6 +42,7 @@ _FLAGS_AT: Final = 4
 _SEQ_WIDTH_AT: Final = 5
 _KEY_LENGTH_BYTES: Final = 2
 _VALUE_LENGTH_BYTES: Final = 4
+_REDUCED_HEADER_BYTES: Final = HEADER_BYTES - 4  # values_length is the last in a payload's
 _MOST_COPIED_BYTES: Final = 64 * 1024
 
 
@@ -58,7 +60,8 @@ def reduce(payload: bytes) -> bytes:
     width = common_width(payload, key_lengths, value_lengths, _KEY_LENGTH_BYTES)
     value_width = common_width(payload, value_lengths, tags, _VALUE_LENGTH_BYTES)
     out = BytesWriter()
-    out.write(payload[:fingerprints])
+    out.write(payload[:_REDUCED_HEADER_BYTES])
+    out.write(payload[HEADER_BYTES:fingerprints])
     if width >= 0:
         flags |= _EQUAL_KEYS
     else:
@@ -88,7 +91,7 @@ def restore(reduced: bytes, raw_length: int, path: str, offset: int) -> bytes:
             well is left for :class:`~lsmkv.sstable.block.Block` to check.
     """
     length = i64(len(reduced))
-    if length < HEADER_BYTES:
+    if length < _REDUCED_HEADER_BYTES:
         reason = f"reduced payload of {len(reduced)} bytes is shorter than its header"
         raise CorruptionError(path, offset, reason)
     count: i64 = u32(reduced, 0)
@@ -96,20 +99,21 @@ def restore(reduced: bytes, raw_length: int, path: str, offset: int) -> bytes:
     seq_width: i64 = reduced[_SEQ_WIDTH_AT]
     prefix_length = i64(read_i16_le(reduced, 6)) & 0xFFFF
     keys_length: i64 = u32(reduced, 16)
-    values_length: i64 = u32(reduced, 20)
     # Entries differ in key or number, so each takes a byte at least; and whole keys were in memory.
     if count == 0 or count > length or keys_length + count * prefix_length > MAX_BLOCK_BYTES:
         reason = f"reduced payload of {len(reduced)} bytes cannot hold {count} entries"
         raise CorruptionError(path, offset, reason)
-    key_lengths = HEADER_BYTES + prefix_length
+    key_lengths = _REDUCED_HEADER_BYTES + prefix_length
     value_lengths = key_lengths + (0 if flags & _EQUAL_KEYS else _KEY_LENGTH_BYTES * count)
     tags = value_lengths + (0 if flags & _EQUAL_VALUES else _VALUE_LENGTH_BYTES * count)
     seqs = tags + (count if flags & HAS_TAGS else 0)
     keys = seqs + seq_width * count
     values = keys + keys_length
     all_lengths = (_KEY_LENGTH_BYTES + _VALUE_LENGTH_BYTES) * count
-    left_out = count + all_lengths - (tags - key_lengths)
-    if values + values_length != length or length + left_out != raw_length:
+    values_length = length - values
+    header_left_out = HEADER_BYTES - _REDUCED_HEADER_BYTES
+    left_out = header_left_out + count + all_lengths - (tags - key_lengths)
+    if values_length < 0 or length + left_out != raw_length:
         reason = f"sections of a reduced payload do not make a payload of {raw_length} bytes"
         raise CorruptionError(path, offset, reason)
     width: i64 = -1
@@ -123,7 +127,9 @@ def restore(reduced: bytes, raw_length: int, path: str, offset: int) -> bytes:
         reason = f"{count} values of a reduced payload cannot share {values_length} bytes equally"
         raise CorruptionError(path, offset, reason)
     out = BytesWriter()
-    out.write(reduced[:key_lengths])
+    out.write(reduced[:_REDUCED_HEADER_BYTES])
+    write_i32_le(out, i32(values_length))
+    out.write(reduced[_REDUCED_HEADER_BYTES:key_lengths])
     out[_FLAGS_AT] = u8(flags & ~(_EQUAL_KEYS | _EQUAL_VALUES))
     out.write(bytes(count))
     if width >= 0:
