@@ -166,11 +166,11 @@ class AppendFile(Descriptor):
             self._syncs_often = False
         self._is_filled = not self._syncs_often
         with contextlib.suppress(OSError):
-            filled_from = max(self.offset, self._length)
-            self._extend(filled_from, length)
+            file_end = max(self.offset, self._length)
+            self._extend(file_end, length)
             self._length = length
             if self._is_filled:
-                self._fill(filled_from, length)
+                self._fill(file_end, length)
             start = self.offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
             self._room = self._map(start, length - start)
             self._room_start, self._room_end = start, length

@@ -11,13 +11,7 @@ import pytest
 import lsmkv
 from gates import WAIT_S, GatedStorage
 from leaks import write_calls
-from log_files import (
-    MARK_BYTES,
-    contents_of,
-    create,
-    payloads_of,
-    where_logs_are_mapped,
-)
+from log_files import MARK_BYTES, contents_of, create, payloads_of, where_logs_are_mapped
 from lsmkv.files import AppendFile
 from lsmkv.log import LogKind, LogWriter
 from lsmkv.logs import LogSet
