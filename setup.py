@@ -48,6 +48,7 @@ COMPILED = (
     "ordered",
     "radix",
     "memtable",
+    "group_commit",
     "log",
     "replay",
     "merge",

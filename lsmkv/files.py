@@ -99,7 +99,7 @@ class AppendFile(Descriptor):
 
     __slots__ = (
         "_failure",
-        "_is_filled",
+        "_has_large_pages",
         "_length",
         "_room",
         "_room_end",
@@ -118,7 +118,7 @@ class AppendFile(Descriptor):
         self._room: mmap.mmap | None = None  # this part of the file in memory
         self._room_start = 0
         self._room_end = 0
-        self._is_filled = False  # zeros were written to the room
+        self._has_large_pages = False  # the room
         self._synced_end = offset - _LARGEST_ROOM_BYTES  # where the file ended at the last sync
         self._syncs_often = False  # since less was appended between two
         self.broken = False
@@ -152,10 +152,11 @@ class AppendFile(Descriptor):
         the operating system has at once, as after a call.  Where no room can be made the append will
         do without, and so will a large one.
 
-        Zeros are written to it first, in one call, for which the operating system takes large pages: it
-        has one to find for thousands of small appends instead of thirty.  But a sync writes a page that
-        was changed through memory as a whole.  So where syncs come often no zeros are written, and
-        appends to room that has them are calls.
+        Zeros are written to it first, or each sync that comes to blocks that never were would have to
+        note that they are now.  In one call, for which the operating system takes large pages: it has
+        one to find for thousands of small appends instead of thirty.  But a sync writes a page that was
+        changed through memory as a whole.  So where syncs come often the zeros are written page by
+        page, and appends to room in large pages are calls.
         """
         end = self.offset + size_bytes
         if end <= self._length or size_bytes > _LARGEST_ROOM_BYTES or self.broken:
@@ -164,13 +165,12 @@ class AppendFile(Descriptor):
         self._unmap()
         if self.offset - self._synced_end >= _LARGEST_ROOM_BYTES:
             self._syncs_often = False
-        self._is_filled = not self._syncs_often
+        self._has_large_pages = not self._syncs_often
         with contextlib.suppress(OSError):
             file_end = max(self.offset, self._length)
             self._extend(file_end, length)
             self._length = length
-            if self._is_filled:
-                self._fill(file_end, length)
+            self._fill(file_end, length, length if self._has_large_pages else mmap.PAGESIZE)
             start = self.offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
             self._room = self._map(start, length - start)
             self._room_start, self._room_end = start, length
@@ -251,7 +251,7 @@ class AppendFile(Descriptor):
             room is not None
             and offset + length <= self._room_end
             and not self.gives_turns
-            and not (self._is_filled and self._syncs_often)
+            and not (self._has_large_pages and self._syncs_often)
         ):
             start = offset - self._room_start
             end = start + length
@@ -266,10 +266,12 @@ class AppendFile(Descriptor):
         else:
             self._truncate(length)
 
-    def _fill(self, start: int, length: int) -> None:
-        """Write zeros from ``start`` on; where it stops short, the file has them anyhow."""
+    def _fill(self, start: int, length: int, step: int) -> None:
+        """Write zeros from ``start`` on, ``step`` bytes a call; what is left out reads as zeros too."""
         if _MAPS_ROOM:
-            _pwrite(self._descriptor, bytes(length - start), start)
+            zeros = bytes(min(step, length - start))
+            for place in range(start, length, step):
+                _pwrite(self._descriptor, zeros[: length - place], place)
 
     def _map(self, start: int, length: int) -> mmap.mmap | None:
         """So much of the file from ``start`` on as memory that is shared with it; None where not."""

@@ -25,7 +25,6 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,6 +35,7 @@ from mypy_extensions import i64, u8
 
 from lsmkv.encoding import checksum, short_checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
+from lsmkv.group_commit import GroupCommit
 from lsmkv.storage import AppendFile, ReadKind, Storage
 
 FORMAT_VERSION: Final = 1
@@ -51,7 +51,6 @@ _SYNC_MARK: Final = 1
 _MARK_HEAD: Final = _LENGTH_AND_KIND.pack(8, _SYNC_MARK)
 MARK_BYTES: Final = RECORD_BYTES + 8
 _MASK_32: Final = 0xFFFF_FFFF
-_SYNCS_WITHOUT_WAIT: Final = 16  # after a wait in vain
 _LARGEST_KEPT_BYTES: Final = 64 * 1024  # memory of larger records is not kept for the next
 MAX_LOG_BYTES: Final = 16 << 30  # larger files are refused instead of being read into memory
 
@@ -96,21 +95,11 @@ class LogWriter:
         self._file = file
         self._salt = salt
         self._has_room = kind == "log"  # a manifest's length tells whether it has changed
-        self._synced = synced
         self._marked = marked
         self._predecessor = predecessor
         self._record = new_record()  # kept from append to append, as is
         self._sealed = BytesWriter()  # what is appended
-        lock = threading.Lock()
-        self._sync_done = threading.Condition(lock)
-        self._syncing = False
-        self._waiting = 0  # writers that the next sync will serve
-        self._group = 0  # number of the next sync
-        # Those who sync again and again: they may be back for the next sync, if it waits a little.
-        self._company = 1
-        self._company_here = threading.Condition(lock)
-        self._awaited = 0
-        self._tries_later = 0
+        self._group = GroupCommit(synced)
         self._sync_s = 0.0  # how long the last sync took
 
     @classmethod
@@ -193,7 +182,7 @@ class LogWriter:
     @property
     def synced(self) -> int:
         """Up to where the log is known to be on disk."""
-        return self._synced
+        return self._group.synced
 
     def append(self, payload: bytes) -> int:
         """Append a record; returns where it ends.  It has left the process, but is not synced.
@@ -217,8 +206,8 @@ class LogWriter:
         marked = self._marked
         sealed = self._sealed
         sealed.truncate(0)
-        if self._synced > marked:
-            marked = self._synced
+        if self._group.synced > marked:
+            marked = self._group.synced
             self._mark(sealed, marked, offset)
             offset += MARK_BYTES
         self._seal(sealed, record, _PAYLOAD, offset)
@@ -261,24 +250,14 @@ class LogWriter:
         Raises:
             OSError: the sync failed, now or earlier.  It is not tried again.
         """
-        with self._sync_done:
-            group = self._group
-            self._waiting += 1
-            if self._waiting == self._awaited:
-                self._company_here.notify()
-            while self._syncing and self._synced < end:
-                self._sync_done.wait()
-            if self._synced >= end or self.obsolete:
-                if group == self._group:  # no sync has counted it
-                    self._waiting -= 1
-                return
-            self._syncing = True
+        group = self._group
+        if not group.join(end):
+            return
         try:
-            with self._sync_done:
-                self._await_company()
-                served, self._waiting = self._waiting, 0
-                self._group += 1
-                target = self._file.offset
+            if self.obsolete:
+                return
+            group.await_company(self._sync_s)
+            target = self._file.offset
             if self._predecessor is not None:
                 if not self._predecessor.obsolete:
                     self._predecessor.sync_through(self._predecessor.end)
@@ -286,52 +265,23 @@ class LogWriter:
             started = time.perf_counter()
             self._file.sync()
             self._sync_s = time.perf_counter() - started
+            served = group.note_synced(target)
             self._stats.sync_us.add(self._sync_s * 1e6)
             self._stats.log_syncs += 1
             self._stats.group_commit_size.add(served)
-        except BaseException:
-            with self._sync_done:
-                if group == self._group:
-                    self._waiting -= 1
-                self._awaited = 0
-                self._syncing = False
-                self._sync_done.notify_all()
-            raise
-        with self._sync_done:
-            self._synced = max(self._synced, target)
-            self._syncing = False
-            self._company = served + self._waiting  # for all of these have waited at once
-            self._sync_done.notify_all()
-
-    def _await_company(self) -> None:
-        """Wait for those who were served a moment ago, but no longer than half a sync takes.
-
-        Writers who come one after the other, each just after a sync has begun, would be served by every
-        other sync.  (PostgreSQL's ``commit_delay`` is such a wait, of a length that users set.)
-        """
-        before = self._waiting
-        if before >= self._company:
-            return
-        if self._tries_later:
-            self._tries_later -= 1
-            return
-        self._awaited = self._company
-        self._company_here.wait(self._sync_s / 2)
-        self._awaited = 0
-        if self._waiting == before:
-            self._tries_later = _SYNCS_WITHOUT_WAIT
+        finally:
+            group.pass_on()
 
     def close(self, *, mark: bool = False) -> None:
         """Close the file, once a sync that runs has ended; a second call does nothing.
 
         With ``mark``, end it with a sync mark if all of it has been synced (and there is room).
         """
-        with self._sync_done:
-            while self._syncing:
-                self._sync_done.wait()
+        self._group.lead()
+        try:
             self._predecessor = None  # or logs that are never synced would hold on to all before
-            if mark and self._synced == self._file.offset > self._marked:
-                end = self._file.offset
+            end = self._file.offset
+            if mark and self._group.synced == end > self._marked:
                 sealed = BytesWriter()
                 self._mark(sealed, end, end)
                 with contextlib.suppress(OSError):
@@ -340,6 +290,8 @@ class LogWriter:
             if not self.obsolete:
                 self._file.trim()
             self._file.close()
+        finally:
+            self._group.pass_on()
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ LAYERS = """
     lsmkv.sstable.columns  lsmkv.sstable.packed
     lsmkv.sstable.payload  lsmkv.sstable.tail
     lsmkv.sstable.reader  lsmkv.sstable.writer  lsmkv.sstable.salvage
-    lsmkv.ordered  lsmkv.radix  lsmkv.pins
+    lsmkv.ordered  lsmkv.radix  lsmkv.pins  lsmkv.group_commit
     lsmkv.batch  lsmkv.memtable  lsmkv.log
     lsmkv.replay
     lsmkv.tree  lsmkv.merge

