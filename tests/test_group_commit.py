@@ -248,3 +248,35 @@ def test_a_company_that_is_complete_twice_ends_one_wait() -> None:
     group.pass_on()
     writers.finish()
     assert len(writers.outcomes) == 2
+
+
+class LateLock:
+    """Stands for the lock that a leader waits at: its time is over, and then the company comes."""
+
+    def __init__(self, company_comes: Callable[[], None]) -> None:
+        self.company_comes = company_comes
+        self.lock = threading.Lock()
+        self.lock.acquire()
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        if blocking:
+            self.company_comes()
+            return False
+        return self.lock.acquire(blocking=False)
+
+    def release(self) -> None:
+        self.lock.release()
+
+
+def test_a_company_that_comes_too_late_does_not_end_the_next_wait() -> None:
+    group = GroupCommit(0)
+    group.company = 2
+    assert group.join(1)
+    writers = Writers(group)
+    late = LateLock(lambda: writers.add(10))
+    group._company_here = late  # type: ignore[assignment]
+    group.await_company(HUNG_S)
+    assert late.lock.locked()
+    group.note_synced(10)
+    group.pass_on()
+    writers.finish()
