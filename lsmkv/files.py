@@ -29,6 +29,10 @@ DIRECT_ALIGNMENT_BYTES: Final = 4096
 NO_DIRECT: Final = "direct reads are refused by the file system; open with direct_reads=False"
 
 
+LARGE_APPEND_BYTES: Final = 4096
+"""So long an append takes less time as a call than as a copy to mapped memory."""
+
+
 class ReadKind(enum.IntEnum):
     """What a read is for: which counters of ``Stats`` it goes to."""
 
@@ -43,6 +47,8 @@ _DATA: Final = ReadKind.DATA  # a global is found faster than an enumeration's m
 _pwrite: Final = os.pwrite  # or a module's
 _SMALLEST_ROOM_BYTES: Final = 16 * 1024
 _LARGEST_ROOM_BYTES: Final = 1024 * 1024
+# As many as are wanted at most; they take no memory, for nothing is ever written there.
+_ZEROS: Final = memoryview(bytes(_LARGEST_ROOM_BYTES + LARGE_APPEND_BYTES))
 # Where a sync of a file covers what was written to it through memory (POSIX leaves that open).
 _MAPS_ROOM: Final = sys.platform == "linux"
 
@@ -125,14 +131,17 @@ class AppendFile(Descriptor):
         self.gives_turns = False
         self.offset = offset
 
-    def append(self, data: bytes) -> None:
-        """Write all of ``data`` at the end; on an error nothing, if that can be undone."""
+    def append(self, data: bytes, more: bytes = b"") -> None:
+        """Write ``data`` and then ``more`` at the end; on an error nothing, if that can be undone."""
         if self.broken:
             raise self._refusal()
         start = self.offset
         try:
-            self._write_all(data)
-            self.offset = start + len(data)
+            self._write_all(data, start)
+            end = start + len(data)
+            if more:
+                self._write_all(more, end)
+            self.offset = end + len(more)
         except BaseException as error:  # an interrupt too: half a record must not stay
             self.locate(error)
             self.offset = start
@@ -156,7 +165,8 @@ class AppendFile(Descriptor):
         note that they are now.  In one call, for which the operating system takes large pages: it has
         one to find for thousands of small appends instead of thirty.  But a sync writes a page that was
         changed through memory as a whole.  So where syncs come often the zeros are written page by
-        page, and appends to room in large pages are calls.
+        page, and appends to room in large pages are calls.  Large appends are always calls, which find
+        pages as fast, and room that is made for one has no zeros written.
         """
         end = self.offset + size_bytes
         if end <= self._length or size_bytes > _LARGEST_ROOM_BYTES or self.broken:
@@ -170,7 +180,10 @@ class AppendFile(Descriptor):
             file_end = max(self.offset, self._length)
             self._extend(file_end, length)
             self._length = length
-            self._fill(file_end, length, length if self._has_large_pages else mmap.PAGESIZE)
+            if size_bytes < LARGE_APPEND_BYTES:
+                self._fill(
+                    file_end, length, len(_ZEROS) if self._has_large_pages else mmap.PAGESIZE
+                )
             start = self.offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
             self._room = self._map(start, length - start)
             self._room_start, self._room_end = start, length
@@ -220,11 +233,11 @@ class AppendFile(Descriptor):
             raise
         self.offset = self._length = length
 
-    def _write_all(self, data: bytes) -> None:
+    def _write_all(self, data: bytes, offset: int) -> None:
         done = 0
         while done < len(data):
             try:
-                written = self._write(memoryview(data)[done:] if done else data, self.offset + done)
+                written = self._write(memoryview(data)[done:] if done else data, offset + done)
             except InterruptedError:
                 continue
             if not written:
@@ -252,6 +265,7 @@ class AppendFile(Descriptor):
             and offset + length <= self._room_end
             and not self.gives_turns
             and not (self._has_large_pages and self._syncs_often)
+            and length < LARGE_APPEND_BYTES
         ):
             start = offset - self._room_start
             end = start + length
@@ -269,9 +283,9 @@ class AppendFile(Descriptor):
     def _fill(self, start: int, length: int, step: int) -> None:
         """Write zeros from ``start`` on, ``step`` bytes a call; what is left out reads as zeros too."""
         if _MAPS_ROOM:
-            zeros = bytes(min(step, length - start))
             for place in range(start, length, step):
-                _pwrite(self._descriptor, zeros[: length - place], place)
+                count = min(step, length - place)
+                _pwrite(self._descriptor, _ZEROS[:count], place)
 
     def _map(self, start: int, length: int) -> mmap.mmap | None:
         """So much of the file from ``start`` on as memory that is shared with it; None where not."""

@@ -35,6 +35,7 @@ from mypy_extensions import i64, u8
 
 from lsmkv.encoding import checksum, short_checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
+from lsmkv.files import LARGE_APPEND_BYTES
 from lsmkv.group_commit import GroupCommit
 from lsmkv.storage import AppendFile, ReadKind, Storage
 
@@ -210,15 +211,19 @@ class LogWriter:
             marked = self._group.synced
             self._mark(sealed, marked, offset)
             offset += MARK_BYTES
-        self._seal(sealed, record, _PAYLOAD, offset)
+        body = self._seal(sealed, record, _PAYLOAD, offset)
+        if len(body) < LARGE_APPEND_BYTES:
+            sealed.write(body)
+            body = b""
+        elif len(body) > _LARGEST_KEPT_BYTES:
+            self._record = new_record()
         data = sealed.getvalue()
-        if len(data) > _LARGEST_KEPT_BYTES:
-            self._record, self._sealed = new_record(), BytesWriter()
+        size_bytes = len(data) + len(body)
         if self._has_room:
-            file.make_room(len(data))
-        file.append(data)
+            file.make_room(size_bytes)
+        file.append(data, body)
         self._marked = marked
-        self._stats.log_bytes += len(data)
+        self._stats.log_bytes += size_bytes
         return file.offset
 
     def give_turns(self, wanted: bool) -> None:
@@ -229,10 +234,10 @@ class LogWriter:
         """Write the sync mark that says how far the log is on disk, as it stands at ``offset``."""
         record = new_record()
         write_i64_le(record, synced)
-        self._seal(sealed, record, _SYNC_MARK, offset)
+        sealed.write(self._seal(sealed, record, _SYNC_MARK, offset))
 
-    def _seal(self, sealed: BytesWriter, record: BytesWriter, kind: u8, offset: int) -> None:
-        """Write the record as it stands at ``offset``: with its length, kind and checksum."""
+    def _seal(self, sealed: BytesWriter, record: BytesWriter, kind: u8, offset: int) -> bytes:
+        """Write the checksum of the record at ``offset``; returns the rest: length, kind, payload."""
         length: i64 = len(record) - RECORD_HEAD_BYTES
         place: i64
         for place in range(4):
@@ -242,7 +247,7 @@ class LogWriter:
         record[4] = kind
         body = record.getvalue()
         write_i32_le(sealed, short_checksum(body, self._salt + offset))
-        sealed.write(body)
+        return body
 
     def sync_through(self, end: int) -> None:
         """Return once the first ``end`` bytes are on disk; one fdatasync serves all who wait.

@@ -25,8 +25,8 @@ class _InterruptedFile(AppendFile):
         super().__init__(path, descriptor, offset)
         self._storage = storage
 
-    def append(self, data: bytes) -> None:
-        super().append(data)
+    def append(self, data: bytes, more: bytes = b"") -> None:
+        super().append(data, more)
         self._interrupt("after")
 
     def _write(self, data: bytes | memoryview, offset: int) -> int:

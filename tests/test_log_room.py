@@ -13,8 +13,8 @@ import lsmkv
 from gates import WAIT_S, GatedStorage
 from leaks import write_calls
 from log_files import MARK_BYTES, contents_of, create, payloads_of, where_logs_are_mapped
-from lsmkv.files import AppendFile
-from lsmkv.log import LogKind, LogWriter
+from lsmkv.files import LARGE_APPEND_BYTES, AppendFile
+from lsmkv.log import RECORD_BYTES, LogKind, LogWriter
 from lsmkv.logs import LogSet
 from lsmkv.storage import Storage
 from storages import FaultyStorage
@@ -95,9 +95,10 @@ def calls_of_an_append(log: LogWriter, payload: bytes = b"more") -> int:
     return write_calls() - before
 
 
-def more_than_room(log: LogWriter, path: Path) -> bytes:
-    """A payload that needs new room, by a few bytes."""
-    return bytes(path.stat().st_size - log.end)
+def calls_for_new_room(log: LogWriter, path: Path) -> int:
+    """Of an append that is small, and the first that needs it."""
+    log.append(bytes(path.stat().st_size - log.end - RECORD_BYTES - MARK_BYTES))
+    return calls_of_an_append(log, bytes(2 * MARK_BYTES))
 
 
 @where_logs_are_mapped
@@ -121,9 +122,8 @@ def test_appends_to_room_in_large_pages_are_calls_once_syncs_come_often(path: Pa
 def test_where_syncs_come_often_zeros_are_written_page_by_page(path: Path) -> None:
     log = synced_twice(path)
     for _ in range(3):
-        payload = more_than_room(log, path)
         before = path.stat().st_size
-        calls = calls_of_an_append(log, payload)
+        calls = calls_for_new_room(log, path)
         added = path.stat().st_size - before
         assert calls == -(-added // mmap.PAGESIZE)
         assert path.read_bytes()[log.end :] == bytes(path.stat().st_size - log.end)
@@ -134,12 +134,46 @@ def test_where_syncs_come_often_zeros_are_written_page_by_page(path: Path) -> No
 @where_logs_are_mapped
 def test_zeros_are_written_in_one_call_again_once_syncs_have_ceased(path: Path) -> None:
     log = synced_twice(path)
-    calls = [calls_of_an_append(log, bytes(200 << 10)) for _ in range(20)]
-    assert max(calls[:5]) > 1
-    assert max(calls[6:]) == 1
+    calls: list[int] = []
+    while log.end < 4 << 20:
+        calls.append(calls_for_new_room(log, path))
+    assert calls[0] > 1
+    assert calls[-1] == 1
+
+
+LARGE = bytes(LARGE_APPEND_BYTES)
 
 
 @where_logs_are_mapped
+def test_a_large_append_is_a_call(path: Path) -> None:
+    log = create(path)
+    log.append(b"one")
+    assert calls_of_an_append(log, LARGE) == 1
+    assert calls_of_an_append(log, LARGE[2 * RECORD_BYTES :]) == 0
+    assert payloads_of(path) == [b"one", LARGE, LARGE[2 * RECORD_BYTES :]]
+
+
+@where_logs_are_mapped
+def test_room_for_a_large_append_needs_no_zeros(path: Path) -> None:
+    log = create(path)
+    assert calls_of_an_append(log, LARGE) == 1
+    assert path.stat().st_size > log.end
+    assert calls_of_an_append(log) == 0
+    assert payloads_of(path) == [LARGE, b"more"]
+
+
+@pytest.mark.parametrize("written", [0, 1])
+def test_a_large_append_that_fails_is_undone(path: Path, written: int) -> None:
+    storage = FaultyStorage()
+    log = create(path, storage)
+    log.append(b"one")
+    storage.fail("append", after=written)
+    with pytest.raises(OSError, match="injected: append"):
+        log.append(LARGE)
+    log.append(b"two")
+    assert (payloads_of(path), contents_of(path).torn_bytes) == ([b"one", b"two"], 0)
+
+
 def test_syncs_that_are_far_apart_leave_appends_without_calls(path: Path) -> None:
     log = synced_twice(path)
     for _ in range(2):

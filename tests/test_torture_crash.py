@@ -171,9 +171,9 @@ class RetriesSyncs(MemoryStorage):
 
 
 class _SwallowsErrors(MemoryAppendFile):
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes, more: bytes = b"") -> None:
         with contextlib.suppress(OSError):
-            super().append(data)
+            super().append(data, more)
 
 
 class SwallowsErrors(MemoryStorage):
