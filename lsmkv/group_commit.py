@@ -53,9 +53,9 @@ class GroupCommit:
 
         Whoever leads has to :meth:`pass_on` the lead, come what may.
         """
-        if self.synced >= end:
-            return False
         with self._lock:
+            if self.synced >= end:
+                return False
             if not self._is_led:
                 self._is_led = True
                 return True
