@@ -16,10 +16,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 from typing import Final
 
 from tools import workload
+from tools.builds import CHECKOUT, BuildError, environment, nature
 from tools.workload import KINDS
 
 _COLLECTED: Final = re.compile(r"^==\d+== Collected : (\d+)", re.MULTILINE)
@@ -50,7 +50,7 @@ def instructions(kind: str, store: str, build: str, scale: int, *, prepare_only:
                 *("--scale", str(scale)),
                 *(["--prepare-only"] if prepare_only else []),
             ],
-            env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": build},
+            env=environment(build),
             capture_output=True,
             text=True,
             check=False,
@@ -65,23 +65,14 @@ def check(build: str) -> str:
     """Which files of lsmkv would run from ``build``: ``"compiled"`` or ``"interpreted"``.
 
     Raises:
-        InstructionsError: none, or there is no valgrind.
+        BuildError: none.
+        InstructionsError: there is no valgrind.
     """
     if shutil.which("valgrind") is None:
         raise InstructionsError(
             "there is no valgrind on the PATH (Debian, Ubuntu: apt install valgrind)"
         )
-    found = subprocess.run(
-        [sys.executable, "-P", "-c", "from lsmkv.filters import bloom; print(bloom.__file__)"],
-        env={**os.environ, "PYTHONPATH": build},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    path = found.stdout.strip()
-    if not path or Path(build).resolve() not in Path(path).resolve().parents:
-        raise InstructionsError(f"no lsmkv to run in {build} {found.stderr}".rstrip())
-    return "interpreted" if path.endswith(".py") else "compiled"
+    return nature(build)
 
 
 def main() -> int:
@@ -90,7 +81,7 @@ def main() -> int:
     parser.add_argument(
         "--build",
         metavar="PATH",
-        default=str(Path(workload.__file__).parent.parent),
+        default=CHECKOUT,
         help="a folder that holds the lsmkv to count (build/compiled, say); this checkout",
     )
     parser.add_argument(
@@ -120,7 +111,7 @@ def main() -> int:
                 unit = "for each entry" if kind in _PER_ENTRY else ""
                 each = (both - without) / (scale * KINDS[kind].operations)
                 print(f"{kind:14}{each:12,.0f}  {unit}".rstrip(), flush=True)
-    except InstructionsError as error:
+    except (BuildError, InstructionsError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

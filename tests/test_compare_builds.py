@@ -1,0 +1,77 @@
+"""The tools that run other builds: what is measured of which, and what they say of bad ones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools import compare_builds, timed_work
+from tools.builds import CHECKOUT, BuildError, nature
+from tools.timed_work import KINDS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_work_is_done_and_measured(kind: str, tmp_path: Path) -> None:
+    if KINDS[kind].reads:
+        timed_work.prepare(str(tmp_path), 80)
+    found = timed_work.measure(kind, str(tmp_path), 80)
+    assert found["time, us"] > 0
+    assert (found["syncs of logs"] > 0) == kind.startswith("put-sync")
+
+
+def test_the_builds_take_turns_at_being_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def run(build: str, kind: str, directory: str, entries: int, *options: str) -> str:
+        if not options:
+            ran.append(build)
+            (Path(directory) / "store").mkdir()
+        return '{"time, us": 1.0}'
+
+    monkeypatch.setattr(compare_builds, "_run", run)
+    rows = compare_builds.measure(["a", "b"], "put", 8, 3, None)
+    assert ran == ["a", "b", "b", "a", "a", "b"]
+    assert [len(column) for column in rows] == [3, 3]
+
+
+def test_two_builds_are_measured_in_processes_of_their_own() -> None:
+    rows = compare_builds.measure([CHECKOUT, CHECKOUT], "get-hit", 50, 1, None)
+    assert [len(column) for column in rows] == [1, 1]
+    assert compare_builds.ratios(rows[0], rows[1])[0] > 0
+
+
+def test_a_folder_without_lsmkv_is_no_build(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match="no lsmkv to run"):
+        nature(str(tmp_path))
+
+
+def test_a_build_that_fails_is_an_error_that_shows_why(tmp_path: Path) -> None:
+    (tmp_path / "lsmkv").mkdir()
+    (tmp_path / "lsmkv" / "__init__.py").write_text("raise ImportError('broken on purpose')")
+    with pytest.raises(BuildError, match="broken on purpose"):
+        compare_builds.measure([str(tmp_path)], "put", 8, 1, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere"], "no lsmkv to run in"),
+        ([CHECKOUT, "--entries", "0"], "--entries 0: must be 1 or more"),
+        ([CHECKOUT, "--kind", "nothing"], "invalid choice: 'nothing'"),
+        ([CHECKOUT, "--folder", "nowhere"], "--folder nowhere: no such folder"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(arguments: list[str], said: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.compare_builds", *arguments],
+        env={"PYTHONPATH": CHECKOUT},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (1, 2)
+    assert said in done.stderr
