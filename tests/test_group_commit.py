@@ -120,7 +120,10 @@ def test_who_asks_for_the_lead_gets_it_whatever_is_on_disk() -> None:
 # Interrupts
 
 
-def test_a_writer_that_is_interrupted_waits_no_more() -> None:
+def test_a_writer_that_is_interrupted_waits_no_more(request: pytest.FixtureRequest) -> None:
+    # Processes that a shell starts in the background ignore interrupts.
+    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, ignored))
     group = GroupCommit(0)
     assert group.join(1)
 
