@@ -6,6 +6,7 @@ Slow tests wait to be asked for, and nothing runs on compiled files older than t
 from __future__ import annotations
 
 import random
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -140,3 +141,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if slow:
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if item not in slow]
+
+
+@pytest.fixture
+def heeds_interrupts() -> Iterator[None]:
+    """This process, and those it starts, heed interrupts; one started in the background may not."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

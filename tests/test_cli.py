@@ -101,6 +101,7 @@ def test_output_that_cannot_be_written_is_an_error_in_one_line(store: str) -> No
     assert err.decode() == f"Error: {os.strerror(errno.ENOSPC)}\n"
 
 
+@pytest.mark.usefixtures("heeds_interrupts")
 def test_control_c_ends_load_with_130_and_keeps_what_was_loaded(store: str) -> None:
     running = process(
         "load", store, "-", "--format", "tsv", "--batch-size", "1", stdin=subprocess.PIPE

@@ -120,10 +120,8 @@ def test_who_asks_for_the_lead_gets_it_whatever_is_on_disk() -> None:
 # Interrupts
 
 
-def test_a_writer_that_is_interrupted_waits_no_more(request: pytest.FixtureRequest) -> None:
-    # Processes that a shell starts in the background ignore interrupts.
-    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)
-    request.addfinalizer(lambda: signal.signal(signal.SIGINT, ignored))
+@pytest.mark.usefixtures("heeds_interrupts")
+def test_a_writer_that_is_interrupted_waits_no_more() -> None:
     group = GroupCommit(0)
     assert group.join(1)
 
