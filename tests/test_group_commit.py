@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 
 from lsmkv.group_commit import GroupCommit
+from threaded_stores import wait_until
 
 HUNG_S = 60.0  # only stops a test that hangs
 
@@ -32,7 +33,7 @@ class Writers:
         thread = threading.Thread(target=wait, daemon=True)
         thread.start()
         self.threads.append(thread)
-        until(lambda: len(self.group.waiting) > count)
+        wait_until(lambda: len(self.group.waiting) > count)
 
     def have_come(self, count: int) -> bool:
         return len(self.outcomes) == count
@@ -41,15 +42,6 @@ class Writers:
         for thread in self.threads:
             thread.join(HUNG_S)
             assert not thread.is_alive()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(int(HUNG_S * 1000)):
-        if condition():
-            return
-        pause.wait(0.001)
-    raise AssertionError("it never came to that")
 
 
 def test_the_first_leads_and_nobody_waits_for_what_is_on_disk() -> None:
@@ -79,7 +71,7 @@ def test_the_first_that_is_not_served_leads_next() -> None:
         writers.add(end)
     assert group.note_synced(10) == 2
     group.pass_on()
-    until(partial(writers.have_come, 2))
+    wait_until(partial(writers.have_come, 2))
     assert sorted(writers.outcomes) == [(10, False), (20, True)]
     assert group.note_synced(30) == 2
     group.pass_on()
@@ -95,7 +87,7 @@ def test_after_a_sync_that_failed_the_others_lead_one_by_one() -> None:
     writers.add(20)
     for count in (1, 2):
         group.pass_on()
-        until(partial(writers.have_come, count))
+        wait_until(partial(writers.have_come, count))
     assert writers.outcomes == [(10, True), (20, True)]
     writers.finish()
 
@@ -107,7 +99,7 @@ def test_who_asks_for_the_lead_gets_it_whatever_is_on_disk() -> None:
     count = len(group.waiting)
     closing = threading.Thread(target=group.lead, daemon=True)
     closing.start()
-    until(lambda: len(group.waiting) > count)
+    wait_until(lambda: len(group.waiting) > count)
     group.note_synced(1 << 40)
     group.pass_on()
     closing.join(HUNG_S)
@@ -126,7 +118,7 @@ def test_a_writer_that_is_interrupted_waits_no_more() -> None:
     assert group.join(1)
 
     def interrupt() -> None:
-        until(lambda: len(group.waiting) == 1)
+        wait_until(lambda: len(group.waiting) == 1)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     thread = threading.Thread(target=interrupt, daemon=True)

@@ -12,6 +12,7 @@ from log_files import create
 from lsmkv.log import HEADER_BYTES, LogWriter
 from lsmkv.storage import Storage
 from storages import FaultyStorage, SlowStorage
+from threaded_stores import wait_until
 
 HUNG_S = 60.0  # only stops a test that hangs
 
@@ -53,15 +54,6 @@ def join(threads: list[threading.Thread]) -> None:
     for thread in threads:
         thread.join(HUNG_S)
         assert not thread.is_alive()
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    waiting = threading.Event()
-    for _ in range(int(HUNG_S * 1000)):
-        if condition():
-            return
-        waiting.wait(0.001)
-    raise AssertionError("it never came to that")
 
 
 def test_writers_that_wait_during_a_sync_share_the_next_one(path: Path) -> None:
