@@ -174,6 +174,7 @@ def test_closing_waits_for_the_sync_that_runs(path: Path) -> None:
     threads = start(lambda: log.sync_through(end))
     assert gate.arrived.acquire(timeout=HUNG_S)
     threads += start(log.close)
+    wait_until(lambda: len(log._group.waiting) == 1)  # else it might come when all is over
     gate.open.set()
     join(threads)
     assert log.synced == end
