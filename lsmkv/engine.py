@@ -217,13 +217,15 @@ class Engine(Readable):
         """
         with self._mutex:
             log, memtable = self._writable_log(len(key) + len(value or b""))
+            keep_old = self.moments.are_left()
+            memtable.prepare(1, keep_old)
             seq = self.last_seq + 1
             start = log.end
             try:
                 record = log.own_record()
                 write_single(record, seq, key, value)
                 end = log.append_record(record)
-                memtable.put(key, value, seq, self.moments.are_left())
+                memtable.put(key, value, seq, keep_old)
                 self.last_seq = seq
             except BaseException as error:
                 self._write_failed(log, start, error)
@@ -242,11 +244,13 @@ class Engine(Readable):
             log, memtable = self._writable_log(len(record))
             first = self.last_seq + 1
             count = len(operations)
+            keep_old = self.moments.are_left()
+            memtable.prepare(count, keep_old)
             start = log.end
             try:
                 set_sequence(record, RECORD_HEAD_BYTES, first)
                 end = log.append_record(record)
-                memtable.put_all(operations, first, self.moments.are_left())
+                memtable.put_all(operations, first, keep_old)
                 self.last_seq = first + count - 1
             except BaseException as error:
                 self._write_failed(log, start, error)
@@ -338,7 +342,7 @@ class Engine(Readable):
         with self._maintenance.haste.waiting(), self._mutex:
             self._check_writable()
             view = self.usable_view()
-            if view.memtable.live:
+            if not view.memtable.is_empty:
                 self._rotate(view)
             waited_for = self._logs.current.number
             while any(memtable.log_number < waited_for for memtable in self.usable_view().flushing):

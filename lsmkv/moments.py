@@ -45,7 +45,7 @@ class Moments:
 
     def of(self, view: View, seq: int) -> Moment:
         """``view`` as of ``seq``, which is the present or pinned; it stays readable on its own."""
-        if not view.memtable.live:  # what comes into it comes too late
+        if view.memtable.is_empty:  # what comes into it comes too late
             return Moment(view.flushing, view.version, seq, None)
         hold = self._held()
         if hold is None:

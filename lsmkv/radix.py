@@ -9,6 +9,7 @@ nothing and are left out.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from librt.vecs import vec
@@ -27,27 +28,29 @@ Value = bytes | None
 
 
 class SortedItems:
-    """The items of a finished memtable in the order of their keys.  It must not change meanwhile.
+    """The items of a finished memtable in the order of their keys; of equal keys the last alone.
 
-    Keys and values stay where the dict's order puts them, one after another in memory more often than
+    Keys and values stay in the order in which they came, one after another in memory more often than
     not; :meth:`stretch` fetches those that are wanted.
+
+    Args:
+        values: one for each of ``keys``.
     """
 
-    def __init__(self, live: dict[bytes, Value]) -> None:
-        self.count: int = len(live)
+    def __init__(self, keys: Iterable[bytes], values: Iterable[Value]) -> None:
+        self._keys = list(keys)
         self._order = vec[i32]()
         self._in_order = True
-        keys = list(live)
-        if not COMPILED or self.count < _FEWEST:
-            keys.sort()
-            self._keys = keys
-            self._values: list[Value] = list(map(live.__getitem__, keys))
-            return
-        if not is_ascending(keys):  # else a fill in key order, as loads often are
-            self._in_order = False
-            self._order = sorted_positions(keys)
-        self._keys = keys
-        self._values = list(live.values())  # not before: sorting takes enough memory
+        if not COMPILED or len(self._keys) < _FEWEST:
+            last = dict(zip(self._keys, values, strict=True))
+            self._keys = sorted(last)
+            self._values = list(map(last.__getitem__, self._keys))
+        else:
+            if not is_ascending(self._keys):  # else a fill in key order, as loads often are
+                self._in_order = False
+                self._order = sorted_positions(self._keys)
+            self._values = list(values)  # not before: sorting takes enough memory
+        self.count: int = len(self._keys) if self._in_order else len(self._order)
 
     def stretch(self, start: int, stop: int) -> tuple[list[bytes], list[Value]]:
         """Keys and values from number ``start`` to ``stop`` (not included) or to the last."""
@@ -71,7 +74,7 @@ def is_ascending(keys: list[bytes]) -> bool:
 
 
 def sorted_positions(keys: list[bytes]) -> vec[i32]:
-    """The positions of at least one key, which are distinct, in the order of the keys.
+    """The positions of at least one key, in the order of the keys; of equal keys that of the last.
 
     O(n), and O(m log m) comparisons where m keys differ only past the bits looked at.
     """
@@ -106,7 +109,7 @@ def sorted_positions(keys: list[bytes]) -> vec[i32]:
             places[digit] = place + 1
         items, spare = spare, items
         shift += _DIGIT_BITS
-    _sort_ties(keys, items, number_bits)
+    count = _sort_ties(keys, items, number_bits)
     order = vec[i32]([0] * count)  # memtables have fewer than 2^31 keys
     at = 0
     while at < count:
@@ -186,20 +189,28 @@ def _sum_up(counts: vec[i64]) -> None:
         digit += 1
 
 
-def _sort_ties(keys: list[bytes], items: vec[i64], number_bits: i64) -> None:
-    """Sort those with the same bits of the key by the keys themselves."""
+def _sort_ties(keys: list[bytes], items: vec[i64], number_bits: i64) -> i64:
+    """Sort those with the same bits of the key by the keys themselves, and leave of equal keys the last.
+
+    Returns how many are left; these stand first.
+    """
     count: i64 = len(items)
+    left: i64 = 0
     start: i64 = 0
     at: i64 = 1
     while at <= count:
         shared = items[start] >> number_bits
         if at == count or items[at] >> number_bits != shared:
-            if at - start > 1:
+            if at - start == 1:
+                items[left] = items[start]
+                left += 1
+            else:
                 first = shared << number_bits
-                tied = sorted(
-                    [items[place] - first for place in range(start, at)], key=keys.__getitem__
-                )
-                for place, position in enumerate(tied):
-                    items[start + place] = first + position
+                # A dict has each key once, with the last of its positions.
+                last = {keys[items[place] - first]: items[place] for place in range(start, at)}
+                for _, item in sorted(last.items()):
+                    items[left] = item
+                    left += 1
             start = at
         at += 1
+    return left

@@ -24,7 +24,6 @@ def replay(
     Raises:
         CorruptionError: a record is not a write batch, or a write is missing.
     """
-    live = memtable.live
     path, payloads = contents.path, contents.payloads()
     data = payloads.data
     while payloads.advance():
@@ -38,10 +37,6 @@ def replay(
                 expected=expected,
                 got=seq,
             )
-        if oldest_snapshot is not None and seq > oldest_snapshot:
-            memtable.put_all(operations, seq, True)
-        else:
-            for key, value in operations:
-                live[key] = value
+        memtable.put_all(operations, seq, oldest_snapshot is not None and seq > oldest_snapshot)
         expected += len(operations)
     return expected

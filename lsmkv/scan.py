@@ -103,7 +103,7 @@ class Scan:
             return
         start, stop, reverse = wanted.start, wanted.stop, wanted.reverse
         for memtable in moment.memtables:
-            if memtable.live:
+            if not memtable.is_empty:
                 sources.append(MemtableSource(memtable, moment.seq, start, stop, reverse))
         parts: list[list[TableReader]] = []
         for run in moment.version.runs:

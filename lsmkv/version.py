@@ -291,13 +291,12 @@ class View:
         return values
 
     def _in_memtables(self, key: bytes) -> Value | Absent:
-        live = self.memtable.live
-        if live:  # an empty one is not worth hashing the key
-            found = live.get(key, ABSENT)
+        if not self.memtable.is_empty:  # an empty one is not worth hashing the key
+            found = self.memtable.get(key)
             if not isinstance(found, Absent):
                 return found
         for memtable in self.flushing:
-            found = memtable.live.get(key, ABSENT)
+            found = memtable.get(key)
             if not isinstance(found, Absent):
                 return found
         return ABSENT

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 import lsmkv
@@ -47,6 +49,27 @@ def test_an_interrupt_before_anything_was_written_changes_nothing(path: str) -> 
             db[b"a"] = b"1"
         db[b"b"] = b"2"
     assert contents(path) == {b"b": b"2"}
+
+
+def _interrupt(seconds: float) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_a_write_finds_batches_their_places_changes_nothing(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = range(100)
+    with open_small(path, write_buffer_size_bytes=1 << 20) as db:
+        for value in (b"old", b"new"):
+            with db.write_batch() as batch:
+                for number in numbers:
+                    batch.put(b"%03d" % number, value)
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(time, "sleep", _interrupt)
+            db[b"042"] = b"interrupted"
+        assert db[b"042"] == b"new"
+        db[b"a"] = b"1"
+    assert contents(path) == {b"a": b"1", **{b"%03d" % number: b"new" for number in numbers}}
 
 
 @pytest.mark.parametrize("batch", [False, True])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from helper_processes import (
 from log_files import written_bytes
 from lsmkv import tables
 from lsmkv.background import process
-from lsmkv.background.jobs import FlushJob, Order, run_job
+from lsmkv.background.jobs import FlushJob, LogUnusableError, Order, run_job
 from lsmkv.filters.policy import BLOOM, PRIVATE_SCHEMES, FilterPolicy, register
 from lsmkv.stats import Stats
 from lsmkv.storage import Storage
@@ -133,6 +134,43 @@ def test_a_job_is_a_plain_function_of_files(path: str) -> None:
         assert [meta.number for meta in written] == list(range(100, 100 + len(written)))
         assert sum(meta.entry_count for meta in written) == 200
         assert stats.log_reads == 1
+
+
+@pytest.mark.parametrize(
+    ("log_keys", "known_keys", "usable"), [(200, 200, True), (200, None, True), (200, 201, False)]
+)
+def test_a_flush_of_a_log_wants_the_keys_that_the_memtable_counted(
+    path: str, log_keys: int, known_keys: int | None, usable: bool
+) -> None:
+    with open_small(path, write_buffer_size_bytes=1 << 20) as db:
+        fill(db, range(log_keys))
+        db.sync()
+        log = files(Path(path), ".log")[0]
+        job = FlushJob(
+            order=Order.of(path, db.options, 0.01, [], range(100, 200)),
+            log_number=int(log.stem),
+            log_bytes=written_bytes(log),
+            first_seq=1,
+            end_seq=log_keys + 1,
+            key_count=known_keys,
+        )
+        with nullcontext() if usable else pytest.raises(LogUnusableError, match="does not hold"):
+            run_job(job, Stats())
+
+
+def test_a_flush_of_batches_runs_in_a_process_whether_or_not_they_were_read(path: str) -> None:
+    with open_store(path, write_buffer_size_bytes=1 << 20) as db:
+        contents = {}
+        for turn in range(2):
+            with db.write_batch() as batch:
+                for number in range(500):
+                    batch[number_key(number)] = contents[number_key(number)] = b"%d" % turn
+            if turn:
+                assert db[number_key(0)] == b"1"
+            db.flush()
+            assert running(helpers(db)[0])
+        assert db.stats().log_reads == 2  # by the process: nothing was flushed here
+        assert dict(db.items()) == contents
 
 
 # --- where it cannot be done ---------------------------------------------------------------------

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -13,20 +14,32 @@ from lsmkv.sources import MemtableSource
 
 small_keys = st.sampled_from([b"", b"a", b"aa", b"ab", b"b", b"\xff", b"\xff\xff"])
 bounds = st.none() | small_keys | st.sampled_from([b"\0", b"a\0", b"zz", b"\xff\xff\xff"])
-# One write, or the taking of a snapshot (None).
-steps = st.lists(st.tuples(small_keys, st.none() | st.binary(max_size=2)) | st.none(), max_size=30)
+Write = tuple[bytes, Value]
+Step = Write | list[Write] | Literal["snapshot", "release"]
+writes = st.tuples(small_keys, st.none() | st.binary(max_size=2))
+# A write, a batch (which is long enough to be left as it came when it is repeated), the taking of a
+# snapshot, or the release of all of them.
+_REPEATS = 16
+_snapshots: st.SearchStrategy[Step] = st.sampled_from(["snapshot", "snapshot", "release"])
+steps = st.lists(writes | st.lists(writes, min_size=1, max_size=5) | _snapshots, max_size=30)
 Frozen = dict[bytes, Value]
 
 
-def play(steps: list[tuple[bytes, Value] | None]) -> tuple[Memtable, dict[int, Frozen]]:
+def play(steps: list[Step]) -> tuple[Memtable, dict[int, Frozen]]:
     """A memtable after ``steps``, and what it held at each snapshot."""
     memtable = Memtable(1, 1)
     contents: Frozen = {}
     frozen: dict[int, Frozen] = {}
     seq = 0
     for step in steps:
-        if step is None:
+        if step == "snapshot":
             frozen[seq] = dict(contents)
+        elif step == "release":
+            frozen.clear()
+        elif isinstance(step, list):
+            memtable.put_all(step * _REPEATS, seq + 1, bool(frozen))
+            seq += len(step) * _REPEATS
+            contents.update(step)
         else:
             seq += 1
             key, value = step
@@ -51,7 +64,7 @@ def test_get_tells_a_deletion_from_an_unknown_key() -> None:
 
 @given(steps)
 def test_get_at_sees_what_was_there_at_each_snapshot(
-    steps: list[tuple[bytes, Value] | None],
+    steps: list[Step],
 ) -> None:
     memtable, frozen = play(steps)
     for seq, contents in frozen.items():
@@ -77,7 +90,7 @@ def scanned(
 
 @given(steps, bounds, bounds, st.booleans())
 def test_scan_sees_what_was_there_at_each_snapshot(
-    steps: list[tuple[bytes, Value] | None],
+    steps: list[Step],
     start: bytes | None,
     stop: bytes | None,
     reverse: bool,
@@ -94,7 +107,7 @@ def test_scan_sees_what_was_there_at_each_snapshot(
 
 
 @given(steps)
-def test_versions_hold_what_every_snapshot_sees(steps: list[tuple[bytes, Value] | None]) -> None:
+def test_versions_hold_what_every_snapshot_sees(steps: list[Step]) -> None:
     memtable, frozen = play(steps)
     found = as_rows(memtable.versions())
     assert [version[0] for version in found] == sorted(version[0] for version in found)
@@ -107,15 +120,23 @@ def test_versions_hold_what_every_snapshot_sees(steps: list[tuple[bytes, Value] 
 
 
 @given(steps)
-def test_versions_of_a_key_stand_newest_first(steps: list[tuple[bytes, Value] | None]) -> None:
+def test_versions_of_a_key_stand_newest_first(steps: list[Step]) -> None:
     memtable, _ = play(steps)
     places = [(key, -seq) for key, _, seq in as_rows(memtable.versions())]
     assert places == sorted(set(places))
 
 
 @given(steps)
+def test_versions_are_the_same_whether_or_not_a_reader_was_there_before(steps: list[Step]) -> None:
+    memtable, frozen = play(steps)
+    others, _ = play(steps)
+    assert len(others) == len(frozen[max(frozen)])  # which looks at every key
+    assert as_rows(memtable.versions()) == as_rows(others.versions())
+
+
+@given(steps)
 def test_all_versions_of_a_key_stand_in_one_stretch(
-    steps: list[tuple[bytes, Value] | None],
+    steps: list[Step],
 ) -> None:
     memtable, _ = play(steps)
     keys = [{key for key, _, _ in stretch.rows()} for stretch in memtable.versions()]
@@ -123,7 +144,7 @@ def test_all_versions_of_a_key_stand_in_one_stretch(
 
 
 @given(steps)
-def test_a_stretch_tells_that_a_key_may_repeat(steps: list[tuple[bytes, Value] | None]) -> None:
+def test_a_stretch_tells_that_a_key_may_repeat(steps: list[Step]) -> None:
     memtable, _ = play(steps)
     for stretch in memtable.versions():
         keys = [key for key, _, _ in stretch.rows()]
@@ -177,7 +198,7 @@ class _Interrupted(dict[bytes, Value]):
 
 def test_a_write_while_a_scan_sorts_the_keys_loses_none_and_repeats_none() -> None:
     memtable = Memtable(1, 1)
-    memtable.live = _Interrupted([b"y", b"x"])
+    memtable._live = _Interrupted([b"y", b"x"])
     memtable.put(b"k", b"early", 1, False)
     assert scanned(memtable, 99, None, None, reverse=False) == [
         (b"k", b"early"),
@@ -219,3 +240,76 @@ def test_a_batch_is_hidden_whole_from_an_earlier_snapshot() -> None:
     assert memtable.get_at(b"a", 1) == b"old"
     assert isinstance(memtable.get_at(b"b", 1), Absent)
     assert as_rows(memtable.versions()) == [(b"a", None, 2), (b"a", b"old", 1), (b"b", b"2", 2)]
+
+
+def _batch(count: int, value: Value) -> list[Write]:
+    return [(b"%04d" % number, value) for number in range(count)]
+
+
+def test_a_batch_that_nobody_asked_for_is_flushed_as_it_came() -> None:
+    memtable = Memtable(1, 1)
+    memtable.put_all(_batch(500, b"old"), 1, False)
+    memtable.put_all(_batch(400, b"new"), 501, False)
+    assert [(key, value) for key, value, _ in as_rows(memtable.versions())] == sorted(
+        {**dict(_batch(500, b"old")), **dict(_batch(400, b"new"))}.items()
+    )
+    assert len(memtable.batches) == 2
+
+
+@pytest.mark.parametrize("count", [1, 500])
+def test_a_write_after_a_batch_is_the_newer(count: int) -> None:
+    memtable = Memtable(1, 1)
+    memtable.put_all(_batch(count, b"old"), 1, False)
+    memtable.put(b"0000", None, count + 1, False)
+    assert memtable.get(b"0000") is None
+    assert as_rows(memtable.versions())[0] == (b"0000", None, 1)
+
+
+@pytest.mark.parametrize("count", [1, 500])
+def test_a_batch_after_a_write_is_the_newer(count: int) -> None:
+    memtable = Memtable(1, 1)
+    memtable.put(b"0000", None, 1, False)
+    memtable.put_all(_batch(count, b"new"), 2, False)
+    assert as_rows(memtable.versions())[0] == (b"0000", b"new", 1)
+    assert memtable.get(b"0000") == b"new"
+
+
+def test_a_snapshot_sees_the_batch_before_it_and_not_the_one_after_it() -> None:
+    memtable = Memtable(1, 1)
+    memtable.put_all(_batch(100, b"old"), 1, False)
+    memtable.put_all(_batch(100, b"new"), 101, True)
+    assert (memtable.get_at(b"0042", 100), memtable.get_at(b"0042", 200)) == (b"old", b"new")
+
+
+def test_a_batch_after_the_last_snapshot_was_released_is_flushed() -> None:
+    memtable = Memtable(1, 1)
+    memtable.put(b"0042", b"old", 1, False)
+    memtable.put(b"0042", b"newer", 2, True)
+    memtable.put_all(_batch(100, b"newest"), 3, False)
+    rows = as_rows(memtable.versions())
+    assert len({key for key, _, _ in rows}) == 100
+    assert [value for key, value, _ in rows if key == b"0042"] == [b"newest", b"old"]
+
+
+def test_a_memtable_is_not_empty_once_a_batch_came() -> None:
+    memtable = Memtable(1, 1)
+    assert memtable.is_empty
+    memtable.put_all(_batch(100, b""), 1, False)
+    assert not memtable.is_empty
+    assert (len(memtable), memtable.is_empty) == (100, False)
+
+
+def test_keys_that_batches_repeat_are_counted_once_they_are_known() -> None:
+    memtable = Memtable(1, 1)
+    memtable.put(b"0007", b"", 1, False)
+    memtable.put_all(_batch(100, None), 2, False)
+    assert memtable.most_keys == 101
+    assert memtable.balance() == -100
+    assert memtable.most_keys == 100
+
+
+def test_a_scan_sees_a_batch_that_nobody_asked_for() -> None:
+    memtable = Memtable(1, 1)
+    memtable.put_all(_batch(100, b"v"), 1, False)
+    found = scanned(memtable, 100, b"0090", None, reverse=True)
+    assert [key for key, _ in found] == [b"%04d" % number for number in range(99, 89, -1)]

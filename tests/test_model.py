@@ -213,15 +213,27 @@ class StoreMachine(RuleBasedStateMachine):
                 self.contents[key] = value
         self.lmdb.write(operations)
 
-    @rule(seed=st.integers(0, 99), first=st.integers(0, 5), step=st.integers(1, 3))
-    def fill(self, seed: int, first: int, step: int) -> None:
-        """Many single puts: several memtables' worth, for a tree of several levels."""
+    @rule(
+        seed=st.integers(0, 99),
+        first=st.integers(0, 5),
+        step=st.integers(1, 3),
+        batch_keys=st.sampled_from([1, 20, 100]),
+    )
+    def fill(self, seed: int, first: int, step: int, batch_keys: int) -> None:
+        """Many puts, one by one or in batches: several memtables' worth, for a tree of several levels."""
         chance = random.Random(seed)
         operations: list[tuple[bytes, bytes | None]] = []
-        for key in MANY_KEYS[first::step]:
-            value = chance.randbytes(chance.randrange(200))
-            self.store[key] = self.contents[key] = value
-            operations.append((key, value))
+        keys = MANY_KEYS[first::step]
+        for start in range(0, len(keys), batch_keys):
+            with self.store.write_batch() as batch:
+                for key in keys[start : start + batch_keys]:
+                    value = chance.randbytes(chance.randrange(200))
+                    if batch_keys > 1:
+                        batch[key] = value
+                    else:
+                        self.store[key] = value
+                    self.contents[key] = value
+                    operations.append((key, value))
         self.lmdb.write(operations)
 
     @rule(first=st.integers(0, 20), step=st.integers(1, 20))

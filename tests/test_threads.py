@@ -53,7 +53,7 @@ class Client:
 
     def batch(self) -> None:
         with self.db.write_batch() as batch:
-            for _ in range(self.chances.randrange(20)):
+            for _ in range(self.chances.randrange(40)):
                 key = self.key()
                 if self.chances.random() < 0.3:
                     batch.delete(key)
@@ -117,6 +117,33 @@ def test_each_thread_sees_its_own_writes_and_no_others_in_their_place(
         assert dict(db) == expected
     with open_store(path, compaction=style) as db:
         assert dict(db) == expected
+
+
+def test_who_saw_one_key_of_a_batch_sees_the_others_and_no_older_write(path: Path) -> None:
+    keys = [b"key%03d" % number for number in range(40)]
+    done = threading.Event()
+    with open_store(path) as db:
+
+        def write() -> None:
+            try:
+                for number in range(1000):
+                    with db.write_batch() as batch:
+                        for key in keys:
+                            batch.put(key, b"%06d" % number)
+                    if number % 3 == 0:
+                        db.put(keys[number % 40], b"%06d" % number)
+            finally:
+                done.set()
+
+        def read() -> None:
+            chance = random.Random(threading.get_ident())
+            newest = b""
+            while not done.is_set():
+                value = db.get(chance.choice(keys))
+                assert value is None or value >= newest
+                newest = value or newest
+
+        run_all(write, read, read, read)
 
 
 def test_a_batch_is_seen_whole_or_not_at_all(path: Path) -> None:

@@ -97,6 +97,12 @@ def put_batches(db: lsmkv.DB, entries: int) -> Work:
     return partial(_put_batches, db, _pairs(_shuffled(entries))), entries
 
 
+def get_after_batches(db: lsmkv.DB, entries: int) -> Work:
+    """One get, the first after batches of 1000 puts at random, which the memtable holds."""
+    _put_batches(db, _pairs(_shuffled(entries)))
+    return partial(_get_all, db, [_key(0)]), 1
+
+
 def put_sync(db: lsmkv.DB, entries: int) -> Work:
     """Single synced puts."""
     return partial(_put_all, db, _pairs(_in_order(entries)), True), entries
@@ -163,6 +169,7 @@ KINDS: Final = {
     "put": Kind(put, 400_000),
     "put-random": Kind(put_random, 400_000),
     "batch": Kind(put_batches, 400_000),
+    "get-after-batches": Kind(get_after_batches, 400_000),
     "put-sync": Kind(put_sync, 2_000),
     "put-sync-8": Kind(put_sync_8, 2_000),
     "get-hit": Kind(get_hit, 500_000, reads=True),

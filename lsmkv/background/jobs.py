@@ -113,7 +113,7 @@ class FlushJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     Attributes:
         log_number, log_bytes: the log, and where its last record ends.
         first_seq, end_seq: sequence number of its first write, and the one after its last.
-        key_count: how many keys it names.
+        key_count: how many keys it names; None when the memtable has not counted them.
     """
 
     order: Order
@@ -121,7 +121,7 @@ class FlushJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     log_bytes: int
     first_seq: int
     end_seq: int
-    key_count: int
+    key_count: int | None
 
 
 class MergeJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -189,8 +189,9 @@ def _log_versions(storage: Storage, job: FlushJob) -> Iterator[Versions]:
         end_seq = replay(contents, memtable, job.first_seq, snapshots[0] if snapshots else None)
     except (OSError, CorruptionError) as error:
         raise LogUnusableError(str(error)) from error
-    found = (contents.end, end_seq, len(memtable))
-    if found != (job.log_bytes, job.end_seq, job.key_count):
+    found = (contents.end, end_seq)
+    keys_differ = job.key_count is not None and len(memtable) != job.key_count
+    if found != (job.log_bytes, job.end_seq) or keys_differ:
         raise LogUnusableError(f"{path} does not hold what the memtable holds")
     return retained_versions(memtable.versions(), snapshots, drop_deletions=False)
 

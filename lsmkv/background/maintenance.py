@@ -218,8 +218,8 @@ class Maintenance:
         newer = view.flushing[-2] if len(view.flushing) > 1 else view.memtable
         started = time.perf_counter()
         tables: list[TableMeta] = []
-        if memtable.live:
-            rate = output_error_rate(view.version.tree, (), len(memtable.live), host.options)
+        if not memtable.is_empty:
+            rate = output_error_rate(view.version.tree, (), memtable.most_keys, host.options)
             tables = self._write_memtable(memtable, newer.first_seq, rate)
         run = tables[0].number if tables else 0
         edit = Edit(
@@ -240,7 +240,7 @@ class Maintenance:
     def _write_memtable(self, memtable: Memtable, end_seq: int, rate: float) -> list[TableMeta]:
         snapshots = self._host.pins.sequence_numbers()
         runner = self._flush_runner
-        size, count = memtable.log_bytes, len(memtable.live)
+        size, count = memtable.log_bytes, memtable.most_keys
         # After a failure the log may be what failed: then only memory holds it all for certain.
         if runner is not None and self._is_worth_a_process(size) and self._host.may_compact():
             job = FlushJob(
@@ -249,7 +249,7 @@ class Maintenance:
                 log_bytes=size,
                 first_seq=memtable.first_seq,
                 end_seq=end_seq,
-                key_count=count,
+                key_count=None if memtable.batches else len(memtable),
             )
             tables = runner.run(job, count)
             if tables is not None:
