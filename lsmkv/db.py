@@ -117,9 +117,6 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         ...         batch.delete(b"old")
         ...     db[b"k"]
         b'v'
-
-        O(n) for n operations, without a search.  The first look-up after batches of 16 operations and
-        more pays for that: it takes O(n) for all of theirs that are not in tables yet.
         """
         self._engine.usable_view()
         return WriteBatch(self._engine, sync)

@@ -16,6 +16,9 @@ class WriteBatch:
 
     Leaving the ``with`` block commits them; leaving it through an exception discards them.  Without
     ``with``, call ``commit``.
+
+    A commit is O(n) and looks for no key's place; the first look-up afterwards does it for all batches
+    that are not in tables yet, O(n) too.
     """
 
     def __init__(self, engine: Engine, sync: bool) -> None:

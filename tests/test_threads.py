@@ -126,7 +126,7 @@ def test_who_saw_one_key_of_a_batch_sees_the_others_and_no_older_write(path: Pat
 
         def write() -> None:
             try:
-                for number in range(1000):
+                for number in range(200):
                     with db.write_batch() as batch:
                         for key in keys:
                             batch.put(key, b"%06d" % number)
