@@ -47,10 +47,10 @@ bench-full: $(VENV)/installed-bench  ## The full form of the same (hours)
 
 test: $(VENV)/installed-dev  ## Run the test suite (6 to 16 minutes on two cores)
 	@echo "Running the tests on $$(nproc 2>/dev/null || echo some) cores ..."
-	@$(RUN) -m pytest -n auto -m "not slow"
+	@$(RUN) -m pytest -n auto --dist loadgroup -m "not slow"
 
 test-long: $(VENV)/installed-dev  ## Run the long tests too
-	@$(RUN) -m pytest -n auto
+	@$(RUN) -m pytest -n auto --dist loadgroup
 
 # Wheels are built from nothing: what an earlier build left must not get in.
 wheels: $(VENV)/installed  ## Build a wheel compiled for this Python, and a pure one, in dist/
@@ -69,7 +69,7 @@ build/compiled: $(VENV)/installed-dev wheels
 .PHONY: build/compiled
 test-compiled: build/compiled  ## Run the test suite on the compiled build
 	@cd $< && $(abspath $(RUN)) -m lsmkv --version
-	@cd $< && $(abspath $(RUN)) -m pytest -n auto -m "not slow" tests
+	@cd $< && $(abspath $(RUN)) -m pytest -n auto --dist loadgroup -m "not slow" tests
 
 bench-compiled: build/compiled  ## Measure the compiled build beside the peers: a report in out/peers, tables in docs/performance.md
 	@cd $< && $(abspath $(RUN)) -m bench peers --out ../../out/peers --into ../../docs/performance.md

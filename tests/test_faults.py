@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import shutil
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -69,21 +70,28 @@ class RealDisk:
         """Nobody knows."""
 
 
+# After so many calls of an operation only each third fails: what follows is more of the same.
+_EACH_OF_FIRST = 30
+_REST = 3
+HOW_MANY = pytest.mark.parametrize("rest", [_REST, pytest.param(1, marks=pytest.mark.slow)])
+
+
 def fail_each_in_turn(
     tmp_path: Path,
     operation: str,
     *,
     resume: bool,
+    rest: int,
     error: int = errno.EIO,
     times: int | None = 1,
     short_write: int | None = None,
 ) -> int:
     """Run the workload with the first call of ``operation`` failing, then the second, ...
 
-    Returns how many were failed, which is all of them.
+    Returns how many calls there are; past the first thirty, each ``rest``-th was failed.
     """
     threads, descriptors = our_threads(), open_descriptors()
-    for after in range(10_000):
+    for after in chain(range(_EACH_OF_FIRST), range(_EACH_OF_FIRST, 10_000, rest)):
         path = str(tmp_path / "store")
         disk = RealDisk(path)
         fault = disk.storage.fail(
@@ -108,31 +116,39 @@ READING = ["pread", "open_random", "read_whole", "open_append", "write_again"]
 OTHER = ["list_directory", "exists", "lock", "make_directory", "remove", "write_atomically"]
 
 
+@HOW_MANY
 @pytest.mark.parametrize("resume", [True, False], ids=["resume", "reopen"])
 @pytest.mark.parametrize("operation", [*WRITING, *READING, *OTHER])
 def test_one_failure_anywhere_loses_nothing_acknowledged(
-    tmp_path: Path, operation: str, resume: bool
+    tmp_path: Path, operation: str, resume: bool, rest: int
 ) -> None:
-    failed = fail_each_in_turn(tmp_path, operation, resume=resume)
+    failed = fail_each_in_turn(tmp_path, operation, resume=resume, rest=rest)
     # Nothing is cut off where nothing fails, nor written again where stores are closed.
     assert failed or operation in {"truncate", "write_again"}
 
 
+@HOW_MANY
 @pytest.mark.parametrize("resume", [True, False], ids=["resume", "reopen"])
 @pytest.mark.parametrize("operation", ["append", "sync", "create", "sync_directory"])
 def test_a_disk_that_fails_until_mended_loses_nothing_acknowledged(
-    tmp_path: Path, operation: str, resume: bool
+    tmp_path: Path, operation: str, resume: bool, rest: int
 ) -> None:
-    assert fail_each_in_turn(tmp_path, operation, resume=resume, times=None)
+    assert fail_each_in_turn(tmp_path, operation, resume=resume, rest=rest, times=None)
 
 
+@HOW_MANY
 @pytest.mark.parametrize("resume", [True, False], ids=["resume", "reopen"])
-def test_no_space_anywhere_loses_nothing_acknowledged(tmp_path: Path, resume: bool) -> None:
-    assert fail_each_in_turn(tmp_path, "append", resume=resume, error=errno.ENOSPC, times=None)
+def test_no_space_anywhere_loses_nothing_acknowledged(
+    tmp_path: Path, resume: bool, rest: int
+) -> None:
+    assert fail_each_in_turn(
+        tmp_path, "append", resume=resume, rest=rest, error=errno.ENOSPC, times=None
+    )
 
 
-def test_short_writes_anywhere_are_completed(tmp_path: Path) -> None:
-    assert fail_each_in_turn(tmp_path, "append", resume=True, short_write=3)
+@HOW_MANY
+def test_short_writes_anywhere_are_completed(tmp_path: Path, rest: int) -> None:
+    assert fail_each_in_turn(tmp_path, "append", resume=True, rest=rest, short_write=3)
 
 
 # --- a full disk ---------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ STRATEGIES: Final = (
 STRATEGY_KEY_COUNT: Final = 35
 """Keys of a filter alone: as many as a 4 KiB block has, of 116 bytes each."""
 
+_FEWEST_LOOKUPS: Final = 10  # a tenth of them is timed
+
 
 @dataclass(frozen=True, slots=True)
 class StoreTask:
@@ -88,6 +90,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--entries", type=int, help="entries of a store of 'digits'; default: 50,000 or 500,000"
     )
     parser.add_argument(
+        "--lookups",
+        type=int,
+        help="look-ups that are counted for each hit ratio, of which the first are timed too; "
+        "default: 10,000 or 100,000",
+    )
+    parser.add_argument(
         "--datasets",
         default=",".join((*DATASETS, ALONE)),
         help="data sets, separated by commas ('alone': filters without a store); "
@@ -107,6 +115,9 @@ def tasks(plan: Plan) -> list[Task]:
     if unknown:
         known = ", ".join((*DATASETS, ALONE))
         raise SystemExit(f"bench: no data set {', '.join(sorted(unknown))}: must be of {known}")
+    lookups = plan.options.lookups
+    if lookups is not None and lookups < _FEWEST_LOOKUPS:
+        raise SystemExit(f"bench: --lookups {lookups}: must be {_FEWEST_LOOKUPS} or more")
     found: list[Task] = []
     for repetition in range(plan.options.repetitions):
         seed = plan.seed + repetition
@@ -124,7 +135,8 @@ def _stores(
     entries = plan.options.entries or (50_000 if quick else 500_000)
     blocks, runs = ((4, 64), (1, 4)) if quick else ((4, 16, 64), (1, 4, 10))
     ratios = (0.0, 0.5, 1.0) if quick else (0.0, 0.1, 0.5, 0.9, 1.0)
-    lookups, cold, warm = (10_000, 1000, 2000) if quick else (100_000, 10_000, 20_000)
+    lookups = plan.options.lookups or (10_000 if quick else 100_000)
+    cold, warm = lookups // 10, lookups // 5
 
     def each(
         dataset: str,
