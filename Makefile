@@ -45,7 +45,7 @@ bench-full: $(VENV)/installed-bench  ## The full form of the same (hours)
 	@set -e; for name in $(EXPERIMENTS); do \
 		echo "== $$name"; $(RUN) -m bench $$name --out out/$$name; done
 
-test: $(VENV)/installed-dev  ## Run the test suite (6 to 16 minutes on two cores)
+test: $(VENV)/installed-dev  ## Run the test suite (9 minutes on two cores, more on a busy machine)
 	@echo "Running the tests on $$(nproc 2>/dev/null || echo some) cores ..."
 	@$(RUN) -m pytest -n auto --dist loadgroup -m "not slow"
 
