@@ -119,6 +119,13 @@ def test_each_thread_sees_its_own_writes_and_no_others_in_their_place(
         assert dict(db) == expected
 
 
+def put_together(db: lsmkv.DB, keys: list[bytes], number: int) -> None:
+    """Set all of ``keys`` to ``number``, in one batch."""
+    with db.write_batch() as batch:
+        for key in keys:
+            batch.put(key, b"%06d" % number)
+
+
 def test_who_saw_one_key_of_a_batch_sees_the_others_and_no_older_write(path: Path) -> None:
     keys = [b"key%03d" % number for number in range(40)]
     done = threading.Event()
@@ -127,9 +134,7 @@ def test_who_saw_one_key_of_a_batch_sees_the_others_and_no_older_write(path: Pat
         def write() -> None:
             try:
                 for number in range(200):
-                    with db.write_batch() as batch:
-                        for key in keys:
-                            batch.put(key, b"%06d" % number)
+                    put_together(db, keys, number)
                     if number % 3 == 0:
                         db.put(keys[number % 40], b"%06d" % number)
             finally:
@@ -154,9 +159,7 @@ def test_a_batch_is_seen_whole_or_not_at_all(path: Path) -> None:
         def write() -> None:
             try:
                 for number in range(400):
-                    with db.write_batch() as batch:
-                        for key in keys:
-                            batch.put(key, b"%06d" % number)
+                    put_together(db, keys, number)
             finally:
                 done.set()
 
