@@ -247,6 +247,20 @@ def test_warm_reads_miss_nothing(store: str, tree: Tree) -> None:
     assert all(each.get_hit_us > 0 and each.open_us > 0 for each in found)
 
 
+def test_warm_reads_leave_the_tree_as_it_is(tmp_path: Path) -> None:
+    def numbers() -> list[int]:
+        with lsmkv.open(directory, read_only=True) as db:
+            return [table.number for table in db.inspect().tables()]
+
+    directory = str(tmp_path / "store")
+    # Three levels, and so many look-ups that compaction for readers, with the default rate, is due.
+    task = replace(TASK, entries=20_000, lookups=45_000)
+    fill(task, directory)
+    before = numbers()
+    measure_reads(task, directory, 0)
+    assert numbers() == before
+
+
 def test_where_memory_is_short_a_part_of_the_keys_is_asked_for(
     store: str, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
