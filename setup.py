@@ -42,6 +42,7 @@ COMPILED = (
     "sstable/packed",
     "sstable/tail",
     "sstable/filtering",
+    "sstable/read_around",
     "sstable/reader",
     "sstable/writer",
     "batch",

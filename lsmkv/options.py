@@ -49,7 +49,7 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "file_mode": (0o400, 0o777),
 }
 
-_FLAGS: Final = ("direct_reads",)
+_FLAGS: Final = ("direct_reads", "read_around")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +74,9 @@ class Options:
             its own first blocks; 0 trains none.
         direct_reads: read tables with ``O_DIRECT``, past the page cache, so that the operating
             system's own count of bytes read can be held against ours; False.
+        read_around: once many single blocks were read from a table, have the operating system fetch
+            the rest of it into its page cache, by the MiB, as it is asked for; not with
+            ``direct_reads``, nor while all tables take more than half of the machine's memory; True.
 
     Filters
         error_rate: false-positive rate p that filters are sized for, 0 < p < 1; 0.01.
@@ -133,6 +136,7 @@ class Options:
     compression_level: int = 3
     compression_dictionary_size_bytes: int = 0
     direct_reads: bool = False
+    read_around: bool = True
     error_rate: float = 0.01
     filter_residency: FilterResidency = "resident"
     filter_granularity: FilterGranularity = "block"

@@ -71,6 +71,8 @@ class Stats:
 
     Disk (what the storage layer was asked to read)
         block_reads, block_read_bytes: data blocks read from table files, by look-ups and scans.
+        read_around_bytes: parts of tables that the operating system was asked to fetch into its page
+            cache, because many blocks had been read from them (``Options.read_around``).
         filter_reads, filter_read_bytes: filters read.
         index_reads, index_read_bytes: footers, indexes and properties read.
         log_reads, log_read_bytes: logs and manifests read.
@@ -104,6 +106,7 @@ class Stats:
     prefix_filter_skips: int = 0
     block_reads: int = 0
     block_read_bytes: int = 0
+    read_around_bytes: int = 0
     filter_reads: int = 0
     filter_read_bytes: int = 0
     index_reads: int = 0

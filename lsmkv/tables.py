@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -77,7 +78,10 @@ class TableSet:
         Raises:
             CorruptionError, UnsupportedFormatError, OSError: a table cannot be opened.
         """
-        readers = {meta.number: self._reader_of(meta) or self._open(meta) for meta in tree.tables()}
+        around = self._may_read_around(tree)
+        readers = {
+            meta.number: self._reader_of(meta) or self._open(meta, around) for meta in tree.tables()
+        }
         self._readers = readers
         return Version(tree, readers)
 
@@ -86,7 +90,13 @@ class TableSet:
         reader = self._readers.get(meta.number)
         return reader if reader is not None and reader.meta == meta else None
 
-    def _open(self, meta: TableMeta) -> TableReader:
+    def _may_read_around(self, tree: Tree) -> bool:
+        """Whether the page cache may be filled with tables: the memory has room for all, twice."""
+        size_bytes = sum([table.size_bytes for table in tree.tables()])
+        pages = os.sysconf("SC_PHYS_PAGES") if "SC_PHYS_PAGES" in os.sysconf_names else 0
+        return self._options.read_around and 2 * size_bytes <= os.sysconf("SC_PAGE_SIZE") * pages
+
+    def _open(self, meta: TableMeta, read_around: bool) -> TableReader:
         path = table_path(self._directory, meta.number)
         try:
             return TableReader(
@@ -95,6 +105,7 @@ class TableSet:
                 self._cache,
                 meta=meta,
                 filter_residency=self._options.filter_residency,
+                read_around=read_around,
             )
         except FileNotFoundError as error:
             raise CorruptionError(
@@ -118,7 +129,8 @@ class TableSet:
             metas = [placed.meta for placed in edit.added]
             fresh = [meta for meta in metas if meta.number not in self._readers]
             try:
-                opened = {meta.number: self._open(meta) for meta in fresh}
+                around = self._may_read_around(self.manifest.state.tree)
+                opened = {meta.number: self._open(meta, around) for meta in fresh}
                 # Here, and not while somebody waits for an answer; for writers alone, without filters.
                 is_asked = self._storage.stats.gets > 0
                 for reader in opened.values():

@@ -44,7 +44,7 @@ LAYERS = """
     lsmkv.sstable.reduced  lsmkv.sstable.filtering
     lsmkv.sstable.codec
     lsmkv.sstable.columns  lsmkv.sstable.packed
-    lsmkv.sstable.payload  lsmkv.sstable.tail
+    lsmkv.sstable.payload  lsmkv.sstable.tail  lsmkv.sstable.read_around
     lsmkv.sstable.reader  lsmkv.sstable.writer  lsmkv.sstable.salvage
     lsmkv.ordered  lsmkv.radix  lsmkv.pins  lsmkv.group_commit
     lsmkv.batch  lsmkv.memtable  lsmkv.log

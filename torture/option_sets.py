@@ -51,6 +51,7 @@ _CHOICES: Final[dict[str, tuple[float, tuple[Any, ...]]]] = {
     "level1_size_bytes": (0.85, (4 * _KIB, 8 * _KIB, 64 * _KIB)),
     "table_size_bytes": (0.8, (4 * _KIB, 4 * _KIB, 16 * _KIB, 100 * _KIB)),
     "file_mode": (0.1, (0o640,)),
+    "read_around": (0.3, (False,)),
 }
 
 

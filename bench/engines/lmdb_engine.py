@@ -33,8 +33,6 @@ class LMDBStore(Store):
             map_size=_MAP_SIZE_BYTES,
             sync=settings.synced,
             metasync=settings.synced,
-            # Look-ups at random: what the kernel would read around a page is not asked for.
-            readahead=False,
         )
         self._reader: Any = None
         self._stale = True

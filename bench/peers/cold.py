@@ -21,9 +21,11 @@ def _cold_gets(stores: Stores, keys: Sequence[bytes]) -> Outcome:
     process.drop_pages(directory)
     store = stores.open("reads", cache_size_bytes=cache)
     get = store.get
+    timed_before = process.os_read_bytes()
     with Meter() as meter:
         for key in keys:
             get(key)
+    timed_after = process.os_read_bytes()
     store.close()
     process.drop_pages(directory)
     store = stores.open(
@@ -37,6 +39,8 @@ def _cold_gets(stores: Stores, keys: Sequence[bytes]) -> Outcome:
     outcome.result_checksum = checksum
     if read_before is not None and read_after is not None:
         outcome.os_read_bytes = read_after - read_before
+    if timed_before is not None and timed_after is not None:
+        outcome.os_read_bytes_timed = timed_after - timed_before
     counted = {name: after[name] - before[name] for name in after}
     outcome.data_block_reads = counted.get("data_block_reads")
     outcome.filter_negatives = counted.get("filter_negatives")

@@ -24,6 +24,7 @@ class Outcome:
     filter_negatives: int | None = None
     filter_false_positives: int | None = None
     os_read_bytes: int | None = None
+    os_read_bytes_timed: int | None = None
     latency_us_p50: float | None = None
     latency_us_p99: float | None = None
     latency_us_p999: float | None = None

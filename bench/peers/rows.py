@@ -48,6 +48,9 @@ class Row:
     os_read_bytes: int | None = column(
         "bytes read from storage by the look-ups, by the operating system's count", "time"
     )
+    os_read_bytes_timed: int | None = column(
+        "the same in the pass that was timed, through the page cache", "time"
+    )
     writer_operations: int | None = column("puts of the writing thread meanwhile", "time")
 
 
@@ -82,5 +85,6 @@ def _row(measured: Measured) -> Row:
         filter_negatives=outcome.filter_negatives,
         filter_false_positives=outcome.filter_false_positives,
         os_read_bytes=outcome.os_read_bytes,
+        os_read_bytes_timed=outcome.os_read_bytes_timed,
         writer_operations=outcome.writer_operations,
     )

@@ -41,6 +41,7 @@ from lsmkv.sstable.layout import (
     TableMeta,
     TableProperties,
 )
+from lsmkv.sstable.read_around import ReadAround
 from lsmkv.sstable.tail import read_footer, read_index, read_properties
 from lsmkv.storage import ReadKind, Storage
 
@@ -71,6 +72,7 @@ class TableReader:
         *,
         meta: TableMeta | None,
         filter_residency: str,
+        read_around: bool = False,
     ) -> None:
         self._retired: Finalizer | None = None
         self._storage = storage
@@ -97,6 +99,7 @@ class TableReader:
         self.largest_seq: int = self.meta.largest_seq
         self.has_versions: bool = self.properties.has_versions
         self._decompressor = Decompressor(self._read_dictionary())
+        self._around = ReadAround(self._file, self._stats, read_around)
         self._filter_residency = filter_residency
         self._filter_kind: FilterKind = filter_kind(self.properties, path, footer)
         self._has_filters: bool = footer.filters_length > 0 and filter_residency != "off"
@@ -262,6 +265,7 @@ class TableReader:
         offset = index.offset(number)
         length = index.offset(number + 1) - offset
         data = self._file.pread(offset, length, ReadKind.DATA)
+        self._around.note(offset)
         block = self._decode(data, 0, length, number, offset)
         if fill_cache:
             self._cache.put(self._blocks, number, block)
