@@ -1,11 +1,12 @@
 """When to have the operating system fetch more of a table than was asked for.
 
-A read at a random place takes a disk as long as 64 KiB in sequence do (here 0.1 ms; more than that on
-a disk that turns).  So a table costs less to read whole than block by block, if a 16th of its blocks or
-more will be asked for; but nobody knows whether they will.  This is the ski-rental problem (Karlin,
-Manasse, Rudolph, Sleator 1988, Competitive snoopy caching): to rent, block by block, until that has
-cost as much as buying, costs at most twice what the best choice would have cost.  Looked up at random
-a table is asked for all over, so that it pays to buy earlier, after an eighth, and by the MiB.
+A read at a random place is taken to cost a disk as much as 64 KiB in sequence (docs/design.md says
+from what; it is more on a disk that turns).  So a table costs less to read whole than block by block,
+if a 16th of its blocks or more will be asked for; but nobody knows whether they will.  This is the
+ski-rental problem (Karlin, Manasse, Rudolph, Sleator 1988, Competitive snoopy caching): to rent, block
+by block, until that has cost as much as buying, costs at most twice what the best choice would have
+cost.  Looked up at random a table is asked for all over, so that it pays to buy earlier, after an
+eighth, and by the MiB.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from lsmkv.stats import Stats
 PART_BYTES: Final = 1024 * 1024
 """So much is fetched at once, at multiples of it."""
 
-_RANDOM_READ_BYTES: Final = 64 * 1024  # so much in sequence takes as long as a read at random
+_RANDOM_READ_BYTES: Final = 64 * 1024  # so much in sequence costs a read at random
 _SHARE: Final = 8  # of what reading it whole would cost is spent before
 _ENDLESS: Final = 1 << 60
 
