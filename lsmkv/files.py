@@ -51,7 +51,6 @@ _LARGEST_ROOM_BYTES: Final = 1024 * 1024
 _ZEROS: Final = memoryview(bytes(_LARGEST_ROOM_BYTES + LARGE_APPEND_BYTES))
 # Where a sync of a file covers what was written to it through memory (POSIX leaves that open).
 _MAPS_ROOM: Final = sys.platform == "linux"
-_FETCHES: Final = hasattr(os, "posix_fadvise")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -311,14 +310,15 @@ class AppendFile(Descriptor):
 class RandomFile(Descriptor):
     """A finished file of ``size`` bytes, read at any offset by any number of threads.
 
-    ``is_direct``: past the page cache.
+    ``can_fetch``: whether :meth:`fetch` does anything; not where reads pass the page cache by.
     """
 
-    __slots__ = ("_stats", "is_direct", "size")
+    __slots__ = ("_direct", "_stats", "can_fetch", "size")
 
     def __init__(self, path: str, descriptor: int, size: int, stats: Stats, direct: bool) -> None:
         super().__init__(path, descriptor)
-        self.is_direct = direct
+        self._direct = direct
+        self.can_fetch = not direct and hasattr(os, "posix_fadvise")
         self._stats = stats
         self.size = size
 
@@ -334,7 +334,7 @@ class RandomFile(Descriptor):
                 return b""
             raise self._early_end(offset, length, self.size - offset)
         start, asked = offset, length
-        if self.is_direct:
+        if self._direct:
             start &= -DIRECT_ALIGNMENT_BYTES
             asked += offset - start
             asked += -asked % DIRECT_ALIGNMENT_BYTES
@@ -352,14 +352,14 @@ class RandomFile(Descriptor):
                 return data
             return self._finish(data, start, asked, offset, length)
         except OSError as error:
-            if self.is_direct and error.errno == errno.EINVAL:
+            if self._direct and error.errno == errno.EINVAL:
                 raise caused(OSError(errno.EINVAL, NO_DIRECT, self.path), error)
             self.locate(error)
             raise
 
     def fetch(self, offset: int, length: int) -> None:
         """Have the operating system read so much into its page cache, without waiting: a mere hint."""
-        if _FETCHES:
+        if self.can_fetch:
             with contextlib.suppress(OSError):  # the read that needs it will tell
                 os.posix_fadvise(self._descriptor, offset, length, os.POSIX_FADV_WILLNEED)
 
@@ -371,7 +371,7 @@ class RandomFile(Descriptor):
         """
         skipped = offset - start
         while len(data) < skipped + length:
-            kept = len(data) - (len(data) % DIRECT_ALIGNMENT_BYTES if self.is_direct else 0)
+            kept = len(data) - (len(data) % DIRECT_ALIGNMENT_BYTES if self._direct else 0)
             more = self._pread(asked - kept, start + kept)
             if kept + len(more) <= len(data):
                 raise self._early_end(offset, length, len(data) - skipped)
@@ -384,7 +384,7 @@ class RandomFile(Descriptor):
 
     def _pread(self, length: int, offset: int) -> bytes:
         """One system call, which may bring less."""
-        if not self.is_direct:
+        if not self._direct:
             return os.pread(self._descriptor, length, offset)
         # A mapping is page-aligned.  It is shared memory, and new for each call, so that a fork in
         # another thread cannot part it from the pages the device writes to (open(2), NOTES).

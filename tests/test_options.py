@@ -116,10 +116,11 @@ def test_an_unknown_choice_is_refused_with_those_there_are(name: str, wrong: obj
         make(**{name: wrong})
 
 
+@pytest.mark.parametrize("flag", ["direct_reads", "read_around"])
 @pytest.mark.parametrize("wrong", [0, 1, None, "yes"], ids=repr)
-def test_direct_reads_is_a_bool(wrong: object) -> None:
-    with pytest.raises(TypeError, match="direct_reads"):
-        make(direct_reads=wrong)
+def test_a_flag_is_a_bool(flag: str, wrong: object) -> None:
+    with pytest.raises(TypeError, match=flag):
+        make(**{flag: wrong})
 
 
 @pytest.mark.parametrize("rate", [1e-12, 0.01, 0.999999])

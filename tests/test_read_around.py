@@ -62,7 +62,7 @@ def test_no_byte_is_fetched_twice_nor_beyond_the_end(size: int, data: st.DataObj
     assert stats.read_around_bytes == sum(length for _, length in file.fetched)
 
 
-@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="nothing is fetched here")
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="the system has no posix_fadvise")
 def test_what_is_fetched_is_read_by_the_operating_system(tmp_path: Path) -> None:
     path = str(tmp_path / "file")
     storage = Storage()
@@ -99,6 +99,13 @@ def test_a_file_system_that_cannot_fetch_does_no_harm(
     monkeypatch.setattr(os, "posix_fadvise", refuse, raising=False)
     with Storage().open_random(str(path)) as file:
         file.fetch(0, 7)
+
+
+def test_nothing_is_counted_where_the_system_cannot_fetch(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "posix_fadvise", raising=False)
+    assert _fetched_by_lookups(path) == 0
 
 
 # In a store

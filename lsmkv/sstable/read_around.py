@@ -35,14 +35,14 @@ class ReadAround:
     Args:
         file: the table.
         stats: what was fetched is counted there.
-        may_fetch: False: nothing ever is; nor is anything of a file that is read directly.
+        may_fetch: False: nothing ever is; nor is anything of a file that cannot fetch.
     """
 
     def __init__(self, file: RandomFile, stats: Stats, may_fetch: bool) -> None:
         self._file = file
         self._stats = stats
         self._reads_left: i64 = _ENDLESS
-        if may_fetch and not file.is_direct:
+        if may_fetch and file.can_fetch:
             self._reads_left = file.size // (_RANDOM_READ_BYTES * _SHARE)
         self._fetched = bytearray(-(-file.size // PART_BYTES))
 
