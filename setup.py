@@ -1,9 +1,10 @@
 """Builds lsmkv: its hot modules compiled by mypyc, or all of it as plain Python, from the same files.
 
-Without a C compiler, or with ``LSMKV_PURE=1`` in the environment, nothing is compiled and the wheel
-is one for every platform.  ``LSMKV_PURE=0`` makes a failure to compile an error.  Editable installs
-are never compiled: a checkout always runs the files that are being edited.  Everything else about
-the package stands in ``pyproject.toml``.
+With ``LSMKV_PURE=1`` in the environment nothing is compiled, and the wheel is one for every platform.
+So it is, after one warning, where there is no C compiler, where compiling fails, or where mypyc writes
+C that is not known here.  ``LSMKV_PURE=0`` makes each of these an error.  Editable installs are never
+compiled: a checkout always runs the files that are being edited.  Everything else about the package
+stands in ``pyproject.toml``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 COMPILED = (
     "absent",
@@ -79,28 +81,40 @@ OPTIMISATION = "3"
 POSIX_FLAGS = ["-fwrapv"]
 
 
-# How mypyc (to 2.4 at least) drops an object of which it keeps one for the next to be made.
-_KEPT_FOR_REUSE = r"if \((\w+_free_instance) == NULL\) \{\n\s*\1 = self;\n(.*?)return;\n\s*\}"
+class UnknownCodeError(Exception):
+    """mypyc wrote C that is not known here."""
 
 
-def kept_when_empty(source: str) -> str:
-    """Generated C in which an object is kept for reuse only once it refers to nothing any more.
+# What generated C looks like where an attribute gets a new value, and where an object is kept for the
+# next one to be made.
+_GUARDED_STORE = re.compile(
+    r"if \((.+->_\w+) != NULL\) \{\n\s*CPy_DECREF\(\1\);\n\s*\}\n\s*\1 = (\w+);"
+)
+_STORE = re.compile(r"CPy_DECREF\((.+->_\w+)\);\n\s*\1 = (\w+);")
+_REUSE = re.compile(r"if \((\w+_free_instance) == NULL\) \{(\n\s*\1 = self;)")
+_UNSAFE = re.compile(r"CPy_X?DECREF\w*\(.*->_\w+|(?<!if \(0\) \{)\n\s*\w+_free_instance = self;")
 
-    mypyc keeps it first, and then drops what it refers to.  That may let another thread run (a table
-    that goes closes its file), and this thread would empty the object that the other has made anew.
+
+def safe(source: str) -> str:
+    """Generated C without two habits of mypyc that crash when the end of an object runs other code.
+
+    - An attribute's old value goes before the new one stands.  Another thread, or a finalizer, then
+      reads a pointer to freed memory.  ``Py_XSETREF`` stores first.
+    - A generator or nested function is kept for reuse before it lets go of what it refers to.  Another
+      thread then gets an object that is emptied under its hands.  None is kept.
+
+    ``docs/mypyc.md`` has the evidence.
 
     Raises:
-        SystemExit: mypyc writes something else than what is mended here.
+        UnknownCodeError: something of the kind is left.
     """
-    mended, count = re.subn(
-        _KEPT_FOR_REUSE,
-        r"if (\1 == NULL) {\n\2if (\1 == NULL) {\n\1 = self;\nreturn;\n}\n}",
-        source,
-        flags=re.DOTALL,
-    )
-    if count != len(re.findall(r"_free_instance = self;", source)):
-        raise SystemExit("lsmkv: mypyc keeps objects for reuse in a way that is not known here")
-    return mended
+    source = _GUARDED_STORE.sub(r"Py_XSETREF(\1, \2);", source)
+    source = _STORE.sub(r"Py_XSETREF(\1, \2);", source)
+    source = _REUSE.sub(r"if (0) {\2", source)
+    found = _UNSAFE.search(source)
+    if found:
+        raise UnknownCodeError(f"generated code is not known to be safe: {found.group().strip()}")
+    return source
 
 
 def wanted() -> str:
@@ -141,32 +155,61 @@ def compiler_works() -> bool:
 def extensions() -> list[Extension]:
     """What is to be compiled: nothing, or every module of :data:`COMPILED`."""
     choice = wanted()
-    if not is_building() or choice == "pure":
-        say("as plain Python", choice == "pure")
+    if not is_building():
         return []
-    if not compiler_works():
+    if choice == "pure":
+        print("lsmkv: building as plain Python", file=sys.stderr)
+        return []
+    try:
+        if not compiler_works():
+            raise UnknownCodeError("no C compiler works here with Python.h")
+        return generated()
+    except (Exception, SystemExit) as error:  # mypyc ends with SystemExit
         if choice == "must":
-            raise SystemExit("lsmkv: LSMKV_PURE=0, but no C compiler works here")
-        say("as plain Python: no C compiler works here")
+            raise SystemExit(f"lsmkv: LSMKV_PURE=0, but {error}")
+        warn_of_pure_build(error)
         return []
+
+
+def generated() -> list[Extension]:
+    """The modules of :data:`COMPILED` as C, mended."""
     from mypyc.build import mypycify
 
-    say("compiled by mypyc")
+    print("lsmkv: building compiled by mypyc", file=sys.stderr)
     paths = [f"lsmkv/{name}.py" for name in COMPILED]
     found: list[Extension] = mypycify(paths, opt_level=OPTIMISATION, debug_level="0")
     for extension in found:
-        if os.name == "posix":
-            extension.extra_compile_args += POSIX_FLAGS
-        for generated in {*map(Path, extension.sources)}:
-            if generated.name.startswith("__native"):
-                generated.write_text(kept_when_empty(generated.read_text("utf-8")), "utf-8")
+        # A warning of a compiler that mypyc does not know yet is no reason to stop.
+        flags = [flag for flag in extension.extra_compile_args if flag != "-Werror"]
+        extension.extra_compile_args = flags + (POSIX_FLAGS if os.name == "posix" else [])
+        for path in {*map(Path, extension.sources)}:
+            if path.name.startswith("__native"):
+                path.write_text(safe(path.read_text("utf-8")), "utf-8")
     return found
 
 
-def say(how: str, loud: bool = True) -> None:
-    """Tell which build this is."""
-    if loud:
-        print(f"lsmkv: building {how}", file=sys.stderr)
+def warn_of_pure_build(reason: object) -> None:
+    """Tell that the build is plain Python though nobody asked for that."""
+    print(
+        f"lsmkv: WARNING: building as plain Python, which is several times slower: {reason}",
+        file=sys.stderr,
+    )
 
 
-setup(ext_modules=extensions())
+class BuildExtensions(build_ext):
+    """Compiles what mypyc wrote; builds plain Python where that fails."""
+
+    def run(self) -> None:
+        """As the base class; with ``LSMKV_PURE=0`` a failure is an error."""
+        try:
+            super().run()
+        except Exception as error:
+            if wanted() == "must":
+                raise
+            warn_of_pure_build(error)
+            for output in self.get_outputs():
+                Path(output).unlink(missing_ok=True)
+            self.extensions = []
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExtensions})

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from weakref import ref
 
-from mypy_extensions import mypyc_attr
-
 from lsmkv.memtable import Memtable
 from lsmkv.pins import Hold, Pins
 from lsmkv.stats import Stats
 from lsmkv.version import Value, Version, View, value_at
 
 
-@mypyc_attr(free_list_len=1)
 class Moment:
     """The store as it was after one write.
 

@@ -3,17 +3,102 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import chain
-from typing import Final
+from typing import Any, Final, Self, cast
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 from lsmkv.encoding import key_bytes, prefix_successor
 from lsmkv.engine import Engine
 from lsmkv.moments import Moment
 from lsmkv.scan import Scan, ScanRange
 
-_flat: Final = chain.from_iterable
+_NOTHING: Final[list[tuple[bytes, ...]]] = []
+
+
+class EntryIterator:
+    """Gives the entries of a range, one by one.
+
+    For one thread at a time, and not from inside itself: ValueError.  What is at hand is given out
+    at once; the rest comes from the scan, which may let other threads run.
+
+    (``itertools.chain`` would not do: it drops its source at the end, even while another thread is
+    still inside it.)
+    """
+
+    def __init__(self, moment: Moment, wanted: ScanRange, engine: Engine, owner: object) -> None:
+        self._scan: Scan | None = Scan(moment, wanted)  # None after the end
+        self._engine = engine
+        self._owner: object = owner
+        self._entries = _NOTHING  # at hand, up to ``_end``
+        self._at: i64 = 0
+        self._end: i64 = 0
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        at = self._at
+        if at == self._end or self._engine.view is None:
+            return self._fetched()
+        self._at = at + 1
+        return self._entries[at]
+
+    def _fetched(self) -> tuple[bytes, ...]:
+        """The first of the next entries; the others are at hand from now on."""
+        held = self.itself()
+        held._engine.usable_view()  # says why there is none
+        held._entries = _NOTHING  # freed now, and not once the next are there: see gc.set_threshold
+        scan = held._scan
+        if scan is None:
+            raise StopIteration
+        try:
+            entries = cast("list[tuple[bytes, ...]]", scan.__next__())
+        except StopIteration:
+            held._scan = held._owner = None  # what they keep is needed no more
+            raise
+        held._entries = entries
+        held._at = 1
+        held._end = len(entries)
+        return entries[0]
+
+    def itself(self) -> Self:
+        """This iterator, held by whoever asks.
+
+        Compiled code borrows ``self`` from its caller, and C code may drop the iterator that it
+        advances as soon as another thread has met the end.
+        """
+        return self
+
+    def __copy__(self) -> Self:
+        raise TypeError("cannot copy or pickle an iterator of a store: iterate the view again")
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self.__copy__()
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        return self.__copy__()
+
+
+class KeyIterator(EntryIterator):
+    """Gives the keys of a range, one by one."""
+
+    def __next__(self) -> Any:
+        at = self._at
+        if at == self._end or self._engine.view is None:
+            return self._fetched()[0]
+        self._at = at + 1
+        return self._entries[at][0]
+
+
+class ValueIterator(EntryIterator):
+    """Gives the values of a range, one by one."""
+
+    def __next__(self) -> Any:
+        at = self._at
+        if at == self._end or self._engine.view is None:
+            return self._fetched()[1]
+        self._at = at + 1
+        return self._entries[at][1]
 
 
 def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> ScanRange:
@@ -58,15 +143,12 @@ class KeyRange:
         self._wanted = scan_range(start, stop, prefix, reverse)
         self._moment: Moment = moment()
 
-    def entries(self, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
-        """The entries in order, or in the opposite order.
-
-        A step after the store was closed raises, once what is at hand has been given out.
-        """
+    def iterate(self, kind: type[EntryIterator], reverse: bool) -> Any:
+        """An iterator over the range, in its order or in the opposite one."""
         wanted = self._wanted
         if reverse:
             wanted = ScanRange(wanted.start, wanted.stop, wanted.prefix, not wanted.reverse)
-        return _flat(_OpenScan(self._moment, wanted, self.engine, self._owner))
+        return kind(self._moment, wanted, self.engine, self._owner)
 
     def value(self, key: object) -> bytes | None:
         """The value of ``key``, if it is in the range and has one."""
@@ -93,22 +175,9 @@ class EntryRange(KeyRange):
     """A range whose elements are its entries."""
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
-        return KeyRange.entries(self, False)  # so named, it need not be looked up at each call
+        wanted = self._wanted
+        return EntryIterator(self._moment, wanted, self.engine, self._owner)
 
     def __reversed__(self) -> Iterator[tuple[bytes, bytes]]:
-        return KeyRange.entries(self, True)
-
-
-@mypyc_attr(free_list_len=1)
-class _OpenScan(Scan):
-    """A scan that says so when the store was closed."""
-
-    def __init__(self, moment: Moment, wanted: ScanRange, engine: Engine, owner: object) -> None:
-        super().__init__(moment, wanted)
-        self._engine = engine
-        self._owner = owner
-
-    def __next__(self) -> list[tuple[bytes, bytes]]:
-        if self._engine.view is None:
-            self._engine.usable_view()  # says why there is none
-        return super().__next__()
+        found: Iterator[tuple[bytes, bytes]] = KeyRange.iterate(self, EntryIterator, True)
+        return found

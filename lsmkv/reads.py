@@ -16,7 +16,6 @@ from collections.abc import (
     Set,
     ValuesView,
 )
-from operator import itemgetter
 from types import TracebackType
 from typing import Self, TypeVar, overload
 
@@ -26,12 +25,10 @@ from lsmkv.engine import Engine
 from lsmkv.errors import ClosedError
 from lsmkv.moments import Moment
 from lsmkv.pins import Pin
-from lsmkv.ranges import EntryRange, KeyRange
+from lsmkv.ranges import EntryRange, KeyIterator, KeyRange, ValueIterator
 from lsmkv.version import View
 
 _T = TypeVar("_T")
-_FIRST = itemgetter(0)
-_SECOND = itemgetter(1)
 
 
 class RangeKeys(KeyRange, Set[bytes]):
@@ -44,10 +41,12 @@ class RangeKeys(KeyRange, Set[bytes]):
         return set(found)
 
     def __iter__(self) -> Iterator[bytes]:
-        return map(_FIRST, self.entries(False))
+        found: Iterator[bytes] = self.iterate(KeyIterator, False)
+        return found
 
     def __reversed__(self) -> Iterator[bytes]:
-        return map(_FIRST, self.entries(True))
+        found: Iterator[bytes] = self.iterate(KeyIterator, True)
+        return found
 
     def __contains__(self, key: object) -> bool:
         return self.value(key) is not None
@@ -81,10 +80,12 @@ class RangeValues(KeyRange, Collection[bytes]):
     __slots__ = ()
 
     def __iter__(self) -> Iterator[bytes]:
-        return map(_SECOND, self.entries(False))
+        found: Iterator[bytes] = self.iterate(ValueIterator, False)
+        return found
 
     def __reversed__(self) -> Iterator[bytes]:
-        return map(_SECOND, self.entries(True))
+        found: Iterator[bytes] = self.iterate(ValueIterator, True)
+        return found
 
     def __contains__(self, value: object) -> bool:
         return any(value == found for found in self)

@@ -8,7 +8,7 @@ from itertools import repeat
 from operator import itemgetter
 from typing import Final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
 from lsmkv.compare import compare
 from lsmkv.filters.hashing import hash_key
@@ -36,7 +36,6 @@ _MOST_ENTRIES: Final = 256  # of one list: about what the processor's nearer cac
 _VAIN_ASKS: Final = 8  # a scan pays for each run more about what so many look-ups do
 
 
-@mypyc_attr(acyclic=True, free_list_len=1)
 class ScanRange:
     """What a scan asks for: start <= key < stop, forwards or backwards.
 
@@ -77,24 +76,38 @@ class Scan:
         self._reverse: bool = wanted.reverse
         self._size: i64 = _FIRST_ENTRIES
         self._begun = False
+        self._is_running = False
         self._sources: list[Source] = []  # newest first
 
     def __iter__(self) -> Scan:
         return self
 
     def __next__(self) -> list[Entry]:
+        if self._is_running:
+            raise ValueError(
+                "the iterator is being advanced already, by another thread or from inside itself: "
+                "let each thread make an iterator of its own"
+            )
+        held = self.itself()
         found: list[Entry] = []
         try:
-            if not self._begun:
-                self._begin()
-            self._fill(found)
+            held._is_running = True
+            if not held._begun:
+                held._begin()
+            held._fill(found)
         except BaseException:
-            self._begun = True
-            self._sources = []  # what could not be read must not be passed over: this is the end
+            held._begun = True
+            held._sources = []  # what could not be read must not be passed over: this is the end
             raise
+        finally:
+            held._is_running = False
         if not found:
             raise StopIteration
         return found
+
+    def itself(self) -> Scan:
+        """This scan, held by whoever asks: compiled code only borrows ``self`` from its caller."""
+        return self
 
     def _begin(self) -> None:
         self._begun = True

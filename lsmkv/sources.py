@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
 from lsmkv.absent import Absent
 from lsmkv.compare import compare
@@ -24,7 +24,6 @@ _MOST_KEYS: Final = 256
 _FETCHED_AHEAD: Final = 16  # entries; for more at a time the processor fetches on its own
 
 
-@mypyc_attr(acyclic=True)  # no source is referred to by what it refers to
 class Source:
     """Where a scan is in one sorted source.
 
@@ -62,7 +61,6 @@ class Source:
         raise NotImplementedError
 
 
-@mypyc_attr(acyclic=True)
 class RunSource(Source):
     """Tables of one run, one after the other, each as the scan reads it.
 
@@ -114,7 +112,6 @@ class RunSource(Source):
         self.foretold = part.foretold
 
 
-@mypyc_attr(acyclic=True, free_list_len=1)
 class BlockSource(Source):
     """The blocks of a table that has each key once, all of them visible.
 
@@ -272,7 +269,6 @@ class BlockSource(Source):
             self.key = block.key_after(self._prefix, at)
 
 
-@mypyc_attr(acyclic=True)
 class KeysSource(Source):
     """A source that has keys at hand in a list, in the order of the scan, and knows their values."""
 
@@ -313,7 +309,6 @@ class KeysSource(Source):
             self.pending = True
 
 
-@mypyc_attr(acyclic=True)
 class ListSource(KeysSource):
     """Keys and values in lists.
 
@@ -340,7 +335,6 @@ class ListSource(KeysSource):
         return self._values[position]
 
 
-@mypyc_attr(acyclic=True)
 class MemtableSource(KeysSource):
     """The keys of a memtable in a range, with their values as of a sequence number."""
 
