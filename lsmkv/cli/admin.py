@@ -10,10 +10,11 @@ import lsmkv
 from lsmkv.cli.data import store_argument
 from lsmkv.cli.group import DAMAGED, describe
 from lsmkv.cli.keys import Form, argument_bytes, with_form
-from lsmkv.cli.output import count, print_json, progress, size
+from lsmkv.cli.output import print_json, progress, size
 from lsmkv.cli.settings import settings_option
 from lsmkv.cli.shape import json_option
 from lsmkv.inspect import StoreInfo
+from lsmkv.report import count
 
 
 @click.command()
