@@ -204,6 +204,31 @@ def test_delete_by_prefix_changes_nothing_when_nobody_answers(store: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("stop", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, "stopped (1,000 entries deleted before that)"),
+        (OSError(28, "No space"), 1, "Error: No space (1,000 entries deleted before that)"),
+    ],
+)
+def test_delete_by_prefix_that_is_stopped_says_how_far_it_came(
+    store: str, monkeypatch: pytest.MonkeyPatch, stop: BaseException, code: int, said: str
+) -> None:
+    fill(store, {b"x%04d" % number: b"" for number in range(1500)})
+    begin, begun = lsmkv.DB.write_batch, 0
+
+    def batch(db: lsmkv.DB) -> lsmkv.WriteBatch:
+        nonlocal begun
+        begun += 1
+        if begun > 1:
+            raise stop
+        return begin(db)
+
+    monkeypatch.setattr(lsmkv.DB, "write_batch", batch)
+    assert said in fail("delete", store, "--prefix", "x", "--yes", code=code)
+    assert len(read(store)) == 500
+
+
+@pytest.mark.parametrize(
     "arguments",
     [
         [],

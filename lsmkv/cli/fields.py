@@ -9,7 +9,9 @@ spaces between.  A key is a string, a number or bytes; null is no value.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -75,14 +77,16 @@ _text = msgspec.json.Decoder(str).decode
 _hex = msgspec.json.Decoder(_Hex).decode
 
 
-def json_entry(line: bytes, fields: Fields) -> tuple[bytes, bytes]:
-    """The key and the value that a line of JSON holds.
+def json_reader(fields: Fields) -> Callable[[bytes], tuple[bytes, bytes]]:
+    """What takes the key and the value out of a line of JSON.
 
-    Raises:
-        ValueError: it holds none.  (``msgspec.DecodeError``, ``UnicodeDecodeError``: nor any JSON.)
+    It raises ValueError where they are not there or not to be used, ``msgspec.DecodeError`` or
+    UnicodeDecodeError where the line is no JSON.
     """
-    if fields.are_named:
-        return _named_entry(line, fields)
+    return partial(_named_entry, fields) if fields.are_named else _plain_entry
+
+
+def _plain_entry(line: bytes) -> tuple[bytes, bytes]:
     try:
         entry = _entry(line)
     except msgspec.ValidationError:
@@ -93,7 +97,11 @@ def json_entry(line: bytes, fields: Fields) -> tuple[bytes, bytes]:
                 f'not {{"key": ..., "value": ...}}: {error}; {_advice(line)}'
             ) from None
         return _key(raw.key, "key"), _value(raw.value, "value")
-    return _bytes(entry.key, "key"), _bytes(entry.value, "value")
+    key, value = entry.key, entry.value
+    return (
+        key.encode() if isinstance(key, str) else _from_hex(key, "key"),
+        value.encode() if isinstance(value, str) else _from_hex(value, "value"),
+    )
 
 
 def _advice(line: bytes) -> str:
@@ -102,7 +110,7 @@ def _advice(line: bytes) -> str:
     return _ADVICE
 
 
-def _named_entry(line: bytes, fields: Fields) -> tuple[bytes, bytes]:
+def _named_entry(fields: Fields, line: bytes) -> tuple[bytes, bytes]:
     try:
         row = _row(line)
     except msgspec.ValidationError as error:
@@ -141,17 +149,15 @@ def _text_or_bytes(text: bytes, name: str) -> bytes | None:
     """The bytes of a string, or of ``{"hex": "..."}``; None for any other JSON."""
     if text.startswith(b'"'):
         return _text(text).encode("utf-8")
-    if text.startswith(b"{"):
+    if text.startswith(b"{") and b'"hex"' in text:
         try:
-            return _bytes(_hex(text), name)
+            return _from_hex(_hex(text), name)
         except msgspec.ValidationError:
             return None
     return None
 
 
-def _bytes(field: str | _Hex, name: str) -> bytes:
-    if isinstance(field, str):
-        return field.encode("utf-8")
+def _from_hex(field: _Hex, name: str) -> bytes:
     try:
         return bytes.fromhex(field.hex)
     except ValueError:

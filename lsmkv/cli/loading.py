@@ -72,7 +72,7 @@ class Loader:
 @click.option(
     "--header/--no-header",
     default=None,
-    help="The first row of TSV or CSV names the columns or is an entry (the default without --key-field and --value-field).",
+    help="The first row of TSV or CSV names the columns (default if a field is named), or is an entry.",
 )
 @click.option("--key-field", metavar="NAME", help='The field that is the key (default "key").')
 @click.option(

@@ -16,12 +16,11 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Callable, Iterator
-from itertools import chain, islice
 from typing import BinaryIO, Final
 
 import msgspec
 
-from lsmkv.cli.fields import Columns, Fields, json_entry, looks_like_header
+from lsmkv.cli.fields import Columns, Fields, json_reader, looks_like_header
 from lsmkv.cli.keys import Form, json_text, to_text
 from lsmkv.cli.streams import read_lines
 from lsmkv.encoding import MAX_KEY_BYTES, MAX_VALUE_BYTES, key_bytes, value_bytes
@@ -37,7 +36,6 @@ _SUFFIXES: Final = {
 }
 PACKED: Final = ".gz"
 _KEY_AND_VALUE: Final = Fields()
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _LONGEST_FIELD: Final = 4 * max(MAX_KEY_BYTES, MAX_VALUE_BYTES)  # every byte escaped as \xNN
 
 Record = tuple[int, bytes, bytes]  # the number of its (first) line, key, value
@@ -91,7 +89,7 @@ def read_records(
         BadRecordError: at the first line that is not a record.
         ValueError: at a line that is too long, or gzip data that are damaged.
     """
-    lines = _without_mark(read_lines(stream, is_text=form is not Form.RAW))
+    lines = read_lines(stream, is_text=form is not Form.RAW)
     records = (
         _read_json_lines(lines, fields)
         if file_format == "jsonl"
@@ -107,16 +105,13 @@ def read_records(
         yield record
 
 
-def _without_mark(lines: Iterator[bytes]) -> Iterator[bytes]:
-    return chain((line.removeprefix(_BYTE_ORDER_MARK) for line in islice(lines, 1)), lines)
-
-
 def _read_json_lines(lines: Iterator[bytes], fields: Fields) -> Iterator[Record]:
+    entry_of = json_reader(fields)
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            key, value = json_entry(line, fields)
+            key, value = entry_of(line)
         except msgspec.DecodeError as error:
             raise BadRecordError(number, f"not JSON: {error}") from None
         except UnicodeDecodeError as error:

@@ -6,14 +6,18 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator
+from functools import partial
+from itertools import chain
 from typing import BinaryIO, Final, Protocol, cast
 
 from lsmkv.encoding import MAX_KEY_BYTES, MAX_VALUE_BYTES
 
 _GZIP: Final = b"\x1f\x8b\x08"  # how gzip data begin; no UTF-8 text begins so
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 # JSON may write a byte as six characters (\u0001).  The rest is for names, quotes and spaces.
 LONGEST_LINE_BYTES: Final = 6 * (MAX_KEY_BYTES + MAX_VALUE_BYTES) + 64 * 1024
+_BUFFER_BYTES: Final = 64 * 1024
 
 
 class _Buffered(Protocol):
@@ -43,6 +47,8 @@ def read_lines(
 ) -> Iterator[bytes]:
     """The lines of ``stream``, each with its end; of gzip data, those that were packed.
 
+    A byte order mark is left out.
+
     Args:
         is_text: refuse UTF-16, which would otherwise be reported byte by byte.
         longest: refuse a line of more bytes, before all of it is in memory.
@@ -53,25 +59,23 @@ def read_lines(
     head = stream.read(1)
     if head == _GZIP[:1]:
         head += stream.read(2)
-    plain = io.BufferedReader(_Rejoined(head, stream))
+    plain = io.BufferedReader(_Rejoined(head, stream), _BUFFER_BYTES)
     if head != _GZIP:
         yield from _lines(plain, is_text, longest)
         return
     try:
         unpacked = cast(io.RawIOBase, gzip.GzipFile(fileobj=plain, mode="rb"))
-        yield from _lines(io.BufferedReader(unpacked), is_text, longest)
+        yield from _lines(io.BufferedReader(unpacked, _BUFFER_BYTES), is_text, longest)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"the gzip data are damaged or cut short: {error}") from error
 
 
 def _lines(stream: BinaryIO, is_text: bool, longest: int) -> Iterator[bytes]:
-    number = 0
-    while line := stream.readline(longest + 1):
-        number += 1
+    first = stream.readline(longest + 1)
+    if is_text and first.startswith(_UTF_16):
+        raise ValueError("line 1: it is UTF-16; make it UTF-8, with: iconv -f UTF-16 -t UTF-8 FILE")
+    rest = iter(partial(stream.readline, longest + 1), b"")
+    for number, line in enumerate(chain((first,) if first else (), rest), 1):
         if len(line) > longest:
             raise ValueError(f"line {number}: it has more than {longest:,} bytes")
-        if number == 1 and is_text and line.startswith(_UTF_16):
-            raise ValueError(
-                "line 1: it is UTF-16; make it UTF-8, with: iconv -f UTF-16 -t UTF-8 FILE"
-            )
-        yield line
+        yield line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
