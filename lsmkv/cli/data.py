@@ -129,8 +129,8 @@ def delete(
     Deleting a key that is not there is no error.  When the command ends, the deletions would survive
     a loss of power.
 
-    With --prefix, delete every key that starts with it, and say how many there were.  They go some at
-    a time: what stops the command leaves the last of them.
+    With --prefix, delete every key that starts with it, and say how many there were.  They are deleted
+    in batches, so a failure or Ctrl-C may leave some of them.
 
     \b
     Example:  lsmkv delete users.db alice bob
@@ -238,8 +238,8 @@ def count(
 ) -> None:
     """Print how many keys STORE has, in all or in a range.
 
-    It reads all that lies in the range.  With --approximate it reads no table, and counts overwritten
-    keys twice as long as they are not merged; there is no such estimate for a range.
+    The count is exact, and reads every key in the range.  The estimate of --approximate reads no table.
+    It may count overwritten keys more than once, and is for the whole store alone.
 
     \b
     Example:  lsmkv count users.db --prefix user:

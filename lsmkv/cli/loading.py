@@ -124,8 +124,8 @@ def load(
     have any fields, which go by their names in the header or in the JSON object.
 
     Fields of TSV and CSV are text with \\xNN and \\\\ as escapes; with --hex hex digits; with --raw
-    what the file says, backslashes and all.  Blank lines are passed over, and what gzip has packed is
-    unpacked.
+    what the file says, backslashes and all.  Blank lines are passed over.  Gzip data
+    are unpacked, whatever the name of FILE.
 
     A line that is none of these stops the loading, exit code 1; the lines before it stay loaded.
 
