@@ -13,7 +13,7 @@ from typing import ClassVar, Final, Literal
 
 from lsmkv.absent import Absent
 from lsmkv.filters.hashing import hash_key
-from lsmkv.report import Report
+from lsmkv.report import Report, count
 from lsmkv.sstable.block import Block
 from lsmkv.sstable.reader import TableReader
 from lsmkv.version import Run, View
@@ -56,7 +56,8 @@ class MemtableStep(Report):
 
     def __str__(self) -> str:
         said = _SAID[self.outcome]
-        return f"memtable, {self.role} (log {self.log_number}, {self.entry_count} keys): {said}"
+        keys = count(self.entry_count, "key")
+        return f"memtable, {self.role} (log {self.log_number}, {keys}): {said}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +91,12 @@ class FilterStep(Report):
         if self.verdict == "none":
             return "no filter"
         known = "n unknown" if self.key_count is None else f"n={self.key_count}"
-        shape = f"{known}, m={self.bit_count} bits, k={self.probe_count}"
+        shape = f"{known}, m={count(self.bit_count, 'bit')}, k={self.probe_count}"
         if self.expected_rate is not None:
             shape += f", p={self.expected_rate:.3%}"
         if self.verdict == "off":
             return f"{self.scope} filter off ({shape})"
-        read = f", {self.read_bytes} bytes of filters read" if self.read_bytes else ""
+        read = f", {count(self.read_bytes, 'byte')} of filters read" if self.read_bytes else ""
         return f"{self.scope} filter says {self.verdict} ({shape}{read})"
 
 
@@ -122,7 +123,7 @@ class BlockStep(Report):
         return 0 if self.was_cached else self.length_bytes
 
     def __str__(self) -> str:
-        how = "cached" if self.was_cached else f"{self.length_bytes} bytes read"
+        how = "cached" if self.was_cached else f"{count(self.length_bytes, 'byte')} read"
         return f"block {self.number} ({how})"
 
 
@@ -243,14 +244,14 @@ class Explanation(Report):
         """One line for each step, and a line of totals."""
         shown = repr(self.key[:_SHOWN_KEY_BYTES])
         if len(self.key) > _SHOWN_KEY_BYTES:
-            shown += f"... ({len(self.key)} bytes)"
+            shown += f"... ({count(len(self.key), 'byte')})"
         result: str = self.outcome
         if self.value is not None:
-            result = f"found, a value of {len(self.value)} bytes"
+            result = f"found, a value of {count(len(self.value), 'byte')}"
         totals = (
             f"{result}; filters asked: {self.filters_asked}, said no: {self.filter_negatives}, "
             f"false positives: {self.false_positives}; blocks searched: {self.blocks_searched}, "
-            f"read: {self.blocks_read} ({self.read_bytes} bytes read in all)"
+            f"read: {self.blocks_read} ({count(self.read_bytes, 'byte')} read in all)"
         )
         steps = [f"  {step}" for step in (*self.memtables, *self.runs)]
         return "\n".join([f"get {shown} as of sequence number {self.seq}", *steps, totals])

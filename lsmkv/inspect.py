@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from lsmkv.filters.policy import FilterPolicy
-from lsmkv.report import Report
+from lsmkv.report import Report, count, count_entries
 from lsmkv.sstable.layout import CODEC_NONE, CODEC_ZSTD, CODEC_ZSTD_REDUCED
 from lsmkv.sstable.reader import TableReader
 from lsmkv.version import View
@@ -48,8 +48,8 @@ class BlockInfo(Report):
 
     def __str__(self) -> str:
         return (
-            f"block {self.number} at {self.offset}: {self.entry_count} entries, "
-            f"{self.length_bytes} bytes ({self.raw_bytes} raw, {self.codec}), "
+            f"block {self.number} at {self.offset}: {count_entries(self.entry_count)}, "
+            f"{count(self.length_bytes, 'byte')} ({self.raw_bytes} raw, {self.codec}), "
             f"{self.first_key!r} to {self.last_key!r}, filter n={self.key_count} "
             f"m={self.bit_count} k={self.probe_count} p={self.expected_rate:.3%}"
         )
@@ -107,13 +107,14 @@ class TableInfo(Report):
         if self.filter_kind != "none":
             exact = "?" if self.expected_rate is None else f"{self.expected_rate:.3%}"
             filters = (
-                f"{self.filter_bytes} filter bytes per {self.granularity}, {self.filter_key} keys, "
-                f"p {self.requested_rate:.3%} asked, {exact} exact"
+                f"{count(self.filter_bytes, 'filter byte')} per {self.granularity}, "
+                f"{self.filter_key} keys, p {self.requested_rate:.3%} asked, {exact} exact"
             )
         return (
-            f"{self.file_name}: {self.entry_count} entries ({self.tombstone_count} deletions), "
-            f"{self.size_bytes} bytes, {self.block_count} blocks "
-            f"({self.raw_bytes} bytes raw, {self.stored_bytes} stored), "
+            f"{self.file_name}: {count_entries(self.entry_count)} "
+            f"({count(self.tombstone_count, 'deletion')}), "
+            f"{count(self.size_bytes, 'byte')}, {count(self.block_count, 'block')} "
+            f"({count(self.raw_bytes, 'byte')} raw, {self.stored_bytes} stored), "
             f"{self.smallest!r} to {self.largest!r}, "
             f"sequence numbers {self.smallest_seq} to {self.largest_seq}, {filters}"
         )
@@ -140,8 +141,8 @@ class RunInfo(Report):
 
     def __str__(self) -> str:
         return (
-            f"run {self.number}: {len(self.tables)} tables, {self.entry_count} entries, "
-            f"{self.size_bytes} bytes"
+            f"run {self.number}: {count(len(self.tables), 'table')}, "
+            f"{count_entries(self.entry_count)}, {count(self.size_bytes, 'byte')}"
         )
 
 
@@ -166,8 +167,8 @@ class LevelInfo(Report):
 
     def __str__(self) -> str:
         return (
-            f"level {self.number}: {len(self.runs)} runs, {self.entry_count} entries, "
-            f"{self.size_bytes} bytes"
+            f"level {self.number}: {count(len(self.runs), 'run')}, "
+            f"{count_entries(self.entry_count)}, {count(self.size_bytes, 'byte')}"
         )
 
 
@@ -218,17 +219,17 @@ class StoreInfo(Report):
 
     def text(self) -> str:
         """A line for the memtables and each level, run and table."""
-        counts = ", ".join(map(str, self.memtable_key_counts))
-        lines = [f"memtables: {counts} keys"]
+        counts = ", ".join(count(keys, "key") for keys in self.memtable_key_counts)
+        lines = [f"memtables: {counts}"]
         for level in self.levels:
             lines.append(str(level))
             for run in level.runs:
                 lines.append(f"  {run}")
                 lines += [f"    {table}" for table in run.tables]
         lines.append(
-            f"in all: {self.entry_count} entries, {self.size_bytes} bytes in "
-            f"{sum(1 for _ in self.tables())} tables, {self.filter_bytes} bytes of filters "
-            f"({self.filter_memory_bytes} in memory)"
+            f"in all: {count_entries(self.entry_count)}, {count(self.size_bytes, 'byte')} in "
+            f"{count(sum(1 for _ in self.tables()), 'table')}, "
+            f"{count(self.filter_bytes, 'byte')} of filters ({self.filter_memory_bytes} in memory)"
         )
         return "\n".join(lines)
 
@@ -335,7 +336,7 @@ def _rate_by_index(table: TableReader) -> float | None:
 
 def _mean_rate(policy: FilterPolicy, shapes: Counter[tuple[int, int, int]]) -> float:
     """The mean exact rate of filters whose (m, n, k) are counted."""
-    total = math.fsum(count * _rate(policy, *shape) for shape, count in shapes.items())
+    total = math.fsum(times * _rate(policy, *shape) for shape, times in shapes.items())
     return total / shapes.total()
 
 

@@ -1,4 +1,4 @@
-"""What reports are made of: frozen dataclasses that turn into JSON-safe dictionaries; problems."""
+"""What reports are made of: JSON-safe frozen dataclasses, problems, numbers with their nouns."""
 
 from __future__ import annotations
 
@@ -62,6 +62,20 @@ class Problem(Report):
     def __str__(self) -> str:
         place = "" if self.offset is None else f" at offset {self.offset}"
         return f"{self.path}{place}: {self.reason}"
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun.
+
+    >>> count(1, "entry", "entries"), count(1200, "table")
+    ('1 entry', '1,200 tables')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def count_entries(number: int) -> str:
+    """A number of entries."""
+    return count(number, "entry", "entries")
 
 
 def _json_safe(value: object) -> object:

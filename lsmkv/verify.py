@@ -25,7 +25,7 @@ from lsmkv.manifest import (
     read_current,
     read_state,
 )
-from lsmkv.report import Problem, Report
+from lsmkv.report import Problem, Report, count, count_entries
 from lsmkv.sstable.block import Block
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage import Storage
@@ -69,13 +69,20 @@ class VerifyReport(Report):
     def text(self) -> str:
         """What was checked, and a line for each problem."""
         checked = (
-            f"{self.table_count} tables, {self.block_count} blocks, {self.entry_count} entries, "
-            f"{self.log_count} logs, {self.log_record_count} log records"
+            f"{count(self.table_count, 'table')}, {count(self.block_count, 'block')}, "
+            f"{count_entries(self.entry_count)}, {count(self.log_count, 'log')}, "
+            f"{count(self.log_record_count, 'log record')}"
         )
-        torn = f"; {self.torn_bytes} bytes at their ends are torn" if self.torn_bytes else ""
+        torn = ""
+        if self.torn_bytes:
+            verb = "is" if self.torn_bytes == 1 else "are"
+            torn = f"; {count(self.torn_bytes, 'byte')} at their ends {verb} torn"
         if self.ok:
             return f"ok: {checked}{torn}"
-        found = f"{len(self.problems)} problems, {self.damaged_block_count} damaged blocks"
+        found = (
+            f"{count(len(self.problems), 'problem')}, "
+            f"{count(self.damaged_block_count, 'damaged block')}"
+        )
         return "\n".join([f"{found} in {checked}{torn}", *(f"  {item}" for item in self.problems)])
 
     def __str__(self) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import lsmkv
-from commands import ENVIRONMENT, fill, fill_tables, one_line, process, read, succeed
+from commands import ENVIRONMENT, fail, fill, fill_tables, one_line, process, read, succeed
 from lsmkv.cli import cli
 
 COMMANDS = sorted(cli.commands)
@@ -45,7 +45,8 @@ EXAMPLES = [
 def test_examples_in_help_are_right_usage(line: str, tmp_path: Path) -> None:
     fill_tables(str(tmp_path / "users.db"))
     fill_tables(str(tmp_path / "old.db"))
-    (tmp_path / "users.jsonl").write_bytes(b'{"key": "a", "value": ""}\n')
+    (tmp_path / "users.jsonl.gz").write_bytes(b'{"key": "a", "value": ""}\n')
+    (tmp_path / "users.csv").write_bytes(b"id,name\n7,Alice\n")
     (tmp_path / "alice.jpeg").write_bytes(b"\xff\xd8")
     script = f'set -o pipefail\nlsmkv() {{ "{sys.executable}" -m lsmkv "$@"; }}\n{line}\n'
     done = subprocess.run(
@@ -71,6 +72,66 @@ def test_an_unknown_command_exits_with_2() -> None:
     running = process("frobnicate")
     running.communicate()
     assert running.returncode == 2
+
+
+def test_help_fits_a_terminal() -> None:
+    for command in ([], *([name] for name in COMMANDS)):
+        shown = succeed(*command, "--help").decode()
+        assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_no_command_is_described_in_part_only() -> None:
+    assert b"...\n" not in succeed("--help").partition(b"\nCommands:\n")[2]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["scan", "--help"], ["--version"]])
+def test_help_that_nobody_reads_ends_quietly(arguments: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    running = process(*arguments, stdout=writing)
+    os.close(writing)
+    _, err = running.communicate()
+    assert (running.returncode, err) == (141, b"")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("scan store >&-", 1),
+        ("get store a >&-", 1),
+        ("stats store >&-", 1),
+        ("--help >&-", 1),
+        ("put store b 2 >&-", 0),
+        ("load store - <&-", 1),
+        ("put store b - <&-", 1),
+        ("put store b 2 <&- >&- 2>&-", 0),
+        ("get store x 2>&-", 3),
+    ],
+)
+def test_a_closed_stream_is_no_traceback(store: str, tmp_path: Path, line: str, code: int) -> None:
+    fill(store, {b"a": b"1"})
+    done = subprocess.run(
+        ["bash", "-c", f'"{sys.executable}" -m lsmkv {line}'],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        capture_output=True,
+    )
+    assert done.returncode == code, done.stderr
+    assert code == 1 or done.stderr == b""
+    assert code != 1 or one_line(done.stderr.decode())
+    assert read(store)[b"a"] == b"1"
+
+
+def test_memory_that_is_not_enough_is_an_error_in_one_line(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    fill(store, {b"a": b"1"})
+    monkeypatch.setattr("lsmkv.cli.data.render", fails)
+    assert fail("get", store, "a") == "Error: there is not enough memory\n"
 
 
 def test_failures_have_no_traceback(store: str) -> None:
@@ -99,6 +160,20 @@ def test_output_that_cannot_be_written_is_an_error_in_one_line(store: str) -> No
         _, err = running.communicate()
     assert running.returncode == 1
     assert err.decode() == f"Error: {os.strerror(errno.ENOSPC)}\n"
+
+
+@pytest.mark.usefixtures("heeds_interrupts")
+def test_control_c_at_a_question_ends_with_130(store: str) -> None:
+    fill(store, {b"a": b"1"})
+    running = process("delete", store, "--prefix", "a", stdin=subprocess.PIPE)
+    assert running.stderr is not None
+    while (shown := running.stderr.read(1)) != b"?":
+        assert shown, "it ended without a question"
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate()
+    assert running.returncode == 130
+    assert b"Traceback" not in err
+    assert read(store) == {b"a": b"1"}
 
 
 @pytest.mark.usefixtures("heeds_interrupts")

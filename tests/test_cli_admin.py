@@ -1,14 +1,15 @@
-"""``lsmkv`` verify, repair and compact."""
+"""``lsmkv`` verify, repair, compact and destroy."""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 import lsmkv
-from commands import damage_block, fail, fill_tables, one_line, read, run, succeed
+from commands import damage_block, fail, fill, fill_tables, one_line, read, run, succeed
 
 
 @pytest.fixture
@@ -98,3 +99,51 @@ def test_compact_rewrites_with_the_options_set(store: str) -> None:
     succeed("compact", store, "--set", "error_rate=0.001")
     with lsmkv.open(store, read_only=True) as db:
         assert [table.requested_rate for table in db.inspect().tables()] == [0.001]
+
+
+# --- destroy ---
+
+
+def test_destroy_removes_the_store_and_its_directory(store: str) -> None:
+    succeed("destroy", fill_tables(store), "--yes")
+    assert not os.path.exists(store)
+
+
+def test_destroy_asks_first(store: str) -> None:
+    fail("destroy", fill(store, {b"a": b"1"}), stdin=b"n\n")
+    assert read(store) == {b"a": b"1"}
+
+
+def test_destroy_changes_nothing_when_nobody_answers(store: str) -> None:
+    assert "give --yes" in fail("destroy", fill(store, {b"a": b"1"}), stdin=b"")
+    assert read(store) == {b"a": b"1"}
+
+
+def test_destroy_leaves_what_is_not_the_stores(store: str) -> None:
+    fill(store, {b"a": b"1"})
+    Path(store, "notes.txt").write_text("mine")
+    shown = json.loads(succeed("destroy", store, "--yes", "--json"))
+    assert shown == {"path": store, "directory_removed": False}
+    assert os.listdir(store) == ["notes.txt"]
+
+
+@pytest.mark.parametrize("options", [[], ["--yes"]])
+def test_destroy_refuses_what_is_no_store(tmp_path: Path, options: list[str]) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    message = fail("destroy", str(tmp_path), *options, stdin=b"y\n")
+    assert one_line(message) and "holds no lsmkv store" in message
+    assert os.listdir(tmp_path) == ["notes.txt"]
+
+
+def test_destroy_refuses_a_store_that_is_open_for_writing(store: str) -> None:
+    with lsmkv.open(store) as db:
+        db[b"a"] = b"1"
+        assert f"process {os.getpid()}" in fail("destroy", store, "--yes")
+    assert read(store) == {b"a": b"1"}
+
+
+def test_destroy_removes_a_store_that_is_damaged(store: str) -> None:
+    fill_tables(store)
+    Path(store, "CURRENT").write_bytes(b"nonsense\n")
+    succeed("destroy", store, stdin=b"y\n")
+    assert not os.path.exists(store)

@@ -163,10 +163,138 @@ def test_delete_does_not_make_a_store(store: str) -> None:
     assert not os.path.exists(store)
 
 
-# --- scan ---
-
-
 LETTERS = {letter: letter.upper() for letter in (b"a", b"b", b"ba", b"bb", b"c")}
+
+
+def test_delete_by_prefix_removes_the_keys_that_start_with_it(store: str) -> None:
+    result = run("delete", fill(store, LETTERS), "--prefix", "b", "--yes")
+    assert (result.exit_code, result.stderr) == (0, "Deleted 3 entries.\n")
+    assert list(read(store)) == [b"a", b"c"]
+
+
+def test_delete_by_prefix_goes_on_beyond_a_batch(store: str) -> None:
+    fill(store, {b"x%04d" % number: b"" for number in range(2500)} | {b"y": b""})
+    assert json.loads(succeed("delete", store, "--prefix", "x", "--yes", "--json")) == {
+        "deleted": 2500
+    }
+    assert list(read(store)) == [b"y"]
+
+
+def test_delete_by_prefix_takes_it_in_hex(store: str) -> None:
+    succeed("delete", fill(store, LETTERS), "--hex", "--prefix", "62", "--yes")
+    assert list(read(store)) == [b"a", b"c"]
+
+
+def test_delete_by_prefix_asks_first_and_says_how_many(store: str) -> None:
+    result = run("delete", fill(store, LETTERS), "--prefix", "b", stdin=b"n\n")
+    assert result.exit_code == 1
+    assert "Delete 3 entries" in result.stderr and "nothing is changed" in result.stderr
+    assert read(store) == LETTERS
+
+
+def test_delete_by_prefix_goes_ahead_when_the_answer_is_yes(store: str) -> None:
+    succeed("delete", fill(store, LETTERS), "--prefix", "b", stdin=b"y\n")
+    assert list(read(store)) == [b"a", b"c"]
+
+
+def test_delete_by_prefix_changes_nothing_when_nobody_answers(store: str) -> None:
+    message = fail("delete", fill(store, LETTERS), "--prefix", "b", stdin=b"")
+    assert "give --yes" in message
+    assert read(store) == LETTERS
+
+
+@pytest.mark.parametrize(
+    ("stop", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, "stopped (1,000 entries deleted before that)"),
+        (OSError(28, "No space"), 1, "Error: No space (1,000 entries deleted before that)"),
+    ],
+)
+def test_delete_by_prefix_that_is_stopped_says_how_far_it_came(
+    store: str, monkeypatch: pytest.MonkeyPatch, stop: BaseException, code: int, said: str
+) -> None:
+    fill(store, {b"x%04d" % number: b"" for number in range(1500)})
+    begin, begun = lsmkv.DB.write_batch, 0
+
+    def batch(db: lsmkv.DB) -> lsmkv.WriteBatch:
+        nonlocal begun
+        begun += 1
+        if begun > 1:
+            raise stop
+        return begin(db)
+
+    monkeypatch.setattr(lsmkv.DB, "write_batch", batch)
+    assert said in fail("delete", store, "--prefix", "x", "--yes", code=code)
+    assert len(read(store)) == 500
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["a", "--prefix", "b"],
+        ["--prefix", "", "--yes"],
+        ["a", "--yes"],
+        ["a", "--json"],
+        ["--prefix", "\\", "--yes"],
+    ],
+)
+def test_delete_that_is_not_plain_is_wrong_usage(store: str, arguments: list[str]) -> None:
+    fail("delete", fill(store, LETTERS), *arguments, code=2)
+    assert read(store) == LETTERS
+
+
+@pytest.mark.parametrize("command", [["put", "", "a", "1"], ["scan", ""], ["destroy", "", "--yes"]])
+def test_an_empty_store_argument_is_not_the_present_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.chdir(fill(str(tmp_path / "store"), LETTERS))
+    assert "empty" in fail(*command, code=2)
+    assert read(".") == LETTERS
+
+
+# --- count ---
+
+
+@pytest.mark.parametrize(
+    ("options", "number"),
+    [
+        ([], 5),
+        (["--prefix", "b"], 3),
+        (["--start", "b", "--stop", "bb"], 2),
+        (["--hex", "--prefix", "62"], 3),
+        (["--start", "z"], 0),
+        (["--approximate"], 5),
+    ],
+)
+def test_count_prints_how_many_keys_there_are(store: str, options: list[str], number: int) -> None:
+    assert succeed("count", fill(store, LETTERS), *options) == b"%d\n" % number
+
+
+def test_count_is_exact_where_the_estimate_is_not(store: str) -> None:
+    with lsmkv.open(store) as db:
+        for _ in range(2):
+            db.update(LETTERS)
+            db.flush()
+    assert succeed("count", store) == b"5\n"
+    assert succeed("count", store, "--approximate") == b"10\n"
+
+
+def test_count_json_says_whether_it_is_an_estimate(store: str) -> None:
+    shown = json.loads(succeed("count", fill(store, LETTERS), "--approximate", "--json"))
+    assert shown == {"count": 5, "approximate": True}
+
+
+def test_an_estimate_for_a_range_is_wrong_usage(store: str) -> None:
+    fail("count", fill(store, LETTERS), "--approximate", "--prefix", "b", code=2)
+
+
+def test_count_does_not_make_a_store(store: str) -> None:
+    assert one_line(fail("count", store))
+    assert not os.path.exists(store)
+
+
+# --- scan ---
 
 
 @pytest.mark.parametrize(

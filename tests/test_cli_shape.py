@@ -93,3 +93,45 @@ def test_looking_inside_works_beside_a_writer(store: str, command: str) -> None:
 def test_looking_inside_does_not_make_a_store(store: str, command: str) -> None:
     fail(command, store)
     assert not os.path.exists(store)
+
+
+@pytest.fixture
+def one_of_each(store: str) -> str:
+    """A store of one table with one block with one entry, and one key in its log."""
+    with lsmkv.open(store) as db:
+        db[b"a"] = b"1"
+        db.flush()
+        db[b"b"] = b"2"
+    return store
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["verify"], ["explain", "a"], ["inspect"], ["stats"], ["compact"], ["repair", "--in-place"]],
+)
+def test_one_of_a_thing_is_singular(one_of_each: str, arguments: list[str]) -> None:
+    options = ["--yes"] if "--in-place" in arguments else []
+    shown = succeed(arguments[0], one_of_each, *arguments[1:], *options).decode()
+    assert re.search(r"\b1 [a-z]", shown)
+    assert not re.search(r"\b1 (?:log )?(?:[a-z]+s|entries)\b", shown)
+
+
+def test_one_of_a_thing_is_singular_in_the_text_of_a_report(one_of_each: str) -> None:
+    with lsmkv.open(one_of_each, read_only=True) as db:
+        shown = db.inspect().text()
+    assert "1 table, 1 entry" in shown
+    assert not re.search(r"\b1 (?:[a-z]+s|entries)\b", shown)
+
+
+def test_inspect_blocks_says_why_there_are_none(store: str) -> None:
+    fill(store, {b"a": b"1", b"b": b"2"})
+    assert b"all 2 keys are in the log" in succeed("inspect", store, "--blocks")
+
+
+def test_inspect_blocks_says_that_a_store_is_empty(store: str) -> None:
+    assert b"the store is empty" in succeed("inspect", fill(store, {}), "--blocks")
+
+
+def test_inspect_blocks_json_without_tables_has_the_shape_that_it_has_with_some(store: str) -> None:
+    shown = json.loads(succeed("inspect", fill(store, {b"a": b"1"}), "--blocks", "--json"))
+    assert shown == {"tables": []}

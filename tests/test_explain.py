@@ -332,4 +332,4 @@ def test_the_text_has_a_line_for_each_step_and_one_of_totals(db: lsmkv.DB) -> No
 
 
 def test_long_keys_are_cut_in_the_text(db: lsmkv.DB) -> None:
-    assert "(5000 bytes)" in str(db.explain(b"x" * 5000)).splitlines()[0]
+    assert "(5,000 bytes)" in str(db.explain(b"x" * 5000)).splitlines()[0]

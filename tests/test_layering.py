@@ -75,8 +75,8 @@ LAYERS = """
     lsmkv.repair
     lsmkv.db
     lsmkv
-    lsmkv.cli.keys
-    lsmkv.cli.output  lsmkv.cli.settings  lsmkv.cli.group
+    lsmkv.cli.keys  lsmkv.cli.streams
+    lsmkv.cli.output  lsmkv.cli.settings  lsmkv.cli.group  lsmkv.cli.fields
     lsmkv.cli.records
     lsmkv.cli.data
     lsmkv.cli.shape  lsmkv.cli.sizes  lsmkv.cli.loading
@@ -104,6 +104,7 @@ HOMES = {
         "lsmkv.sstable.writer",
         "lsmkv.tree",
         "lsmkv.manifest",
+        "lsmkv.cli.fields",
         "lsmkv.cli.records",
     },
     # What typed code is compiled with: machine integers, and bytes read as such.

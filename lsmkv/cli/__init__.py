@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import io
+import os
 import platform
 import sys
 
@@ -64,6 +65,7 @@ for _command in (
     data.get,
     data.delete,
     data.scan,
+    data.count,
     loading.load,
     loading.dump,
     shape.stats,
@@ -72,13 +74,30 @@ for _command in (
     admin.verify,
     admin.repair,
     admin.compact,
+    admin.destroy,
     sizes.command,
 ):
     cli.add_command(_command)
 
 
+def _open_closed_streams() -> None:
+    """Give standard streams that are closed a file, or the store's first files would be theirs.
+
+    To read from standard input, or write to standard output, is an error then.
+    """
+    for name, mode, flags in (
+        ("stdin", "r", os.O_WRONLY),
+        ("stdout", "w", os.O_RDONLY),
+        ("stderr", "w", os.O_WRONLY),
+    ):
+        if getattr(sys, name) is None:
+            stream = open(os.open(os.devnull, flags), mode, encoding="utf-8")  # noqa: SIM115
+            setattr(sys, name, stream)
+
+
 def main() -> None:
     """Run the command that ``sys.argv`` gives, and exit."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # Paths need not be UTF-8, and terminals need not show all of it.

@@ -1,7 +1,8 @@
-"""Commands that look after a store: verify, repair, compact."""
+"""Commands that look after a store: verify, repair, compact, destroy."""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -10,10 +11,13 @@ import lsmkv
 from lsmkv.cli.data import store_argument
 from lsmkv.cli.group import DAMAGED, describe
 from lsmkv.cli.keys import Form, argument_bytes, with_form
-from lsmkv.cli.output import count, print_json, progress, size
+from lsmkv.cli.output import confirm, note, print_json, progress, size
 from lsmkv.cli.settings import settings_option
 from lsmkv.cli.shape import json_option
 from lsmkv.inspect import StoreInfo
+from lsmkv.recovery import holds_store
+from lsmkv.report import count, count_entries
+from lsmkv.storage import Storage
 
 
 @click.command()
@@ -66,7 +70,7 @@ def repair(source: str, output: str | None, in_place: bool, yes: bool, as_json: 
     if (output is None) != in_place:
         raise click.UsageError("give either --output DIRECTORY or --in-place")
     if in_place and not yes:
-        click.confirm(f"Rebuild {source} in place?", abort=True, err=True)
+        confirm(f"Rebuild {source} in place?")
     with progress("Repairing") as report_progress:
         report = lsmkv.repair(source, output, in_place=in_place, progress=report_progress)
     if as_json:
@@ -119,6 +123,30 @@ def compact(
     click.echo(f"After:  {_described(after)}")
 
 
+@click.command(short_help="Remove STORE and every entry in it.")
+@store_argument
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--json", "as_json", is_flag=True, help='Print {"path", "directory_removed"}.')
+def destroy(store: str, yes: bool, as_json: bool) -> None:
+    """Remove STORE and every entry in it.
+
+    Only the store's own files are removed, and the directory when nothing else is in it.  A directory
+    that is no store stays as it is, and so does a store that is open for writing.
+
+    \b
+    Example:  lsmkv destroy users.db
+              lsmkv destroy users.db --yes
+    """
+    if not yes and holds_store(Storage(), store):
+        confirm(f"Remove {store} and every entry in it?")
+    lsmkv.destroy(store)
+    remains = os.path.lexists(store)
+    if as_json:
+        print_json({"path": os.path.abspath(store), "directory_removed": not remains})
+    else:
+        note(f"Removed {store}." if not remains else f"Removed the store; {store} stays.")
+
+
 def _tables(info: StoreInfo) -> list[int]:
     return [table.number for table in info.tables()]
 
@@ -137,6 +165,6 @@ def _described(info: StoreInfo) -> str:
     totals = _totals(info)
     return (
         f"{count(totals['runs'], 'run')}, {count(totals['tables'], 'table')}, "
-        f"{count(totals['entries'], 'entry', 'entries')}, {size(totals['size_bytes'])}, "
+        f"{count_entries(totals['entries'])}, {size(totals['size_bytes'])}, "
         f"{count(totals['memtable_keys'], 'key')} in the log"
     )

@@ -26,6 +26,16 @@ class CommandGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # in the order added, which puts what belongs together together
 
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        try:
+            return super().make_context(*arguments, **extra)
+        except BrokenPipeError:  # of --help and --version, which are shown here
+            _drop_output()
+            sys.exit(PIPE_CLOSED)
+        except OSError as error:
+            _drop_unwritable_output()
+            raise click.ClickException(describe(error)) from error
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             try:
@@ -38,7 +48,7 @@ class CommandGroup(click.Group):
         except KeyboardInterrupt:
             click.echo("Interrupted", err=True)
             ctx.exit(INTERRUPTED)
-        except (lsmkv.Error, OSError, ValueError, TypeError) as error:
+        except (lsmkv.Error, OSError, ValueError, TypeError, MemoryError) as error:
             _drop_unwritable_output()
             raise click.ClickException(describe(error)) from error
 
@@ -49,6 +59,8 @@ def describe(error: BaseException) -> str:
         text = error.strerror
         if error.filename is not None:
             text = f"{error.filename}: {text}"
+    elif isinstance(error, MemoryError):
+        text = "there is not enough memory"
     else:
         text = str(error) or type(error).__name__
     cause = error.__cause__

@@ -11,11 +11,22 @@ import click
 
 import lsmkv
 from lsmkv.cli.data import create_option, store_argument
+from lsmkv.cli.fields import Fields
 from lsmkv.cli.group import describe
 from lsmkv.cli.keys import Form, with_form
-from lsmkv.cli.output import Progress, count, note, output_file, progress, standard_input
-from lsmkv.cli.records import FORMATS, Record, RecordWriter, format_of, read_records
+from lsmkv.cli.output import Progress, note, output_file, progress, standard_input
+from lsmkv.cli.records import (
+    FORMATS,
+    BadRecordError,
+    Record,
+    RecordWriter,
+    format_by_suffix,
+    format_of,
+    is_packed,
+    read_records,
+)
 from lsmkv.cli.settings import settings_option
+from lsmkv.report import count_entries
 
 _BATCH_BYTES: Final = 4 * 1024 * 1024  # a batch is memory twice over: here and in the memtable
 _REPORT_EVERY: Final = 1000  # entries
@@ -59,6 +70,17 @@ class Loader:
     help="Of FILE; auto (the default) goes by its suffix, and is jsonl for any other.",
 )
 @click.option(
+    "--header/--no-header",
+    default=None,
+    help="The first row of TSV or CSV names the columns (default if a field is named), or is an entry.",
+)
+@click.option("--key-field", metavar="NAME", help='The field that is the key (default "key").')
+@click.option(
+    "--value-field",
+    metavar="NAME",
+    help="The field that is the value; without it, the rest of the row as a JSON object.",
+)
+@click.option(
     "--batch-size",
     type=click.IntRange(min=1),
     default=1000,
@@ -76,6 +98,9 @@ def load(
     store: str,
     file: str,
     file_format: str,
+    header: bool | None,
+    key_field: str | None,
+    value_field: str | None,
     batch_size: int,
     form: Form,
     sync: bool,
@@ -89,41 +114,62 @@ def load(
 
     \b
     jsonl  {"key": "...", "value": "..."} on each line; {"hex": "..."} in place of
-           a string for bytes that are not UTF-8
+           a string for bytes that are not UTF-8.  A key may be a number.  A value
+           that is none of these, nor null, is stored as JSON without spaces.
     tsv    key, tab, value on each line, no quoting
-    csv    key, comma, value, quoted as spreadsheets do; no header
+    csv    key, comma, value, quoted as spreadsheets do
+
+    The first row of TSV and CSV is an entry, unless --header, --key-field or --value-field is given.
+    With --header alone it is passed over, and rows are key and value.  With the other two a row may
+    have any fields, which go by their names in the header or in the JSON object.
 
     Fields of TSV and CSV are text with \\xNN and \\\\ as escapes; with --hex hex digits; with --raw
-    what the file says, backslashes and all.  Blank lines are passed over.
+    what the file says, backslashes and all.  Blank lines are passed over.  Gzip data
+    are unpacked, whatever the name of FILE.
 
     A line that is none of these stops the loading, exit code 1; the lines before it stay loaded.
 
     \b
-    Example:  lsmkv load users.db users.jsonl
+    Example:  lsmkv load users.db users.jsonl.gz
               printf 'alice\\t34\\n' | lsmkv load users.db - --format tsv
+              lsmkv load users.db users.csv --key-field id
+              lsmkv load users.db users.csv --key-field id --value-field name
     """
+    is_known = file_format != "auto" or format_by_suffix(file) is not None
     file_format = format_of(file, file_format)
     _refuse_form(file_format, form)
+    fields = Fields(key_field, value_field, header)
+    _refuse_header(file_format, fields)
+    hints: list[str] = []
     with contextlib.ExitStack() as stack:
+        stack.callback(_note_all, file, hints)  # once no progress bar is drawn any more
         stream = standard_input() if file == "-" else stack.enter_context(open(file, "rb"))
         db = stack.enter_context(lsmkv.open(store, create_if_missing=create, **settings))
         report = stack.enter_context(progress("Loading", of_bytes=_has_size(file)))
         loader = Loader(db, batch_size, sync)
         try:
             for _, key, value in _watched(
-                read_records(stream, file_format, form), stream, file, report
+                read_records(stream, file_format, form, fields, hints.append), stream, file, report
             ):
                 loader.add(key, value)
             loader.finish()
         except ValueError as error:  # a bad line; those before it are good
             loader.finish()
-            raise click.ClickException(_stopped(f"{file}: {describe(error)}", loader)) from error
-        except (lsmkv.Error, OSError) as error:
+            reason = f"{file}: {describe(error)}"
+            if not is_known and isinstance(error, BadRecordError) and error.line == 1:
+                reason += "; it was read as jsonl, --format says if it is another"
+            raise click.ClickException(_stopped(reason, loader)) from error
+        except (lsmkv.Error, OSError, MemoryError) as error:
             raise click.ClickException(_stopped(describe(error), loader)) from error
         except KeyboardInterrupt:
             note(_stopped("stopped", loader))
             raise
-    note(f"Loaded {_entries(loader.loaded)}.")
+    note(f"Loaded {count_entries(loader.loaded)}.")
+
+
+def _note_all(file: str, hints: list[str]) -> None:
+    for hint in hints:
+        note(f"Hint: {file}: {hint}")
 
 
 def _watched(
@@ -143,16 +189,21 @@ def _has_size(file: str) -> bool:
 
 
 def _stopped(reason: str, loader: Loader) -> str:
-    return f"{reason} ({_entries(loader.loaded)} loaded before that)"
-
-
-def _entries(number: int) -> str:
-    return count(number, "entry", "entries")
+    return f"{reason} ({count_entries(loader.loaded)} loaded before that)"
 
 
 def _refuse_form(file_format: str, form: Form) -> None:
     if file_format == "jsonl" and form is not Form.TEXT:
         raise click.UsageError("--hex and --raw are for TSV and CSV; JSON lines have one form")
+
+
+def _refuse_header(file_format: str, fields: Fields) -> None:
+    if fields.header is not None and file_format == "jsonl":
+        raise click.UsageError(
+            "--header and --no-header are for TSV and CSV; JSON names its fields"
+        )
+    if fields.header is False and fields.are_named:
+        raise click.UsageError("--no-header leaves --key-field and --value-field without names")
 
 
 @click.command(short_help="Write every entry of STORE to a file or a pipe.")
@@ -175,20 +226,25 @@ def _refuse_form(file_format: str, form: Form) -> None:
 def dump(store: str, file_format: str, as_hex: bool, output: str) -> None:
     """Write every entry of STORE, in key order, as "lsmkv load" reads it back.
 
-    The formats are those of "lsmkv load".  The dump shows the store as it was when the command began,
-    whatever is written meanwhile.
+    The formats are those of "lsmkv load"; a FILE whose name ends in .gz is packed by gzip.  The dump
+    shows the store as it was when the command began, whatever is written meanwhile.
 
     \b
     Example:  lsmkv dump users.db --output users.csv
-              lsmkv dump users.db | gzip > users.jsonl.gz
+              lsmkv dump users.db --output users.jsonl.gz
+              lsmkv dump users.db | lsmkv load copy.db -
     """
     form = Form.HEX if as_hex else Form.TEXT
     file_format = format_of(output, file_format)
     _refuse_form(file_format, form)
+    if output != "-" and os.path.realpath(os.path.dirname(output) or ".") == os.path.realpath(
+        store
+    ):
+        raise click.UsageError(f"--output {output} is inside STORE, among its own files")
     number = 0
     with (
         lsmkv.open(store, create_if_missing=False, read_only=True) as db,
-        output_file(output) as stream,
+        output_file(output, packed=is_packed(output)) as stream,
         progress("Dumping", beside_data=output == "-") as report,
     ):
         total = db.approximate_count()
@@ -198,4 +254,4 @@ def dump(store: str, file_format: str, as_hex: bool, output: str) -> None:
             if number % _REPORT_EVERY == 0:
                 report(number, max(total, number))
     if output != "-":
-        note(f"Dumped {_entries(number)}.")
+        note(f"Dumped {count_entries(number)}.")

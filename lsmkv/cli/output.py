@@ -7,11 +7,13 @@ progress bar is drawn, so that the other commands start quickly.
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import os
+import stat
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 import click
 
@@ -46,15 +48,6 @@ def print_json(value: object) -> None:
     """``value``, with the bytes in it as text or ``{"hex": ...}``, as indented JSON."""
     text = json.dumps(jsonable(value), indent=2, ensure_ascii=False)
     standard_output().write(text.encode("utf-8") + b"\n")
-
-
-def count(number: int, noun: str, plural: str = "") -> str:
-    """A number with its noun.
-
-    >>> count(1, "entry", "entries"), count(1200, "table")
-    ('1 entry', '1,200 tables')
-    """
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def size(number: float) -> str:
@@ -147,25 +140,67 @@ def progress(what: str, *, of_bytes: bool = False, beside_data: bool = False) ->
 
 
 @contextlib.contextmanager
-def output_file(path: str) -> Iterator[BinaryIO]:
+def output_file(path: str, *, packed: bool = False) -> Iterator[BinaryIO]:
     """A file to write that takes its place only once it is whole; standard output for ``-``.
 
-    What was at ``path`` stays there until then.  Pipes and devices are written directly.
+    What was at ``path`` stays there until then, and its permissions stay.  Pipes and devices are
+    written directly.
+
+    Args:
+        packed: write gzip data.
+
+    Raises:
+        OSError: the file cannot be written; it names ``path``.
     """
     if path == "-":
         yield standard_output()
         return
-    if os.path.exists(path) and not os.path.isfile(path):
-        with open(path, "wb") as stream:
-            yield stream
-        return
     target = os.path.realpath(path)
-    part = f"{target}.{os.getpid()}.part"
+    part = os.path.join(os.path.dirname(target), f"lsmkv-{os.getpid()}-{os.urandom(4).hex()}.part")
     try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            with open(path, "wb") as stream, _packing(stream, packed) as packer:
+                yield packer
+            return
         with open(part, "xb") as stream:
-            yield stream
+            with contextlib.suppress(FileNotFoundError):
+                os.fchmod(stream.fileno(), stat.S_IMODE(os.stat(target).st_mode))
+            with _packing(stream, packed) as packer:
+                yield packer
+            stream.flush()
+            os.fsync(stream.fileno())
         os.replace(part, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(part)
+        if isinstance(error, OSError) and error.filename in (None, part):
+            error.filename = path  # the name that the user gave
         raise
+
+
+@contextlib.contextmanager
+def _packing(stream: BinaryIO, packed: bool) -> Iterator[BinaryIO]:
+    if not packed:
+        yield stream
+        return
+    # The level is gzip's own default; without a time and a name, the same entries make the same bytes.
+    with gzip.GzipFile("", "wb", 6, stream, mtime=0) as packer:
+        yield cast(BinaryIO, packer)
+
+
+def confirm(question: str) -> None:
+    """Ask on standard error, and go on only at a yes.
+
+    Raises:
+        click.ClickException: no, or there is nobody to answer.
+        KeyboardInterrupt: Ctrl-C.
+    """
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort as error:  # what click makes of Ctrl-C, too
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise error.__context__ from None
+        note("")
+        raise click.ClickException("nothing is changed, for nobody answers: give --yes") from None
+    if not agreed:
+        raise click.ClickException("nothing is changed")

@@ -2,7 +2,7 @@
 
 jsonl
     ``{"key": K, "value": V}`` on each line; K and V are strings, or ``{"hex": "..."}`` for bytes
-    that are not UTF-8.
+    that are not UTF-8.  What else is read: :mod:`lsmkv.cli.fields`.
 tsv
     Key, tab, value on each line, in a form of :mod:`lsmkv.cli.keys`; a quote is a plain character.
 csv
@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Callable, Iterator
 from typing import BinaryIO, Final
 
 import msgspec
 
-from lsmkv.cli.keys import Form, json_text, parse, to_text
-from lsmkv.cli.output import count
+from lsmkv.cli.fields import Columns, Fields, json_reader, looks_like_header
+from lsmkv.cli.keys import Form, json_text, to_text
+from lsmkv.cli.streams import read_lines
 from lsmkv.encoding import MAX_KEY_BYTES, MAX_VALUE_BYTES, key_bytes, value_bytes
 
 FORMATS: Final = ("jsonl", "tsv", "csv")
@@ -34,8 +34,8 @@ _SUFFIXES: Final = {
     ".tab": "tsv",
     ".csv": "csv",
 }
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_NAMES: Final = ("key", "value")
+PACKED: Final = ".gz"
+_KEY_AND_VALUE: Final = Fields()
 _LONGEST_FIELD: Final = 4 * max(MAX_KEY_BYTES, MAX_VALUE_BYTES)  # every byte escaped as \xNN
 
 Record = tuple[int, bytes, bytes]  # the number of its (first) line, key, value
@@ -52,27 +52,48 @@ class BadRecordError(ValueError):
 def format_of(path: str, asked: str) -> str:
     """The format ``asked`` for; with ``"auto"`` by the suffix of ``path``, else jsonl.
 
-    >>> format_of("a/b.CSV", "auto"), format_of("-", "auto"), format_of("b.csv", "tsv")
+    >>> format_of("a/b.CSV.gz", "auto"), format_of("-", "auto"), format_of("b.csv", "tsv")
     ('csv', 'jsonl', 'tsv')
     """
-    if asked != "auto":
-        return asked
-    return _SUFFIXES.get(os.path.splitext(path)[1].lower(), "jsonl")
+    return asked if asked != "auto" else format_by_suffix(path) or "jsonl"
+
+
+def format_by_suffix(path: str) -> str | None:
+    """The format that the name of a file tells, packed or not; None when it tells none."""
+    name = path[: -len(PACKED)] if is_packed(path) else path
+    return _SUFFIXES.get(os.path.splitext(name)[1].lower())
+
+
+def is_packed(path: str) -> bool:
+    """Whether the name of a file says that it is gzip."""
+    return path.lower().endswith(PACKED)
 
 
 # Reading
 
 
-def read_records(stream: BinaryIO, file_format: str, form: Form) -> Iterator[Record]:
+def read_records(
+    stream: BinaryIO,
+    file_format: str,
+    form: Form,
+    fields: Fields = _KEY_AND_VALUE,
+    hint: Callable[[str], None] = lambda _text: None,
+) -> Iterator[Record]:
     """The records of ``stream``.  Blank lines are passed over, a byte order mark too.
+
+    Args:
+        fields: which fields make an entry.
+        hint: told what may not be as the user means it.
 
     Raises:
         BadRecordError: at the first line that is not a record.
+        ValueError: at a line that is too long, or gzip data that are damaged.
     """
+    lines = read_lines(stream, is_text=form is not Form.RAW)
     records = (
-        _read_json_lines(stream)
+        _read_json_lines(lines, fields)
         if file_format == "jsonl"
-        else _read_delimited(stream, file_format, form)
+        else _read_delimited(lines, file_format, form, fields, hint)
     )
     for record in records:
         number, key, value = record
@@ -84,44 +105,22 @@ def read_records(stream: BinaryIO, file_format: str, form: Form) -> Iterator[Rec
         yield record
 
 
-class _Hex(msgspec.Struct, forbid_unknown_fields=True):
-    hex: str
-
-
-class _JsonRecord(msgspec.Struct, forbid_unknown_fields=True):
-    key: str | _Hex
-    value: str | _Hex
-
-
-def _read_json_lines(stream: BinaryIO) -> Iterator[Record]:
-    decoder = msgspec.json.Decoder(_JsonRecord)
-    for number, line in enumerate(stream, 1):
-        if number == 1:
-            line = line.removeprefix(_BYTE_ORDER_MARK)
+def _read_json_lines(lines: Iterator[bytes], fields: Fields) -> Iterator[Record]:
+    entry_of = json_reader(fields)
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            record = decoder.decode(line)
-            key, value = _json_bytes(record.key, "key"), _json_bytes(record.value, "value")
-        except msgspec.ValidationError as error:
-            reason = str(error).replace("`str | object`", 'a string or {"hex": "..."}')
-            raise BadRecordError(number, f'not {{"key": ..., "value": ...}}: {reason}') from None
+            key, value = entry_of(line)
         except msgspec.DecodeError as error:
             raise BadRecordError(number, f"not JSON: {error}") from None
         except UnicodeDecodeError as error:
             raise BadRecordError(number, f"not UTF-8: {error}") from None
+        except RecursionError:
+            raise BadRecordError(number, "it is nested too deep") from None
         except ValueError as error:
             raise BadRecordError(number, str(error)) from None
         yield number, key, value
-
-
-def _json_bytes(field: str | _Hex, what: str) -> bytes:
-    if isinstance(field, str):
-        return field.encode("utf-8")
-    try:
-        return bytes.fromhex(field.hex)
-    except ValueError:
-        raise ValueError(f"{what}: {field.hex[:60]!r} is not hex") from None
 
 
 class _Tsv(csv.Dialect):
@@ -141,9 +140,42 @@ class _Csv(csv.excel):
 _DIALECTS: Final[dict[str, type[csv.Dialect]]] = {"tsv": _Tsv, "csv": _Csv}
 
 
-def _read_delimited(stream: BinaryIO, file_format: str, form: Form) -> Iterator[Record]:
+def _read_delimited(
+    lines: Iterator[bytes],
+    file_format: str,
+    form: Form,
+    fields: Fields,
+    hint: Callable[[str], None],
+) -> Iterator[Record]:
+    columns = None if fields.have_header else Columns(fields, form, None)
+    asks = fields.header is None  # nobody said that there is no header
+    for number, row in _rows(lines, file_format):
+        try:
+            if columns is None:
+                columns = Columns(fields, form, row)
+                asks = False
+                continue
+            key, value = columns.entry(row)
+        except ValueError as error:
+            raise BadRecordError(number, str(error)) from None
+        if asks:
+            asks = False
+            if looks_like_header(row):
+                hint(
+                    f"line {number}, {', '.join(map(repr, row))}, is loaded as an entry; with "
+                    "--header it names the columns, with --no-header there is no such hint"
+                )
+        yield number, key, value
+
+
+def _rows(lines: Iterator[bytes], file_format: str) -> Iterator[tuple[int, list[str]]]:
+    """Each row that is not blank, with the number of its first line.
+
+    Bytes that are not UTF-8 become surrogates, which only the raw form takes.
+    """
     csv.field_size_limit(_LONGEST_FIELD)  # the module's own limit, 128 KiB, is below a value's
-    rows = csv.reader(_lines(stream), _DIALECTS[file_format])
+    texts = (line.decode("utf-8", "surrogateescape") for line in lines)
+    rows = csv.reader(texts, _DIALECTS[file_format])
     number = 1
     while True:
         try:
@@ -154,26 +186,8 @@ def _read_delimited(stream: BinaryIO, file_format: str, form: Form) -> Iterator[
             reason = "bare carriage return" if "new-line" in str(error) else str(error)
             raise BadRecordError(number, f"not {file_format.upper()}: {reason}") from None
         if row:
-            if len(row) != 2:
-                raise BadRecordError(number, f"{count(len(row), 'field')} instead of 2")
-            key, value = (_field(*named, form, number) for named in zip(row, _NAMES, strict=True))
-            yield number, key, value
+            yield number, row
         number = rows.line_num + 1
-
-
-def _lines(stream: BinaryIO) -> Iterator[str]:
-    """Lines as text.  Bytes that are not UTF-8 become surrogates, which only the raw form takes."""
-    first = stream.readline().removeprefix(_BYTE_ORDER_MARK)
-    for line in chain((first,), stream):
-        yield line.decode("utf-8", "surrogateescape")
-
-
-def _field(text: str, name: str, form: Form, line: int) -> bytes:
-    try:
-        return parse(text, form)
-    except ValueError as error:
-        advice = ", or load with --raw" if form is Form.TEXT else ""
-        raise BadRecordError(line, f"{name}: {error}{advice}") from None
 
 
 # Writing

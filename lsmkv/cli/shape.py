@@ -9,8 +9,9 @@ import click
 import lsmkv
 from lsmkv.cli.data import store_argument
 from lsmkv.cli.keys import Form, argument_bytes, shortened, to_text, with_form
-from lsmkv.cli.output import count, percent, print_json, print_table, size
+from lsmkv.cli.output import percent, print_json, print_table, size
 from lsmkv.inspect import BlockInfo, LevelInfo, StoreInfo, TableInfo
+from lsmkv.report import count
 
 _KEYS: Final = ("first key", "last key")
 _SHOWN_KEY: Final = 32  # characters of a key in a table; --json has all of it
@@ -113,9 +114,15 @@ def inspect(store: str, blocks: bool, number: int | None, as_json: bool) -> None
         found = {table.number: list(db.blocks(table.number)) for table in chosen if blocks}
     if as_json:
         print_json(
-            _as_json(info, chosen, found) if number is None else _table_json(chosen[0], found)
+            _table_json(chosen[0], found)
+            if number is not None
+            else {"tables": [_table_json(table, found) for table in chosen]}
+            if blocks
+            else info.as_dict()
         )
     elif blocks:
+        if not chosen:
+            click.echo(_no_tables(info))
         for table in chosen:
             _print_blocks(table, found[table.number])
     else:
@@ -129,12 +136,12 @@ def _table_json(table: TableInfo, found: dict[int, list[BlockInfo]]) -> dict[str
     return described
 
 
-def _as_json(
-    info: StoreInfo, chosen: list[TableInfo], found: dict[int, list[BlockInfo]]
-) -> dict[str, object]:
-    if not found:
-        return info.as_dict()
-    return {"tables": [_table_json(table, found) for table in chosen]}
+def _no_tables(info: StoreInfo) -> str:
+    keys = sum(info.memtable_key_counts)
+    if not keys:
+        return "There are no tables: the store is empty."
+    where = "the only key is" if keys == 1 else f"all {keys:,} keys are"
+    return f'There are no tables yet: {where} in the log.  "lsmkv compact" writes a table.'
 
 
 def _print_tables(info: StoreInfo, chosen: list[TableInfo]) -> None:

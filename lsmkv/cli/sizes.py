@@ -62,7 +62,7 @@ def filter_size(keys: int | None, bits: int | None, error_rate: float | None) ->
     )
 
 
-@click.command("filter-size")
+@click.command("filter-size", short_help="Work out the size or error rate of a Bloom filter.")
 @click.option("--keys", type=int, metavar="N", help="Distinct keys, n.")
 @click.option("--bits", type=int, metavar="M", help="Size in bits, m.")
 @click.option("--bytes", "byte_count", type=int, metavar="B", help="Size in bytes, for --bits.")

@@ -6,7 +6,7 @@ import errno
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from lsmkv.report import Problem, Report
+from lsmkv.report import Problem, Report, count, count_entries
 
 LOST_FOLDER: Final = "lost"
 """Folder inside a store to which repair in place moves what is not part of the repaired store."""
@@ -45,8 +45,10 @@ class LostRange(Report):
     def __str__(self) -> str:
         low = "the first key" if self.first is None else repr(self.first)
         high = "the last key" if self.last is None else repr(self.last)
-        count = "an unknown number of" if self.entry_count is None else str(self.entry_count)
-        return f"table {self.table}: {count} entries from {low} to {high}: {self.reason}"
+        lost = "an unknown number of entries"
+        if self.entry_count is not None:
+            lost = count_entries(self.entry_count)
+        return f"table {self.table}: {lost} from {low} to {high}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +109,9 @@ class RepairReport(Report):
             f"{self.tables_lost} lost, {self.tables_merged} merged, {self.tables_ignored} ignored",
             f"  blocks: {self.blocks_kept} kept, {self.blocks_lost} lost",
             f"  entries: {self.entries_kept} kept, {self.entries_lost} lost",
-            f"  logs: {self.log_records_kept} records kept ({self.log_operations_kept} operations), "
-            f"{self.log_bytes_lost} bytes lost",
+            f"  logs: {count(self.log_records_kept, 'record')} kept "
+            f"({count(self.log_operations_kept, 'operation')}), "
+            f"{count(self.log_bytes_lost, 'byte')} lost",
         ]
         if self.moved:
             lines.append(f"  moved to {LOST_FOLDER}: {', '.join(self.moved)}")

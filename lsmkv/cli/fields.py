@@ -1,0 +1,261 @@
+"""Which fields of a row are its key and its value, and the bytes that they stand for.
+
+Without names a row has two fields, key and value.  With ``--key-field`` and ``--value-field`` it may
+have any, and without the latter the value is all but the key as a JSON object.
+
+JSON fields: a string is its text, ``{"hex": "..."}`` the bytes, and anything else its own JSON, without
+spaces between.  A key is a string, a number or bytes; null is no value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from lsmkv.cli.keys import Form, json_text, parse, shortened
+from lsmkv.report import count
+
+NAMES: Final = ("key", "value")
+_ADVICE: Final = "--key-field and --value-field say which fields to load"
+_MOST_NAMED: Final = 12  # columns in a message
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """What the user says of the rows.
+
+    Attributes:
+        key, value: names of the fields; None when not given.
+        header: whether the first row names the columns; None when not said.
+    """
+
+    key: str | None = None
+    value: str | None = None
+    header: bool | None = None
+
+    @property
+    def are_named(self) -> bool:
+        """Whether a field's name is given."""
+        return self.key is not None or self.value is not None
+
+    @property
+    def key_name(self) -> str:
+        """The name of the key's field."""
+        return NAMES[0] if self.key is None else self.key
+
+    @property
+    def have_header(self) -> bool:
+        """Whether the first row of a table names its columns."""
+        return self.are_named if self.header is None else self.header
+
+
+# JSON
+
+
+class _Hex(msgspec.Struct, forbid_unknown_fields=True):
+    hex: str
+
+
+class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+    key: str | _Hex
+    value: str | _Hex
+
+
+class _RawEntry(msgspec.Struct, forbid_unknown_fields=True):
+    key: msgspec.Raw
+    value: msgspec.Raw
+
+
+_entry = msgspec.json.Decoder(_Entry).decode
+_raw_entry = msgspec.json.Decoder(_RawEntry).decode
+_row = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_text = msgspec.json.Decoder(str).decode
+_hex = msgspec.json.Decoder(_Hex).decode
+
+
+def json_reader(fields: Fields) -> Callable[[bytes], tuple[bytes, bytes]]:
+    """What takes the key and the value out of a line of JSON.
+
+    It raises ValueError where they are not there or not to be used, ``msgspec.DecodeError`` or
+    UnicodeDecodeError where the line is no JSON.
+    """
+    return partial(_named_entry, fields) if fields.are_named else _plain_entry
+
+
+def _plain_entry(line: bytes) -> tuple[bytes, bytes]:
+    try:
+        entry = _entry(line)
+    except msgspec.ValidationError:
+        try:
+            raw = _raw_entry(line)
+        except msgspec.ValidationError as error:
+            raise ValueError(
+                f'not {{"key": ..., "value": ...}}: {error}; {_advice(line)}'
+            ) from None
+        return _key(raw.key, "key"), _value(raw.value, "value")
+    key, value = entry.key, entry.value
+    return (
+        key.encode() if isinstance(key, str) else _from_hex(key, "key"),
+        value.encode() if isinstance(value, str) else _from_hex(value, "value"),
+    )
+
+
+def _advice(line: bytes) -> str:
+    if line.lstrip().startswith(b"["):
+        return "write one object on each line, as \"jq -c '.[]'\" does with an array"
+    return _ADVICE
+
+
+def _named_entry(fields: Fields, line: bytes) -> tuple[bytes, bytes]:
+    try:
+        row = _row(line)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"not an object: {error}; {_advice(line)}") from None
+    for name in (fields.key_name, fields.value):
+        if name is not None and name not in row:
+            raise ValueError(f"there is no field {name!r}: the fields are {_listed(list(row))}")
+    if fields.value is not None:
+        value = _value(row[fields.value], fields.value)
+    key = _key(row.pop(fields.key_name), fields.key_name)
+    if fields.value is None:
+        value = _compact(msgspec.json.encode(row))
+    return key, value
+
+
+def _key(raw: msgspec.Raw, name: str) -> bytes:
+    text = bytes(raw).strip()
+    if text[:1] in b"-0123456789":
+        return text
+    if text[:1] in b'"{':
+        found = _text_or_bytes(text, name)
+        if found is not None:
+            return found
+    raise ValueError(f'{name}: a key is a string, a number or {{"hex": "..."}}, not {_shown(text)}')
+
+
+def _value(raw: msgspec.Raw, name: str) -> bytes:
+    text = bytes(raw).strip()
+    if text == b"null":
+        raise ValueError(f"{name}: null is no value; leave the line out")
+    found = _text_or_bytes(text, name)
+    return _compact(text) if found is None else found
+
+
+def _text_or_bytes(text: bytes, name: str) -> bytes | None:
+    """The bytes of a string, or of ``{"hex": "..."}``; None for any other JSON."""
+    if text.startswith(b'"'):
+        return _text(text).encode("utf-8")
+    if text.startswith(b"{") and b'"hex"' in text:
+        try:
+            return _from_hex(_hex(text), name)
+        except msgspec.ValidationError:
+            return None
+    return None
+
+
+def _from_hex(field: _Hex, name: str) -> bytes:
+    try:
+        return bytes.fromhex(field.hex)
+    except ValueError:
+        raise ValueError(f"{name}: {field.hex[:60]!r} is not hex") from None
+
+
+def _compact(text: bytes) -> bytes:
+    """The same JSON without spaces; numbers and escapes stay as they are written."""
+    text.decode("utf-8")
+    return msgspec.json.format(text, indent=-1)
+
+
+def _shown(text: bytes) -> str:
+    return shortened(text.decode("utf-8", "replace"))
+
+
+# Tables: TSV and CSV
+
+
+class Columns:
+    """Turns rows of a table into entries.
+
+    Args:
+        header: the names of the columns; None: there are two, key and value.
+
+    Raises:
+        ValueError: the columns are not those that ``fields`` names.
+    """
+
+    def __init__(self, fields: Fields, form: Form, header: list[str] | None) -> None:
+        self._form = form
+        self._names = list(NAMES) if header is None else header
+        self._key, self._value = 0, 1
+        self._has_rest = False
+        self._advice = ""
+        if not fields.are_named:
+            if header is None:
+                self._advice = " (of wider rows with a header, --key-field says which is the key)"
+            elif len(header) != 2:
+                raise ValueError(
+                    f"{count(len(header), 'column')} instead of 2: say which is the key, with "
+                    f"--key-field; the columns are {_listed(header)}"
+                )
+            return
+        try:
+            "".join(self._names).encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValueError("column names are not UTF-8") from None
+        for name in self._names:
+            if self._names.count(name) > 1:
+                raise ValueError(f"{name!r} names more than one column")
+        self._key = self._place(fields.key_name)
+        self._has_rest = fields.value is None
+        if fields.value is not None:
+            self._value = self._place(fields.value)
+
+    def entry(self, row: list[str]) -> tuple[bytes, bytes]:
+        """The key and the value of a row.
+
+        Raises:
+            ValueError: it has more fields or fewer, or one is not of the form.
+        """
+        if len(row) != len(self._names):
+            advice = self._advice if len(row) > 2 else ""
+            raise ValueError(f"{count(len(row), 'field')} instead of {len(self._names)}{advice}")
+        key = self._bytes(row, self._key)
+        if not self._has_rest:
+            return key, self._bytes(row, self._value)
+        rest = {
+            name: json_text(self._bytes(row, place))
+            for place, name in enumerate(self._names)
+            if place != self._key
+        }
+        return key, msgspec.json.encode(rest)
+
+    def _place(self, name: str) -> int:
+        if name not in self._names:
+            raise ValueError(f"there is no column {name!r}: the columns are {_listed(self._names)}")
+        return self._names.index(name)
+
+    def _bytes(self, row: list[str], place: int) -> bytes:
+        try:
+            return parse(row[place], self._form)
+        except ValueError as error:
+            advice = ", or load with --raw" if self._form is Form.TEXT else ""
+            raise ValueError(f"{self._names[place]}: {error}{advice}") from None
+
+
+def looks_like_header(row: list[str]) -> bool:
+    """Whether a first row of two fields seems to name columns.
+
+    >>> looks_like_header(["Key", "Value"]), looks_like_header(["alice", "34"])
+    (True, False)
+    """
+    first, second = (field.strip().lower() for field in row)
+    return first in ("key", "id", "name") or second == "value"
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(repr(shortened(name)) for name in names[:_MOST_NAMED])
+    return shown + (", ..." if len(names) > _MOST_NAMED else "")

@@ -1,0 +1,81 @@
+"""Bytes that come in from a file or a pipe: unpacked if they are gzip, and cut into lines."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain
+from typing import BinaryIO, Final, Protocol, cast
+
+from lsmkv.encoding import MAX_KEY_BYTES, MAX_VALUE_BYTES
+
+_GZIP: Final = b"\x1f\x8b\x08"  # how gzip data begin; no UTF-8 text begins so
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
+# JSON may write a byte as six characters (\u0001).  The rest is for names, quotes and spaces.
+LONGEST_LINE_BYTES: Final = 6 * (MAX_KEY_BYTES + MAX_VALUE_BYTES) + 64 * 1024
+_BUFFER_BYTES: Final = 64 * 1024
+
+
+class _Buffered(Protocol):
+    def read1(self, size: int, /) -> bytes: ...
+
+
+class _Rejoined(io.RawIOBase):
+    """A stream whose first bytes were read already."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self._head = head
+        self._rest = cast(_Buffered, rest)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # it is one
+        data = self._head or self._rest.read1(len(buffer))
+        count = min(len(data), len(buffer))
+        buffer[:count] = data[:count]
+        self._head = self._head[count:]
+        return count
+
+
+def read_lines(
+    stream: BinaryIO, *, is_text: bool = True, longest: int = LONGEST_LINE_BYTES
+) -> Iterator[bytes]:
+    """The lines of ``stream``, each with its end; of gzip data, those that were packed.
+
+    A byte order mark is left out.
+
+    Args:
+        is_text: refuse UTF-16, which would otherwise be reported byte by byte.
+        longest: refuse a line of more bytes, before all of it is in memory.
+
+    Raises:
+        ValueError: a line is refused, or gzip data are damaged or cut short.
+    """
+    head = stream.read(1)
+    if head == _GZIP[:1]:
+        head += stream.read(2)
+    plain = io.BufferedReader(_Rejoined(head, stream), _BUFFER_BYTES)
+    if head != _GZIP:
+        yield from _lines(plain, is_text, longest)
+        return
+    try:
+        unpacked = cast(io.RawIOBase, gzip.GzipFile(fileobj=plain, mode="rb"))
+        yield from _lines(io.BufferedReader(unpacked, _BUFFER_BYTES), is_text, longest)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"the gzip data are damaged or cut short: {error}") from error
+
+
+def _lines(stream: BinaryIO, is_text: bool, longest: int) -> Iterator[bytes]:
+    first = stream.readline(longest + 1)
+    if is_text and first.startswith(_UTF_16):
+        raise ValueError("line 1: it is UTF-16; make it UTF-8, with: iconv -f UTF-16 -t UTF-8 FILE")
+    rest = iter(partial(stream.readline, longest + 1), b"")
+    for number, line in enumerate(chain((first,) if first else (), rest), 1):
+        if len(line) > longest:
+            raise ValueError(f"line {number}: it has more than {longest:,} bytes")
+        yield line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line

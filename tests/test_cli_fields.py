@@ -1,0 +1,325 @@
+"""``lsmkv load``: which fields of a row make an entry, headers of tables, packed input."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from commands import damage_block, fail, fill, fill_tables, one_line, read, run, succeed
+from lsmkv.cli.streams import read_lines
+
+PEOPLE = b"id,name,town\n7,Ann,Oslo\n8,Bob,Rome\n"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """Where a store may be made."""
+    return str(tmp_path / "store")
+
+
+def load(store: str, file_format: str, content: bytes, *options: str) -> dict[bytes, bytes]:
+    succeed("load", store, "-", "--format", file_format, *options, stdin=content)
+    return read(store)
+
+
+def refuse(store: str, file_format: str, content: bytes, *options: str) -> str:
+    message = fail("load", store, "-", "--format", file_format, *options, stdin=content)
+    assert one_line(message)
+    return message
+
+
+# --- tables ---
+
+
+@pytest.mark.parametrize(("file_format", "tab"), [("csv", b","), ("tsv", b"\t")])
+def test_a_header_alone_is_passed_over(store: str, file_format: str, tab: bytes) -> None:
+    content = b"\xef\xbb\xbfkey,value\r\na,1\r\n".replace(b",", tab)
+    assert load(store, file_format, content, "--header") == {b"a": b"1"}
+
+
+def test_a_header_need_not_be_the_first_line(store: str) -> None:
+    assert load(store, "csv", b"\n\nkey,value\na,1\n", "--header") == {b"a": b"1"}
+
+
+def test_a_header_of_more_than_two_columns_asks_for_the_key(store: str) -> None:
+    message = refuse(store, "csv", PEOPLE, "--header")
+    assert "line 1: 3 columns" in message and "--key-field" in message and "'town'" in message
+
+
+def test_without_a_value_field_the_rest_of_the_row_is_a_json_object(store: str) -> None:
+    assert load(store, "csv", PEOPLE, "--key-field", "id") == {
+        b"7": b'{"name":"Ann","town":"Oslo"}',
+        b"8": b'{"name":"Bob","town":"Rome"}',
+    }
+
+
+def test_one_column_beside_the_key_is_a_json_object_too(store: str) -> None:
+    assert load(store, "csv", b"k,v\na,1\n", "--key-field", "k") == {b"a": b'{"v":"1"}'}
+
+
+def test_a_value_field_is_stored_as_it_is(store: str) -> None:
+    options = ["--key-field", "name", "--value-field", "id"]
+    assert load(store, "csv", PEOPLE, *options) == {b"Ann": b"7", b"Bob": b"8"}
+
+
+def test_the_key_field_is_key_if_it_is_not_given(store: str) -> None:
+    assert load(store, "csv", b"x,key\n1,a\n", "--value-field", "x") == {b"a": b"1"}
+
+
+def test_bytes_in_the_rest_of_a_row_are_as_in_json_lines(store: str) -> None:
+    found = load(store, "csv", b"k,x,y\na,\\xff,C:\\\\\n", "--key-field", "k")
+    assert json.loads(found[b"a"]) == {"x": {"hex": "ff"}, "y": "C:\\"}
+
+
+def test_the_names_of_columns_are_taken_literally(store: str) -> None:
+    options = ["--hex", "--key-field", "the key", "--value-field", "C:\\"]
+    assert load(store, "csv", b"the key,C:\\\n61,62\n", *options) == {b"a": b"b"}
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "reason"),
+    [
+        (PEOPLE, ["--key-field", "email"], "line 1: there is no column 'email'"),
+        (PEOPLE, ["--key-field", "id", "--value-field", "x"], "line 1: there is no column 'x'"),
+        (PEOPLE, ["--value-field", "name"], "line 1: there is no column 'key'"),
+        (b"id,a,a\n1,2,3\n", ["--key-field", "id"], "'a' names more than one column"),
+        (PEOPLE + b"9,Cid\n", ["--key-field", "id"], "line 4: 2 fields instead of 3"),
+        (PEOPLE + b"9,Cid,Bonn,x\n", ["--key-field", "id"], "line 4: 4 fields instead of 3"),
+        (PEOPLE + b"9,C:\\d,Bonn\n", ["--key-field", "id"], "line 4: name: the backslash"),
+        (b"id,\xff\n", ["--key-field", "id"], "line 1: column names are not UTF-8"),
+    ],
+)
+def test_columns_that_do_not_fit_are_named(
+    store: str, content: bytes, options: list[str], reason: str
+) -> None:
+    assert reason in refuse(store, "csv", content, *options)
+
+
+def test_a_wide_table_without_options_is_refused_with_the_remedy(store: str) -> None:
+    message = refuse(store, "csv", PEOPLE)
+    assert "line 1: 3 fields instead of 2" in message and "--key-field" in message
+
+
+@pytest.mark.parametrize(
+    ("file_format", "options"),
+    [
+        ("jsonl", ["--header"]),
+        ("jsonl", ["--no-header"]),
+        ("csv", ["--no-header", "--key-field", "id"]),
+        ("csv", ["--no-header", "--value-field", "id"]),
+    ],
+)
+def test_options_of_a_header_that_exclude_each_other_are_wrong_usage(
+    store: str, file_format: str, options: list[str]
+) -> None:
+    fail("load", store, "-", "--format", file_format, *options, code=2, stdin=b"")
+
+
+# --- a first row that may be a header ---
+
+
+def test_a_first_row_that_looks_like_a_header_is_an_entry_and_gets_a_hint(store: str) -> None:
+    result = run("load", store, "-", "--format", "csv", stdin=b"key,value\na,1\n")
+    assert read(store) == {b"key": b"value", b"a": b"1"}
+    assert "Hint: -: line 1, 'key', 'value', is loaded as an entry; with --header" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        (b"key,value\na,1\n", ["--no-header"]),
+        (b"key,value\na,1\n", ["--header"]),
+        (b"a,1\nkey,value\n", []),
+    ],
+)
+def test_there_is_no_hint_where_no_header_is_to_be_expected(
+    store: str, content: bytes, options: list[str]
+) -> None:
+    result = run("load", store, "-", "--format", "csv", *options, stdin=content)
+    assert (result.exit_code, "Hint" in result.stderr) == (0, False)
+
+
+# --- JSON lines ---
+
+
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [
+        (b'{"age": 34, "tags": [ 1.50, null ]}', b'{"age":34,"tags":[1.50,null]}'),
+        (b"[ ]", b"[]"),
+        (b"12345678901234567890123", b"12345678901234567890123"),
+        (b"1e400", b"1e400"),
+        (b"false", b"false"),
+        (b'{"hex": 1}', b'{"hex":1}'),
+        (b'{"hex": "ff", "x": "\\u00e9 \\n"}', b'{"hex":"ff","x":"\\u00e9 \\n"}'),
+        ('{"x": "é  "}'.encode(), '{"x":"é  "}'.encode()),
+    ],
+)
+def test_a_value_that_is_no_string_is_stored_as_json_without_spaces(
+    store: str, value: bytes, stored: bytes
+) -> None:
+    assert load(store, "jsonl", b'{"key": "a", "value": %b}\n' % value) == {b"a": stored}
+
+
+def test_named_fields_of_json_make_key_and_value(store: str) -> None:
+    lines = b'{"id": 7, "name": "Ann", "x": 1}\n{"id": "8", "name": {"hex": "ff"}}\n'
+    options = ["--key-field", "id", "--value-field", "name"]
+    assert load(store, "jsonl", lines, *options) == {b"7": b"Ann", b"8": b"\xff"}
+
+
+def test_without_a_value_field_the_rest_of_the_object_is_the_value(store: str) -> None:
+    lines = b'{"name": "Ann", "id": 7, "tags": [1, {"a": null}]}\n{"id": 8}\n'
+    assert load(store, "jsonl", lines, "--key-field", "id") == {
+        b"7": b'{"name":"Ann","tags":[1,{"a":null}]}',
+        b"8": b"{}",
+    }
+
+
+def test_one_field_of_json_may_be_key_and_value(store: str) -> None:
+    options = ["--key-field", "id", "--value-field", "id"]
+    assert load(store, "jsonl", b'{"id": "a"}\n', *options) == {b"a": b"a"}
+
+
+@pytest.mark.parametrize(
+    ("line", "options", "reason"),
+    [
+        (b'{"key": "a", "value": null}', [], "value: null is no value"),
+        (b'{"key": true, "value": ""}', [], "key: a key is a string, a number or"),
+        (b'{"key": {}, "value": ""}', [], "key: a key is a string, a number or"),
+        (b'{"key": "a", "value": "", "x": 1}', [], "--key-field"),
+        (b'{"key": "a"}', [], "--key-field"),
+        (b'[{"key": "a", "value": ""}]', [], "jq -c '.[]'"),
+        (b'{"id": "a"}', ["--key-field", "name"], "there is no field 'name'"),
+        (b'{"id": "a"}', ["--key-field", "id", "--value-field", "x"], "there is no field 'x'"),
+        (b'{"id": "a", "x": "\xff"}', ["--key-field", "id"], "not UTF-8"),
+        (b'["id"]', ["--key-field", "id"], "not an object"),
+        (b'{"id": "a", "x": nan}', ["--key-field", "id"], "not JSON"),
+        (b'{"key": "a", "value": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", [], "line 1: "),
+    ],
+)
+def test_json_that_makes_no_entry_is_refused(
+    store: str, line: bytes, options: list[str], reason: str
+) -> None:
+    assert reason in refuse(store, "jsonl", line + b"\n", *options)
+    assert read(store) == {}
+
+
+def test_a_format_that_was_only_supposed_is_told(store: str) -> None:
+    assert "--format" in fail("load", store, "-", stdin=b"a,1\n")
+
+
+# --- packed input, and what is no text ---
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv.gz", b"k,v\n"),
+        ("a.TSV.GZ", b"k\tv\n"),
+        ("a.jsonl.gz", b'{"key": "k", "value": "v"}\n'),
+        ("a.gz", b'{"key": "k", "value": "v"}\n'),
+        ("a.csv", b"k,v\n"),
+    ],
+)
+def test_load_unpacks_gzip(store: str, tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(gzip.compress(content))
+    succeed("load", store, str(tmp_path / name))
+    assert read(store) == {b"k": b"v"}
+
+
+def test_load_unpacks_gzip_from_standard_input(store: str) -> None:
+    assert load(store, "csv", gzip.compress(b"a,1\n") + gzip.compress(b"b,2\n")) == {
+        b"a": b"1",
+        b"b": b"2",
+    }
+
+
+def test_a_name_in_gz_of_what_is_not_packed_is_no_error(store: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv.gz").write_bytes(b"k,v\n")
+    succeed("load", store, str(tmp_path / "a.csv.gz"))
+    assert read(store) == {b"k": b"v"}
+
+
+def test_gzip_that_is_cut_short_is_an_error_in_one_line(store: str) -> None:
+    assert "gzip data" in refuse(store, "csv", gzip.compress(b"a,1\n" * 100)[:-12])
+
+
+def test_gzip_that_is_damaged_is_an_error_in_one_line(store: str) -> None:
+    packed = bytearray(gzip.compress(b"a,1\n" * 100))
+    packed[12] ^= 0xFF
+    assert "gzip data" in refuse(store, "csv", bytes(packed))
+
+
+def test_utf_16_is_refused_with_the_remedy(store: str) -> None:
+    assert "iconv" in refuse(store, "tsv", "a\t1\n".encode("utf-16"))
+
+
+def test_a_line_that_is_longer_than_any_record_is_refused() -> None:
+    lines = read_lines(io.BytesIO(b"short\n" + bytes(100)), longest=50)
+    assert next(lines) == b"short\n"
+    with pytest.raises(ValueError, match=r"line 2: it has more than 50 bytes"):
+        next(lines)
+
+
+def test_lines_are_those_of_the_stream_however_it_begins() -> None:
+    for content in (b"", b"\n", b"\x1f", b"\x1f\x8b", b"\x1f\x8bx\ny", b"a\n\nb"):
+        found = list(read_lines(io.BytesIO(content)))
+        assert found == content.splitlines(keepends=True)
+
+
+# --- dump ---
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv.gz", "a.tsv.GZ"])
+def test_dump_packs_what_is_named_so(store: str, tmp_path: Path, name: str) -> None:
+    succeed("dump", fill(store, {b"k": b"v"}), "--output", str(tmp_path / name))
+    assert b"k" in gzip.decompress((tmp_path / name).read_bytes())
+    succeed("load", str(tmp_path / "copy"), str(tmp_path / name))
+    assert read(str(tmp_path / "copy")) == {b"k": b"v"}
+
+
+def test_two_dumps_of_the_same_are_the_same_bytes(store: str, tmp_path: Path) -> None:
+    fill(store, {b"k": b"v"})
+    for name in ("a.gz", "b.gz"):
+        succeed("dump", store, "--output", str(tmp_path / name))
+    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["missing/a.csv", "n" * 300])
+def test_dump_names_the_file_that_it_cannot_write(store: str, tmp_path: Path, name: str) -> None:
+    path = str(tmp_path / name)
+    message = fail("dump", fill(store, {b"k": b"v"}), "--output", path)
+    assert one_line(message) and message.startswith(f"Error: {path}: ")
+
+
+def test_dump_takes_a_name_as_long_as_names_may_be(store: str, tmp_path: Path) -> None:
+    succeed("dump", fill(store, {b"k": b"v"}), "--output", str(tmp_path / ("n" * 255)))
+    assert (tmp_path / ("n" * 255)).read_bytes() == b'{"key":"k","value":"v"}\n'
+
+
+def test_dump_keeps_the_permissions_of_the_file_that_it_replaces(
+    store: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.csv"
+    path.touch(mode=0o600)
+    path.chmod(0o600)
+    succeed("dump", fill(store, {b"k": b"v"}), "--output", str(path))
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_packed_dump_that_fails_leaves_nothing(store: str, tmp_path: Path) -> None:
+    damage_block(fill_tables(store))
+    fail("dump", store, "--output", str(tmp_path / "a.gz"))
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+@pytest.mark.parametrize("name", ["CURRENT", "dump.csv"])
+def test_dump_does_not_write_among_the_files_of_the_store(store: str, name: str) -> None:
+    fill(store, {b"k": b"v"})
+    fail("dump", store, "--output", str(Path(store, name)), code=2)
+    assert read(store) == {b"k": b"v"}
+    assert name == "CURRENT" or not Path(store, name).exists()
