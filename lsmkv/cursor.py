@@ -26,7 +26,7 @@ class Cursor:
     """Moves over the keys of the store as it was when the cursor was made.
 
     The moves return whether the cursor is at a key afterwards.  Off either end it is at none, and
-    ``next`` or ``prev`` leave it there.
+    ``next`` or ``prev`` leave it there.  A cursor is for one thread at a time: ValueError.
 
     >>> import lsmkv, tempfile
     >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
@@ -42,6 +42,7 @@ class Cursor:
         self._moment: Moment | None = moment  # None once the cursor is closed
         self._entries: _Entries = []  # the stretch of entries around the cursor
         self._at = 0
+        self._is_moving = False
         # What follows and precedes the stretch; None until it is asked for.
         self._above: Iterator[_Entries] | None = None
         self._below: Iterator[_Entries] | None = None
@@ -87,7 +88,7 @@ class Cursor:
         if self._above is None:
             self._above = self._scan(ScanRange(start=self._entries[-1][0] + b"\0"))
         self._below = None
-        return self._take(next(self._above, []), 0)
+        return self._take(self._fetched(self._above), 0)
 
     def prev(self) -> bool:
         """Go to the next key below."""
@@ -105,7 +106,7 @@ class Cursor:
     def _start_up(self, wanted: ScanRange) -> bool:
         self._check_open()
         self._above, self._below = self._scan(wanted), None
-        return self._take(next(self._above, []), 0)
+        return self._take(self._fetched(self._above), 0)
 
     def _start_down(self, wanted: ScanRange) -> bool:
         self._check_open()
@@ -113,9 +114,17 @@ class Cursor:
         return self._take_below(self._below)
 
     def _take_below(self, below: Iterator[_Entries]) -> bool:
-        entries = next(below, [])
+        entries = self._fetched(below)
         entries.reverse()  # they came downwards
         return self._take(entries, len(entries) - 1)
+
+    def _fetched(self, scan: Iterator[_Entries]) -> _Entries:
+        """The next entries of a scan; none at its end.  Other threads may run meanwhile."""
+        try:
+            self._is_moving = True
+            return next(scan, [])
+        finally:
+            self._is_moving = False
 
     def _take(self, entries: _Entries, at: int) -> bool:
         self._entries, self._at = entries, at
@@ -160,6 +169,11 @@ class Cursor:
     def _check_open(self) -> None:
         if self._moment is None:
             raise ClosedError("the cursor is closed")
+        if self._is_moving:
+            raise ValueError(
+                "the cursor is being moved already, by another thread or from inside itself: "
+                "let each thread make a cursor of its own"
+            )
         self._engine.usable_view()
 
     @property
