@@ -76,18 +76,23 @@ def compiled_names() -> tuple[str, ...]:
 COMPILED: Final = compiled_names()
 
 
-def kept_when_empty(source: str) -> str:
-    """The function of setup.py of that name."""
+def of_setup() -> dict[str, Any]:
+    """The functions of setup.py, which cannot be imported without building something."""
     wanted: list[ast.stmt] = [
         node
         for node in ast.parse(SETUP.read_text("utf-8")).body
-        if (isinstance(node, ast.FunctionDef) and node.name == "kept_when_empty")
-        or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_KEPT_FOR_REUSE")
+        if isinstance(node, ast.FunctionDef)
+        or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).startswith("_"))
     ]
-    names: dict[str, Any] = {"re": re}
-    exec(compile(ast.Module(wanted, []), str(SETUP), "exec"), names)
-    mended: str = names["kept_when_empty"](source)
-    return mended
+    names: dict[str, Any] = {"ast": ast, "re": re}
+    annotations = ast.parse("from __future__ import annotations").body
+    exec(compile(ast.Module(annotations + wanted, []), str(SETUP), "exec"), names)
+    return names
+
+
+kept_when_empty: Final = of_setup()["kept_when_empty"]
+docstrings: Final = of_setup()["docstrings"]
+documented: Final = of_setup()["documented"]
 
 
 def test_generated_code_keeps_an_object_for_reuse_only_once_it_is_empty() -> None:
@@ -105,6 +110,92 @@ def test_generated_code_keeps_an_object_for_reuse_only_once_it_is_empty() -> Non
 def test_generated_code_of_another_kind_is_not_compiled() -> None:
     with pytest.raises(SystemExit, match="not known here"):
         kept_when_empty("free(self);\nX_free_instance = self;\n")
+
+
+DOCUMENTED: Final = '''
+"""Of a module."""
+
+def use(key):
+    """Of a function: "quoted", \\\\, why??!"""
+
+class Thing:
+    """Of a class.
+
+    With a second line, and é.
+    """
+
+    def _hidden(self): pass
+
+    def act(self):
+        """Of a method."""
+
+    @property
+    def state(self):
+        """Of a property."""
+
+    @state.setter
+    def state(self, value): pass
+'''
+
+GENERATED: Final = r"""
+    static PyGetSetDef b___Thing_getseters[] = {
+        {"state",
+         (getter)b___Thing_get_state,
+         (setter)b___Thing_set_state,
+        NULL, NULL},
+    };
+    static PyMethodDef b___Thing_methods[] = {
+        {"act",
+         (PyCFunction)CPyPy_b___Thing___act,
+         METH_FASTCALL | METH_KEYWORDS, PyDoc_STR("act($self)\n--\n\n")},
+        {"_hidden",
+         (PyCFunction)CPyPy_b___Thing____hidden,
+         METH_FASTCALL | METH_KEYWORDS, PyDoc_STR(NULL)},
+    };
+    static PyTypeObject CPyType_b___Thing_template_ = {
+        .tp_name = "Thing",
+        .tp_doc = PyDoc_STR(NULL),
+    };
+    static PyMethodDef bmodule_methods[] = {
+        {"use", (PyCFunction)CPyPy_b___use, METH_FASTCALL, PyDoc_STR("use(key)") /* docstring */},
+    };
+    static struct PyModuleDef bmodule = {
+        PyModuleDef_HEAD_INIT,
+        "a.b",
+        NULL, /* docstring */
+    };
+"""
+
+
+def test_docstrings_are_put_into_generated_code() -> None:
+    mended = documented(GENERATED, docstrings("a.b", DOCUMENTED))
+    assert '"a.b",\n        "Of a module.", /* docstring */' in mended
+    assert r'PyDoc_STR("use(key)""Of a function: \042quoted\042, \134, why\077\077!")' in mended
+    assert r'PyDoc_STR("Of a class.\012\012With a second line, and \303\251.")' in mended
+    assert r'PyDoc_STR("act($self)\n--\n\n""Of a method.")' in mended
+    assert '(setter)b___Thing_set_state,\n        "Of a property.", NULL}' in mended
+
+
+def test_what_has_no_docstring_is_generated_as_it_was() -> None:
+    mended = documented(GENERATED, docstrings("a.b", DOCUMENTED))
+    assert (
+        "CPyPy_b___Thing____hidden,\n         METH_FASTCALL | METH_KEYWORDS, PyDoc_STR(NULL)}"
+        in mended
+    )
+    assert documented(GENERATED, {}) == GENERATED
+
+
+@pytest.mark.parametrize(
+    ("known", "unknown"),
+    [
+        ("PyDoc_STR(NULL)", "PyDoc_STR(nothing)"),
+        ("(getter)", "(reader)"),
+        ("NULL, /* docstring */", "/* docstring */ NULL,"),
+    ],
+)
+def test_generated_code_with_docstrings_elsewhere_is_not_compiled(known: str, unknown: str) -> None:
+    with pytest.raises(SystemExit, match="not known here"):
+        documented(GENERATED.replace(known, unknown), {})
 
 
 def wheel(directory: Path, pure: str) -> Path:
