@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import chain
-from typing import Final
+from typing import Any, Final, SupportsIndex
 
 from mypy_extensions import mypyc_attr
 
 from lsmkv.encoding import key_bytes, prefix_successor
 from lsmkv.engine import Engine
+from lsmkv.errors import uncopyable
+from lsmkv.iterators import EntryIterator
 from lsmkv.moments import Moment
 from lsmkv.scan import Scan, ScanRange
 
-_flat: Final = chain.from_iterable
+_flat: Final = EntryIterator.from_iterable
 
 
 def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> ScanRange:
@@ -86,6 +87,12 @@ class KeyRange:
         """How many entries there are.  O(n): it scans them."""
         self.engine.usable_view()
         return sum(map(len, Scan(self._moment, self._wanted)))
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        raise uncopyable(
+            f"a {type(self).__name__}",
+            "share the view, or make a list, set or dict of what it shows",
+        )
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

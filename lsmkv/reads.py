@@ -18,12 +18,13 @@ from collections.abc import (
 )
 from operator import itemgetter
 from types import TracebackType
-from typing import Self, TypeVar, overload
+from typing import Any, Self, SupportsIndex, TypeVar, overload
 
 from lsmkv.cursor import Cursor
-from lsmkv.encoding import Buffer, key_bytes
+from lsmkv.encoding import Buffer, key_bytes, keys_bytes
 from lsmkv.engine import Engine
-from lsmkv.errors import ClosedError
+from lsmkv.errors import ClosedError, uncopyable
+from lsmkv.iterators import PartIterator
 from lsmkv.moments import Moment
 from lsmkv.pins import Pin
 from lsmkv.ranges import EntryRange, KeyRange
@@ -44,10 +45,10 @@ class RangeKeys(KeyRange, Set[bytes]):
         return set(found)
 
     def __iter__(self) -> Iterator[bytes]:
-        return map(_FIRST, self.entries(False))
+        return PartIterator(_FIRST, self.entries(False))
 
     def __reversed__(self) -> Iterator[bytes]:
-        return map(_FIRST, self.entries(True))
+        return PartIterator(_FIRST, self.entries(True))
 
     def __contains__(self, key: object) -> bool:
         return self.value(key) is not None
@@ -81,10 +82,10 @@ class RangeValues(KeyRange, Collection[bytes]):
     __slots__ = ()
 
     def __iter__(self) -> Iterator[bytes]:
-        return map(_SECOND, self.entries(False))
+        return PartIterator(_SECOND, self.entries(False))
 
     def __reversed__(self) -> Iterator[bytes]:
-        return map(_SECOND, self.entries(True))
+        return PartIterator(_SECOND, self.entries(True))
 
     def __contains__(self, value: object) -> bool:
         return any(value == found for found in self)
@@ -238,7 +239,7 @@ class Snapshot(StoreReader):
         return value
 
     def _lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:
-        return list(map(self._lookup, keys))
+        return list(map(self._lookup, keys_bytes(keys)))
 
     def _moment(self) -> Moment:
         moment = self._engine.moment_at(self._view(), self._live_pin().seq)
@@ -272,6 +273,9 @@ class Snapshot(StoreReader):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        raise uncopyable("a Snapshot", "share it between threads, or take another of the store")
 
     def __repr__(self) -> str:
         seq = "closed" if self._pin is None else f"as of {self._pin.seq}"
