@@ -44,7 +44,7 @@ def open(
         StoreExistsError: there is one, with ``error_if_exists``.
         LockedError: it is open for writing elsewhere.
         CorruptionError, UnsupportedFormatError: what is there cannot be trusted, or read.
-        TypeError, ValueError: an option is wrong; nothing was touched.
+        TypeError, ValueError: an option or the path is wrong; nothing was touched.
         OSError: a file cannot be read or written.
         RuntimeError: this interpreter runs without the global lock.
 

@@ -165,9 +165,9 @@ class StoreReader(Mapping[bytes, bytes]):
 
         Returns:
             A view of the store as it is now, whatever is written later.  It is read lazily, block
-            by block, each time it is iterated.  While it lives, what it shows is kept.  An iterator
-            of a store that was closed ends with a ClosedError, after the entries it has at hand at
-            the latest (a block's).
+            by block, each time it is iterated.  While it lives, what it shows is kept.  Once the
+            store is closed, an iterator gives out what it has at hand, 255 entries at most, and then
+            raises ClosedError.
             (``list(view)`` scans twice, because ``list`` asks for the length first; ``list(iter(view))``
             scans once.)
         """

@@ -13,7 +13,7 @@ import errno
 import os
 import stat
 import sys
-from typing import Final
+from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
@@ -38,7 +38,7 @@ _O_DIRECT: Final[int] = getattr(os, "O_DIRECT", 0)
 _OPEN_FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
-def absolute_path(path: PathLike, name: str = "path") -> str:
+def absolute_path(path: Any, name: str = "path") -> str:
     """The directory ``path`` from the root on.
 
     Args:
@@ -48,7 +48,7 @@ def absolute_path(path: PathLike, name: str = "path") -> str:
         TypeError: it is neither str nor os.PathLike[str].
         ValueError: it can be no path.
     """
-    given = os.fspath(path)
+    given: Any = os.fspath(path)  # declared a str, bytes would be refused in other words
     if not isinstance(given, str):
         raise TypeError(f"{name} is str or os.PathLike[str], not {type(given).__name__}")
     if not given:
