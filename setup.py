@@ -9,6 +9,7 @@ stands in ``pyproject.toml``.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import sys
@@ -69,7 +70,7 @@ COMPILED = (
 """The modules that a put, a get, a scan or a merge spends its time in.
 
 Left to the interpreter on purpose: ``filters/keys`` (dataclasses with slots and a base class, which
-mypyc cannot make), ``db`` and ``reads`` (compiled, they would have no docstrings), ``finalizers``,
+mypyc cannot make), ``db`` and ``reads`` (their base classes are not compiled), ``finalizers``,
 ``pins`` and ``background/worker`` (what happens when an object or a thread ends), ``filters/fuse``
 (its integers need 64 bits without a sign, and boxed ones are slower than Python's), and everything
 that runs once for each store or file.
@@ -115,6 +116,71 @@ def safe(source: str) -> str:
     if found:
         raise UnknownCodeError(f"generated code is not known to be safe: {found.group().strip()}")
     return source
+
+
+_LITERAL = r'(NULL|"(?:[^"\\]|\\.)*")'
+_OF_FUNCTION = r"(\(PyCFunction\)(CPyPy_\w+),\s*METH_[\w |]+, PyDoc_STR\()" + _LITERAL + r"\)"
+_OF_CLASS = r"((CPyType_\w+)_template_ = \{[^{}]*?\.tp_doc = PyDoc_STR\()" + _LITERAL + r"\)"
+_OF_PROPERTY = r"(\(getter\)(\w+),\s*(?:\(setter\)\w+|NULL),\s*)(NULL)(?=, NULL\})"
+_OF_MODULE = r'(PyModuleDef_HEAD_INIT,\s*"([\w.]+)",\s*)(NULL)(?=, /\* docstring \*/)'
+
+
+def docstrings(name: str, source: str) -> dict[str, str]:
+    """The docstrings of the module ``name``, by what mypyc calls their owners in C."""
+    tree = ast.parse(source)
+    found: dict[str, str] = {}
+
+    def note(key: str, node: ast.Module | ast.ClassDef | ast.FunctionDef) -> None:
+        text = ast.get_docstring(node)
+        if text:  # the setter of a property has none
+            found[key] = text
+
+    note(name, tree)
+    parts = name.split(".")
+    for start in range(len(parts)):  # mypyc leaves out of a module's name what nothing needs
+        prefix = "___".join(parts[start:])
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef):
+                note(f"CPyPy_{prefix}___{node.name}", node)
+            elif isinstance(node, ast.ClassDef):
+                owner = f"{prefix}___{node.name}"
+                note(f"CPyType_{owner}", node)
+                for method in node.body:
+                    if isinstance(method, ast.FunctionDef):
+                        note(f"CPyPy_{owner}___{method.name}", method)
+                        note(f"{owner}_get_{method.name}", method)
+    return found
+
+
+def documented(source: str, docs: dict[str, str]) -> str:
+    """Generated C with the docstrings, which mypyc (1.18 to 2.4 at least) leaves out.
+
+    It stays as it is where mypyc writes something else than what is known here: without docstrings
+    everything works.
+    """
+
+    def add(match: re.Match[str]) -> str:
+        head, owner, literal = match.group(1, 2, 3)
+        text = docs.get(owner)
+        if text is not None:
+            literal = ("" if literal == "NULL" else literal) + c_literal(text)
+        return head + literal + match.group(0)[match.end(3) - match.start(0) :]
+
+    places = source.count("PyDoc_STR(")
+    mended, of_functions = re.subn(_OF_FUNCTION, add, source)
+    mended, of_classes = re.subn(_OF_CLASS, add, mended)
+    mended, of_properties = re.subn(_OF_PROPERTY, add, mended)
+    mended, of_modules = re.subn(_OF_MODULE, add, mended)
+    if of_functions + of_classes != places or not of_properties or not of_modules:
+        print("lsmkv: building without docstrings: mypyc puts them elsewhere", file=sys.stderr)
+        return source
+    return mended
+
+
+def c_literal(text: str) -> str:
+    """``text`` as a string of C, in UTF-8."""
+    plain = {*range(0x20, 0x7F)} - {*b'"\\?'}  # with question marks begin trigraphs
+    return '"' + "".join(chr(c) if c in plain else f"\\{c:03o}" for c in text.encode()) + '"'
 
 
 def wanted() -> str:
@@ -177,6 +243,9 @@ def generated() -> list[Extension]:
 
     print("lsmkv: building compiled by mypyc", file=sys.stderr)
     paths = [f"lsmkv/{name}.py" for name in COMPILED]
+    docs: dict[str, str] = {}
+    for name, path in zip(COMPILED, paths, strict=True):
+        docs |= docstrings(f"lsmkv.{name}".replace("/", "."), Path(path).read_text("utf-8"))
     found: list[Extension] = mypycify(paths, opt_level=OPTIMISATION, debug_level="0")
     for extension in found:
         # A warning of a compiler that mypyc does not know yet is no reason to stop.
@@ -184,7 +253,7 @@ def generated() -> list[Extension]:
         extension.extra_compile_args = flags + (POSIX_FLAGS if os.name == "posix" else [])
         for path in {*map(Path, extension.sources)}:
             if path.name.startswith("__native"):
-                path.write_text(safe(path.read_text("utf-8")), "utf-8")
+                path.write_text(documented(safe(path.read_text("utf-8")), docs), "utf-8")
     return found
 
 

@@ -16,8 +16,9 @@ from lsmkv.lazy import loaded_when_used
 from lsmkv.repair import repair  # now, or the folder's module would come to have its name
 
 if TYPE_CHECKING:
+    from lsmkv import filters as filters
     from lsmkv.cursor import Cursor, CursorError
-    from lsmkv.db import DB, MemoryUsage, destroy, open
+    from lsmkv.db import DB, MemoryUsage
     from lsmkv.encoding import MAX_BATCH_BYTES, MAX_KEY_BYTES, MAX_VALUE_BYTES
     from lsmkv.errors import (
         BackgroundError,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         UnsupportedFormatError,
     )
     from lsmkv.filters.keys import DelimitedPrefix, FilterKey, FixedPrefix, WholeKey
+    from lsmkv.opening import destroy, open
     from lsmkv.options import Options
     from lsmkv.reads import Snapshot
     from lsmkv.stats import Histogram, Stats
@@ -73,7 +75,7 @@ __all__ = [
 
 _HOMES: Final = {
     "lsmkv.cursor": ("Cursor", "CursorError"),
-    "lsmkv.db": ("DB", "MemoryUsage", "destroy", "open"),
+    "lsmkv.db": ("DB", "MemoryUsage"),
     "lsmkv.encoding": ("MAX_BATCH_BYTES", "MAX_KEY_BYTES", "MAX_VALUE_BYTES"),
     "lsmkv.errors": (
         "BackgroundError",
@@ -88,6 +90,7 @@ _HOMES: Final = {
         "UnsupportedFormatError",
     ),
     "lsmkv.filters.keys": ("DelimitedPrefix", "FilterKey", "FixedPrefix", "WholeKey"),
+    "lsmkv.opening": ("destroy", "open"),
     "lsmkv.options": ("Options",),
     "lsmkv.reads": ("Snapshot",),
     "lsmkv.stats": ("Histogram", "Stats"),
@@ -96,4 +99,5 @@ _HOMES: Final = {
 """Where the names come from.  Each is loaded when it is first used, so that a helper process, or a
 program that wants one filter, loads only what it needs."""
 
-__getattr__, __dir__ = loaded_when_used(__name__, _HOMES)
+if not TYPE_CHECKING:  # they would take any name for one of ours
+    __getattr__, __dir__ = loaded_when_used(__name__, _HOMES)

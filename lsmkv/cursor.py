@@ -6,15 +6,16 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from operator import itemgetter
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self, SupportsIndex
 
 from lsmkv.encoding import Buffer, key_bytes
 from lsmkv.engine import Engine
-from lsmkv.errors import ClosedError, Error
+from lsmkv.errors import ClosedError, Error, uncopyable
 from lsmkv.moments import Moment
 from lsmkv.scan import Scan, ScanRange
 
 _KEY: Final = itemgetter(0)
+_SHOWN_BYTES: Final = 40
 _Entries = list[tuple[bytes, bytes]]
 
 
@@ -197,3 +198,17 @@ class Cursor:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        raise uncopyable("a Cursor", "make another with cursor(), and seek the key of this one")
+
+    def __repr__(self) -> str:
+        entries, at = self._entries, self._at
+        state = "at no key"
+        if self._moment is None:
+            state = "closed"
+        elif 0 <= at < len(entries):
+            key = entries[at][0]
+            more = "..." if len(key) > _SHOWN_BYTES else ""
+            state = f"at {key[:_SHOWN_BYTES]!r}{more}"
+        return f"<lsmkv.Cursor of {self._engine.directory!r}, {state}>"

@@ -1,32 +1,26 @@
-"""The store as its users see it: ``open``, ``DB``, ``destroy``."""
+"""The store as its users see it."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, SupportsIndex, overload
 
 from lsmkv.background.worker import in_worker
 from lsmkv.batch import Operation
 from lsmkv.encoding import Buffer, key_bytes
 from lsmkv.engine import Engine
-from lsmkv.errors import NotAStoreError, StoreExistsError
-from lsmkv.interpreter import check_interpreter
-from lsmkv.log import HEADER_BYTES
-from lsmkv.manifest import CURRENT, LOCK, parse_file_name
+from lsmkv.errors import uncopyable
 from lsmkv.options import Options
 from lsmkv.ranges import scan_range
 from lsmkv.reads import Snapshot, StoreReader
-from lsmkv.recovery import holds_store, lock_store
 from lsmkv.scan import ScanRange
 from lsmkv.stats import Stats
-from lsmkv.storage import Storage
 from lsmkv.writes import WriteBatch
 
 # What most programs never need is loaded when it is.
@@ -36,7 +30,6 @@ if TYPE_CHECKING:
     from lsmkv.verify import VerifyReport
 
 _CLEAR_BATCH: Final = 1000
-PathLike = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +50,13 @@ class MemoryUsage:
     indexes: int
 
     def as_dict(self) -> dict[str, int]:
+        """The numbers by name."""
         return asdict(self)
+
+
+class _Keyed(Protocol):
+    def keys(self) -> Iterable[bytes]: ...
+    def __getitem__(self, key: bytes, /) -> bytes: ...
 
 
 class DB(StoreReader, MutableMapping[bytes, bytes]):
@@ -110,6 +109,9 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def write_batch(self, *, sync: bool = False) -> WriteBatch:
         """Operations that are applied together or not at all, on leaving the ``with`` block.
 
+        Raises:
+            ReadOnlyError, ClosedError: the store cannot be written through this handle.
+
         >>> import lsmkv, tempfile
         >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
         ...     with db.write_batch(sync=True) as batch:
@@ -118,7 +120,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         ...     db[b"k"]
         b'v'
         """
-        self._engine.usable_view()
+        self._engine.check_for_writing()
         return WriteBatch(self._engine, sync)
 
     def __setitem__(self, key: Buffer, value: Buffer) -> None:
@@ -130,8 +132,23 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             raise KeyError(key)
         self._engine.delete(key, False)
 
+    @overload
+    def update(self, other: _Keyed, /) -> None: ...
+    @overload
+    def update(self, other: Iterable[tuple[Buffer, Buffer]] = (), /) -> None: ...
+    def update(self, other: Any = (), /, **others: Any) -> None:
+        """Put every key and value of a mapping, or of an iterable of pairs, in its order.
+
+        Each is a write of its own.  An error, at a key that is none for example, leaves what came
+        before it written.  For all or nothing use :meth:`write_batch`.
+
+        Raises: as :meth:`put`.
+        """
+        super().update(other, **others)
+
     def clear(self) -> None:
         """Remove every key that is there now, in batches (not in one atomic step)."""
+        self._engine.check_for_writing()
         keys = iter(self.keys())
         while True:
             batch: list[Operation] = [(key, None) for key in islice(keys, _CLEAR_BATCH)]
@@ -345,6 +362,10 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             with contextlib.suppress(Exception):
                 engine.close()
 
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        reader = f"lsmkv.open({self.path!r}, read_only=True)"
+        raise uncopyable("a DB", f"open the store by its path instead: {reader}")
+
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self.read_only else "open"
         return f"<lsmkv.DB at {self.path!r}, {state}>"
@@ -360,140 +381,3 @@ def _size_between(wanted: ScanRange, table: Any) -> int:
         index = table.index
         high = index.offset(min(index.seek(wanted.stop) + 1, index.block_count))
     return int(high - low)
-
-
-def open(
-    path: PathLike,
-    options: Options | None = None,
-    *,
-    create_if_missing: bool = True,
-    error_if_exists: bool = False,
-    read_only: bool = False,
-    storage: Storage | None = None,
-    **overrides: Any,
-) -> DB:
-    """Open the store in the directory ``path``.
-
-    Args:
-        path: a directory of the store's own.
-        options: how to write and read it; the defaults are ``Options()``.
-        create_if_missing: make the directory and a new store when there is none.
-        error_if_exists: refuse a store that is there already.
-        read_only: change nothing and take no lock; works beside a writer in another process
-            (``DB.refresh`` shows what it has written since).
-        storage: what does the reading and writing of files; for tests.
-        **overrides: single options, in place of those in ``options``.
-
-    Raises:
-        NotAStoreError: there is no store, and none is to be made.
-        StoreExistsError: there is one, with ``error_if_exists``.
-        LockedError: it is open for writing elsewhere.
-        CorruptionError, UnsupportedFormatError: what is there cannot be trusted, or read.
-        TypeError, ValueError: an option is wrong; nothing was touched.
-        OSError: a file cannot be read or written.
-        RuntimeError: this interpreter runs without the global lock.
-
-    >>> import lsmkv, tempfile
-    >>> with tempfile.TemporaryDirectory() as path:
-    ...     with lsmkv.open(path, error_rate=0.001) as db:
-    ...         db[b"key"] = b"value"
-    ...     with lsmkv.open(path, read_only=True) as db:
-    ...         db[b"key"], b"no" in db
-    (b'value', False)
-    """
-    check_interpreter()
-    if options is not None and not isinstance(options, Options):
-        raise TypeError(f"options is an lsmkv.Options, not {type(options).__name__}")
-    chosen = (Options() if options is None else options).replace(**overrides)
-    directory = _directory(path)
-    files = storage or Storage(direct_reads=chosen.direct_reads, file_mode=chosen.file_mode)
-    exists = holds_store(files, directory)
-    if exists and error_if_exists:
-        raise _store_exists(directory)
-    if read_only:
-        if not exists:
-            _check_creation(files, directory, create_if_missing=False)
-        engine = Engine(directory, chosen, files, None)
-        engine.open_read_only()
-        return DB(engine)
-    if not exists:
-        _check_creation(files, directory, create_if_missing)
-    files.make_directory(directory)
-    lock = lock_store(files, directory)
-    try:
-        engine = Engine(directory, chosen, files, lock)
-        if holds_store(files, directory):
-            if error_if_exists:  # somebody has made it meanwhile
-                raise _store_exists(directory)
-            engine.open()
-        else:
-            _check_creation(files, directory, create_if_missing)
-            # Whoever made the directory may have died, or failed, before its name was durable.
-            with contextlib.suppress(PermissionError):  # of one who may not even read its parent
-                files.sync_directory(os.path.dirname(directory))
-            engine.create()
-    except BaseException:
-        lock.release()
-        raise
-    return DB(engine)
-
-
-def _directory(path: PathLike) -> str:
-    name = os.fspath(path)
-    if not isinstance(name, str):
-        raise TypeError(f"path is str or os.PathLike[str], not {type(name).__name__}")
-    return os.path.abspath(name)
-
-
-def _store_exists(directory: str) -> StoreExistsError:
-    return StoreExistsError(f"{directory} holds a store already")
-
-
-def _check_creation(files: Storage, directory: str, create_if_missing: bool) -> None:
-    """Refuse to make a store where none is wanted, or over one that has lost its CURRENT.
-
-    What a creation that was cut short leaves behind, a log without records and a manifest, is no
-    obstacle.
-    """
-    names = files.list_directory(directory) if files.exists(directory) else []
-    if holds_store(files, directory):  # made by another process just now
-        return
-    for name in names:
-        kind, _ = parse_file_name(name) or ("", 0)
-        if kind == "table" or (kind == "log" and _holds_records(files, directory, name)):
-            raise NotAStoreError(
-                f"{directory} holds {name} but no {CURRENT}: a store that lost it, "
-                "which lsmkv.repair can rebuild"
-            )
-    if not create_if_missing:
-        raise NotAStoreError(f"{directory} holds no lsmkv store (it has no {CURRENT})")
-
-
-def _holds_records(files: Storage, directory: str, log: str) -> bool:
-    try:
-        return files.file_size(os.path.join(directory, log)) > HEADER_BYTES
-    except FileNotFoundError:  # another process is making a store here
-        return False
-
-
-def destroy(path: PathLike) -> None:
-    """Remove the store in the directory ``path``, and the directory if nothing else is in it.
-
-    Raises:
-        NotAStoreError: there is no store.
-        LockedError: it is open for writing.
-        OSError: a file cannot be removed.
-    """
-    directory = _directory(path)
-    files = Storage()
-    if not holds_store(files, directory):
-        raise NotAStoreError(f"{directory} holds no lsmkv store (it has no {CURRENT})")
-    with lock_store(files, directory):
-        files.remove(os.path.join(directory, CURRENT))
-        files.sync_directory(directory)
-        for name in files.list_directory(directory):
-            if parse_file_name(name) is not None or name == f"{CURRENT}.tmp":
-                files.remove(os.path.join(directory, name))
-        files.remove(os.path.join(directory, LOCK))
-    with contextlib.suppress(OSError):
-        files.remove_directory(directory)

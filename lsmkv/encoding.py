@@ -6,6 +6,7 @@ from one place or file to another do not check out there.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import xxhash
@@ -85,6 +86,20 @@ def value_bytes(value: object) -> bytes:
     if len(data) > MAX_VALUE_BYTES:
         raise ValueError(f"value of {len(data)} bytes is over the limit of {MAX_VALUE_BYTES} bytes")
     return data
+
+
+def keys_bytes(keys: Iterable[object]) -> list[bytes]:
+    """Each of ``keys`` as ``bytes``, checked.
+
+    Raises:
+        TypeError: it is one key, or one of them is not a bytes-like object.
+        ValueError: one is longer than :data:`MAX_KEY_BYTES`.
+    """
+    if isinstance(keys, (bytes, bytearray, memoryview, str)):
+        raise TypeError(
+            f"keys is an iterable of keys, not one key: put the {type(keys).__name__} into a list"
+        )
+    return list(map(key_bytes, keys))
 
 
 def _to_bytes(data: object, what: str) -> bytes:

@@ -27,9 +27,7 @@ from lsmkv.compaction import CancelledError
 from lsmkv.encoding import MAX_SEQUENCE, Buffer, key_bytes, value_bytes
 from lsmkv.errors import (
     BackgroundError,
-    ClosedError,
     CorruptionError,
-    ForkedError,
     ReadOnlyError,
     caused,
 )
@@ -52,8 +50,7 @@ class Engine(Readable):
     def __init__(
         self, directory: str, options: Options, storage: Storage, lock: FileLock | None
     ) -> None:
-        super().__init__(storage.stats, ClosedError(f"{directory} is closed"))
-        self.directory = directory
+        super().__init__(storage.stats, directory)
         self.options = options
         self.storage = storage
         self.cache = BlockCache(options.block_cache_size_bytes, storage.stats)
@@ -124,7 +121,7 @@ class Engine(Readable):
             *waiting, memtable = found.memtables
             with self._mutex:
                 if self._closing:
-                    raise self._why_unusable
+                    raise self.unusable()
                 self.last_seq = found.last_seq
                 self.view = View(memtable, tuple(reversed(waiting)), version)
                 handles.watch(self)  # before a close, which ends it
@@ -142,11 +139,21 @@ class Engine(Readable):
         """What made the store stop taking writes; None while it takes them."""
         return self._failure
 
-    def _check_writable(self) -> None:
+    def check_for_writing(self) -> None:
+        """Refuse a handle that can never write.
+
+        Raises:
+            ReadOnlyError, ClosedError, ForkedError: it is such a handle.
+        """
         if self.view is None:
-            raise self._why_unusable
+            raise self.unusable()
         if self.read_only:
-            raise ReadOnlyError(f"{self.directory} was opened with read_only=True")
+            raise ReadOnlyError(
+                f"{self.directory} was opened with read_only=True; open it without, to write"
+            )
+
+    def _check_writable(self) -> None:
+        self.check_for_writing()
         if self._failure is not None:
             reason = (
                 f"{self.directory} takes no more writes after a failure ({self._failure}); "
@@ -361,7 +368,7 @@ class Engine(Readable):
             with self._maintenance.haste.waiting():
                 self._maintenance.compact_range(start, stop, force)
         except CancelledError:
-            raise caused(self._why_unusable, None)
+            raise caused(self.unusable(), None)
         except (OSError, CorruptionError) as error:
             self.work_failed(error)
             raise
@@ -463,9 +470,7 @@ class Engine(Readable):
             self._mutex = Lock()  # a thread that is not here may hold the old one
             self._changed = threading.Condition(self._mutex)  # type: ignore[arg-type]
             self._tables.lock = threading.Lock()
+            self.forked = True
             self.view = None
-            self._why_unusable = ForkedError(
-                f"{self.directory} was opened before the process forked; open it anew in the child"
-            )
             if self._lock is not None:
                 self._lock.release()

@@ -6,7 +6,8 @@ All of them derive from :class:`Error`.  Wrong arguments raise the built-in ``Ty
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+import os
+from typing import Any, Final, TypeVar
 
 E = TypeVar("E", bound=BaseException)
 
@@ -23,6 +24,14 @@ def caused(error: E, cause: BaseException | None) -> E:
     return error
 
 
+def uncopyable(what: str, remedy: str) -> TypeError:
+    """What the ``__reduce_ex__`` of an object raises that cannot be copied or pickled.
+
+    ``copy.copy``, ``copy.deepcopy`` and ``pickle`` all call that method.
+    """
+    return TypeError(f"cannot copy or pickle {what}: {remedy}")
+
+
 _LONGEST_DETAIL: Final = 300
 
 
@@ -32,7 +41,20 @@ def _shortened(text: str) -> str:
 
 
 class Error(Exception):
-    """Base of every exception that is lsmkv's own."""
+    """Base of every exception that is lsmkv's own.
+
+    A copy, also one that ``pickle`` makes, keeps message, fields and notes.  It has no cause and no
+    traceback.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The constructors of subclasses take fields, not the message that ``args`` holds.
+        return _made_again, (type(self), self.args), self.__dict__
+
+
+def _made_again(kind: type[Error], args: tuple[object, ...]) -> Error:
+    error: Error = kind.__new__(kind, *args)  # which keeps ``args``, and calls no constructor
+    return error
 
 
 class CorruptionError(Error):
@@ -80,18 +102,27 @@ class ClosedError(Error):
 
 
 class LockedError(Error):
-    """Another handle has the store open for writing.
+    """Another handle has the store open for writing, in another process or in this one.
+
+    Args:
+        may_read: whether to open the store with ``read_only=True`` would serve as well.
 
     Attributes:
         path: the store's directory.
         pid: the process that holds it, or None when it could not be read.
     """
 
-    def __init__(self, path: str, pid: int | None) -> None:
-        holder = "another process" if pid is None else f"process {pid}"
-        super().__init__(
-            f"{path} is open for writing in {holder}; close it there, or open with read_only=True"
-        )
+    def __init__(self, path: str, pid: int | None, *, may_read: bool = False) -> None:
+        if pid == os.getpid():
+            reason = (
+                f"{path} is open for writing in this process ({pid}) already; "
+                "close that handle, or share it between threads"
+            )
+        else:
+            holder = "another process" if pid is None else f"process {pid}"
+            advice = ", or open it with read_only=True" if may_read else ""
+            reason = f"{path} is open for writing in {holder}; close it there{advice}"
+        super().__init__(reason)
         self.path = path
         self.pid = pid
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import enum
 import errno
-import fcntl
 import mmap
 import os
 import sys
@@ -21,6 +20,7 @@ from mypy_extensions import mypyc_attr
 
 from lsmkv.errors import CorruptionError, caused
 from lsmkv.finalizers import Finalizer
+from lsmkv.posix import fcntl
 from lsmkv.stats import Stats
 
 DIRECT_ALIGNMENT_BYTES: Final = 4096

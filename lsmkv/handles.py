@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 from typing import Protocol
+
+from lsmkv.posix import register_at_fork
 
 
 class Handle(Protocol):
@@ -46,5 +47,5 @@ def _close_all() -> None:
             handle.close()
 
 
-os.register_at_fork(after_in_child=_mark_forked)
+register_at_fork(after_in_child=_mark_forked)
 atexit.register(_close_all)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self, get_args
 
@@ -200,9 +201,7 @@ class Options:
         Raises:
             TypeError: a name is not an option's.
         """
-        unknown = sorted(changes.keys() - {field.name for field in dataclasses.fields(self)})
-        if unknown:
-            raise TypeError(f"no such option: {', '.join(unknown)} (see lsmkv.Options)")
+        check_names(changes)
         return dataclasses.replace(self, **changes)
 
     @classmethod
@@ -231,3 +230,24 @@ class Options:
     def write_heavy(cls) -> Self:
         """For loads that write much more than they read: runs pile up, the last level stays one run."""
         return cls(compaction="lazy-leveled", filter_allocation="monkey", size_ratio=6)
+
+
+def check_names(given: Iterable[str], *, besides: Sequence[str] = ()) -> None:
+    """Refuse names that are no option's, and say which may have been meant.
+
+    Args:
+        besides: other names that may have been meant.
+
+    Raises:
+        TypeError: a name is not an option's.
+    """
+    known = [field.name for field in dataclasses.fields(Options)]
+    unknown = sorted(set(given) - set(known))
+    if not unknown:
+        return
+    from difflib import get_close_matches  # what most programs never need
+
+    found = [get_close_matches(name, [*known, *besides], n=1) for name in unknown]
+    meant = [repr(name) for names in found for name in names]
+    advice = f"did you mean {' and '.join(meant)}?" if meant else "see lsmkv.Options"
+    raise TypeError(f"no such option: {', '.join(unknown)} ({advice})")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self, SupportsIndex, cast
 
 from mypy_extensions import i64, mypyc_attr
 
 from lsmkv.encoding import key_bytes, prefix_successor
 from lsmkv.engine import Engine
+from lsmkv.errors import uncopyable
 from lsmkv.moments import Moment
 from lsmkv.scan import Scan, ScanRange
 
@@ -69,14 +70,8 @@ class EntryIterator:
         """
         return self
 
-    def __copy__(self) -> Self:
-        raise TypeError("cannot copy or pickle an iterator of a store: iterate the view again")
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self.__copy__()
-
-    def __reduce_ex__(self, protocol: object) -> Any:
-        return self.__copy__()
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        raise uncopyable("an iterator", "make another with iter(), of the view that it came from")
 
 
 class KeyIterator(EntryIterator):
@@ -168,6 +163,12 @@ class KeyRange:
         """How many entries there are.  O(n): it scans them."""
         self.engine.usable_view()
         return sum(map(len, Scan(self._moment, self._wanted)))
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        raise uncopyable(
+            f"a {type(self).__name__}",
+            "share the view, or make a list, set or dict of what it shows",
+        )
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from librt.threading import Lock
 
-from lsmkv.encoding import Buffer, key_bytes
+from lsmkv.encoding import Buffer, key_bytes, keys_bytes
+from lsmkv.errors import ClosedError, Error, ForkedError
 from lsmkv.moments import Moment, Moments
 from lsmkv.pins import Pin, Pins
 from lsmkv.stats import Stats
@@ -19,20 +20,22 @@ class Readable:
     Attributes:
         view: what readers look into; None once the store is closed (or in a forked child).
         last_seq: sequence number of the last write.
+        forked: whether this is the child of a fork, in which the store was not opened.
         pins: what snapshots still need.
         moments: what scans still need.
 
     Args:
-        why_unusable: raised to those who ask when there is no view.
+        directory: the store's.
     """
 
-    def __init__(self, stats: Stats, why_unusable: Exception) -> None:
+    def __init__(self, stats: Stats, directory: str) -> None:
         self.stats = stats
+        self.directory = directory
         self.view: View | None = None
         self.last_seq = 0
         self.pins = Pins()
         self.moments = Moments(self.pins)
-        self._why_unusable = why_unusable
+        self.forked = False
         self._mutex = Lock()
 
     def usable_view(self) -> View:
@@ -43,8 +46,18 @@ class Readable:
         """
         view = self.view
         if view is None:
-            raise self._why_unusable
+            raise self.unusable()
         return view
+
+    def unusable(self) -> Error:
+        """What to raise when there is no view.
+
+        It is made anew for each caller: an exception keeps the frames of all that it passed through.
+        """
+        if self.forked:
+            reason = "was opened before the process forked; open it anew in the child"
+            return ForkedError(f"{self.directory} {reason}")
+        return ClosedError(f"{self.directory} is closed")
 
     def pin_view(self) -> tuple[View, Pin]:
         """The present view, and a pin on the last write: a consistent whole."""
@@ -71,5 +84,5 @@ class Readable:
 
     def lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:
         """The present value of each of ``keys``.  Raises as ``DB.multi_get``."""
-        checked: list[bytes] = list(map(key_bytes, keys))
+        checked = keys_bytes(keys)
         return self.usable_view().get_many(checked, self.stats)

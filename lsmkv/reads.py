@@ -17,12 +17,12 @@ from collections.abc import (
     ValuesView,
 )
 from types import TracebackType
-from typing import Self, TypeVar, overload
+from typing import Any, Self, SupportsIndex, TypeVar, overload
 
 from lsmkv.cursor import Cursor
-from lsmkv.encoding import Buffer, key_bytes
+from lsmkv.encoding import Buffer, key_bytes, keys_bytes
 from lsmkv.engine import Engine
-from lsmkv.errors import ClosedError
+from lsmkv.errors import ClosedError, uncopyable
 from lsmkv.moments import Moment
 from lsmkv.pins import Pin
 from lsmkv.ranges import EntryRange, KeyIterator, KeyRange, ValueIterator
@@ -166,8 +166,7 @@ class StoreReader(Mapping[bytes, bytes]):
         Returns:
             A view of the store as it is now, whatever is written later.  It is read lazily, block
             by block, each time it is iterated.  While it lives, what it shows is kept.  An iterator
-            of a store that was closed ends with a ClosedError, after the entries it has at hand at
-            the latest (a block's).
+            is for one thread at a time (ValueError), and raises ClosedError once the store is closed.
             (``list(view)`` scans twice, because ``list`` asks for the length first; ``list(iter(view))``
             scans once.)
         """
@@ -239,7 +238,7 @@ class Snapshot(StoreReader):
         return value
 
     def _lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:
-        return list(map(self._lookup, keys))
+        return list(map(self._lookup, keys_bytes(keys)))
 
     def _moment(self) -> Moment:
         moment = self._engine.moment_at(self._view(), self._live_pin().seq)
@@ -273,6 +272,9 @@ class Snapshot(StoreReader):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        raise uncopyable("a Snapshot", "share it between threads, or take another of the store")
 
     def __repr__(self) -> str:
         seq = "closed" if self._pin is None else f"as of {self._pin.seq}"

@@ -44,6 +44,7 @@ class Histogram:
         return 0.0
 
     def copy(self) -> Histogram:
+        """A copy that later values do not change."""
         return Histogram(self.count, self.total, self.maximum, list(self.buckets))
 
     def __sub__(self, earlier: Histogram) -> Histogram:

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import stat
 import sys
-from typing import Final
+from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
@@ -25,7 +24,10 @@ from lsmkv.files import AppendFile as AppendFile
 from lsmkv.files import FileLock as FileLock
 from lsmkv.files import RandomFile as RandomFile
 from lsmkv.files import ReadKind as ReadKind
+from lsmkv.posix import fcntl
 from lsmkv.stats import Stats
+
+PathLike = str | os.PathLike[str]
 
 UNFINISHED: Final = ".tmp"
 """Ending of the name under which ``write_atomically`` writes."""
@@ -34,6 +36,26 @@ _O_DIRECT: Final[int] = getattr(os, "O_DIRECT", 0)
 # Symbolic links are refused so that a store writes nowhere but in its own directory; O_NONBLOCK
 # (without effect on regular files) so that a pipe in a file's place is refused, not waited for.
 _OPEN_FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+def absolute_path(path: Any, name: str = "path") -> str:
+    """The directory ``path`` from the root on.
+
+    Args:
+        name: what the error calls it.
+
+    Raises:
+        TypeError: it is neither str nor os.PathLike[str].
+        ValueError: it can be no path.
+    """
+    given: Any = os.fspath(path)  # declared a str, bytes would be refused in other words
+    if not isinstance(given, str):
+        raise TypeError(f"{name} is str or os.PathLike[str], not {type(given).__name__}")
+    if not given:
+        raise ValueError(f"{name}='': give a directory; '.' is the working directory")
+    if "\0" in given:
+        raise ValueError(f"{name}={given!r}: no path may hold a NUL character; leave it out")
+    return os.path.abspath(given)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

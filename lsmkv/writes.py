@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, SupportsIndex
 
 from lsmkv.batch import OperationList
 from lsmkv.encoding import Buffer, key_bytes, value_bytes
 from lsmkv.engine import Engine
-from lsmkv.errors import ClosedError
+from lsmkv.errors import ClosedError, uncopyable
 
 
 class WriteBatch:
@@ -88,3 +88,14 @@ class WriteBatch:
         if kind is None and self._pending is not None:
             self.commit()
         self.close()
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        raise uncopyable("a WriteBatch", "collect the operations of another in DB.write_batch()")
+
+    def __repr__(self) -> str:
+        pending = self._pending
+        state = "committed or discarded"
+        if pending is not None:
+            count = len(pending.operations)
+            state = f"{count} operation{'' if count == 1 else 's'}, {pending.size_bytes} bytes"
+        return f"<lsmkv.WriteBatch for {self._engine.directory!r}, {state}>"

@@ -50,6 +50,14 @@ def test_multi_get_answers_in_the_order_asked(db: DB) -> None:
     assert db.multi_get(iter([])) == []
 
 
+@pytest.mark.parametrize("key", [b"abc", bytearray(b"abc"), memoryview(b"abc"), "abc", b""])
+def test_multi_get_of_one_key_says_that_it_wants_several(db: DB, key: Any) -> None:
+    with db.snapshot() as snapshot:
+        for reader in (db, snapshot):
+            with pytest.raises(TypeError, match="keys is an iterable of keys, not one key"):
+                reader.multi_get(key)
+
+
 def test_multi_get_of_many_keys_asks_everything_that_may_hold_them(db: DB) -> None:
     contents: dict[bytes, bytes | None] = {}
     for step in (2, 3, 5):  # a run each, and what is newest in the memtable

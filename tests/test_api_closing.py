@@ -99,11 +99,25 @@ def test_a_live_iterator_ends_with_an_error_when_the_store_is_closed(path: str) 
     for walk in walks:
         next(walk)
     db.close()
-    for walk in walks:  # what it has at hand it may still give: a block's entries at most
+    for walk in walks:
         with pytest.raises(ClosedError, match="is closed"):
-            list(islice(walk, 500))
+            next(walk)
     with pytest.raises(ClosedError, match="is closed"):
         next(unstarted)
+
+
+@pytest.mark.parametrize("taken", [1, 10, 100, 1000, 1500])
+@pytest.mark.parametrize("flushed", [False, True])
+def test_an_iterator_raises_at_its_next_step(path: str, taken: int, flushed: bool) -> None:
+    db = open_small(path, block_size_bytes=65_536)
+    fill(db, range(3000), value=b"")
+    if flushed:
+        db.flush()
+    walk = iter(db.items())
+    assert len(list(islice(walk, taken))) == taken
+    db.close()
+    with pytest.raises(ClosedError, match="is closed"):
+        next(walk)
 
 
 def test_views_refuse_once_the_store_is_closed(path: str) -> None:

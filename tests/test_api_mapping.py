@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,6 +91,31 @@ def test_popitem_takes_an_entry_until_there_is_none(db: DB) -> None:
     assert sorted([db.popitem(), db.popitem()]) == [(b"a", b"1"), (b"b", b"2")]
     with pytest.raises(KeyError):
         db.popitem()
+
+
+def test_update_takes_a_mapping_or_pairs_or_nothing(db: DB) -> None:
+    db.update({b"a": b"1"})
+    db.update([(b"b", b"2"), (b"b", b"3")])
+    db.update()
+    assert dict(db) == {b"a": b"1", b"b": b"3"}
+
+
+def test_update_stops_at_a_bad_key_with_what_came_before_written(db: DB) -> None:
+    pairs: Any = [(b"a", b"1"), ("b", b"2"), (b"c", b"3")]
+    with pytest.raises(TypeError, match="a key is bytes, not str"):
+        db.update(pairs)
+    assert dict(db) == {b"a": b"1"}
+
+
+def test_update_says_that_each_key_is_a_write_of_its_own() -> None:
+    told = DB.update.__doc__ or ""
+    assert "a write of its own" in told
+    assert "write_batch" in told
+
+
+def test_update_takes_no_keywords(db: DB) -> None:
+    with pytest.raises(TypeError, match="a key is bytes, not str"):
+        db.update(a=b"1")  # type: ignore[call-overload]
 
 
 def test_clear_removes_everything(db: DB) -> None:
@@ -195,6 +221,36 @@ def test_repr_of_a_snapshot_tells_its_place(db: DB) -> None:
     with db.snapshot() as snapshot:
         assert repr(snapshot) == f"<lsmkv.Snapshot of {db.path}, as of 1>"
     assert repr(snapshot) == f"<lsmkv.Snapshot of {db.path}, closed>"
+
+
+def test_repr_of_a_cursor_tells_its_key(db: DB) -> None:
+    db.update({b"a": b"1", b"b" * 41: b"2"})
+    with db.cursor() as cursor:
+        assert repr(cursor) == f"<lsmkv.Cursor of {db.path!r}, at no key>"
+        cursor.first()
+        assert repr(cursor) == f"<lsmkv.Cursor of {db.path!r}, at b'a'>"
+        cursor.last()
+        assert repr(cursor) == f"<lsmkv.Cursor of {db.path!r}, at {b'b' * 40!r}...>"
+        cursor.next()
+        assert repr(cursor) == f"<lsmkv.Cursor of {db.path!r}, at no key>"
+    assert repr(cursor) == f"<lsmkv.Cursor of {db.path!r}, closed>"
+
+
+def test_repr_of_a_batch_tells_how_much_it_holds(db: DB) -> None:
+    batch = db.write_batch()
+    assert repr(batch) == f"<lsmkv.WriteBatch for {db.path!r}, 0 operations, 12 bytes>"
+    batch.put(b"key", b"value")
+    assert repr(batch) == f"<lsmkv.WriteBatch for {db.path!r}, 1 operation, 27 bytes>"
+    batch.commit()
+    assert repr(batch) == f"<lsmkv.WriteBatch for {db.path!r}, committed or discarded>"
+
+
+def test_repr_of_what_outlives_its_store_raises_nothing(path: str) -> None:
+    db = open_small(path)
+    db[b"k"] = b"v"
+    held = [db, db.snapshot(), db.cursor(), db.write_batch(), db.keys(), db.values(), db.items()]
+    db.close()
+    assert all(path in repr(each) for each in held)
 
 
 def test_path_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

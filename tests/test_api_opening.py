@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ import lsmkv
 from conftest import SMALL, fill, number_key, open_small
 from lsmkv import DB
 from lsmkv.storage import FileLock, Storage
+from other_processes import HOLDER, line_of, process
 
 # Opening
 
@@ -33,6 +35,43 @@ def test_open_takes_str_and_path(tmp_path: Path) -> None:
 def test_open_refuses_a_path_of_bytes(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="path is str"):
         lsmkv.open(os.fsencode(tmp_path / "s"))  # type: ignore[arg-type]
+
+
+PATH_USES: dict[str, Callable[[str], object]] = {
+    "open": lsmkv.open,
+    "open to read": lambda path: lsmkv.open(path, read_only=True),
+    "destroy": lsmkv.destroy,
+    "repair": lambda path: lsmkv.repair(path, in_place=True),
+    "repair to": lambda path: lsmkv.repair(".", path),
+}
+
+
+@pytest.mark.parametrize("use", PATH_USES)
+def test_an_empty_path_is_refused(
+    use: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"^(path|output)='': give a directory"):
+        PATH_USES[use]("")
+    assert os.listdir() == []
+
+
+@pytest.mark.parametrize("use", PATH_USES)
+def test_a_path_with_a_nul_is_refused(
+    use: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"^(path|output)='a\\x00b': no path may hold a NUL"):
+        PATH_USES[use]("a\0b")
+    assert os.listdir() == []
+
+
+def test_the_working_directory_is_opened_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with lsmkv.open(".") as db:
+        assert db.path == str(tmp_path)
 
 
 def test_what_was_written_is_there_after_reopening(path: str) -> None:
@@ -84,6 +123,46 @@ def test_a_second_writer_is_locked_out_and_told_by_whom(path: str) -> None:
     open_small(path).close()
 
 
+@pytest.mark.parametrize(
+    "use",
+    [lsmkv.open, lsmkv.destroy, lambda path: lsmkv.repair(path, in_place=True)],
+    ids=["open", "destroy", "repair"],
+)
+def test_a_handle_of_this_process_is_said_to_be_in_this_process(
+    path: str, use: Callable[[str], object]
+) -> None:
+    with open_small(path), pytest.raises(lsmkv.LockedError) as caught:
+        use(path)
+    assert "in this process" in str(caught.value)
+    assert "close that handle" in str(caught.value)
+    assert "read_only" not in str(caught.value)
+
+
+def test_whom_another_process_locks_out_may_read(path: str) -> None:
+    with process(HOLDER, path) as holder:
+        assert line_of(holder) == "open"
+        with pytest.raises(lsmkv.LockedError) as caught:
+            open_small(path)
+    assert f"in process {holder.pid}; close it there, or open it with read_only=True" in str(
+        caught.value
+    )
+
+
+@pytest.mark.parametrize(
+    "use",
+    [lsmkv.destroy, lambda path: lsmkv.repair(path, in_place=True)],
+    ids=["destroy", "repair"],
+)
+def test_who_needs_the_store_alone_is_not_told_to_read(
+    path: str, use: Callable[[str], object]
+) -> None:
+    with process(HOLDER, path) as holder:
+        assert line_of(holder) == "open"
+        with pytest.raises(lsmkv.LockedError) as caught:
+            use(path)
+    assert str(caught.value).endswith(f"in process {holder.pid}; close it there")
+
+
 def test_a_directory_that_lost_its_current_is_not_taken_for_a_new_store(path: str) -> None:
     with open_small(path) as db:
         db[b"k"] = b"v"
@@ -106,6 +185,28 @@ def test_an_unknown_option_is_a_type_error_that_names_it(path: str) -> None:
     with pytest.raises(TypeError, match="no such option: blok_size"):
         lsmkv.open(path, blok_size=1)
     assert not os.path.exists(path)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("blok_size", "block_size_bytes"),
+        ("cache_size_bytes", "block_cache_size_bytes"),
+        ("create_if_mising", "create_if_missing"),
+        ("readonly", "read_only"),
+        ("option", "options"),
+    ],
+)
+def test_an_unknown_option_is_told_which_was_meant(path: str, given: str, meant: str) -> None:
+    wrong: dict[str, Any] = {given: 1}
+    with pytest.raises(TypeError, match=rf"{given} \(did you mean '{meant}'\?\)"):
+        lsmkv.open(path, **wrong)
+    assert not os.path.exists(path)
+
+
+def test_an_unknown_option_like_no_other_is_told_where_they_are(path: str) -> None:
+    with pytest.raises(TypeError, match=r"no such option: zzz \(see lsmkv\.Options\)"):
+        lsmkv.open(path, zzz=1)
 
 
 def test_an_option_out_of_range_touches_nothing(path: str) -> None:
@@ -175,6 +276,9 @@ WRITES: dict[str, Callable[[DB], object]] = {
     "flush": lambda db: db.flush(),
     "compact_range": lambda db: db.compact_range(),
     "sync": lambda db: db.sync(),
+    "write_batch": lambda db: db.write_batch(),
+    "resume": lambda db: db.resume(),
+    "wait_until_settled": lambda db: db.wait_until_settled(),
 }
 
 
@@ -188,13 +292,10 @@ def test_read_only_refuses(name: str, path: str) -> None:
         assert dict(db) == {b"there": b"v"}
 
 
-def test_read_only_refuses_to_commit_a_batch(path: str) -> None:
+def test_read_only_refuses_to_clear_an_empty_store(path: str) -> None:
     open_small(path).close()
-    with open_small(path, read_only=True) as db:
-        batch = db.write_batch()
-        batch.put(b"k", b"v")
-        with pytest.raises(lsmkv.ReadOnlyError):
-            batch.commit()
+    with open_small(path, read_only=True) as db, pytest.raises(lsmkv.ReadOnlyError):
+        db.clear()
 
 
 def test_refresh_shows_what_the_writer_has_written_since(path: str) -> None:

@@ -76,35 +76,142 @@ def compiled_names() -> tuple[str, ...]:
 COMPILED: Final = compiled_names()
 
 
-def kept_when_empty(source: str) -> str:
-    """The function of setup.py of that name."""
+def of_setup() -> dict[str, Any]:
+    """The functions of setup.py, which cannot be imported without building something."""
     wanted: list[ast.stmt] = [
         node
         for node in ast.parse(SETUP.read_text("utf-8")).body
-        if (isinstance(node, ast.FunctionDef) and node.name == "kept_when_empty")
-        or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_KEPT_FOR_REUSE")
+        if isinstance(node, ast.FunctionDef)
+        or (isinstance(node, ast.ClassDef) and node.name.endswith("Error"))
+        or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).startswith("_"))
     ]
-    names: dict[str, Any] = {"re": re}
-    exec(compile(ast.Module(wanted, []), str(SETUP), "exec"), names)
-    mended: str = names["kept_when_empty"](source)
-    return mended
+    names: dict[str, Any] = {"ast": ast, "re": re, "sys": sys}
+    annotations = ast.parse("from __future__ import annotations").body
+    exec(compile(ast.Module(annotations + wanted, []), str(SETUP), "exec"), names)
+    return names
 
 
-def test_generated_code_keeps_an_object_for_reuse_only_once_it_is_empty() -> None:
-    kept = (
-        "if (X_free_instance == NULL) {\n  X_free_instance = self;\n"
-        "  Py_CLEAR(self->_a);\n  return;\n}\n"
+SETUP_NAMES: Final = of_setup()
+safe: Final = SETUP_NAMES["safe"]
+docstrings: Final = SETUP_NAMES["docstrings"]
+documented: Final = SETUP_NAMES["documented"]
+
+
+def test_generated_code_stores_an_attribute_before_it_drops_the_old_value() -> None:
+    always_set = (
+        "CPy_DECREF(((ThingObject *)cpy_r_self)->_a);\n  ((ThingObject *)cpy_r_self)->_a = cpy_r_b;"
     )
-    mended = kept_when_empty(f"before\n{kept}between\n{kept.replace('X', 'Y')}after\n")
-    for name in "XY":
-        cleared = mended.index("Py_CLEAR", mended.index(f"if ({name}_free_instance"))
-        assert mended.index(f"{name}_free_instance = self;") > cleared
-    assert mended.count("return;") == 2
+    maybe_set = "if (self->_a != NULL) {\n  CPy_DECREF(self->_a);\n}\nself->_a = tmp;"
+    assert safe(always_set) == "Py_XSETREF(((ThingObject *)cpy_r_self)->_a, cpy_r_b);"
+    assert safe(maybe_set) == "Py_XSETREF(self->_a, tmp);"
 
 
-def test_generated_code_of_another_kind_is_not_compiled() -> None:
-    with pytest.raises(SystemExit, match="not known here"):
-        kept_when_empty("free(self);\nX_free_instance = self;\n")
+def test_generated_code_keeps_no_object_for_reuse() -> None:
+    kept = "if (X_free_instance == NULL) {\n  X_free_instance = self;\n  return;\n}\n"
+    assert safe(kept).startswith("if (0) {\n")
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        "free(self);\nX_free_instance = self;\n",
+        "CPy_DECREF(self->_a);\nself->_b = tmp;\n",
+        "CPy_DECREF(self->_a.f0);\nself->_a = tmp;\n",
+        "CPy_XDECREF(self->_a);\nself->_a = tmp;\n",
+    ],
+)
+def test_generated_code_of_another_kind_is_not_compiled(unknown: str) -> None:
+    with pytest.raises(SETUP_NAMES["UnknownCodeError"], match="not known to be safe"):
+        safe(f"before\n{unknown}after\n")
+
+
+DOCUMENTED: Final = '''
+"""Of a module."""
+
+def use(key):
+    """Of a function: "quoted", \\\\, why??!"""
+
+class Thing:
+    """Of a class.
+
+    With a second line, and é.
+    """
+
+    def _hidden(self): pass
+
+    def act(self):
+        """Of a method."""
+
+    @property
+    def state(self):
+        """Of a property."""
+
+    @state.setter
+    def state(self, value): pass
+'''
+
+GENERATED: Final = r"""
+    static PyGetSetDef b___Thing_getseters[] = {
+        {"state",
+         (getter)b___Thing_get_state,
+         (setter)b___Thing_set_state,
+        NULL, NULL},
+    };
+    static PyMethodDef b___Thing_methods[] = {
+        {"act",
+         (PyCFunction)CPyPy_b___Thing___act,
+         METH_FASTCALL | METH_KEYWORDS, PyDoc_STR("act($self)\n--\n\n")},
+        {"_hidden",
+         (PyCFunction)CPyPy_b___Thing____hidden,
+         METH_FASTCALL | METH_KEYWORDS, PyDoc_STR(NULL)},
+    };
+    static PyTypeObject CPyType_b___Thing_template_ = {
+        .tp_name = "Thing",
+        .tp_doc = PyDoc_STR(NULL),
+    };
+    static PyMethodDef bmodule_methods[] = {
+        {"use", (PyCFunction)CPyPy_b___use, METH_FASTCALL, PyDoc_STR("use(key)") /* docstring */},
+    };
+    static struct PyModuleDef bmodule = {
+        PyModuleDef_HEAD_INIT,
+        "a.b",
+        NULL, /* docstring */
+    };
+"""
+
+
+def test_docstrings_are_put_into_generated_code() -> None:
+    mended = documented(GENERATED, docstrings("a.b", DOCUMENTED))
+    assert '"a.b",\n        "Of a module.", /* docstring */' in mended
+    assert r'PyDoc_STR("use(key)""Of a function: \042quoted\042, \134, why\077\077!")' in mended
+    assert r'PyDoc_STR("Of a class.\012\012With a second line, and \303\251.")' in mended
+    assert r'PyDoc_STR("act($self)\n--\n\n""Of a method.")' in mended
+    assert '(setter)b___Thing_set_state,\n        "Of a property.", NULL}' in mended
+
+
+def test_what_has_no_docstring_is_generated_as_it_was() -> None:
+    mended = documented(GENERATED, docstrings("a.b", DOCUMENTED))
+    assert (
+        "CPyPy_b___Thing____hidden,\n         METH_FASTCALL | METH_KEYWORDS, PyDoc_STR(NULL)}"
+        in mended
+    )
+    assert documented(GENERATED, {}) == GENERATED
+
+
+@pytest.mark.parametrize(
+    ("known", "unknown"),
+    [
+        ("PyDoc_STR(NULL)", "PyDoc_STR(nothing)"),
+        ("(getter)", "(reader)"),
+        ("NULL, /* docstring */", "/* docstring */ NULL,"),
+    ],
+)
+def test_generated_code_with_docstrings_elsewhere_stays_as_it_is_and_that_is_said(
+    known: str, unknown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generated = GENERATED.replace(known, unknown)
+    assert documented(generated, docstrings("a.b", DOCUMENTED)) == generated
+    assert "building without docstrings" in capsys.readouterr().err
 
 
 def wheel(directory: Path, pure: str) -> Path:

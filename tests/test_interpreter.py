@@ -1,4 +1,4 @@
-"""Which interpreters a store may be opened with."""
+"""Which interpreters and systems a store may be opened with."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import lsmkv
+from other_processes import run
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -26,3 +27,38 @@ def test_a_free_threaded_build_that_has_the_lock_on_may_open_a_store(
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True, raising=False)
     with lsmkv.open(tmp_path / "store") as db:
         assert db.get(b"key") is None
+
+
+# What Windows lacks is taken away before anything of the package is loaded.
+ON_WINDOWS = """
+for name in [name for name in sys.modules if name.partition(".")[0] == "lsmkv"]:
+    del sys.modules[name]
+sys.modules["fcntl"] = None
+for name in ("register_at_fork", "O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "pwrite", "preadv"):
+    delattr(os, name)
+import lsmkv
+"""
+
+REFUSED_THERE = f"""{ON_WINDOWS}
+for name in lsmkv.__all__:
+    try:
+        used = getattr(lsmkv, name)
+        if name in ("open", "destroy"):
+            used("store")
+        elif name == "repair":
+            used("store", "mended")
+    except ImportError as error:
+        print(name, error)
+"""
+
+
+def test_a_system_without_file_locks_is_refused_in_one_sentence() -> None:
+    refused = dict(line.split(" ", 1) for line in run(REFUSED_THERE).splitlines())
+    assert {"DB", "open", "destroy", "repair", "Cursor", "Snapshot", "WriteBatch"} <= refused.keys()
+    assert len(set(refused.values())) == 1
+    assert "need a POSIX system" in refused["open"]
+
+
+def test_filters_work_without_file_locks() -> None:
+    use = "print(lsmkv.filters.bits_for(1000, 0.01), lsmkv.filters.BloomFilter.__name__)"
+    assert run(ON_WINDOWS + use).endswith(" BloomFilter\n")

@@ -6,10 +6,8 @@ These hold in both builds; the compiled one is where a mistake here corrupts mem
 from __future__ import annotations
 
 import ast
-import copy
 import gc
 import os
-import pickle
 import subprocess
 import sys
 import threading
@@ -222,26 +220,6 @@ def test_what_goes_with_a_view_may_read_the_store_while_the_next_view_takes_its_
             storage.on_end = lambda: None
             assert reader[b"other"] == b"value"
     assert found and set(found) == {b"value"}
-
-
-@pytest.mark.parametrize("make", [iter, reversed])
-@pytest.mark.parametrize("view", ["items", "keys", "values"])
-@pytest.mark.parametrize("take", [copy.copy, copy.deepcopy, pickle.dumps])
-def test_an_iterator_is_not_copied(
-    db: lsmkv.DB, make: Callable[[Any], Any], view: str, take: Callable[[Any], Any]
-) -> None:
-    with pytest.raises(TypeError, match="iterate the view again"):
-        take(make(getattr(db, view)()))
-
-
-def test_an_iterator_of_a_closed_store_raises_at_its_next_step(db: lsmkv.DB) -> None:
-    walks = [iter(db.items()), iter(db.keys()), iter(db.values())]
-    for walk in walks:
-        next(walk)
-    db.close()
-    for walk in walks:
-        with pytest.raises(lsmkv.ClosedError):
-            next(walk)
 
 
 def test_no_class_asks_mypyc_for_what_is_not_known_to_be_safe() -> None:

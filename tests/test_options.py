@@ -165,6 +165,12 @@ def test_replace_names_every_unknown_option() -> None:
         Options().replace(erorr_rate=0.1, blok_size=1, size_ratio=3)
 
 
+def test_replace_says_which_options_may_have_been_meant() -> None:
+    meant = r"did you mean 'block_size_bytes' and 'error_rate'\?"
+    with pytest.raises(TypeError, match=meant):
+        Options().replace(erorr_rate=0.1, blok_size=1)
+
+
 def test_replace_validates() -> None:
     with pytest.raises(ValueError, match="size_ratio"):
         Options().replace(size_ratio=1)

@@ -118,6 +118,6 @@ def test_every_counter_is_described() -> None:
         for node in ast.parse(source).body
         if isinstance(node, ast.ClassDef) and node.name == "Stats"
     ]
-    described = ast.get_docstring(counters) or ""  # from the source: compiled classes have none
+    described = ast.get_docstring(counters) or ""
     for field in dataclasses.fields(Stats):
         assert field.name in described

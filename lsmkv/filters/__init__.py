@@ -267,4 +267,5 @@ _HOMES: Final = {
 }
 """Where the names come from.  Each is loaded when it is first used: a store needs few of them."""
 
-__getattr__, __dir__ = loaded_when_used(__name__, _HOMES)
+if not TYPE_CHECKING:  # they would take any name for one of ours
+    __getattr__, __dir__ = loaded_when_used(__name__, _HOMES)

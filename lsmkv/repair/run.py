@@ -33,7 +33,7 @@ from lsmkv.repair.tables import RescuedTable, TableRescue
 from lsmkv.sstable.columns import gathered
 from lsmkv.sstable.layout import TableMeta
 from lsmkv.sstable.reader import TableReader
-from lsmkv.storage import AppendFile, FileLock, ReadKind, Storage
+from lsmkv.storage import AppendFile, FileLock, ReadKind, Storage, absolute_path
 from lsmkv.tree import PlacedTable
 
 _COPY_BYTES: Final = 1 << 20
@@ -52,8 +52,8 @@ def repair(
     if (output is None) != in_place:
         raise ValueError("give either output or in_place=True")
     storage = Storage()
-    source = os.path.abspath(os.fspath(path))
-    target = source if output is None else os.path.abspath(os.fspath(output))
+    source = absolute_path(path)
+    target = source if output is None else absolute_path(output, "output")
     try:
         names = storage.list_directory(source)
     except (FileNotFoundError, NotADirectoryError):
