@@ -14,6 +14,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 import lsmkv
