@@ -69,7 +69,7 @@ class ObjectTrial:
     tolerated: tuple[type[BaseException], ...] = ()
 
     def __post_init__(self) -> None:
-        self._deadline = time.monotonic() + self.seconds
+        self._deadline: float | None = None
         self._stores = 0
         self.chances = self.dice("itself")
 
@@ -78,7 +78,9 @@ class ObjectTrial:
         return random.Random(f"objects {self.seed} {name}")
 
     def goes_on(self) -> bool:
-        """Whether there is time left, and little has failed."""
+        """Whether there is time left, which begins with the first question, and little failed."""
+        if self._deadline is None:
+            self._deadline = time.monotonic() + self.seconds
         return time.monotonic() < self._deadline and len(self.failures) < _MOST_FAILURES
 
     def ground(self, keys: int = 600) -> Ground:
