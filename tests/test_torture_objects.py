@@ -296,7 +296,7 @@ def test_an_exception_that_is_raised_again_and_again_is_found(trial: ObjectTrial
 
 
 def test_another_error_than_the_one_for_the_closed_is_found(trial: ObjectTrial) -> None:
-    objects_copied.check_refused(trial, "it", lambda: {}["key"], lsmkv.ClosedError)
+    objects_copied.check_refused(trial, "it", lambda: vars()["key"], lsmkv.ClosedError)
     assert "it: no ClosedError: KeyError" in trial.failures[0]
 
 
