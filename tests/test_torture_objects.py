@@ -51,7 +51,7 @@ def variants() -> Iterator[Any]:
 # --- the store ---
 
 
-@pytest.mark.parametrize("name", variants())
+@pytest.mark.parametrize("name", list(variants()))
 def test_a_short_run_of_each_variant_finds_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
