@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import shutil
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import lsmkv
 from lsmkv.reads import StoreReader
 from torture.disturbance import collections_at_random, hasty_switches
 from torture.fault_session import UnsoundError
-from torture.ground import KINDS, Bystander, Ground, Item, differing, key_of
+from torture.ground import KINDS, OPTIONS, Bystander, Ground, Item, differing, key_of
 from torture.object_trial import ObjectTrial, Variant, undisturbed
 
 _MOST_THREADS: Final = 5
 _MOVES: Final = 60
-_BATCH_KEYS: Final = 40
+_BATCH_KEYS: Final = 200
 
 
 @contextlib.contextmanager
@@ -265,44 +268,61 @@ def share_readers(trial: ObjectTrial) -> None:
 
 
 def share_batches(trial: ObjectTrial) -> None:
-    """Fill one batch in several threads; one of them commits it, or gives it up."""
+    """Fill one batch in several threads; another commits it meanwhile, or gives it up."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
-        number = trial.counts["batches"]
         trial.counts["batches"] += 1
-        prefix = b"zz%06d/" % number
-        batch = ground.db.write_batch()
-        end = trial.chances.choice((batch.commit, batch.commit, batch.close))
-        ending = threading.Event()
-        certain: list[bytes] = []
-
-        def fill(number: int) -> None:
-            for at in range(_BATCH_KEYS):
-                key = prefix + b"%d/%d" % (number, at)
+        path = trial.directory / f"batches-{trial.counts['batches']}"
+        with lsmkv.open(path, OPTIONS) as db:
+            batch = db.write_batch()
+            end = trial.chances.choice((batch.commit, batch.commit, batch.close))
+            certain = [b"certain/%d" % at for at in range(_BATCH_KEYS)]
+            for key in certain:
                 batch.put(key, key)
-                if not ending.is_set():
-                    certain.append(key)
-                if at % 10 == 9:
-                    len(batch)
+            pause_s = trial.chances.random() * 0.002
 
-        def finish() -> None:
-            threading.Event().wait(trial.chances.random() * 0.003)
-            ending.set()
-            end()
+            def fill(number: int) -> None:
+                for at in range(20 * _BATCH_KEYS):
+                    key = b"%d/%d" % (number, at)
+                    batch.put(key, key)
+                    if at % 50 == 0:
+                        len(batch)
 
-        trial.in_threads([*(lambda n=n: fill(n) for n in range(3)), finish, finish])
-        found = dict(ground.db.items(prefix=prefix))
-        if any(key != value for key, value in found.items()):
-            raise UnsoundError("a batch that was shared has written what nobody put into it")
-        if end == batch.commit and not found.keys() >= set(certain):
-            raise UnsoundError("a batch that was shared lost a put that had returned")
-        if end == batch.close and found:
-            raise UnsoundError("a batch that was given up has written something")
-        for key in found:
-            ground.db.delete(key)
+            def finish() -> None:
+                time.sleep(pause_s)
+                end()
+
+            fillers: list[Callable[[], None]] = [partial(fill, number) for number in range(2)]
+            trial.in_threads([*fillers, finish])
+            found = _check_batch(db, certain if end == batch.commit else [])
+        with lsmkv.open(path, OPTIONS) as db:
+            if dict(db.items()) != found:
+                raise UnsoundError("a store shows something else of a shared batch after reopening")
+        shutil.rmtree(path)
 
     with _restless(trial):
         undisturbed(trial, step)
+
+
+def _check_batch(db: lsmkv.DB, certain: list[bytes]) -> dict[bytes, bytes]:
+    """What the store shows of a batch, with the next write: nothing else than before, and in the log."""
+    found = dict(db.items())
+    if any(key != value for key, value in found.items()):
+        raise UnsoundError("a batch that was shared has written what nobody put into it")
+    if not certain and found:
+        raise UnsoundError("a batch that was given up has written something")
+    if not found.keys() >= set(certain):
+        raise UnsoundError("a batch that was shared lost a put that had returned")
+    db.put(b"later", b"later")
+    found[b"later"] = b"later"
+    if dict(db.items()) != found:
+        raise UnsoundError("entries of a batch that was shared come to light with the next write")
+    with lsmkv.open(db.path, OPTIONS, read_only=True) as other:  # which reads the log
+        logged = dict(other.items())
+    if logged != found:
+        problem = f"{len(found)} entries in memory, {len(logged)} in the log"
+        raise UnsoundError(f"a batch that was shared has {problem}")
+    return found
 
 
 VARIANTS: Final[dict[str, Variant]] = {
