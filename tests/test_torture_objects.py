@@ -7,6 +7,7 @@ import gc
 import itertools
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -214,16 +215,18 @@ class Twice:
     def __init__(self, iterator: Iterator[Any]) -> None:
         self._iterator = iterator
         self._again: list[Any] = []
+        self._lock = threading.Lock()  # what is below is not on trial
 
     def __iter__(self) -> Twice:
         return self
 
     def __next__(self) -> Any:
-        if self._again:
-            return self._again.pop()
-        item = next(self._iterator)
-        self._again.append(item)
-        return item
+        with self._lock:
+            if self._again:
+                return self._again.pop()
+            item = next(self._iterator)
+            self._again.append(item)
+            return item
 
 
 def test_a_shared_iterator_that_gives_an_entry_to_two_threads_is_found(
