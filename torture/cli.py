@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from bench.harness import document
+from bench.harness.environment import build
 from torture import report
+from torture.disturbance import KINDS as DISTURBANCES
 from torture.part import Failure, Outcome, Part, Scale, Settings
 from torture.parts import parts
 
@@ -57,6 +59,13 @@ def parser(names: Sequence[str]) -> argparse.ArgumentParser:
         + ", ".join(f"{limit:.0f} ({scale.value})" for scale, limit in TIME_LIMITS_S.items()),
     )
     made.add_argument("--replay", metavar="WHAT", help="try one thing alone, of the one PART given")
+    made.add_argument(
+        "--disturb",
+        type=lambda text: tuple(filter(None, text.split(","))),
+        default=(),
+        metavar="HOW",
+        help=f"run parts while this goes on in their processes: some of {','.join(DISTURBANCES)}",
+    )
     made.add_argument("--out", metavar="DIR", help="folder for torture.json and torture.md")
     made.add_argument(
         "--into", metavar="FILE", help="also replace the section <!-- bench torture --> of FILE"
@@ -83,6 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.time_limit is not None and chosen.time_limit < 0:
         reader.error(f"--time-limit {chosen.time_limit:g}: must be 0 or more seconds")
     wanted = [known[name] for name in chosen.parts or known]
+    _check_disturbances(reader, chosen.disturb, wanted)
     results = [_run(part, chosen) for part in wanted]
     outcome = results[0].outcome
     if chosen.replay is not None and not (outcome.counts or outcome.failures or outcome.skipped):
@@ -90,13 +100,30 @@ def main(arguments: list[str] | None = None) -> int:
     return _tell(results, chosen, shlex.join(["python", "-m", "torture", *given]))
 
 
+def _check_disturbances(
+    reader: argparse.ArgumentParser, disturbances: Sequence[str], wanted: Sequence[Part]
+) -> None:
+    """Refuse what is unknown, and parts that would not heed it."""
+    for name in disturbances:
+        if name not in DISTURBANCES:
+            reader.error(f"--disturb {name}: there are {', '.join(DISTURBANCES)}")
+    heeding = [part.name for part in parts().values() if part.can_be_disturbed]
+    for part in wanted:
+        if disturbances and not part.can_be_disturbed:
+            reader.error(
+                f"--disturb: {part.name} does not heed it; name one of {', '.join(heeding)}"
+            )
+
+
 def _run(part: Part, chosen: argparse.Namespace) -> report.Result:
     """One part, in a directory of its own."""
     limit = TIME_LIMITS_S[chosen.scale] if chosen.time_limit is None else chosen.time_limit
-    print(f"{part.name}: up to {limit:.0f} s ...", flush=True)
+    print(f"{part.name}: up to {limit:.0f} s ({build()}) ...", flush=True)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="lsmkv-torture-", dir=_work(chosen.work)) as directory:
-        settings = Settings(chosen.scale, limit, chosen.seed, Path(directory), chosen.replay)
+        settings = Settings(
+            chosen.scale, limit, chosen.seed, Path(directory), chosen.replay, chosen.disturb
+        )
         try:
             outcome = part.run(settings)
         except Exception:  # the other parts should run all the same

@@ -11,14 +11,22 @@ import faulthandler
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Final
 
 from tools.crash_loop import CrashError
-from torture import load_held, load_limits, load_processes, load_slow, load_threads
+from torture import (
+    load_held,
+    load_limits,
+    load_processes,
+    load_refresh,
+    load_slow,
+    load_threads,
+)
+from torture.disturbance import in_disturbance
 from torture.fault_session import UnsoundError
 from torture.isolated import Limits, Verdict, run_trials
 from torture.job import Job
@@ -29,6 +37,7 @@ Scenario = Callable[[Job], None]
 SCENARIOS: Final[dict[str, Scenario]] = {
     "threads": load_threads.run,
     "processes": load_processes.run,
+    "refresh": load_refresh.run,
     "held": load_held.run,
     "limits": load_limits.run,
     "slow-disk": load_slow.run,
@@ -39,6 +48,8 @@ SECONDS: Final[dict[str, tuple[float, float, float]]] = {
     "threads/process": (2.5, 13, 120),
     "processes/thread": (2.5, 15, 120),
     "processes/process": (2.5, 13, 120),
+    "refresh/thread": (2, 8, 60),
+    "refresh/process": (0, 6, 60),
     "held/thread": (1.5, 8, 60),
     "held/process": (1.5, 8, 60),
     "limits/longest": (1, 2, 30),
@@ -98,6 +109,11 @@ class Trials:
         self._settings = settings
         self._haste = haste
 
+    @property
+    def seed(self) -> int:
+        """Of everything random."""
+        return self._settings.seed
+
     def seconds(self, run: Run) -> float:
         """How long a run is to work."""
         by_scale = SECONDS[f"{run.scenario}/{run.variant}"]
@@ -142,14 +158,15 @@ def runs(settings: Settings) -> Iterator[Run]:
                 yield Run(scenario, variant, number)
 
 
-def attempt(trials: Trials, run: Run, directory: Path) -> Verdict:
+def attempt(trials: Trials, run: Run, directory: Path, disturbances: Sequence[str] = ()) -> Verdict:
     """The verdict on a run, which has a process of its own, and what it died of, if it did."""
     limits = Limits(_patience_s(trials.seconds(run)) + _PATIENCE_S, _NO_LIMIT_BYTES)
     name = str(run)
     place = directory / name.replace("/", "-")
     counts: dict[str, int] = {}
     failures: list[str] = []
-    for _, (found, failed) in run_trials(trials, [name], place, limits, time.monotonic() + 1.0):
+    trial = in_disturbance(trials, disturbances, trials.seed)
+    for _, (found, failed) in run_trials(trial, [name], place, limits, time.monotonic() + 1.0):
         counts, failures = found, failed
     stacks = stacks_file(place / "worker-0")
     if failures and stacks.exists():
@@ -178,7 +195,7 @@ def run(settings: Settings) -> Outcome:
         if time.monotonic() > deadline:
             outcome.notes.append(f"the time was up before {chosen}")
             break
-        counts, failures = attempt(trials, chosen, settings.directory)
+        counts, failures = attempt(trials, chosen, settings.directory, settings.disturb)
         outcome.counts.update(counts)
         outcome.failures += [Failure(f"{chosen}: {what}", str(chosen)) for what in failures]
         if len(outcome.failures) >= _MOST_FAILURES:
@@ -193,4 +210,5 @@ PART: Final = Part(
     "older than one acknowledged or seen before, a batch in part, or anything that was not written; what "
     "is held open shows what it showed; killed writers lose nothing; limits are told, and harm nothing.",
     run,
+    can_be_disturbed=True,
 )

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from torture.disturbance import in_disturbance
 from torture.isolated import Limits, Verdict, attempt, run_trials
 from torture.option_sets import OptionSet
 from torture.other_build import Request, compiled_tree, differences
@@ -123,7 +124,9 @@ def run(settings: Settings) -> Outcome:
     tree, reason = compiled_tree()
     if tree is None:
         outcome.skipped.append(reason)
-    trials = Trials(settings.seed, size, directs, tree)
+    trials = in_disturbance(
+        Trials(settings.seed, size, directs, tree), settings.disturb, settings.seed
+    )
     wanted = _wanted(size, has_tree=tree is not None)
     if settings.replay is not None:
         wanted = [settings.replay]
@@ -164,4 +167,5 @@ PART: Final = Part(
         "though they change at each reopening, and whichever the build."
     ),
     run=run,
+    can_be_disturbed=True,
 )

@@ -32,6 +32,7 @@ class Settings:
         seed: of everything random.
         directory: an empty directory of the part's own, for its stores; removed afterwards.
         replay: what a failure's command names, to try that one thing alone; None for everything.
+        disturb: disturbances (see :mod:`torture.disturbance`) under which the part runs.
     """
 
     scale: Scale
@@ -39,6 +40,7 @@ class Settings:
     seed: int
     directory: Path
     replay: str | None = None
+    disturb: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,10 @@ class Part:
         name: as the command line takes it.
         promise: what must hold, in a sentence or two, as the report prints it.
         run: tries to break it.
+        can_be_disturbed: whether it heeds ``Settings.disturb``.
     """
 
     name: str
     promise: str
     run: Callable[[Settings], Outcome]
+    can_be_disturbed: bool = False

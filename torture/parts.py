@@ -15,6 +15,7 @@ MODULES: Final = (
     "security",
     "metamorphic",
     "load",
+    "objects",
 )
 """Modules of this package; each has a ``PART``."""
 

@@ -30,6 +30,8 @@ def command(part: str, settings: Settings, replay: str | None = None) -> str:
     if settings.scale.value != "short":
         words.append(f"--{settings.scale.value}")
     words.append(f"--seed {settings.seed}")
+    if settings.disturb:
+        words.append(f"--disturb {','.join(settings.disturb)}")
     if replay:
         words.append(f"--replay '{replay}'")
     return " ".join(filter(None, words))
