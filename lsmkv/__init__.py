@@ -12,8 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lsmkv.interpreter import check_main_interpreter
 from lsmkv.lazy import loaded_when_used
-from lsmkv.repair import repair  # now, or the folder's module would come to have its name
+
+check_main_interpreter()  # before anything compiled is loaded
+from lsmkv.repair import repair  # noqa: E402  # now, or the folder's module would have its name
 
 if TYPE_CHECKING:
     from lsmkv import filters as filters

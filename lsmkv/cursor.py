@@ -132,8 +132,10 @@ class Cursor:
         return bool(entries)
 
     def _scan(self, wanted: ScanRange) -> Iterator[_Entries]:
-        assert self._moment is not None
-        return Scan(self._moment, wanted)
+        moment = self._moment
+        if moment is None:  # closed just now, by another thread
+            raise ClosedError("the cursor is closed")
+        return Scan(moment, wanted)
 
     # Looking
 

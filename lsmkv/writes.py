@@ -27,10 +27,11 @@ class WriteBatch:
         self._pending: OperationList | None = OperationList()
 
     def _open(self) -> OperationList:
-        if self._pending is None:
+        pending = self._pending
+        if pending is None:
             raise ClosedError("the write batch was committed or discarded already")
         self._engine.usable_view()
-        return self._pending
+        return pending
 
     def put(self, key: Buffer, value: Buffer) -> None:
         """Set ``key`` to ``value`` when the batch is committed.
@@ -64,7 +65,8 @@ class WriteBatch:
         pending = self._open()
         self._pending = None
         self._engine.usable_view()
-        self._engine.write_batch(pending.operations, self._sync)
+        # A copy: another thread, in a put of its own, may still append to the list.
+        self._engine.write_batch(pending.operations.copy(), self._sync)
 
     def close(self) -> None:
         """Discard what was not committed.  A second call does nothing."""

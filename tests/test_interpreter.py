@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -62,3 +63,40 @@ def test_a_system_without_file_locks_is_refused_in_one_sentence() -> None:
 def test_filters_work_without_file_locks() -> None:
     use = "print(lsmkv.filters.bits_for(1000, 0.01), lsmkv.filters.BloomFilter.__name__)"
     assert run(ON_WINDOWS + use).endswith(" BloomFilter\n")
+
+
+def test_a_subinterpreter_is_refused_and_the_main_interpreter_goes_on(tmp_path: Path) -> None:
+    script = """
+import sys, lsmkv
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+said = sys.argv[2]
+code = f'''
+import subprocess
+import sys
+sys.path[:] = {sys.path!r}
+try:
+    import lsmkv
+except ImportError as error:
+    with open({said!r}, "w") as file:
+        file.write(str(error))
+'''
+with lsmkv.open(sys.argv[1]) as db:
+    db[b"before"] = b"1"
+    other = interpreters.create()
+    interpreters.run_string(other, code)
+    db[b"after"] = b"2"
+    db.flush()
+    assert list(db.items()) == [(b"after", b"2"), (b"before", b"1")]
+"""
+    said = tmp_path / "said"
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "store"), str(said)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "runs in the main interpreter alone" in said.read_text()

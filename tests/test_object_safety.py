@@ -21,6 +21,7 @@ import pytest
 import lsmkv
 from conftest import open_small
 from gates import WAIT_S
+from lsmkv.filters.policy import FilterPolicy
 from lsmkv.storage import RandomFile, Storage
 
 ROOT: Final = Path(__file__).parent.parent
@@ -230,3 +231,28 @@ def test_no_class_asks_mypyc_for_what_is_not_known_to_be_safe() -> None:
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("mypyc_attr"):
                 names = {keyword.arg for keyword in node.keywords}
                 assert names <= {"allow_interpreted_subclasses"}, f"{path}: {names}"
+
+
+def test_a_put_into_a_batch_beside_its_commit_leaves_the_record_whole(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "store") as db:
+        batch = db.write_batch()
+        for number in range(20):
+            batch[b"%02d" % number] = b"v"
+        pending = batch._pending
+        assert pending is not None
+        operations = pending.operations
+        batch.commit()
+        operations.append((b"late", b"v"))  # as a put does that began before the commit
+        assert len(db) == 20
+    with lsmkv.open(tmp_path / "store") as db:
+        assert len(db) == 20
+
+
+def test_a_filter_policy_that_leaves_a_member_out_says_so(tmp_path: Path) -> None:
+    class Forgetful(FilterPolicy):
+        @property
+        def name(self) -> str:
+            return "forgetful"
+
+    with pytest.raises((TypeError, NotImplementedError)):
+        print(Forgetful().scheme)  # type: ignore[abstract]

@@ -34,9 +34,6 @@ OPEN: Final = {
     "reentered/signals": _LOCKED,
     "reentered/traced": _LOCKED,
     "reentered/hooks": _LOCKED,
-    "interpreters/first": "subinterpreters are not refused before they load what breaks the main one",
-    "interpreters/beside": "subinterpreters are not refused before they load what breaks the main one",
-    "interpreters/left-open": "subinterpreters are not refused before they load what breaks the main one",
 }
 """What fails still, and why: it is not run here, since it may take long to fail."""
 

@@ -62,11 +62,13 @@ class FilterPolicy(ABC):
     @abstractmethod
     def scheme(self) -> int:
         """The number that stands for the policy on disk, 0 to 7; 6 or 7 for one to be registered."""
+        raise NotImplementedError
 
     @property
     @abstractmethod
     def name(self) -> str:
         """What options and reports call it."""
+        raise NotImplementedError
 
     @abstractmethod
     def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
@@ -79,6 +81,7 @@ class FilterPolicy(ABC):
         Returns:
             Bits and parameter; ``(b"", 0)`` for no filter.
         """
+        raise NotImplementedError
 
     def build_from_digests(self, packed: bytes, error_rate: float) -> tuple[bytes, int]:
         """As :meth:`build`, of the hashes in :func:`~lsmkv.filters.hashing.digests`.
@@ -94,6 +97,7 @@ class FilterPolicy(ABC):
 
         False is certain.  O(1) or O(parameter).
         """
+        raise NotImplementedError
 
     @abstractmethod
     def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
@@ -101,10 +105,12 @@ class FilterPolicy(ABC):
 
         1.0 for no filter.
         """
+        raise NotImplementedError
 
     @abstractmethod
     def is_possible(self, byte_count: int, parameter: int) -> bool:
         """Whether a filter of this policy can have that size and parameter: to check what is read."""
+        raise NotImplementedError
 
 
 class NoPolicy(FilterPolicy):
