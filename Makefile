@@ -6,7 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: help demo bench bench-full test test-long test-compiled bench-compiled bench-compiled-large wheels lint format golden crash torture clean
+.PHONY: help demo bench bench-full test test-long test-compiled test-sanitized bench-compiled bench-compiled-large wheels lint format golden crash torture clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -70,6 +70,10 @@ build/compiled: $(VENV)/installed-dev wheels
 test-compiled: build/compiled  ## Run the test suite on the compiled build
 	@cd $< && $(abspath $(RUN)) -m lsmkv --version
 	@cd $< && $(abspath $(RUN)) -m pytest -n auto --dist loadgroup -m "not slow" tests
+
+# make test-sanitized ARGS=--short for a few minutes of it, ARGS=3.13 for one version of Python.
+test-sanitized: $(VENV)/installed-dev  ## Run tests and torture with AddressSanitizer and UBSan (an hour for each Python)
+	@$(RUN) -m tools.sanitized $(ARGS)
 
 bench-compiled: build/compiled  ## Measure the compiled build beside the peers: a report in out/peers, tables in docs/performance.md
 	@cd $< && $(abspath $(RUN)) -m bench peers --out ../../out/peers --into ../../docs/performance.md

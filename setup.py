@@ -76,7 +76,8 @@ mypyc cannot make), ``db`` and ``reads`` (their base classes are not compiled), 
 that runs once for each store or file.
 """
 
-OPTIMISATION = "3"
+# Sanitizers are built in, with less optimisation, by tools/sanitized.py.
+OPTIMISATION = os.environ.get("LSMKV_OPTIMISE", "3")
 
 # Machine integers are to wrap, also where CFLAGS in the environment replace Python's own flags.
 POSIX_FLAGS = ["-fwrapv"]

@@ -1,0 +1,199 @@
+"""Runs tests and torture on a build with AddressSanitizer and UBSan.  ``python -m tools.sanitized``
+
+The compiled modules are built with gcc's sanitizers below ``build/sanitized/``, once for each Python
+asked for, in a virtual environment of its own.  Everything then runs with the sanitizers preloaded and
+with ``PYTHONMALLOC=malloc_debug``, so that each object is a block of its own whose borders, and whose
+end, are watched.  A report ends the process it is about, and so the run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tools.builds import CHECKOUT
+
+VERSIONS: Final = ("3.11", "3.12", "3.13", "3.14")
+FOLDER: Final = Path(CHECKOUT, "build", "sanitized")
+_FLAGS: Final = (
+    "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
+)
+# Of extensions a whole run needs: what tests, torture and the build import.
+_NEEDED: Final = ("psutil", "setuptools>=77", "wheel", "mypy[mypyc]>=2.4,<2.5")
+# Memory that processes limit or measure is not theirs under a sanitizer; the rest tests no compiled
+# code, or compiles it anew.
+_LEFT_OUT: Final = (
+    "test_bench_*",
+    "test_build*",
+    "test_cost.py",
+    "test_compare_builds.py",
+    "test_demo.py",
+    "test_docs.py",
+    "test_examples.py",
+    "test_figures*",
+    "test_filter_docs.py",
+    "test_growth.py",
+    "test_heap.py",
+    "test_large_load.py",
+    "test_typing.py",
+)
+SHORT: Final = (
+    *("test_block.py", "test_cache.py", "test_codec*.py", "test_cursor.py", "test_filtering*.py"),
+    *(
+        "test_group_commit.py",
+        "test_hostile*.py",
+        "test_index.py",
+        "test_log.py",
+        "test_memtable.py",
+    ),
+    *("test_model.py", "test_object_safety.py", "test_read_only.py", "test_reduced.py"),
+    *("test_scans.py", "test_snapshots.py", "test_table.py", "test_threads.py"),
+)
+TORTURE: Final = ("fuzz", "corruption", "load", "metamorphic", "objects")
+DISTURBED: Final = ("load", "metamorphic")
+
+
+class StepError(Exception):
+    """A step failed."""
+
+
+def interpreter(version: str) -> str | None:
+    """The Python of that version, if there is one here."""
+    return shutil.which(f"python{version}")
+
+
+def works(python: str) -> bool:
+    """Whether it runs (a name may stand for a version that is not installed)."""
+    return subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0
+
+
+def run(command: Sequence[str], cwd: Path, environment: dict[str, str]) -> None:
+    """Run one step.
+
+    Raises:
+        StepError: it failed.
+    """
+    print("==", *(Path(command[0]).name, *command[1:]), flush=True)
+    done = subprocess.run(command, cwd=cwd, env={**os.environ, **environment}, check=False)
+    if done.returncode:
+        raise StepError(f"exit status {done.returncode}: {' '.join(command)}")
+
+
+def library(name: str) -> str:
+    """The path of one of gcc's libraries."""
+    found = subprocess.run(
+        ["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True
+    )
+    return found.stdout.strip()
+
+
+def sanitized() -> dict[str, str]:
+    """The environment of a process that runs with the sanitizers."""
+    return {
+        "LD_PRELOAD": f"{library('libasan.so')} {library('libubsan.so')}",
+        # What the interpreter never frees is no leak; tests of memory look for leaks that grow.
+        "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "PYTHONMALLOC": "malloc_debug",
+        "LSMKV_SANITIZED": "1",
+    }
+
+
+def build(version: str, python: str) -> tuple[Path, Path]:
+    """Build for one version; returns the folder to run in, and the Python to run."""
+    folder = FOLDER / version
+    tree, environment = folder / "tree", folder / "venv"
+    executable = environment / "bin" / "python"
+    shutil.rmtree(tree, ignore_errors=True)
+    tree.mkdir(parents=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if Path(CHECKOUT, name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(Path(CHECKOUT, name), tree / name)
+    pip = (str(executable), "-m", "pip", "--quiet", "--disable-pip-version-check", "install")
+    if not executable.exists():
+        run([python, "-m", "venv", str(environment)], folder, {})
+        run([*pip, ".[test]", *_NEEDED], tree, {"LSMKV_PURE": "1"})
+        run([str(executable), "-m", "pip", "--quiet", "uninstall", "--yes", "lsmkv"], folder, {})
+    flags = {"CFLAGS": f"{_FLAGS} -g1", "LDFLAGS": _FLAGS, "LSMKV_PURE": "0"}
+    run([str(executable), "setup.py", "-q", "bdist_wheel"], tree, {**flags, "LSMKV_OPTIMISE": "1"})
+    (wheel,) = (tree / "dist").glob("*.whl")
+    run([str(executable), "-m", "zipfile", "-e", str(wheel), str(tree)], tree, {})
+    return tree, executable
+
+
+def steps(executable: Path, short: bool) -> list[list[str]]:
+    """What is run on one build."""
+    python = str(executable)
+    pytest = [
+        python,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not slow",
+        "-n",
+        "auto",
+    ]
+    pytest += ["--dist", "loadgroup"]
+    tests = Path(CHECKOUT, "tests")
+    if short:
+        chosen = sorted({f"tests/{path.name}" for name in SHORT for path in tests.glob(name)})
+        return [[*pytest, *chosen]]
+    left_out = sorted({path.name for name in _LEFT_OUT for path in tests.glob(name)})
+    torture = [python, "-m", "torture", "--ci"]
+    return [
+        [*pytest, "tests", *(f"--ignore=tests/{name}" for name in left_out)],
+        [*torture, *TORTURE],
+        [*torture, "--disturb", "gc,switch,signal", *DISTURBED],
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build and run for each version; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tools.sanitized", description=__doc__)
+    parser.add_argument("versions", nargs="*", metavar="VERSION", help=f"{' '.join(VERSIONS)}")
+    parser.add_argument("--short", action="store_true", help="the tests of compiled modules alone")
+    chosen = parser.parse_args(arguments)
+    if shutil.which("gcc") is None:
+        print("no gcc here: nothing was run", file=sys.stderr)
+        return 1
+    failures, missing = [], []
+    for version in chosen.versions or VERSIONS:
+        python = interpreter(version)
+        if python is None or not works(python):
+            missing.append(version)
+            continue
+        try:
+            tree, executable = build(version, python)
+            environment = {**sanitized(), "PYTHONPATH": str(tree)}
+            for step in steps(executable, chosen.short):
+                run(step, tree, environment)
+        except StepError as error:
+            failures.append(f"Python {version}: {error}")
+    for version in missing:
+        print(f"Python {version}: not installed here, not run")
+    for failure in failures:
+        print(failure)
+    ran = len(chosen.versions or VERSIONS) - len(missing)
+    print(f"{ran} versions of Python run, {len(failures)} with failures")
+    return 1 if failures or not ran else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
