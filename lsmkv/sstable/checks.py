@@ -1,0 +1,44 @@
+"""What verifying holds against a block: its keys' order, what the index says of it, its filter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+from lsmkv.filters.hashing import hash_key
+from lsmkv.filters.policy import SCHEME_NONE
+from lsmkv.sstable.block import Block
+from lsmkv.sstable.filtering import TableFilters
+from lsmkv.sstable.frame import BlockTrailer
+
+
+def check_block(
+    block: Block,
+    frame: bytes,
+    trailer: BlockTrailer,
+    number: int,
+    filters: TableFilters,
+    fail: Callable[[str], NoReturn],
+) -> None:
+    """Check block ``number``, which was decoded from ``frame``, to the last byte.
+
+    Raises (through ``fail``, which is given the reason and must raise): whatever does not hold.
+    """
+    block.check_order(fail)
+    index, policy = filters.index, filters.policy
+    if trailer.filter_scheme not in (SCHEME_NONE, policy.scheme):
+        fail(f"filter scheme {trailer.filter_scheme} is not the table's, {policy.scheme}")
+    length = trailer.filter_length
+    if length != index.filter_start(number + 1) - index.filter_start(number) or (
+        length and trailer.probe_count != index.probe_count(number)
+    ):
+        fail("filter of a block is not the one that the index describes")
+    if not length:
+        return
+    embedded = frame[trailer.payload_length : trailer.payload_length + length]
+    if filters.read_block_bits(number, length) != embedded:
+        fail("filter of a block differs from its copy in the filter section")
+    for key in block.keys():  # noqa: SIM118  # a block is no mapping
+        part_hash = filters.hash_of(key, hash_key(key))
+        if not policy.may_contain(embedded, 0, length, trailer.probe_count, part_hash):
+            fail(f"filter of a block denies its key {key[:40]!r}")
