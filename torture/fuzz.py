@@ -16,12 +16,13 @@ import random
 import subprocess
 import sys
 import time
+from collections import Counter
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from torture import other_decoders, table_decoders
+from torture import hostile_stores, other_decoders, table_decoders
 from torture.harness import Harness, execute, execute_measured
 from torture.isolated import Limits, Verdict, attempt, run_trials
 from torture.mutation import Coverage, extremes, mutated
@@ -45,9 +46,15 @@ def corpus(name: str) -> list[bytes]:
     return [path.read_bytes() for path in sorted((CORPUS / name).glob("*"))]
 
 
-def trial(name: str, _directory: Path) -> Verdict:
-    """One round: ``<decoder>/<seed>/<executions>``, ``<decoder>/extremes:<seed>``, or an input in hex."""
+def trial(name: str, directory: Path) -> Verdict:
+    """One round: ``<decoder>/<seed>/<executions>``, ``<decoder>/extremes:<seed>``, or an input in hex.
+
+    Of whole stores (:mod:`torture.hostile_stores`): ``store/<seed>/<executions>``, or
+    ``store/one:<seed>``.
+    """
     decoder, _, rest = name.partition("/")
+    if decoder == hostile_stores.NAME:
+        return _try_stores(rest, directory)
     harness = HARNESSES[decoder]
     if rest.startswith("hex:"):
         return _try_all(harness, [bytes.fromhex(rest[4:])])
@@ -57,6 +64,16 @@ def trial(name: str, _directory: Path) -> Verdict:
         return _try_all(harness, extremes(harness.seeds()[int(rest[9:])]))
     seed, executions = rest.split("/")
     return _search(harness, int(seed), int(executions))
+
+
+def _try_stores(rest: str, directory: Path) -> Verdict:
+    if rest.startswith("one:"):
+        counts: Counter[str] = Counter()
+        failures: list[str] = []
+        hostile_stores.try_one(rest[4:], directory, counts, failures)
+        return dict(counts), failures
+    seed, executions = rest.split("/")
+    return hostile_stores.search(seed, int(executions), directory)
 
 
 def _try_all(harness: Harness, inputs: list[bytes]) -> Verdict:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from lsmkv.filters.hashing import hash_key
-from lsmkv.filters.policy import SCHEME_NONE
+from lsmkv.filters.policy import SCHEME_NONE, FilterPolicy
 from lsmkv.sstable.block import Block
 from lsmkv.sstable.filtering import TableFilters
 from lsmkv.sstable.frame import BlockTrailer
+from lsmkv.sstable.index import TableIndex
 
 
 def check_block(
@@ -25,14 +26,9 @@ def check_block(
     Raises (through ``fail``, which is given the reason and must raise): whatever does not hold.
     """
     block.check_order(fail)
-    index, policy = filters.index, filters.policy
-    if trailer.filter_scheme not in (SCHEME_NONE, policy.scheme):
-        fail(f"filter scheme {trailer.filter_scheme} is not the table's, {policy.scheme}")
+    policy = filters.policy
+    check_trailer(trailer, number, filters.index, policy, fail)
     length = trailer.filter_length
-    if length != index.filter_start(number + 1) - index.filter_start(number) or (
-        length and trailer.probe_count != index.probe_count(number)
-    ):
-        fail("filter of a block is not the one that the index describes")
     if not length:
         return
     embedded = frame[trailer.payload_length : trailer.payload_length + length]
@@ -42,3 +38,27 @@ def check_block(
         part_hash = filters.hash_of(key, hash_key(key))
         if not policy.may_contain(embedded, 0, length, trailer.probe_count, part_hash):
             fail(f"filter of a block denies its key {key[:40]!r}")
+
+
+def check_trailer(
+    trailer: BlockTrailer,
+    number: int,
+    index: TableIndex,
+    policy: FilterPolicy,
+    fail: Callable[[str], NoReturn],
+) -> None:
+    """Check that what the trailer of block ``number`` says of entries and filter can be.
+
+    Raises (through ``fail``): what cannot.
+    """
+    if trailer.filter_scheme not in (SCHEME_NONE, policy.scheme):
+        fail(f"filter scheme {trailer.filter_scheme} is not the table's, {policy.scheme}")
+    if trailer.entry_count != index.entry_count(number):
+        fail(f"trailer of a block states {trailer.entry_count} entries, unlike the index")
+    if trailer.filter_key_count > trailer.entry_count:
+        fail(f"filter of {trailer.filter_key_count} keys in a block of fewer entries")
+    length = trailer.filter_length
+    if length != index.filter_start(number + 1) - index.filter_start(number) or (
+        length and trailer.probe_count != index.probe_count(number)
+    ):
+        fail("filter of a block is not the one that the index describes")

@@ -21,7 +21,7 @@ from lsmkv.errors import CorruptionError
 from lsmkv.filters.policy import FilterPolicy
 from lsmkv.finalizers import Finalizer
 from lsmkv.sstable.block import MAX_BLOCK_BYTES, Block
-from lsmkv.sstable.checks import check_block
+from lsmkv.sstable.checks import check_block, check_trailer
 from lsmkv.sstable.codec import Decompressor
 from lsmkv.sstable.filtering import FilterKind, TableFilters, filter_kind
 from lsmkv.sstable.frame import (
@@ -430,10 +430,16 @@ class TableReader:
 
     def block_info(self, number: int) -> BlockInfo:
         """What block ``number`` is made of; reads it from disk."""
+        offset = self.index.offset(number)
         frame, trailer = self._frame(number)
+
+        def fail(reason: str) -> NoReturn:
+            raise CorruptionError(self.path, offset, reason)
+
+        check_trailer(trailer, number, self.index, self._filter_kind.policy, fail)
         return BlockInfo(
             number,
-            self.index.offset(number),
+            offset,
             len(frame),
             trailer.entry_count,
             self.index.first_key(number),
