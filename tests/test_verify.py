@@ -297,7 +297,12 @@ def test_blocks_out_of_order_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "000001.sst"
     forge_table(
         path,
-        [[(b"a", b"", 1)], [(b"b" * 9 + b"2", b"", 1)], [(b"b" * 9 + b"1", b"", 1)], [(b"c", b"", 1)]],
+        [
+            [(b"a", b"", 1)],
+            [(b"b" * 9 + b"2", b"", 1)],
+            [(b"b" * 9 + b"1", b"", 1)],
+            [(b"c", b"", 1)],
+        ],
     )
     check = check_table(open_table(path))
     assert check.damaged == (2,)
