@@ -23,14 +23,14 @@ _MIN_SAMPLES: Final = 8
 _MOST_PER_4_BYTES: Final = 128 * 1024
 # How zstd names a failure to get memory, which is no fault of what it was given.
 _NO_MEMORY: Final = "not enough memory"
-_MOST_WORKING_BYTES: Final = 1 << 20  # what it takes to decompress a block, and more
+_WORKING_BYTES: Final = 256 * 1024  # what it takes to load most dictionaries
 
 
 def _failure(error: zstandard.ZstdError, otherwise: Exception) -> Exception:
     """What to raise for ``error``: MemoryError, if zstd got none, or else ``otherwise``."""
     has_memory = _NO_MEMORY not in str(error)
     try:
-        bytearray(_MOST_WORKING_BYTES)
+        bytearray(_WORKING_BYTES)
     except MemoryError:
         has_memory = False  # of a dictionary that cannot be loaded zstd does not say why
     if has_memory:
