@@ -236,6 +236,17 @@ def keys_exchanged(table: CraftedTable) -> None:
     payload[at : at + 2 * width] = other + one
 
 
+def test_a_compaction_refuses_a_block_that_ends_with_another_key(tmp_path: Path) -> None:
+    def lie(table: CraftedTable) -> None:
+        ends = table.numbers["key_ends"]
+        low, high = ends[5:7]  # the last key of block 2
+        last = table.keys[low:high]
+        table.keys = table.keys[:low] + KEYS[KEYS.index(last) - 1] + table.keys[high:]
+        table.follow_keys()
+
+    assert_not_compacted(made(tmp_path, lie), "last key of a block")
+
+
 def test_a_compaction_refuses_keys_that_do_not_ascend(tmp_path: Path) -> None:
     assert_not_compacted(made(tmp_path, keys_exchanged), "keys of a block do not ascend")
 

@@ -26,6 +26,8 @@ def check_block(
     Raises (through ``fail``, which is given the reason and must raise): whatever does not hold.
     """
     block.check_order(fail)
+    if block.key(block.count - 1) != filters.index.last_key(number):
+        fail("last key of a block is not the index's")
     policy = filters.policy
     check_trailer(trailer, number, filters.index, policy, fail)
     length = trailer.filter_length
