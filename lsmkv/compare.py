@@ -22,13 +22,15 @@ def is_same(a: bytes, a_at: i64, b: bytes, b_at: i64, length: i64) -> bool:
 
     O(length / 8).
     """
-    while length >= 8:
+    if length < 8:
+        return length == 0 or _tails_differ_by(a, a_at + length, b, b_at + length, length) == 0
+    a_last, b_last = a_at + length - 8, b_at + length - 8
+    while a_at < a_last:
         if read_i64_be(a, a_at) != read_i64_be(b, b_at):
             return False
         a_at += 8
         b_at += 8
-        length -= 8
-    return length == 0 or _tails_differ_by(a, a_at + length, b, b_at + length, length) == 0
+    return read_i64_be(a, a_last) == read_i64_be(b, b_last)  # which may overlap what was compared
 
 
 def compare(a: bytes, a_at: i64, a_end: i64, b: bytes, b_at: i64, b_end: i64) -> i64:

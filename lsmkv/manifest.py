@@ -67,6 +67,16 @@ def parse_file_name(name: str) -> tuple[str, int] | None:
     return ("table" if extension == "sst" else "log"), int(number)
 
 
+def check_file_number(number: int, directory: str) -> None:
+    """Raise CorruptionError unless a new file may have ``number``, and another one a higher one."""
+    if number >= MAX_FILE_NUMBER:
+        reason = (
+            f"its files have numbers up to {number - 1}, and none is left for a new one: read it "
+            "with read_only=True, and write what it holds to a new store"
+        )
+        raise CorruptionError(directory, None, reason)
+
+
 class Edit(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True
 ):
@@ -225,9 +235,14 @@ class Manifest:
         self.number = 0
 
     def allocate(self, count: int = 1) -> int:
-        """A file number that was never used before, the first of ``count``.  Any thread may call it."""
+        """A file number that was never used before, the first of ``count``.  Any thread may call it.
+
+        Raises:
+            CorruptionError: none are left, which no store comes to by itself.
+        """
         with self._number_lock:
             number = self._next_file
+            check_file_number(number + count - 1, self._directory)
             self._next_file += count
             return number
 

@@ -75,6 +75,8 @@ class Stats:
         read_around_bytes: parts of tables that the operating system was asked to fetch into its page
             cache, because many blocks had been read from them (``Options.read_around``).
         filter_reads, filter_read_bytes: filters read.
+        filter_rebuilds: parts of filters, of about 16 KiB, that were damaged and were read from the
+            blocks, which hold copies.
         index_reads, index_read_bytes: footers, indexes and properties read.
         log_reads, log_read_bytes: logs and manifests read.
         compaction_block_reads, compaction_read_bytes: data blocks read by compactions, and by
@@ -110,6 +112,7 @@ class Stats:
     read_around_bytes: int = 0
     filter_reads: int = 0
     filter_read_bytes: int = 0
+    filter_rebuilds: int = 0
     index_reads: int = 0
     index_read_bytes: int = 0
     log_reads: int = 0
@@ -156,6 +159,7 @@ class Stats:
         self.block_read_bytes += done.block_read_bytes
         self.filter_reads += done.filter_reads
         self.filter_read_bytes += done.filter_read_bytes
+        self.filter_rebuilds += done.filter_rebuilds
         self.index_reads += done.index_reads
         self.index_read_bytes += done.index_read_bytes
         self.log_reads += done.log_reads

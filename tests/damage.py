@@ -59,11 +59,16 @@ def footer_of(path: Path) -> Footer:
 def open_table(
     path: Path, meta: TableMeta | None = None, residency: str = "resident"
 ) -> TableReader:
-    storage = Storage()
-    cache = BlockCache(1 << 20, storage.stats)
-    table = TableReader(storage, str(path), cache, meta=meta, filter_residency=residency)
+    table = unloaded(path, meta, residency)
     table.load()
     return table
+
+
+def unloaded(path: Path, meta: TableMeta | None = None, residency: str = "resident") -> TableReader:
+    """As :func:`open_table`, before index and filters are read."""
+    storage = Storage()
+    cache = BlockCache(1 << 20, storage.stats)
+    return TableReader(storage, str(path), cache, meta=meta, filter_residency=residency)
 
 
 def entries_of(path: Path) -> list[list[Entry]]:

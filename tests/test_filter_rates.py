@@ -220,3 +220,11 @@ def test_filters_without_keys_reject_everything() -> None:
 def test_wrong_arguments_are_named(call: Callable[[], float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("line_count", [2, 100])
+def test_lines_that_are_overfull_let_everything_pass(line_count: int) -> None:
+    """As many keys as a file can claim: the rate is told without adding up a term for each."""
+    assert layouts.blocked_rate(line_count, line_count << 40, 7) == 1.0
+    just_below = line_count * (1 << 15) // 7
+    assert layouts.blocked_rate(line_count, just_below, 7) == pytest.approx(1.0, abs=1e-15)

@@ -201,9 +201,16 @@ def test_places_and_counts_come_back() -> None:
 def test_offsets_past_four_gibibytes() -> None:
     builder = IndexBuilder()
     for key in (b"a", b"b", b"c"):
-        builder.add(key, key, length=3 << 31, filter_length=0, entry_count=1, probe_count=0)
-    index = TableIndex(builder.finish(b""), PATH, 0, 9 << 31, 0)
-    assert [index.offset(block) for block in range(4)] == [0, 3 << 31, 6 << 31, 9 << 31]
+        builder.add(key, key, length=3 << 30, filter_length=0, entry_count=1, probe_count=0)
+    index = TableIndex(builder.finish(b""), PATH, 0, 9 << 30, 0)
+    assert [index.offset(block) for block in range(4)] == [0, 3 << 30, 6 << 30, 9 << 30]
+
+
+def test_a_block_that_is_longer_than_any_can_be_is_corrupt() -> None:
+    builder = IndexBuilder()
+    builder.add(b"a", b"a", length=1 << 33, filter_length=0, entry_count=1, probe_count=0)
+    with pytest.raises(CorruptionError, match="blocks of the index"):
+        TableIndex(builder.finish(b""), PATH, 0, 1 << 33, 0)
 
 
 # --- chunks of filters ---

@@ -23,7 +23,7 @@ MAX_LINES = 500
 # From the bottom up: a module imports only from modules of lines above its own.
 LAYERS = """
     lsmkv.lazy  lsmkv.errors  lsmkv.finalizers  lsmkv.interpreter  lsmkv.posix
-    lsmkv.absent  lsmkv.encoding
+    lsmkv.absent  lsmkv.encoding  lsmkv.notices
     lsmkv.compare  lsmkv.filters.hashing
     lsmkv.filters.bloom  lsmkv.filters.packed  lsmkv.filters.protocols
     lsmkv.filters.sizing  lsmkv.filters.allocation  lsmkv.filters.keys
@@ -38,13 +38,13 @@ LAYERS = """
     lsmkv.options  lsmkv.stats  lsmkv.report
     lsmkv.files
     lsmkv.storage  lsmkv.cache
-    lsmkv.sstable  lsmkv.sstable.lengths  lsmkv.sstable.heads
-    lsmkv.sstable.fingerprints
+    lsmkv.sstable  lsmkv.sstable.lengths  lsmkv.sstable.heads  lsmkv.sstable.arrays
+    lsmkv.sstable.fingerprints  lsmkv.sstable.order
     lsmkv.sstable.frame  lsmkv.sstable.layout  lsmkv.sstable.block  lsmkv.sstable.index
     lsmkv.sstable.reduced  lsmkv.sstable.filtering
     lsmkv.sstable.codec
     lsmkv.sstable.columns  lsmkv.sstable.packed
-    lsmkv.sstable.payload  lsmkv.sstable.tail  lsmkv.sstable.read_around
+    lsmkv.sstable.payload  lsmkv.sstable.tail  lsmkv.sstable.read_around  lsmkv.sstable.checks
     lsmkv.sstable.reader  lsmkv.sstable.writer  lsmkv.sstable.salvage
     lsmkv.ordered  lsmkv.radix  lsmkv.pins  lsmkv.group_commit
     lsmkv.batch  lsmkv.memtable  lsmkv.log

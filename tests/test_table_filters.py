@@ -13,7 +13,7 @@ from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import DelimitedPrefix, FixedPrefix
 from lsmkv.filters.policy import SCHEME_BLOOM
 from lsmkv.filters.sizing import filter_bytes_for, probes_for
-from lsmkv.sstable.frame import decode_block_frame
+from lsmkv.sstable.frame import TRAILER_BYTES, decode_block_frame
 from lsmkv.sstable.layout import TableMeta
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage import ReadKind
@@ -298,6 +298,8 @@ def test_damage_to_a_chunk_is_noticed_by_look_ups_that_need_it_and_no_others(
     table = tables.open(meta, "cached")
     low, _ = table.index.chunk_span(2)
     flip(table.path, table.footer.filters_offset + low + 5)
+    first_block = int(table.index.chunk_start(2))  # whose copy of its filter takes its place
+    flip(table.path, table.index.offset(first_block + 1) - TRAILER_BYTES - 1)
     outcomes: dict[int, set[bool]] = {}
     for key, _, _ in entries[::50]:
         chunk = table.index.chunk_of(table.index.find(key))
@@ -314,6 +316,7 @@ def test_damage_to_filters_is_noticed_when_they_are_made_resident(tables: Tables
     meta, _ = many_filters(tables)
     footer = tables.open(meta, "off").footer
     flip(tables.path(meta.number), footer.index_offset - 1)
+    flip(tables.path(meta.number), footer.data_length - TRAILER_BYTES - 1)  # the other copy
     with pytest.raises(CorruptionError, match="filter chunk") as caught:
         tables.open(meta, "resident")
     assert caught.value.path == tables.path(meta.number)

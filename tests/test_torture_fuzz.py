@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from torture import fuzz
+import lsmkv
+from torture import fuzz, hostile_stores
+from torture.crafting import replace_table, take_apart
 from torture.fuzz import CORPUS, HARNESSES, PART, corpus, trial
 from torture.harness import DOCUMENTED, Harness, WrongResultError, execute, execute_measured
 from torture.mutation import Coverage, extremes, mutated
@@ -116,3 +118,68 @@ def test_coverage_tells_paths_apart() -> None:
         coverage.of(lambda data=data: execute(harness, data))  # type: ignore[misc]
         edges.append(coverage.edges)
     assert edges[0] and edges[1] and edges[0] != edges[1]
+
+
+# --- whole stores ---
+
+
+def test_stores_whose_fields_lie_are_answered_or_refused(tmp_path: Path) -> None:
+    counts, failures = trial("store/tests/6", tmp_path)
+    assert failures == []
+    assert counts["store: some call refused"] > 0
+
+
+def test_a_call_that_fails_otherwise_is_found_and_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_db: lsmkv.DB) -> None:
+        raise IndexError("out of range")
+
+    monkeypatch.setattr(hostile_stores, "_moved_cursor", fails)
+    failure, *_ = trial("store/tests/6", tmp_path)[1]
+    assert "cursor: IndexError is not a documented error" in failure
+    replay = failure.rpartition("[")[2].rstrip("]")
+    assert trial(replay, tmp_path)[1] == [failure]
+
+
+def test_a_damaged_store_made_of_a_hostile_one_is_found(
+    tmp_path: Path,
+) -> None:
+    with lsmkv.open(tmp_path / "store") as db:
+        db[b"a"] = b"1"
+        db.flush()
+    (table,) = (tmp_path / "store").glob("*.sst")
+    data = bytearray(table.read_bytes())
+    data[0] ^= 1
+    table.write_bytes(data)
+    with pytest.raises(WrongResultError, match="damaged"):
+        hostile_stores.expect_sound(tmp_path / "store")
+
+
+@pytest.mark.parametrize("form", sorted(hostile_stores.FORMS))
+def test_tables_put_together_as_they_were_are_whole(form: str, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    for name, data in hostile_stores.whole(form).items():
+        (store / name).write_bytes(data)
+    for path in store.glob("*.sst"):
+        table = take_apart(path.read_bytes())
+        again = take_apart(table.put_together())
+        again.numbers["offsets"] = table.numbers["offsets"]  # another level of zstd's
+        for block, old in zip(again.blocks, table.blocks, strict=True):
+            block.fields[0] = old.fields[0]
+        assert again == table
+        table.follow_blocks()
+        table.follow_keys()
+        replace_table(store, table)
+    hostile_stores.expect_sound(store)
+
+
+def test_another_process_that_dies_or_hangs_is_found(tmp_path: Path) -> None:
+    (tmp_path / "lsmkv").mkdir()
+    for code, what in (("import os; os._exit(3)", "ended with 3"), ("while True: pass", "no end")):
+        (tmp_path / "lsmkv" / "__init__.py").write_text(code)
+        (tmp_path / "torture").unlink(missing_ok=True)
+        (tmp_path / "torture").symlink_to(Path(fuzz.__file__).parent)
+        found = hostile_stores.search_elsewhere(tmp_path, "x", 1, tmp_path / "stores", 1.0)
+        assert what in found[1][0]

@@ -12,7 +12,17 @@ from pathlib import Path
 import pytest
 
 import lsmkv
-from damage import cut, files, flip, forge_table, open_table, sections, write_table
+from damage import (
+    cut,
+    files,
+    flip,
+    footer_of,
+    forge_table,
+    open_table,
+    sections,
+    unloaded,
+    write_table,
+)
 from log_files import written_bytes
 from lsmkv.memtable import Memtable
 from lsmkv.options import Options
@@ -279,13 +289,11 @@ def test_what_properties_say_is_checked(tmp_path: Path) -> None:
     path = tmp_path / "000001.sst"
     block = [(b"a", b"1", 7), (b"b", None, 8), (b"c", b"3", 9)]
     for name, wrong in (
-        ("entry_count", 4),
         ("tombstone_count", 0),
         ("smallest_seq", 6),
         ("largest_seq", 8),
         ("has_versions", True),
         ("raw_bytes", 1),
-        ("block_count", 2),
         ("filter_bytes", 0),
     ):
         forge_table(path, [block], properties={name: wrong})
@@ -293,15 +301,28 @@ def test_what_properties_say_is_checked(tmp_path: Path) -> None:
         assert [name in problem.reason for problem in problems] == [True]
 
 
+@pytest.mark.parametrize("name", ["entry_count", "block_count"])
+def test_properties_that_the_index_contradicts_are_reported(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "000001.sst"
+    forge_table(path, [[(b"a", b"1", 7), (b"b", b"2", 8)]], properties={name: 3})
+    (problem,) = check_table(unloaded(path)).problems
+    assert "of the index" in problem.reason or "index of" in problem.reason
+    assert problem.offset == footer_of(path).index_offset
+
+
 def test_blocks_out_of_order_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "000001.sst"
     forge_table(
         path,
-        [[(b"c", b"", 1)], [(b"a", b"", 1)], [(b"d", b"", 1)]],
-        properties={"smallest": b"c", "largest": b"d"},
+        [
+            [(b"a", b"", 1)],
+            [(b"b" * 9 + b"2", b"", 1)],
+            [(b"b" * 9 + b"1", b"", 1)],
+            [(b"c", b"", 1)],
+        ],
     )
     check = check_table(open_table(path))
-    assert check.damaged == (1,)
+    assert check.damaged == (2,)
 
 
 def test_versions_out_of_order_across_blocks_are_reported(tmp_path: Path) -> None:

@@ -4,6 +4,9 @@ Each input is tried as it is and once more with its checksums made to hold, so t
 behind them.  A decoder gives something that encodes to what it came from, or raises what it is
 documented to raise, in time and memory in proportion to the input.
 
+Stores whose fields lie (:mod:`torture.hostile_stores`) are put through every call of a reader, with the
+compiled build as well where there is one.
+
 The search with coverage by trace functions is always there; with ``atheris`` installed, the larger
 scales let libFuzzer search as well.  Both see interpreted modules only: on a compiled build
 mutations are blind, and the oracle is the same.
@@ -16,12 +19,13 @@ import random
 import subprocess
 import sys
 import time
+from collections import Counter
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from torture import other_decoders, table_decoders
+from torture import hostile_stores, other_build, other_decoders, table_decoders
 from torture.harness import Harness, execute, execute_measured
 from torture.isolated import Limits, Verdict, attempt, run_trials
 from torture.mutation import Coverage, extremes, mutated
@@ -37,6 +41,8 @@ _EXECUTIONS: Final = {Scale.CI: 2000, Scale.SHORT: 20_000, Scale.LONG: 2_000_000
 _ROUND: Final = {Scale.CI: 500, Scale.SHORT: 2000, Scale.LONG: 20_000}
 _MEASURE_EVERY: Final = 16
 _MOST_FAILURES: Final = 5  # of a round: one defect fails many inputs
+_STORES: Final = {Scale.CI: 4, Scale.SHORT: 1000, Scale.LONG: 50_000}
+_STORES_ROUND: Final = {Scale.CI: 4, Scale.SHORT: 50, Scale.LONG: 50}
 _ATHERIS_RUNS: Final = {Scale.CI: 0, Scale.SHORT: 10_000, Scale.LONG: 2_000_000}
 
 
@@ -45,9 +51,15 @@ def corpus(name: str) -> list[bytes]:
     return [path.read_bytes() for path in sorted((CORPUS / name).glob("*"))]
 
 
-def trial(name: str, _directory: Path) -> Verdict:
-    """One round: ``<decoder>/<seed>/<executions>``, ``<decoder>/extremes:<seed>``, or an input in hex."""
+def trial(name: str, directory: Path) -> Verdict:
+    """One round: ``<decoder>/<seed>/<executions>``, ``<decoder>/extremes:<seed>``, or an input in hex.
+
+    Of whole stores (:mod:`torture.hostile_stores`): ``store/<seed>/<executions>``, or
+    ``store/one:<seed>``.
+    """
     decoder, _, rest = name.partition("/")
+    if decoder == hostile_stores.NAME:
+        return _try_stores(rest, directory)
     harness = HARNESSES[decoder]
     if rest.startswith("hex:"):
         return _try_all(harness, [bytes.fromhex(rest[4:])])
@@ -57,6 +69,16 @@ def trial(name: str, _directory: Path) -> Verdict:
         return _try_all(harness, extremes(harness.seeds()[int(rest[9:])]))
     seed, executions = rest.split("/")
     return _search(harness, int(seed), int(executions))
+
+
+def _try_stores(rest: str, directory: Path) -> Verdict:
+    if rest.startswith("one:"):
+        counts: Counter[str] = Counter()
+        failures: list[str] = []
+        hostile_stores.try_one(rest[4:], directory, counts, failures)
+        return dict(counts), failures
+    seed, executions = rest.split("/")
+    return hostile_stores.search(seed, int(executions), directory)
 
 
 def _try_all(harness: Harness, inputs: list[bytes]) -> Verdict:
@@ -135,11 +157,14 @@ def run(settings: Settings) -> Outcome:
         done += 1
         outcome.counts.update(counts)
         for failure in failures:
-            what, _, place = failure.partition(" [")
+            what, _, place = (
+                failure.rpartition(" [") if failure.endswith("]") else (failure, "", "")
+            )
             replay = place.rstrip("]") or name
             outcome.failures.append(Failure(f"{name}: {what}", replay))
     if settings.replay is None:
         outcome.notes.append(f"{done} of {len(_rounds(settings))} rounds done")
+        _compiled_stores(settings, deadline, outcome)
         _atheris(settings, deadline, outcome)
     return outcome
 
@@ -158,7 +183,34 @@ def _rounds(settings: Settings) -> list[str]:
         for number in range(executions // size)
         for name in HARNESSES
     ]
-    return first + searches
+    size = _STORES_ROUND[settings.scale]
+    stores = [
+        f"{hostile_stores.NAME}/{settings.seed}-{number}/{size}"
+        for number in range(_STORES[settings.scale] // size)
+    ]
+    return first + searches + stores
+
+
+def _compiled_stores(settings: Settings, deadline: float, outcome: Outcome) -> None:
+    """Try hostile stores with the compiled build as well, if there is one."""
+    tree, why_not = other_build.compiled_tree()
+    if tree is None:
+        outcome.skipped.append(why_not)
+        return
+    imports = other_build.mixed_tree(tree, settings.directory / "imports")
+    size = _STORES_ROUND[settings.scale]
+    for number in range(_STORES[settings.scale] // size):
+        limit = deadline - time.monotonic()
+        if limit <= 0:
+            outcome.notes.append("compiled build: no time for all the stores")
+            return
+        folder = settings.directory / "compiled"
+        seed = f"{settings.seed}-compiled-{number}"
+        counts, failures = hostile_stores.search_elsewhere(imports, seed, size, folder, limit + 60)
+        outcome.counts.update({f"{name}, compiled": count for name, count in counts.items()})
+        for failure in failures:
+            what, _, place = failure.rpartition(" [")
+            outcome.failures.append(Failure(f"compiled build: {what}", place.rstrip("]")))
 
 
 def _atheris(settings: Settings, deadline: float, outcome: Outcome) -> None:
@@ -204,7 +256,8 @@ PART: Final = Part(
     name="fuzz",
     promise=(
         "Every decoder makes of any bytes either what encodes to them again or a documented error, "
-        "in time and memory in proportion to their number."
+        "in time and memory in proportion to their number; and every call on a store with any bytes "
+        "ends in an answer or such an error."
     ),
     run=run,
 )

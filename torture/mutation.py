@@ -17,8 +17,8 @@ import lsmkv
 
 _PACKAGE: Final = str(Path(lsmkv.__file__).parent)
 _LONGEST: Final = 16 * 1024
-_INTERESTING: Final = (0, 1, 2, 7, 16, 127, 128, 255, 256, 32767, 65535, 1 << 16, 1 << 20)
-_EXTREME: Final = ((1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 62, 1 << 63, (1 << 64) - 1)
+INTERESTING: Final = (0, 1, 2, 7, 16, 127, 128, 255, 256, 32767, 65535, 1 << 16, 1 << 20)
+EXTREME: Final = ((1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 62, 1 << 63, (1 << 64) - 1)
 
 Edges = set[tuple[str, int, int]]
 
@@ -80,7 +80,7 @@ def _change(
         data[at:at] = bytes(data[at : at + length]) or dice.randbytes(4)
     elif choice == 4:
         width = dice.choice((1, 2, 4, 8))
-        number = dice.choice(_INTERESTING + _EXTREME) & ((1 << 8 * width) - 1)
+        number = dice.choice(INTERESTING + EXTREME) & ((1 << 8 * width) - 1)
         data[at : at + width] = number.to_bytes(width, "little")
     elif choice == 5:
         width = dice.choice((1, 2, 4, 8))

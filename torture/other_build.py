@@ -71,7 +71,7 @@ def _sources(package: Path) -> set[str]:
 
 def differences(tree: Path, request: Request) -> list[str]:
     """What the build in ``tree`` answered otherwise than it should have."""
-    mixed = _mixed_tree(tree, Path(request.directory) / "imports")
+    mixed = mixed_tree(tree, Path(request.directory) / "imports")
     wanted = json.dumps(asdict(request))
     try:
         done = subprocess.run(
@@ -99,7 +99,7 @@ def differences(tree: Path, request: Request) -> list[str]:
     return found
 
 
-def _mixed_tree(tree: Path, folder: Path) -> Path:
+def mixed_tree(tree: Path, folder: Path) -> Path:
     """A folder from which Python imports the package of ``tree``, and the rest from here."""
     if not folder.exists():
         folder.mkdir(parents=True)

@@ -145,14 +145,32 @@ def seal_log(data: bytes, kind: int = 0) -> bytes:
     """A log: its header, and every record as its length says, the last one cut to what there is."""
     head = struct.pack("<8sIIQQ", b"lsmkvLOG", 1, kind, NUMBER, LOG_SALT)
     head += data[len(head) : HEADER_BYTES - 8].ljust(HEADER_BYTES - 8 - len(head), b"\x00")
+    return seal_records(head + bytes(8) + data[HEADER_BYTES:], LOG_SALT)
+
+
+def log_salt_of(data: bytes) -> int:
+    """The salt in the header of a log; 0 when it is cut short."""
+    return int.from_bytes(data[24:32], "little")
+
+
+def seal_records(data: bytes, salt: int) -> bytes:
+    """A log with this header and salt: checksums of the header, and of records as in :func:`seal_log`.
+
+    Where nothing but zeros stands, there is room, and no record.
+    """
+    if len(data) < HEADER_BYTES:
+        return data
+    head = data[: HEADER_BYTES - 8]
     log = bytearray(head + struct.pack("<Q", checksum(head, 0)) + data[HEADER_BYTES:])
     at = HEADER_BYTES
     while at + RECORD_BYTES <= len(log):
+        if not any(log[at : at + RECORD_BYTES]):
+            break
         (length,) = struct.unpack_from("<I", log, at + 4)
         length = min(length, len(log) - at - RECORD_BYTES)
         struct.pack_into("<I", log, at + 4, length)
         end = at + RECORD_BYTES + length
-        check = checksum(bytes(log[at + 4 : end]), (LOG_SALT + at) & _MASK_64) & _MASK_32
+        check = checksum(bytes(log[at + 4 : end]), (salt + at) & _MASK_64) & _MASK_32
         struct.pack_into("<I", log, at, check)
         at = end
     return bytes(log)

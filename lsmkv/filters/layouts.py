@@ -46,6 +46,8 @@ MAX_FUSE_SEGMENT: Final = 1 << 18
 
 _SMALL_FUSE_KEYS: Final = 64
 _NEGLIGIBLE: Final = 1e-18  # terms of a sum of chances that are left out
+# So many probes for each line, on average, leave no bit of it unset: the rate is 1 to the last place.
+_FULL_LINE_PROBES: Final = 1 << 15
 
 
 # Cache-line blocked
@@ -70,6 +72,8 @@ def blocked_rate(line_count: int, key_count: int, probe_count: int) -> float:
         return exact_rate(LINE_BITS, key_count, probe_count)
     if key_count == 0:
         return 0.0
+    if key_count * probe_count > line_count * _FULL_LINE_PROBES:
+        return 1.0
     share = 1.0 / line_count
     mode = int((key_count + 1) * share)
     total = 0.0

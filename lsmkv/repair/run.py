@@ -19,6 +19,7 @@ from lsmkv.manifest import (
     Edit,
     Manifest,
     State,
+    check_file_number,
     log_path,
     parse_file_name,
     table_path,
@@ -121,6 +122,7 @@ class _Repair:
 
     def _allocate(self) -> int:
         number = self._next
+        check_file_number(number, self._source)
         self._next += 1
         return number
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from librt.strings import read_i16_le, read_i32_le, read_i64_le
 from librt.vecs import vec
@@ -40,6 +40,7 @@ from lsmkv.compare import compare, find_byte, is_same
 from lsmkv.encoding import (
     COMPILED,
     MAX_KEY_BYTES,
+    MAX_SEQUENCE,
     MAX_VALUE_BYTES,
     TAG_DELETE,
     TAG_PUT,
@@ -48,14 +49,14 @@ from lsmkv.encoding import (
 from lsmkv.sstable.fingerprints import made_fingerprints
 from lsmkv.sstable.heads import end_before_head, first_head, head_of
 from lsmkv.sstable.lengths import (
-    MOST_UNPACKED,
+    append_parts,
     common_width,
-    form_of,
     put_ends,
     running_ends,
     u32,
     with_prefix,
 )
+from lsmkv.sstable.order import ascend
 
 HEADER_BYTES: Final = 24
 HAS_TAGS: Final = 1
@@ -71,6 +72,7 @@ Value = bytes | None  # None is a deletion
 
 _CACHE_LINE_BYTES: Final = 64  # of most processors
 _MOST_TOUCHED_BYTES: Final = 512
+_MOST_DISTANCE: Final = (1 << 32) - 1  # of a sequence number from the base, in 4 bytes
 
 
 class Block(CacheItem):
@@ -146,6 +148,10 @@ class Block(CacheItem):
         self._seqs: i64 = seqs
         self._seq_width: i64 = seq_width
         self._base_seq: int = base_seq
+        # All are looked at only where the width of their distances does not tell.
+        may_exceed = base_seq > MAX_SEQUENCE - _MOST_DISTANCE or seq_width == 8
+        if may_exceed and max(self.seqs()) > MAX_SEQUENCE:
+            fail(f"sequence number {max(self.seqs())} of a block is out of range")
 
     def _key_at(self, position: i64) -> i64:
         """Where in the payload the key at ``position`` starts; of ``count``, where the last ends."""
@@ -308,6 +314,21 @@ class Block(CacheItem):
             return suffix
         return raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length] + suffix
 
+    def is_key(self, position: i64, data: bytes, start: i64, end: i64) -> bool:
+        """Whether the key at ``position`` is ``data[start:end]``."""
+        raw, prefix, at = self.raw, self.prefix_length, self._key_at(position)
+        length = end - start - prefix
+        return (
+            self._key_at(position + 1) - at == length
+            and is_same(raw, HEADER_BYTES, data, start, prefix)
+            and is_same(raw, at, data, start + prefix, length)
+        )
+
+    def ascends(self, may_repeat: bool) -> bool:
+        """Whether the keys ascend, none over its limit; with ``may_repeat`` some may be the same."""
+        most, width, ends = MAX_KEY_BYTES - self.prefix_length, self._key_width, self._key_ends
+        return ascend(self.raw, self._keys, self.count, width, ends, most, may_repeat)
+
     def end_before(self, at: i64, end: i64, bound: bytes, reverse: bool) -> i64:
         """How far from position ``at`` towards ``end`` (not included) the keys lie before ``bound``.
 
@@ -386,24 +407,26 @@ class Block(CacheItem):
     def keys(self) -> list[bytes]:
         """Every key, in order (a key with several versions as often).  O(n)."""
         found: list[bytes] = []
-        length = self.prefix_length
+        raw, length = self.raw, self.prefix_length
+        count, width = self.count, self._key_width
         if length == 0:
-            self._append_parts(found, self.raw, self._keys, self._key_width, self._key_ends, 0)
+            append_parts(found, raw, self._keys, count, width, self._key_ends, 0)
         elif COMPILED:
             # Whole keys are put behind one another first, so that no object is made of a part of one.
             keys = self.key_data()
-            self._append_parts(found, keys, 0, self._key_width, self._key_ends, length)
+            append_parts(found, keys, 0, count, width, self._key_ends, length)
         else:
             suffixes: list[bytes] = []
-            self._append_parts(suffixes, self.raw, self._keys, self._key_width, self._key_ends, 0)
-            prefix = self.raw[HEADER_BYTES : HEADER_BYTES + length]
+            append_parts(suffixes, raw, self._keys, count, width, self._key_ends, 0)
+            prefix = raw[HEADER_BYTES : HEADER_BYTES + length]
             found += [prefix + suffix for suffix in suffixes]
         return found
 
     def values(self) -> list[Value]:
         """Every value, in the order of :meth:`keys`; None for a deletion.  O(n)."""
         found: list[Value] = []
-        self._append_parts(found, self.raw, self._values, self._value_width, self._value_ends, 0)
+        width = self._value_width
+        append_parts(found, self.raw, self._values, self.count, width, self._value_ends, 0)
         if self.has_tags:
             for position, tag in enumerate(self.tags()):
                 if tag == TAG_DELETE:
@@ -418,7 +441,8 @@ class Block(CacheItem):
         prefix = raw[HEADER_BYTES : HEADER_BYTES + length]
         if not COMPILED:
             suffixes: list[bytes] = []
-            self._append_parts(suffixes, raw, self._keys, self._key_width, self._key_ends, 0)
+            width = self._key_width
+            append_parts(suffixes, raw, self._keys, self.count, width, self._key_ends, 0)
             return prefix + prefix.join(suffixes)
         return with_prefix(
             raw, HEADER_BYTES, length, self._keys, self.count, self._key_width, self._key_ends
@@ -447,28 +471,6 @@ class Block(CacheItem):
         count = self.count
         put_ends(key_ends, at, count, self._key_width, self._key_ends, self.prefix_length)
         put_ends(value_ends, at, count, self._value_width, self._value_ends, 0)
-
-    def _append_parts(
-        self, found: list[Any], data: bytes, start: i64, width: i64, ends: bytes, extra: i64
-    ) -> None:
-        """Append what stands in ``data`` from ``start`` on: ``count`` stretches of bytes.
-
-        Each is ``width`` bytes long, or else they end where ``ends`` says, and then ``extra`` longer.
-        """
-        count = self.count
-        if width >= 0 and count <= MOST_UNPACKED:
-            # One call makes them all.
-            found += form_of(width + extra, count).unpack_from(data, start)
-            return
-        at = start
-        for position in range(1, count + 1):
-            if width >= 0:
-                end = at + width + extra
-            else:
-                distance: int = read_i32_le(ends, 4 * position)
-                end = start + distance + extra * position
-            found.append(data[at:end])
-            at = end
 
     def seqs(self) -> list[int]:
         """Every sequence number, in the order of :meth:`keys`.  O(n)."""

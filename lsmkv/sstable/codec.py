@@ -10,7 +10,7 @@ from typing import Final
 
 import zstandard
 
-from lsmkv.errors import CorruptionError, UnsupportedFormatError, caused
+from lsmkv.errors import CorruptionError, Error, UnsupportedFormatError, caused
 from lsmkv.sstable.layout import CODEC_NONE, CODEC_ZSTD, CODEC_ZSTD_REDUCED
 from lsmkv.sstable.reduced import reduce, restore
 
@@ -21,14 +21,40 @@ _FRAME_KEEPS_NO_CHECKSUM: Final = False  # blocks carry their own
 _MIN_SAMPLES: Final = 8
 # A zstd block is at least 4 bytes, header included, and at most 128 KiB uncompressed (RFC 8878).
 _MOST_PER_4_BYTES: Final = 128 * 1024
+# How zstd names a failure to get memory, which is no fault of what it was given.
+_NO_MEMORY: Final = "not enough memory"
+_WORKING_BYTES: Final = 256 * 1024  # what it takes to load most dictionaries
+
+
+def _failure(error: zstandard.ZstdError, otherwise: Exception) -> Exception:
+    """What to raise for ``error``: MemoryError, if zstd got none, or else ``otherwise``."""
+    has_memory = _NO_MEMORY not in str(error)
+    try:
+        bytearray(_WORKING_BYTES)
+    except MemoryError:
+        has_memory = False  # of a dictionary that cannot be loaded zstd does not say why
+    if has_memory:
+        return caused(otherwise, error)
+    return caused(MemoryError(f"zstd: {error}"), error)
 
 
 class Compressor:
-    """Compresses at one level, with or without a dictionary.  For one thread."""
+    """Compresses at one level, with or without a dictionary.  For one thread.
+
+    Raises, as its methods do:
+        MemoryError: there is not enough for zstd.
+        Error: zstd fails otherwise.
+    """
 
     def __init__(self, level: int, dictionary: bytes) -> None:
+        try:
+            self._zstd = self._made(level, dictionary)
+        except zstandard.ZstdError as error:
+            raise _failure(error, Error(f"zstd cannot compress at level {level}: {error}"))
+
+    def _made(self, level: int, dictionary: bytes) -> zstandard.ZstdCompressor:
         trained = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
-        self._zstd = zstandard.ZstdCompressor(
+        return zstandard.ZstdCompressor(
             level=level,
             dict_data=trained,
             write_checksum=_FRAME_KEEPS_NO_CHECKSUM,
@@ -37,12 +63,18 @@ class Compressor:
 
     def compress(self, raw: bytes) -> tuple[int, bytes]:
         """Codec and stored bytes: ``raw`` itself when compression would save less than 1/16."""
-        return _smaller(CODEC_ZSTD, self._zstd.compress(raw), raw)
+        return _smaller(CODEC_ZSTD, self._frame(raw), raw)
 
     def compress_block(self, payload: bytes) -> tuple[int, bytes]:
         """As :meth:`compress`, for the payload of a block."""
-        frame = self._zstd.compress(reduce(payload))
+        frame = self._frame(reduce(payload))
         return _smaller(CODEC_ZSTD_REDUCED, frame[len(_MAGIC) :], payload)
+
+    def _frame(self, raw: bytes) -> bytes:
+        try:
+            return self._zstd.compress(raw)
+        except zstandard.ZstdError as error:
+            raise _failure(error, Error(f"zstd cannot compress {len(raw)} bytes: {error}"))
 
 
 def _smaller(codec: int, packed: bytes, raw: bytes) -> tuple[int, bytes]:
@@ -65,6 +97,7 @@ class Decompressor:
         Raises:
             CorruptionError: it does not decompress to that length.
             UnsupportedFormatError: no such codec.
+            MemoryError: there is not enough for zstd.
         """
         if codec == CODEC_NONE:
             if len(data) != raw_length:
@@ -107,7 +140,7 @@ class Decompressor:
             return zstd.decompress(data)
         except zstandard.ZstdError as error:
             reason = f"a block does not decompress: {error}"
-            raise caused(CorruptionError(path, offset, reason), error)
+            raise _failure(error, CorruptionError(path, offset, reason))
 
 
 def train_dictionary(payloads: list[bytes], size_bytes: int) -> bytes:

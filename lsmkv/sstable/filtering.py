@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from librt.threading import Lock
 from mypy_extensions import i64
 
 from lsmkv.cache import BlockCache, CacheItem, Shelf
@@ -13,6 +14,8 @@ from lsmkv.filters import bloom
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import FilterKey, filter_key_from_spec
 from lsmkv.filters.policy import BLOOM, FilterPolicy, policy_for
+from lsmkv.notices import note_rebuilt_filters
+from lsmkv.sstable.frame import TRAILER_BYTES
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.layout import Footer, TableProperties
 from lsmkv.stats import Stats
@@ -59,6 +62,9 @@ def filter_kind(properties: TableProperties, path: str, footer: Footer) -> Filte
 class TableFilters:
     """What a table's filters say of a key.  Any number of threads may ask.
 
+    Filters of blocks stand twice in the file.  Where the copy in the filter section is damaged, the
+    one in the blocks is read instead, once; then ``take_notice`` has something to tell.
+
     Attributes:
         index: the table's.
         filter_key: which part of a key they hold.
@@ -67,7 +73,8 @@ class TableFilters:
         per_table: whether there is one for the whole table, to be asked.
 
     Raises:
-        CorruptionError: they are resident, and damaged.
+        CorruptionError: some have a size or a parameter that their policy cannot have; or they are
+            resident, and both copies are damaged, or the only one.
         OSError: they are resident, and cannot be read.
     """
 
@@ -98,8 +105,33 @@ class TableFilters:
         asked = footer.filters_length > 0 and residency != _OFF
         self.per_table: bool = asked and self._one_for_all
         self.per_block: bool = asked and not self._one_for_all
+        self._check_shapes(properties)
+        self._rebuilding = Lock()
+        self._rebuilt: dict[int, FilterChunk] = {}  # chunks that were damaged, kept for good
+        self._untold: list[int] = []  # where in the file damage was found that nobody knows of
         self._chunks: Shelf = cache.shelf(index.chunk_count)
-        self._resident: bytes | None = self.read_all() if asked and residency == _RESIDENT else None
+        self._resident: bytes | None = None
+        if asked and residency == _RESIDENT:
+            self._resident = self._read_resident()
+
+    def _check_shapes(self, properties: TableProperties) -> None:
+        """Check that each filter has a size and a parameter that its policy can have."""
+        footer, policy = self._footer, self.policy
+        if footer.filters_length == 0:
+            return
+        place = footer.properties_offset
+        shapes = [footer.filters_length << 8 | properties.probe_count]
+        if not self._one_for_all:
+            place = footer.index_offset
+            shapes = sorted(self.index.filter_shapes())
+        for shape in shapes:
+            length, parameter = shape >> 8, shape & 0xFF
+            if length and not policy.is_possible(length, parameter):
+                reason = (
+                    f"no filter of policy {policy.name!r} has {length} bytes "
+                    f"and the parameter {parameter}"
+                )
+                raise CorruptionError(self._path, place, reason)
 
     @property
     def exist(self) -> bool:
@@ -200,16 +232,16 @@ class TableFilters:
     # Bits
 
     def read_all(self) -> bytes:
-        """The filter section, from disk, checked.
+        """The filter section, from disk, checked: no other copy will do.
 
         Raises:
             CorruptionError: it is damaged.
         """
-        at = self._footer.filters_offset
-        bits = self._file.pread(at, self._footer.filters_length, ReadKind.FILTER)
+        bits = self._read_section()
         for chunk in range(self.index.chunk_count):
-            low, high = self._span(chunk)
-            self._check(bits[low:high], chunk, at + low)
+            error = self._problem(bits, 0, chunk)
+            if error is not None:
+                raise error
         return bits
 
     def read_block_bits(self, block: i64, length: i64) -> bytes:
@@ -217,15 +249,40 @@ class TableFilters:
         at = self._footer.filters_offset + self.index.filter_start(block)
         return self._file.pread(at, length, ReadKind.FILTER)
 
+    def _read_section(self) -> bytes:
+        footer = self._footer
+        return self._file.pread(footer.filters_offset, footer.filters_length, ReadKind.FILTER)
+
+    def _read_resident(self) -> bytes:
+        """The filters, from the section; chunks of it that are damaged, from the blocks."""
+        bits = self._read_section()
+        rebuilt: dict[int, bytes] = {}
+        for chunk in range(self.index.chunk_count):
+            error = self._problem(bits, 0, chunk)
+            if error is not None:
+                rebuilt[chunk] = self._rebuild(chunk, error)
+        if not rebuilt:
+            return bits
+        parts: list[bytes] = []
+        for chunk in range(self.index.chunk_count):
+            low, high = self._span(chunk)
+            parts.append(rebuilt[chunk] if chunk in rebuilt else bits[low:high])
+        return b"".join(parts)
+
     def _chunk(self, chunk: i64) -> FilterChunk:
+        if self._rebuilt:
+            kept = self._rebuilt.get(chunk)
+            if kept is not None:
+                return kept
         cached = self._cache.get(self._chunks, chunk)
         if cached is not None:
             assert isinstance(cached, FilterChunk)
             return cached
         low, high = self._span(chunk)
-        at = self._footer.filters_offset + low
-        bits = self._file.pread(at, high - low, ReadKind.FILTER)
-        self._check(bits, chunk, at)
+        bits = self._file.pread(self._footer.filters_offset + low, high - low, ReadKind.FILTER)
+        error = self._problem(bits, low, chunk)
+        if error is not None:
+            return self._rebuilt_chunk(chunk, error)
         item = FilterChunk(bits, low)
         self._cache.put(self._chunks, chunk, item)
         return item
@@ -235,11 +292,63 @@ class TableFilters:
             return 0, self._footer.filters_length
         return self.index.chunk_span(chunk)
 
-    def _check(self, bits: bytes, chunk: i64, offset: int) -> None:
-        expected, got = self.index.chunk_checksum(chunk), checksum(bits, 0)
-        if got != expected:
-            reason = "checksum of a table's filter chunk fails"
-            raise CorruptionError(self._path, offset, reason, expected=expected, got=got)
+    def _problem(self, bits: bytes, start: i64, chunk: i64) -> CorruptionError | None:
+        """What is wrong with ``chunk`` of the section, of which ``bits`` stand from ``start`` on."""
+        low, high = self._span(chunk)
+        first, end = low - start, high - start
+        expected, got = self.index.chunk_checksum(chunk), checksum(bits[first:end], 0)
+        if got == expected:
+            return None
+        reason = "checksum of a table's filter chunk fails"
+        place = self._footer.filters_offset + low
+        return CorruptionError(self._path, place, reason, expected=expected, got=got)
+
+    # Bits from the blocks
+
+    def _rebuilt_chunk(self, chunk: i64, error: CorruptionError) -> FilterChunk:
+        """``chunk``, which is damaged in the section, from the blocks; read by one thread, once."""
+        with self._rebuilding:
+            kept = self._rebuilt.get(chunk)
+            if kept is None:
+                low, _ = self._span(chunk)
+                kept = FilterChunk(self._rebuild(chunk, error), low)
+                self._rebuilt[chunk] = kept
+        self.take_notice()  # without the lock: a handler of log records may use the store
+        return kept
+
+    def _rebuild(self, chunk: i64, error: CorruptionError) -> bytes:
+        """The filters of ``chunk`` as they stand in its blocks.
+
+        Their checksum is held against the one that the index has of the chunk: no trailer is needed.
+
+        Raises:
+            CorruptionError: ``error``, when they are damaged too, or blocks have none.
+        """
+        if self._one_for_all:
+            raise error
+        index = self.index
+        parts: list[bytes] = []
+        for block in range(index.chunk_start(chunk), index.chunk_start(chunk + 1)):
+            length = index.filter_start(block + 1) - index.filter_start(block)
+            end: i64 = index.offset(block + 1)
+            at = end - TRAILER_BYTES - length
+            if at < index.offset(block):
+                raise error
+            parts.append(self._file.pread(at, length, ReadKind.FILTER))
+        bits = b"".join(parts)
+        if checksum(bits, 0) != index.chunk_checksum(chunk):
+            raise error
+        self._stats.filter_rebuilds += 1
+        assert error.offset is not None
+        self._untold.append(error.offset)
+        return bits
+
+    def take_notice(self) -> None:
+        """Tell of damage that was found since this was called last."""
+        if self._untold:
+            places, self._untold = self._untold, []
+            if places:  # another thread may have been faster
+                note_rebuilt_filters(self._path, min(places), len(places))
 
     def forget(self) -> None:
         """Give back what the cache holds of them; nothing more will be kept there."""
@@ -249,8 +358,9 @@ class TableFilters:
 
     @property
     def memory_bytes(self) -> int:
-        """Memory of resident filters."""
-        return len(self._resident) if self._resident is not None else 0
+        """Memory of resident filters, and of those that were rebuilt."""
+        rebuilt = sum([chunk.charge_bytes for chunk in self._rebuilt.copy().values()])
+        return rebuilt + (len(self._resident) if self._resident is not None else 0)
 
     def bytes_to_read(self, block: i64) -> int:
         """Bytes that asking the filter of ``block`` would read from disk now.
@@ -260,7 +370,7 @@ class TableFilters:
         if not self.exist or self._resident is not None:
             return 0
         chunk = 0 if self.per_table else self.index.chunk_of(block)
-        if self._chunks.holds(chunk):
+        if self._chunks.holds(chunk) or chunk in self._rebuilt:
             return 0
         low, high = self._span(chunk)
         return high - low

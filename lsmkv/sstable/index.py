@@ -40,14 +40,23 @@ from librt.strings import (
 from mypy_extensions import i32, i64
 
 from lsmkv.compare import short_number
-from lsmkv.encoding import checksum, common_prefix_length
+from lsmkv.encoding import MAX_KEY_BYTES, checksum, common_prefix_length
 from lsmkv.errors import CorruptionError
+from lsmkv.sstable.arrays import (
+    filter_shapes,
+    last_of_ascending_pairs,
+    last_of_ascending_u32,
+    last_of_ascending_u64,
+    sum_of_positive,
+)
 
 HEADER: Final = struct.Struct("<III")
 _MASK_63: Final = i64(0x7FFF_FFFF_FFFF_FFFF)
 _FILTER_CHUNK_BYTES: Final = 16 * 1024
 _GROUP: Final = 16  # fences: two lines of the processor's cache
 _LINE_BYTES: Final = 64  # of most processors
+# Payload and filter of a block have lengths of 32 bits, and memory is taken for a whole block.
+_MOST_BLOCK_BYTES: Final = i64(0xFFFF_FFFF)
 
 
 def fence(key: bytes, prefix_length: i64) -> i64:
@@ -241,45 +250,46 @@ class TableIndex:
         count = self.block_count
         if self.filter_start(count) == 0:
             filters_length = 0  # one for the whole table, or none
-        if self._last_of_ascending_u64(self._offsets, count) != data_length:
+        data = self._data
+        if last_of_ascending_u64(data, self._offsets, count, _MOST_BLOCK_BYTES) != data_length:
             self._fail("blocks of the index do not fit their section")
-        for at, last, total, what in (
-            (self._filter_ends, count, filters_length, "filters"),
-            (self._key_ends, 2 * count, len(self._data) - self._keys, "keys"),
-            (self._chunk_starts, self.chunk_count, count, "filter chunks"),
+        for at, last, step, total, what in (
+            (self._filter_ends, count, filters_length, filters_length, "filters"),
+            (self._key_ends, 2 * count, MAX_KEY_BYTES, len(data) - self._keys, "keys"),
+            (self._chunk_starts, self.chunk_count, count, count, "filter chunks"),
         ):
-            if self._last_of_ascending_u32(at, last) != total:
+            if last_of_ascending_u32(data, at, last, step) != total:
                 self._fail(f"{what} of the index do not fit their section")
 
-    def _last_of_ascending_u64(self, at: i64, last: i64) -> i64:
-        """The number at position ``last`` of those from ``at`` on; -1 unless they ascend from 0."""
-        data = self._data
-        before: i64 = 0
-        end = at + 8 * last
-        if read_i64_le(data, at) != 0:
-            return -1
-        while at < end:
-            at += 8
-            number = read_i64_le(data, at)
-            if number < before:  # or 2^63 and above
-                return -1
-            before = number
-        return before
+    # What the table's properties say, too
 
-    def _last_of_ascending_u32(self, at: i64, last: i64) -> i64:
-        """As :meth:`_last_of_ascending_u64`, of numbers half as wide."""
-        data = self._data
-        before: i64 = 0
-        end = at + 4 * last
-        if read_i32_le(data, at) != 0:
-            return -1
-        while at < end:
-            at += 4
-            number = i64(read_i32_le(data, at)) & 0xFFFF_FFFF
-            if number < before:
-                return -1
-            before = number
-        return before
+    def check_said(
+        self, smallest: bytes, largest: bytes, block_count: int, entry_count: int
+    ) -> None:
+        """Check the index against what the properties of its table say.  O(blocks).
+
+        Afterwards every key from ``smallest`` to ``largest`` is found at or before the last block.
+
+        Raises:
+            CorruptionError: they contradict each other, or its fences do not ascend.
+        """
+        count = self.block_count
+        if count != block_count:
+            self._fail(f"index of {count} blocks in a table of {block_count}")
+        if self.first_key(0) != smallest or self.last_key(count - 1) != largest:
+            self._fail("key range of a table is not its index's")
+        if self.prefix_length > common_prefix_length(smallest, largest):
+            self._fail(f"keys of a table do not share {self.prefix_length} bytes")
+        lowest, highest = fence(smallest, self.prefix_length), fence(largest, self.prefix_length)
+        data, first_at, last_at = self._data, self._first_fences, self._last_fences
+        if last_of_ascending_pairs(data, first_at, last_at, count, lowest) != highest:
+            self._fail("fences of the index do not ascend from the smallest key to the largest")
+        if sum_of_positive(data, self._entry_counts, count) != entry_count:
+            self._fail(f"entries of the index are not the {entry_count} of the table")
+
+    def filter_shapes(self) -> set[int]:
+        """What :func:`~lsmkv.sstable.arrays.filter_shapes` says of the filters.  O(blocks)."""
+        return filter_shapes(self._data, self._filter_ends, self._probe_counts, self.block_count)
 
     # Search
 
@@ -397,10 +407,20 @@ class TableIndex:
     def last_key(self, block: i64) -> bytes:
         return self._key(2 * block + 1)
 
+    @property
+    def section(self) -> bytes:
+        """The bytes that :meth:`key_start` points into."""
+        return self._data
+
+    def key_start(self, position: i64) -> i64:
+        """Where first (``2 * block``) or last key (one more) start, and the one before ends."""
+        at = self._key_ends + 4 * position
+        return self._keys + (i64(read_i32_le(self._data, at)) & 0xFFFF_FFFF)
+
     def _key(self, position: i64) -> bytes:
         at = self._key_ends + 4 * position
-        low = i64(read_i32_le(self._data, at))
-        high = i64(read_i32_le(self._data, at + 4))
+        low = i64(read_i32_le(self._data, at)) & 0xFFFF_FFFF
+        high = i64(read_i32_le(self._data, at + 4)) & 0xFFFF_FFFF
         return self._data[self._keys + low : self._keys + high]
 
     # Filter chunks
@@ -417,10 +437,13 @@ class TableIndex:
                 high = middle - 1
         return low
 
+    def chunk_start(self, chunk: i64) -> i64:
+        """The first block whose filter is in ``chunk``; of ``chunk_count``, ``block_count``."""
+        return i64(read_i32_le(self._data, self._chunk_starts + 4 * chunk)) & 0xFFFF_FFFF
+
     def chunk_span(self, chunk: i64) -> tuple[i64, i64]:
         """First and last-plus-one byte of ``chunk`` in the filter section."""
-        first: int = read_i32_le(self._data, self._chunk_starts + 4 * chunk)
-        stop: int = read_i32_le(self._data, self._chunk_starts + 4 * chunk + 4)
+        first, stop = self.chunk_start(chunk), self.chunk_start(chunk + 1)
         return self.filter_start(first), self.filter_start(stop)
 
     def chunk_checksum(self, chunk: i64) -> int:

@@ -172,6 +172,8 @@ def _impossible(properties: TableProperties) -> str | None:
         return f"its number is {properties.number}"
     if not 0 <= min(counts) <= max(counts) < 1 << 63:
         return "a count is out of range"
+    if max(properties.filter_key_count, properties.tombstone_count) > properties.entry_count:
+        return "it counts more keys or deletions than entries"
     if properties.granularity not in ("block", "table"):
         return f"filter granularity {properties.granularity[:40]!r}"
     if not (0 <= properties.probe_count <= MAX_PARAMETER and properties.error_rate > 0):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Any, Final
 
 from librt.strings import (
     BytesWriter,
@@ -48,6 +48,28 @@ def form_of(width: int, count: int) -> struct.Struct:
             _forms.clear()
         form = _forms[number] = struct.Struct(f"{width}s" * count)
     return form
+
+
+def append_parts(
+    found: list[Any], data: bytes, start: i64, count: i64, width: i64, ends: bytes, extra: i64
+) -> None:
+    """Append what stands in ``data`` from ``start`` on: ``count`` stretches of bytes.
+
+    Each is ``width`` bytes long, or else they end where ``ends`` says, and then ``extra`` longer.
+    """
+    if width >= 0 and count <= MOST_UNPACKED:
+        # One call makes them all.
+        found += form_of(width + extra, count).unpack_from(data, start)
+        return
+    at = start
+    for position in range(1, count + 1):
+        if width >= 0:
+            end = at + width + extra
+        else:
+            distance: int = read_i32_le(ends, 4 * position)
+            end = start + distance + extra * position
+        found.append(data[at:end])
+        at = end
 
 
 def running_ends(lengths: bytes, width: i64, total: int) -> bytes | None:

@@ -16,12 +16,12 @@ from mypy_extensions import i64
 
 from lsmkv.absent import ABSENT, Absent
 from lsmkv.cache import BlockCache, Shelf
-from lsmkv.encoding import checksum
+from lsmkv.encoding import MAX_VALUE_BYTES
 from lsmkv.errors import CorruptionError
-from lsmkv.filters.hashing import hash_key
-from lsmkv.filters.policy import SCHEME_NONE, FilterPolicy
+from lsmkv.filters.policy import FilterPolicy
 from lsmkv.finalizers import Finalizer
 from lsmkv.sstable.block import MAX_BLOCK_BYTES, Block
+from lsmkv.sstable.checks import check_block, check_trailer
 from lsmkv.sstable.codec import Decompressor
 from lsmkv.sstable.filtering import FilterKind, TableFilters, filter_kind
 from lsmkv.sstable.frame import (
@@ -42,7 +42,7 @@ from lsmkv.sstable.layout import (
     TableProperties,
 )
 from lsmkv.sstable.read_around import ReadAround
-from lsmkv.sstable.tail import read_footer, read_index, read_properties
+from lsmkv.sstable.tail import read_dictionary, read_footer, read_index, read_properties
 from lsmkv.storage import ReadKind, Storage
 
 _READ_AHEAD_BYTES: Final = 256 * 1024  # a long scan or a compaction reads about this much at once
@@ -98,7 +98,7 @@ class TableReader:
         self.largest: bytes = self.meta.largest
         self.largest_seq: int = self.meta.largest_seq
         self.has_versions: bool = self.properties.has_versions
-        self._decompressor = Decompressor(self._read_dictionary())
+        self._decompressor = Decompressor(read_dictionary(self._file, path, footer))
         self._around = ReadAround(self._file, self._stats, read_around)
         self._filter_residency = filter_residency
         self._filter_kind: FilterKind = filter_kind(self.properties, path, footer)
@@ -142,7 +142,7 @@ class TableReader:
         with self._loading:
             index = self._index
             if index is None:
-                index = read_index(self._file, self.path, self.footer)
+                index = read_index(self._file, self.path, self.footer, self.properties)
                 self._blocks = self._cache.shelf(index.block_count)
                 if self._retired is not None:
                     self._cache.clear(self._blocks)
@@ -168,7 +168,8 @@ class TableReader:
                 if self._retired is not None:
                     filters.forget()
                 self._filters = filters
-            return filters
+        filters.take_notice()
+        return filters
 
     @property
     def index_memory_bytes(self) -> int:
@@ -324,7 +325,11 @@ class TableReader:
             at = end
 
     def every_block(self, kind: ReadKind) -> Iterator[Block]:
-        """All blocks in order, past the cache, in reads of about 256 KiB: for a compaction."""
+        """All blocks in order, past the cache, in reads of about 256 KiB: for a compaction.
+
+        Raises:
+            CorruptionError: a block is damaged, or its keys do not ascend.
+        """
         index = self.index
         count = index.block_count
         number: i64 = 0
@@ -340,7 +345,9 @@ class TableReader:
                 low = start - first
                 start = index.offset(number + 1)
                 high = start - first
-                yield self._decode(data, low, high, number, first + low)
+                block = self._decode(data, low, high, number, first + low)
+                self._check_order(block, number, first + low)
+                yield block
                 number += 1
 
     def _neighbours_end(
@@ -386,38 +393,53 @@ class TableReader:
         def fail(reason: str) -> NoReturn:
             raise CorruptionError(self.path, offset, reason)
 
+        index = self.index
         block = Block(raw, fail, codec == CODEC_ZSTD_REDUCED)
-        if not block.count == entry_count_at(data, stop) == self.index.entry_count(number):
-            fail(
-                f"block of {block.count} entries where the index has {self.index.entry_count(number)}"
-            )
+        if not block.count == entry_count_at(data, stop) == index.entry_count(number):
+            fail(f"block of {block.count} entries where the index has {index.entry_count(number)}")
+        # The last key is left to those that read every block: a look-up does without it.
+        if not block.is_key(
+            0, index.section, index.key_start(2 * number), index.key_start(2 * number + 1)
+        ):
+            fail("first key of a block is not the index's")
         return block
 
-    # Sections
+    def _check_order(self, block: Block, number: i64, offset: int) -> None:
+        """Check that block ``number``, which stands at ``offset``, can be merged.
 
-    def _read_dictionary(self) -> bytes:
-        footer = self.footer
-        if not footer.dictionary_length:
-            return b""
-        data = self._file.pread(footer.data_length, footer.dictionary_length, ReadKind.INDEX)
-        self._check_sum(data, footer.dictionary_checksum, footer.data_length, "dictionary")
-        return data
+        Raises:
+            CorruptionError: keys in it do not ascend, or from the block before to this one.
+        """
 
-    def _check_sum(self, data: bytes, expected: int, offset: int, what: str) -> None:
-        got = checksum(data, 0)
-        if got != expected:
-            raise CorruptionError(
-                self.path, offset, f"checksum of a table's {what} fails", expected=expected, got=got
-            )
+        def fail(reason: str) -> NoReturn:
+            raise CorruptionError(self.path, offset, reason)
+
+        repeats = self.has_versions
+        if block.key(block.count - 1) != self.index.last_key(number):
+            fail("last key of a block is not the index's")
+        if not block.ascends(repeats):
+            fail("keys of a block do not ascend")
+        if len(block.raw) > MAX_VALUE_BYTES:
+            block.check_order(fail)
+        if number > 0:
+            before, first = self.index.last_key(number - 1), self.index.first_key(number)
+            if first < before or (first == before and not repeats):
+                fail("block does not follow the one before it")
 
     # Inspection
 
     def block_info(self, number: int) -> BlockInfo:
         """What block ``number`` is made of; reads it from disk."""
+        offset = self.index.offset(number)
         frame, trailer = self._frame(number)
+
+        def fail(reason: str) -> NoReturn:
+            raise CorruptionError(self.path, offset, reason)
+
+        check_trailer(trailer, number, self.index, self._filter_kind.policy, fail)
         return BlockInfo(
             number,
-            self.index.offset(number),
+            offset,
             len(frame),
             trailer.entry_count,
             self.index.first_key(number),
@@ -444,36 +466,14 @@ class TableReader:
         Raises:
             CorruptionError: what does not hold.
         """
-        index = self.index
-        offset = index.offset(number)
+        offset = self.index.offset(number)
         frame, trailer = self._frame(number)
         block = self._decode(frame, 0, len(frame), number, offset)
 
         def fail(reason: str) -> NoReturn:
             raise CorruptionError(self.path, offset, reason)
 
-        policy = self.filters.policy
-        block.check_order(fail)
-        keys = block.keys()
-        if keys[0] != index.first_key(number) or keys[-1] != index.last_key(number):
-            fail("first or last key of a block is not the index's")
-        if trailer.filter_scheme not in (SCHEME_NONE, policy.scheme):
-            fail(f"filter scheme {trailer.filter_scheme} is not the table's, {policy.scheme}")
-        embedded = frame[trailer.payload_length : trailer.payload_length + trailer.filter_length]
-        start = index.filter_start(number)
-        if trailer.filter_length != index.filter_start(number + 1) - start or (
-            trailer.filter_length and trailer.probe_count != index.probe_count(number)
-        ):
-            fail("filter of a block is not the one that the index describes")
-        if trailer.filter_length:
-            if self.filters.read_block_bits(number, trailer.filter_length) != embedded:
-                fail("filter of a block differs from its copy in the filter section")
-            for key in keys:
-                part_hash = self.filters.hash_of(key, hash_key(key))
-                if not policy.may_contain(
-                    embedded, 0, trailer.filter_length, trailer.probe_count, part_hash
-                ):
-                    fail(f"filter of a block denies its key {key[:40]!r}")
+        check_block(block, frame, trailer, number, self.filters, fail)
         return block
 
     def verify_tail(self) -> None:

@@ -31,7 +31,7 @@ from lsmkv.sstable.layout import (
     decode_footer,
     decode_properties,
 )
-from lsmkv.sstable.packed import open_index
+from lsmkv.sstable.tail import checked_index
 from lsmkv.storage import RandomFile, ReadKind, Storage
 
 _MAGIC_AT: Final = 22
@@ -149,13 +149,7 @@ class TableSalvage:
             raise CorruptionError(path, footer.index_offset, reason)
         data = tail[footer.index_length :]
         self.properties = decode_properties(data, path, footer.properties_offset)
-        self._index = open_index(
-            tail[: footer.index_length],
-            path,
-            footer.index_offset,
-            footer.data_length,
-            footer.filters_length,
-        )
+        self._index = checked_index(tail[: footer.index_length], path, footer, self.properties)
 
     def _pread(self, offset: int, length: int) -> bytes:
         """A range of the file; what the device cannot read is damage like any other."""

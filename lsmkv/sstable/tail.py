@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lsmkv.encoding import running_checksum
+from lsmkv.encoding import checksum, running_checksum
 from lsmkv.errors import CorruptionError
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.layout import (
@@ -55,11 +55,31 @@ def read_properties(file: RandomFile, path: str, footer: Footer) -> TablePropert
     return decode_properties(data, path, footer.properties_offset)
 
 
-def read_index(file: RandomFile, path: str, footer: Footer) -> TableIndex:
+def read_dictionary(file: RandomFile, path: str, footer: Footer) -> bytes:
+    """The compression dictionary, checked; empty when there is none.
+
+    Raises:
+        CorruptionError: its checksum fails.
+        OSError: it cannot be read.
+    """
+    if not footer.dictionary_length:
+        return b""
+    data = file.pread(footer.data_length, footer.dictionary_length, ReadKind.INDEX)
+    expected, got = footer.dictionary_checksum, checksum(data, 0)
+    if got != expected:
+        reason = "checksum of a table's dictionary fails"
+        raise CorruptionError(path, footer.data_length, reason, expected=expected, got=got)
+    return data
+
+
+def read_index(
+    file: RandomFile, path: str, footer: Footer, properties: TableProperties
+) -> TableIndex:
     """The index, checked.
 
     Raises:
-        CorruptionError: the checksum fails, or its arrays do not fit together.
+        CorruptionError: the checksum fails, its arrays do not fit together, or it contradicts the
+            properties.
         UnsupportedFormatError: it is packed by an unknown codec.
         OSError: it cannot be read.
     """
@@ -68,8 +88,23 @@ def read_index(file: RandomFile, path: str, footer: Footer) -> TableIndex:
     running.update(section)
     running.update(file.pread(footer.properties_offset, footer.properties_length, ReadKind.INDEX))
     _check(running.intdigest(), path, footer)
+    return checked_index(section, path, footer, properties)
+
+
+def checked_index(
+    section: bytes, path: str, footer: Footer, properties: TableProperties
+) -> TableIndex:
+    """The index in ``section``, whose checksum holds.
+
+    Raises:
+        CorruptionError: its arrays do not fit together, or it contradicts the properties.
+        UnsupportedFormatError: it is packed by an unknown codec.
+    """
     place = footer.index_offset
-    return open_index(section, path, place, footer.data_length, footer.filters_length)
+    index = open_index(section, path, place, footer.data_length, footer.filters_length)
+    said = properties
+    index.check_said(said.smallest, said.largest, said.block_count, said.entry_count)
+    return index
 
 
 def _check(got: int, path: str, footer: Footer) -> None:
