@@ -130,12 +130,12 @@ def test_where_mypyc_is_missing_the_build_is_plain_python(source: Path) -> None:
 @pytest.mark.parametrize("how", ["no compiler", "failing compiler", "unknown code"])
 def test_a_compiled_build_that_is_insisted_on_fails(source: Path, tmp_path: Path, how: str) -> None:
     replace_mypyc(source, UNKNOWN if how == "unknown code" else MODULE)
-    compilers = {
-        "no compiler": lambda: {"CC": "/nowhere/cc"},
-        "failing compiler": lambda: {"CC": compiler(tmp_path, FAILING)},
-        "unknown code": dict,
-    }
-    done = build(source, LSMKV_PURE="0", **compilers[how]())
+    environment = {}
+    if how == "no compiler":
+        environment = {"CC": "/nowhere/cc"}
+    elif how == "failing compiler":
+        environment = {"CC": compiler(tmp_path, FAILING)}
+    done = build(source, LSMKV_PURE="0", **environment)
     assert done.returncode != 0
     assert WARNING not in done.stderr
 
