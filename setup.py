@@ -60,6 +60,7 @@ COMPILED = (
     "background/throttle",
     "logs",
     "readable",
+    "writable",
     "engine",
     "writes",
     "ranges",

@@ -420,6 +420,7 @@ def open(
         _check_creation(files, directory, create_if_missing)
     files.make_directory(directory)
     lock = lock_store(files, directory)
+    engine: Engine | None = None
     try:
         engine = Engine(directory, chosen, files, lock)
         if holds_store(files, directory):
@@ -432,10 +433,12 @@ def open(
             with contextlib.suppress(PermissionError):  # of one who may not even read its parent
                 files.sync_directory(os.path.dirname(directory))
             engine.create()
+        return DB(engine)
     except BaseException:
+        if engine is not None:
+            engine.abandon()
         lock.release()
         raise
-    return DB(engine)
 
 
 def _directory(path: PathLike) -> str:
