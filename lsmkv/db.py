@@ -413,9 +413,9 @@ def open(
     if read_only:
         if not exists:
             _check_creation(files, directory, create_if_missing=False)
-        engine = Engine(directory, chosen, files, None)
-        engine.open_read_only()
-        return DB(engine)
+        reader = Engine(directory, chosen, files, None)
+        reader.open_read_only()
+        return DB(reader)
     if not exists:
         _check_creation(files, directory, create_if_missing)
     files.make_directory(directory)

@@ -165,11 +165,12 @@ class Engine(Writable):
             BackgroundError: a flush failed.
         """
         waited_for = 0
+        is_done = False
         thread = threading.get_ident()
         haste = self._maintenance.haste
         try:
             haste.begin(thread)
-            while True:
+            while not is_done:
                 with self._mutex:
                     self._check_writable()
                     self._check_not_closing()
@@ -180,10 +181,10 @@ class Engine(Writable):
                         waited_for = self._logs.current.number
                     ticket = self._changes.ticket
                     flushing = self.usable_view().flushing
-                    if not any(memtable.log_number < waited_for for memtable in flushing):
-                        break
-                self._maintenance.wake_flusher()
-                await_change(ticket)
+                    is_done = all(memtable.log_number >= waited_for for memtable in flushing)
+                if not is_done:
+                    self._maintenance.wake_flusher()
+                    await_change(ticket)
         finally:
             haste.waiting.pop(thread, None)
 
@@ -207,19 +208,20 @@ class Engine(Writable):
 
     def wait_until_settled(self) -> None:
         """Return once no flush and no compaction is due.  Raises as the method of ``DB``."""
+        is_settled = False
         thread = threading.get_ident()
         haste = self._maintenance.haste
         try:
             haste.begin(thread)
-            while True:
+            while not is_settled:
                 with self._mutex:
                     self._check_writable()
                     self._check_not_closing()
-                    if self._maintenance.is_settled(self.usable_view()):
-                        break
-                self._maintenance.wake_flusher()
-                self._maintenance.wake_compactor()
-                self._maintenance.rest()
+                    is_settled = self._maintenance.is_settled(self.usable_view())
+                if not is_settled:
+                    self._maintenance.wake_flusher()
+                    self._maintenance.wake_compactor()
+                    self._maintenance.rest()
         finally:
             haste.waiting.pop(thread, None)
 
@@ -256,19 +258,21 @@ class Engine(Writable):
 
     def _flush_after(self, cause: BaseException) -> None:
         """Flush everything after a failure, and take writes again."""
+        is_done = False
         try:
             self._resuming = True
-            while True:
+            while not is_done:
                 with self._mutex:
                     ticket = self._changes.ticket
                     if self._failure is not cause:
                         self._check_writable()
                     self._check_not_closing()
-                    if not self.usable_view().flushing:
+                    is_done = not self.usable_view().flushing
+                    if is_done:
                         self._failure = None
-                        break
-                self._maintenance.wake_flusher()
-                await_change(ticket)
+                if not is_done:
+                    self._maintenance.wake_flusher()
+                    await_change(ticket)
         finally:
             self._resuming = False
 

@@ -150,14 +150,16 @@ class AppendFile(Descriptor):
                 self._write_all(more, end)
             self.offset = end + len(more)
         except BaseException as error:  # an interrupt too: half a record must not stay
-            self.locate(error)
             self.offset = start
-            self._break(error)
+            self.locate(error)
             self._unmap()
-            with contextlib.suppress(OSError):
+            try:
                 self._truncate(start)
                 self._length = start
-                self.broken = False
+            except BaseException as failure:
+                self._break(error)  # not before: a sync that runs beside this is all right
+                if not isinstance(failure, OSError):
+                    raise
             raise
 
     def make_room(self, size_bytes: int) -> None:

@@ -93,10 +93,12 @@ class GroupCommit:
     def _takes_over(self, waiter: _Waiter) -> bool:
         """Whether ``waiter`` leads now, because nobody else does."""
         with self._lock:
-            if not waiter.leads and waiter in self.waiting and not self.leading.locked():
+            if self.leading.locked() or self.synced >= waiter.end:
+                return waiter.leads
+            waiter.leads = self._is_led = True
+            if waiter in self.waiting:
                 self.waiting.remove(waiter)
-                waiter.leads = self._is_led = True
-            return waiter.leads
+            return True
 
     def lead(self) -> None:
         """Wait until the lead is the caller's; see :meth:`join`."""
@@ -148,8 +150,9 @@ class GroupCommit:
             self._served = []
             self._is_led = bool(self.waiting)
             if self._is_led:
-                successor = self.waiting.pop(0)
+                successor = self.waiting[0]
                 successor.leads = True
+                del self.waiting[0]  # no call: an interrupt must not come in between
         _wake(successor)
         _wake(first)
 

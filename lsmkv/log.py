@@ -125,21 +125,21 @@ class LogWriter:
         try:
             file.append(head + checksum(head, 0).to_bytes(8, "little"))
             file.sync()
+            return cls(
+                storage,
+                file,
+                kind,
+                number,
+                salt,
+                synced=HEADER_BYTES if predecessor is None else 0,  # 0: nor may its predecessor be
+                marked=HEADER_BYTES,
+                predecessor=predecessor,
+            )
         except BaseException:
             file.close()
             with contextlib.suppress(OSError):  # the next open removes what is left over
                 storage.remove(path)
             raise
-        return cls(
-            storage,
-            file,
-            kind,
-            number,
-            salt,
-            synced=HEADER_BYTES if predecessor is None else 0,  # 0: nor may its predecessor be
-            marked=HEADER_BYTES,
-            predecessor=predecessor,
-        )
 
     @classmethod
     def reopen(cls, storage: Storage, contents: LogContents, is_synced: bool = False) -> LogWriter:

@@ -234,19 +234,20 @@ class Writable(Readable):
         started = time.perf_counter()
         thread = threading.get_ident()
         haste = self._maintenance.haste
+        has_room = False
         try:
             haste.begin(thread)
-            while True:
+            while not has_room:
                 with self._mutex:
                     self._check_writable()
                     self._check_not_closing()
                     ticket = self._changes.ticket
                     is_full = self._logs.current.end >= self._write_buffer_size_bytes
-                    if not is_full or self._may_rotate(self.usable_view()):
-                        break
-                self._maintenance.wake_flusher()
-                self._maintenance.wake_compactor()
-                await_change(ticket)
+                    has_room = not is_full or self._may_rotate(self.usable_view())
+                if not has_room:
+                    self._maintenance.wake_flusher()
+                    self._maintenance.wake_compactor()
+                    await_change(ticket)
         finally:
             haste.waiting.pop(thread, None)
             waited = time.perf_counter() - started
