@@ -8,6 +8,7 @@ raises goes the way of an interrupt.  Compiled modules have no such places; what
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 import threading
 from collections.abc import Callable
@@ -48,20 +49,22 @@ class Interruption:
 _EXIT = Interruption.__exit__.__code__
 
 
-def at_each_place(action: Callable[[], object], afterwards: Callable[[], object]) -> int:
-    """Call ``action`` again and again, each time with an interrupt one place later, until none comes.
+def at_each_place(
+    action: Callable[[], object], afterwards: Callable[[], object], *, stride: int = 1
+) -> int:
+    """Call ``action`` again and again, each time with an interrupt at a later place, until none comes.
 
     ``afterwards`` is called each time, in another thread: it must not hang.  Returns how many came.
+    With ``stride`` only every so many places are tried.
     """
-    count = 0
-    while True:
-        interruption = Interruption(count)
+    for count, at in enumerate(itertools.count(0, stride)):
+        interruption = Interruption(at)
         with contextlib.suppress(KeyboardInterrupt), interruption:
             action()
         in_time(afterwards)
         if not interruption.came:
             return count
-        count += 1
+    raise AssertionError  # there is no end of numbers
 
 
 def in_time(action: Callable[[], object]) -> None:

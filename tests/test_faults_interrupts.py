@@ -6,7 +6,6 @@ import time
 
 import pytest
 
-import lsmkv
 from conftest import contents, open_small
 from lsmkv.storage import AppendFile, Storage
 

@@ -6,7 +6,6 @@ import gc
 import sys
 import threading
 from collections.abc import Callable
-from itertools import islice
 from typing import Any
 
 import pytest
@@ -16,6 +15,9 @@ from conftest import contents, fill, number_key, open_small
 from interruptions import at_each_place
 from leaks import open_descriptors, our_threads
 from lsmkv.background.worker import Worker
+from lsmkv.cache import BlockCache, CacheItem
+from lsmkv.memtable import Memtable
+from lsmkv.stats import Stats
 from lsmkv.storage import Storage
 
 pytestmark = [
@@ -26,6 +28,12 @@ pytestmark = [
         reason="there Python may be interrupted between a lock and the block that it is taken for",
     ),
 ]
+
+
+@pytest.fixture(params=[11, pytest.param(1, marks=pytest.mark.slow)])
+def stride(request: pytest.FixtureRequest) -> int:
+    """Of what takes long only every so many places are tried, and every one of them in a long test."""
+    return int(request.param)
 
 
 def works(db: lsmkv.DB) -> Callable[[], None]:
@@ -42,7 +50,7 @@ WRITES: dict[str, Callable[[lsmkv.DB], object]] = {
     "put": lambda db: db.put(b"a", b"new"),
     "synced": lambda db: db.put(b"a", b"new", sync=True),
     "delete": lambda db: db.delete(b"a"),
-    "full": lambda db: [db.put(b"a", b"new" * 3000) for _ in range(2)],
+    "full": lambda db: [db.put(b"a", b"new" * 3000) for _ in range(2)],  # a fresh log
 }
 
 
@@ -64,7 +72,7 @@ def test_an_interrupted_write_is_done_or_not_and_the_store_works(path: str, kind
     assert contents(path) == {b"a": b"old", b"after": b""}
 
 
-def test_an_interrupted_batch_is_written_as_a_whole_or_not_at_all(path: str) -> None:
+def test_an_interrupted_batch_is_written_as_a_whole_or_not_at_all(path: str, stride: int) -> None:
     numbers = range(30)
 
     def write(db: lsmkv.DB, value: bytes) -> None:
@@ -80,7 +88,7 @@ def test_an_interrupted_batch_is_written_as_a_whole_or_not_at_all(path: str) -> 
             assert len({db[number_key(number)] for number in numbers}) == 1
             write(db, b"old")
 
-        assert at_each_place(lambda: write(db, b"new"), check)
+        assert at_each_place(lambda: write(db, b"new"), check, stride=stride)
     assert contents(path) == {b"after": b"", **{number_key(number): b"old" for number in numbers}}
 
 
@@ -96,7 +104,7 @@ UPKEEP: dict[str, Callable[[lsmkv.DB], object]] = {
 @pytest.mark.parametrize("kind", UPKEEP)
 def test_the_store_works_after_upkeep_was_interrupted(path: str, kind: str) -> None:
     with open_small(path) as db:
-        expected = fill(db, range(200))
+        expected = fill(db, range(100))
 
         def work() -> None:
             db.put(b"filling", b"")
@@ -108,7 +116,7 @@ def test_the_store_works_after_upkeep_was_interrupted(path: str, kind: str) -> N
     assert contents(path) == {**expected, b"filling": b"", b"after": b""}
 
 
-def test_a_store_that_failed_is_resumed_after_an_interrupted_resume(path: str) -> None:
+def test_a_store_that_failed_is_resumed_after_an_interrupted_resume(path: str, stride: int) -> None:
     with open_small(path) as db:
         db.put(b"a", b"1")
 
@@ -120,41 +128,50 @@ def test_a_store_that_failed_is_resumed_after_an_interrupted_resume(path: str) -
             db.resume()
             works(db)()
 
-        assert at_each_place(resume, check)
+        assert at_each_place(resume, check, stride=stride)
     assert contents(path) == {b"a": b"1", b"after": b""}
 
 
-def test_reads_that_are_interrupted_leave_the_cache_and_the_order_of_keys_whole(path: str) -> None:
-    with open_small(path, block_cache_size_bytes=3000) as db:
-        expected = fill(db, range(300))
-        db.flush()
-        new = iter(range(300, 10_000))
-        keys = list(expected)
+def test_a_cache_that_is_interrupted_knows_what_it_holds() -> None:
+    cache = BlockCache(100, Stats())
+    shelf = cache.shelf(50)
+    places = iter(range(10**6))
 
-        def read() -> None:
-            for _ in range(3):
-                number = next(new)
-                key = number_key(-number)
-                expected[key] = b""
-                db.put(key, b"")
-            for key in keys[::40]:
-                db.get(key)
-            list(islice(db.items(), 3))
+    def put() -> None:
+        for _ in range(2):
+            place = next(places) % 50
+            cache.get(shelf, place)
+            cache.put(shelf, place, CacheItem(30))
 
-        def check() -> None:
-            assert dict(db.items()) == {key: db[key] for key in expected if key in db}
-            used = sum(
-                item.charge_bytes
-                for shelf in set(db._engine.cache._order.values())
-                for item in shelf.items
-                if item is not None
-            )
-            assert db.memory_usage().block_cache == used
+    def check() -> None:
+        held = [place for place, item in enumerate(shelf.items) if item is not None]
+        assert sorted(cache._order) == held
+        assert cache.used_bytes == 30 * len(held) <= 100
 
-        assert at_each_place(read, check)
+    assert at_each_place(put, check)
 
 
-def test_closing_again_ends_an_interrupted_close(path: str) -> None:
+@pytest.mark.parametrize("count", [2, 300])
+def test_a_memtable_that_is_interrupted_while_it_orders_keys_has_all_of_them(count: int) -> None:
+    memtable = Memtable(1, 1)
+    numbers = iter(range(10**9, 0, -7))
+    keys: list[bytes] = []
+
+    def read() -> None:
+        for _ in range(count):
+            keys.append(b"%09d" % next(numbers))
+            memtable.put(keys[-1], b"", 1, False)
+        memtable.keys_above(None, True, 5)
+
+    def check() -> None:
+        assert memtable.keys_above(None, True, len(keys)) == sorted(
+            key for key in keys if memtable.get(key) == b""
+        )
+
+    assert at_each_place(read, check, stride=count // 2 + 1)
+
+
+def test_closing_again_ends_an_interrupted_close(path: str, stride: int) -> None:
     opened: list[lsmkv.DB] = [open_small(path)]
     before = open_descriptors()
 
@@ -168,24 +185,28 @@ def test_closing_again_ends_an_interrupted_close(path: str) -> None:
         assert opened[0][b"a"] == b"1"
 
     opened[0].put(b"a", b"1")
-    assert at_each_place(close, check)
+    assert at_each_place(close, check, stride=stride)
     opened.pop().close()
     assert not our_threads()
     assert len(open_descriptors()) < len(before)
 
 
-def test_an_interrupted_opening_leaves_nothing_open(path: str) -> None:
+def test_an_interrupted_opening_leaves_nothing_open(path: str, stride: int) -> None:
     with open_small(path) as db:
-        fill(db, range(500))
+        fill(db, range(100))
     before = open_descriptors()
+    opened: list[lsmkv.DB] = []
 
     def reopen() -> None:
+        for db in opened:
+            db.close()
+        opened.clear()
         gc.collect()
         assert open_descriptors() == before
         with open_small(path) as db:
-            assert len(db) == 500
+            assert len(db) == 100
 
-    assert at_each_place(lambda: open_small(path), reopen)
+    assert at_each_place(lambda: opened.append(open_small(path)), reopen, stride=stride)
 
 
 @pytest.mark.parametrize("kind", ["create", "open_append", "open_random", "lock"])
