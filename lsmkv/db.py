@@ -413,16 +413,14 @@ def open(
     if read_only:
         if not exists:
             _check_creation(files, directory, create_if_missing=False)
-        reader = Engine(directory, chosen, files, None)
-        reader.open_read_only()
-        return DB(reader)
+        engine = Engine(directory, chosen, files, None)
+        engine.open_read_only()
+        return DB(engine)
     if not exists:
         _check_creation(files, directory, create_if_missing)
     files.make_directory(directory)
-    lock = lock_store(files, directory)
-    engine: Engine | None = None
+    engine = Engine(directory, chosen, files, lock_store(files, directory))
     try:
-        engine = Engine(directory, chosen, files, lock)
         if holds_store(files, directory):
             if error_if_exists:  # somebody has made it meanwhile
                 raise _store_exists(directory)
@@ -435,9 +433,7 @@ def open(
             engine.create()
         return DB(engine)
     except BaseException:
-        if engine is not None:
-            engine.abandon()
-        lock.release()
+        engine.abandon()
         raise
 
 

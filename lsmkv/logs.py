@@ -78,6 +78,7 @@ class LogSet:
         except BaseException:
             self.give_up(log)
             raise
+        log.give_turns(self.gives_turns)
         return log
 
     def follow(self, log: LogWriter) -> None:

@@ -264,7 +264,7 @@ class Writable(Readable):
             # An interrupt comes before both of these or after them.
             self._logs.follow(log)
             self.view = following
-            log.give_turns(self._logs.gives_turns)
+            log.give_turns(self._logs.gives_turns)  # which may have changed meanwhile
         except BaseException as error:
             if log is not None and self._logs.current is not log:
                 self._logs.give_up(log)
