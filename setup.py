@@ -66,6 +66,7 @@ COMPILED = (
     "background/throttle",
     "logs",
     "readable",
+    "writable",
     "engine",
     "writes",
     "ranges",

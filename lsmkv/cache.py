@@ -81,17 +81,21 @@ class BlockCache:
             if shelf.closed:
                 return
             self._drop(shelf, place)
+            order = self._order
             while self.used_bytes + item.charge_bytes > self.capacity_bytes:
-                key, owner = self._order.popitem(last=False)
+                # An interrupt may come after each call: turn, place and bytes change between two.
+                key = next(iter(order))
+                owner = order[key]
                 oldest = owner.items[key - owner.first_key]
                 assert oldest is not None  # whatever has a turn has a place
                 if oldest.visited:
                     oldest.visited = False
-                    self._order[key] = owner
+                    order.move_to_end(key)
                 else:
                     owner.items[key - owner.first_key] = None
                     self.used_bytes -= oldest.charge_bytes
                     self._stats.block_cache_evictions += 1
+                    del order[key]
             self._order[shelf.first_key + place] = shelf
             shelf.items[place] = item
             self.used_bytes += item.charge_bytes

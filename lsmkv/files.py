@@ -19,7 +19,7 @@ from typing import Final, Self
 from mypy_extensions import mypyc_attr
 
 from lsmkv.errors import CorruptionError, caused
-from lsmkv.finalizers import Finalizer
+from lsmkv.finalizers import Finalizer, Opened
 from lsmkv.posix import fcntl
 from lsmkv.stats import Stats
 
@@ -55,22 +55,29 @@ _MAPS_ROOM: Final = sys.platform == "linux"
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Descriptor:
-    """A descriptor, closed once: by ``close``, by ``with``, or when the last reference goes."""
+    """A descriptor, closed once: by ``close``, by ``with``, or when the last reference goes.
+
+    The last is for those that :meth:`own` what they use.
+    """
 
     __slots__ = ("_close", "_descriptor", "_finalizer", "path")
 
-    def __init__(self, path: str, descriptor: int, close: Callable[[int], None] = os.close) -> None:
+    def __init__(self, path: str, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._close = close
-        self._finalizer = Finalizer(partial(close, descriptor))
+        self._close: Callable[[int], object] = os.close
+        self._finalizer = Finalizer(object)
         self.path = path
+
+    def own(self, opened: Opened) -> None:
+        """From now on the descriptor is this object's alone."""
+        self._finalizer = opened
 
     def close(self) -> None:
         """Close the descriptor (no other call may be under way); a second call does nothing."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             self._finalizer.cancel()
-            self._close(descriptor)
+            self._close(descriptor)  # at once: an interrupt in between would leave it open
 
     def fileno(self) -> int:
         """Its number; -1 once it is closed."""
@@ -143,14 +150,16 @@ class AppendFile(Descriptor):
                 self._write_all(more, end)
             self.offset = end + len(more)
         except BaseException as error:  # an interrupt too: half a record must not stay
-            self.locate(error)
             self.offset = start
-            self._break(error)
+            self.locate(error)
             self._unmap()
-            with contextlib.suppress(OSError):
+            try:
                 self._truncate(start)
                 self._length = start
-                self.broken = False
+            except BaseException as failure:
+                self._break(error)  # not before: a sync that runs beside this is all right
+                if not isinstance(failure, OSError):
+                    raise
             raise
 
     def make_room(self, size_bytes: int) -> None:
@@ -400,25 +409,45 @@ class FileLock(Descriptor):
     A process that inherits the descriptor holds the lock, too.
     """
 
-    __slots__ = ()
+    __slots__ = ("_opened", "_pid")
 
     def __init__(self, path: str, descriptor: int) -> None:
-        super().__init__(path, descriptor, partial(_unlock_and_close, os.getpid()))
+        super().__init__(path, descriptor)
+        self._opened: Opened | None = None
+        self._pid = os.getpid()
+
+    def own(self, opened: Opened) -> None:
+        """From now on the descriptor is this object's alone; it is unlocked before it is closed."""
+        self._opened = opened
+        self._finalizer = Finalizer(partial(_unlock, self._pid, self._descriptor, opened))
 
     def release(self) -> None:
         """Let others lock; a second call does nothing.
 
         A forked child shares its parent's lock: there, only the child's descriptor is closed.
         """
+        opened = self._opened
+        if opened is not None and self._descriptor >= 0:
+            _unlock(self._pid, self._descriptor, opened)
         self.close()
 
+    def close(self) -> None:
+        """Close the descriptor without unlocking: a forked child that has it, too, keeps the lock."""
+        opened = self._opened
+        if opened is not None:
+            self._finalizer.cancel()
+            self._finalizer = opened  # what is left to do in the end
+        super().close()
 
-def _unlock_and_close(pid: int, descriptor: int) -> None:
-    """Let others lock, if this is still the process ``pid``, and close the descriptor."""
+
+def _unlock(pid: int, descriptor: int, _opened: Opened) -> None:
+    """Let others lock, if this is still the process ``pid``.
+
+    The last argument keeps the descriptor open until then.
+    """
     if os.getpid() == pid:
         with contextlib.suppress(OSError):  # closing is not enough while a forked child lives
             fcntl.flock(descriptor, fcntl.LOCK_UN)
-    os.close(descriptor)
 
 
 def _count(stats: Stats, kind: ReadKind, count: int, size_bytes: int) -> None:

@@ -2,13 +2,18 @@
 
 A writer that finds nobody syncing takes the *lead*: it syncs, for itself and for all who have come
 meanwhile.  Whoever has the lead passes it on to the first that its sync came too early for.
+
+An interrupt may end any of these steps half-way, and so nobody relies on being woken: who waits looks
+again after a while, finds that it was served, or that nobody leads, and takes the lead itself.  Whether
+somebody leads is told by ``leading``, a lock that ``with`` lets go of whatever happens.
 """
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from typing import Final
+
+from lsmkv.changes import LOOK_S
 
 _SYNCS_WITHOUT_WAIT: Final = 16  # after a wait in vain
 _NEVER: Final = 1 << 62  # no file gets that long
@@ -34,15 +39,17 @@ class GroupCommit:
         synced: up to where the log is known to be on disk.
         company: how many writers waited at once for the last sync, or came during it.
         waiting: those who wait now, without the one that leads.
+        leading: held by the one that leads.
     """
 
     def __init__(self, synced: int) -> None:
         self.synced = synced
         self.company = 1
         self.waiting: list[_Waiter] = []
+        self.leading = threading.Lock()
         self._served: list[_Waiter] = []
         self._lock = threading.Lock()
-        self._is_led = False
+        self._is_led = False  # or somebody was asked to lead
         self._awaited = 0
         self._company_here = threading.Lock()
         self._company_here.acquire()
@@ -51,7 +58,8 @@ class GroupCommit:
     def join(self, end: int) -> bool:
         """Wait until ``end`` bytes are on disk: False.  True: it is the caller's to sync, who leads.
 
-        Whoever leads has to :meth:`pass_on` the lead, come what may.
+        Whoever leads does so within ``with leading``, where what it wants may be on disk already, and
+        then has to :meth:`pass_on` the lead.
         """
         with self._lock:
             if self.synced >= end:
@@ -63,14 +71,34 @@ class GroupCommit:
             self.waiting.append(waiter)
             if 1 + len(self.waiting) == self._awaited:
                 self._awaited = 0
-                self._company_here.release()
+                _release(self._company_here)
         try:
-            waiter.woken.acquire()
-            _wake(waiter.following)
+            return self._wait(waiter)
         except BaseException:
             self._leave(waiter)
             raise
-        return waiter.leads
+
+    def _wait(self, waiter: _Waiter) -> bool:
+        while True:
+            if waiter.woken.acquire(timeout=LOOK_S):
+                _wake(waiter.following)
+                if waiter.leads or self.synced >= waiter.end:
+                    return waiter.leads
+            elif self._takes_over(waiter):
+                return True
+            elif self.synced >= waiter.end:
+                self._leave(waiter)
+                return False
+
+    def _takes_over(self, waiter: _Waiter) -> bool:
+        """Whether ``waiter`` leads now, because nobody else does."""
+        with self._lock:
+            if self.leading.locked() or self.synced >= waiter.end:
+                return waiter.leads
+            waiter.leads = self._is_led = True
+            if waiter in self.waiting:
+                self.waiting.remove(waiter)
+            return True
 
     def lead(self) -> None:
         """Wait until the lead is the caller's; see :meth:`join`."""
@@ -122,25 +150,32 @@ class GroupCommit:
             self._served = []
             self._is_led = bool(self.waiting)
             if self._is_led:
-                successor = self.waiting.pop(0)
+                successor = self.waiting[0]
                 successor.leads = True
+                del self.waiting[0]  # no call: an interrupt must not come in between
         _wake(successor)
         _wake(first)
 
     def _leave(self, waiter: _Waiter) -> None:
-        """Wait no more, after an interrupt."""
+        """Wait no more: after an interrupt, or because nobody has said that it was served."""
         with self._lock:
             if waiter in self.waiting:
                 self.waiting.remove(waiter)
             elif waiter in self._served:
                 self._served.remove(waiter)
             leads = waiter.leads
-        with contextlib.suppress(RuntimeError):  # it is awake already
-            _wake(waiter.following)
+        _wake(waiter.following)
         if leads:
             self.pass_on()
 
 
 def _wake(waiter: _Waiter | None) -> None:
     if waiter is not None:
-        waiter.woken.release()
+        _release(waiter.woken)
+
+
+def _release(lock: threading.Lock) -> None:
+    try:  # noqa: SIM105 - contextlib.suppress takes longer than all the rest of a hand-over
+        lock.release()
+    except RuntimeError:  # it is open already
+        pass

@@ -125,21 +125,21 @@ class LogWriter:
         try:
             file.append(head + checksum(head, 0).to_bytes(8, "little"))
             file.sync()
+            return cls(
+                storage,
+                file,
+                kind,
+                number,
+                salt,
+                synced=HEADER_BYTES if predecessor is None else 0,  # 0: nor may its predecessor be
+                marked=HEADER_BYTES,
+                predecessor=predecessor,
+            )
         except BaseException:
             file.close()
             with contextlib.suppress(OSError):  # the next open removes what is left over
                 storage.remove(path)
             raise
-        return cls(
-            storage,
-            file,
-            kind,
-            number,
-            salt,
-            synced=HEADER_BYTES if predecessor is None else 0,  # 0: nor may its predecessor be
-            marked=HEADER_BYTES,
-            predecessor=predecessor,
-        )
 
     @classmethod
     def reopen(cls, storage: Storage, contents: LogContents, is_synced: bool = False) -> LogWriter:
@@ -259,44 +259,57 @@ class LogWriter:
         if not group.join(end):
             return
         try:
-            if self.obsolete:
-                return
-            group.await_company(self._sync_s)
-            target = self._file.offset
-            if self._predecessor is not None:
-                if not self._predecessor.obsolete:
-                    self._predecessor.sync_through(self._predecessor.end)
-                self._predecessor = None
-            started = time.perf_counter()
-            self._file.sync()
-            self._sync_s = time.perf_counter() - started
-            served = group.note_synced(target)
-            self._stats.sync_us.add(self._sync_s * 1e6)
-            self._stats.log_syncs += 1
-            self._stats.group_commit_size.add(served)
+            with group.leading:
+                if group.synced < end:
+                    self._sync()
         finally:
             group.pass_on()
+
+    def _sync(self) -> None:
+        """Sync all that was appended, as the one who leads."""
+        if self.obsolete:
+            return
+        group = self._group
+        group.await_company(self._sync_s)
+        target = self._file.offset
+        predecessor = self._predecessor
+        if predecessor is not None:
+            if not predecessor.obsolete:
+                predecessor.sync_through(predecessor.end)
+            self._predecessor = None
+        started = time.perf_counter()
+        self._file.sync()
+        self._sync_s = time.perf_counter() - started
+        served = group.note_synced(target)
+        self._stats.sync_us.add(self._sync_s * 1e6)
+        self._stats.log_syncs += 1
+        self._stats.group_commit_size.add(served)
 
     def close(self, *, mark: bool = False) -> None:
         """Close the file, once a sync that runs has ended; a second call does nothing.
 
         With ``mark``, end it with a sync mark if all of it has been synced (and there is room).
         """
-        self._group.lead()
+        group = self._group
+        group.lead()
         try:
-            self._predecessor = None  # or logs that are never synced would hold on to all before
-            end = self._file.offset
-            if mark and self._group.synced == end > self._marked:
-                sealed = BytesWriter()
-                self._mark(sealed, end, end)
-                with contextlib.suppress(OSError):
-                    self._file.append(sealed.getvalue())
-                    self._marked = end
-            if not self.obsolete:
-                self._file.trim()
-            self._file.close()
+            with group.leading:
+                self._close(mark)
         finally:
-            self._group.pass_on()
+            group.pass_on()
+
+    def _close(self, mark: bool) -> None:
+        self._predecessor = None  # or logs that are never synced would hold on to all before
+        end = self._file.offset
+        if mark and self._group.synced == end > self._marked:
+            sealed = BytesWriter()
+            self._mark(sealed, end, end)
+            with contextlib.suppress(OSError):
+                self._file.append(sealed.getvalue())
+                self._marked = end
+        if not self.obsolete:
+            self._file.trim()
+        self._file.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ class LogSet:
         self._directory = directory
         self._current: LogWriter | None = None
         self._waiting: dict[int, LogWriter] = {}
-        self._gives_turns = False
+        self.gives_turns = False
+        self._finished: tuple[int, int, int] | None = None
 
     @property
     def current(self) -> LogWriter:
@@ -64,37 +65,42 @@ class LogSet:
         if not is_synced:
             self._storage.sync_directory(self._directory)
 
-    def rotate(self, number: int) -> int:
-        """Put a fresh log in the place of the current one, which is kept until it is retired.
-
-        Returns:
-            Where the one before ends.
+    def prepare(self, number: int) -> LogWriter:
+        """A fresh log that may follow the current one: see :meth:`follow` and :meth:`give_up`.
 
         Raises:
-            OSError: it cannot be made; the current log stays.
+            OSError: it cannot be made.
         """
         path = log_path(self._directory, number)
-        before = self.current
-        log = LogWriter.create(self._storage, path, number, "log", predecessor=before)
+        log = LogWriter.create(self._storage, path, number, "log", predecessor=self.current)
         try:
             self._storage.sync_directory(self._directory)
         except BaseException:
-            log.close()
-            with contextlib.suppress(OSError):  # recovery passes over what is left
-                self._storage.remove(path)
+            self.give_up(log)
             raise
-        self._set_current(log)
-        return before.end
+        log.give_turns(self.gives_turns)
+        return log
 
-    def _set_current(self, log: LogWriter) -> None:
+    def follow(self, log: LogWriter) -> None:
+        """Put ``log`` in the place of the current one, which is kept until it is retired."""
+        # No call in here: an interrupt comes before all of it or after it.
         if self._current is not None:
             self._waiting[self._current.number] = self._current
-        log.give_turns(self._gives_turns)
         self._current = log
+
+    def give_up(self, log: LogWriter) -> None:
+        """Remove a log that was prepared, and not used."""
+        log.close()
+        with contextlib.suppress(OSError):  # recovery passes over what is left
+            self._storage.remove(log_path(self._directory, log.number))
+
+    def _set_current(self, log: LogWriter) -> None:
+        log.give_turns(self.gives_turns)
+        self.follow(log)
 
     def give_turns(self, wanted: bool) -> None:
         """Whether other threads are to get their turn in each append.  Any thread may call this."""
-        self._gives_turns = wanted
+        self.gives_turns = wanted
         log = self._current
         if log is not None:
             log.give_turns(wanted)
@@ -109,7 +115,7 @@ class LogSet:
             self._storage.remove(log_path(self._directory, number))
 
     def finish(self, *, mark: bool) -> tuple[int, int, int]:
-        """Sync the current log; with ``mark``, close it with a sync mark.
+        """Sync the current log; with ``mark``, close it with a sync mark.  It may be done again.
 
         Returns:
             Its number, where it ends (without the mark), and its salt.
@@ -118,11 +124,13 @@ class LogSet:
             OSError: it could not be synced.
         """
         log = self.current
-        end = log.end
-        log.sync_through(end)
+        if self._finished is None:
+            end = log.end
+            log.sync_through(end)
+            self._finished = log.number, end, log.salt
         if mark:
             log.close(mark=True)
-        return log.number, end, log.salt
+        return self._finished
 
     def close(self) -> None:
         """Close every log; a second call does nothing."""

@@ -78,17 +78,27 @@ class Memtable:
             self._take_in_batches()
 
     def put(self, key: bytes, value: Value, seq: int, keep_old: bool) -> None:
-        """Set ``key``; with ``keep_old`` a snapshot is live, and what it sees is kept."""
+        """Set ``key``; with ``keep_old`` a snapshot is live, and what it sees is kept.
+
+        Doing it again, after an interrupt, comes to the same.
+        """
         if self.batches:
             self._take_in_batches()
         if keep_old:
-            self._history.setdefault(key, []).append((seq, self._live.get(key, ABSENT)))
+            self._keep_old(key, seq)
         self._live[key] = value
+
+    def _keep_old(self, key: bytes, seq: int) -> None:
+        """Have the history tell what the write ``seq`` replaces, if it does not yet."""
+        versions = self._history.setdefault(key, [])
+        if not versions or versions[-1][0] != seq:
+            versions.append((seq, self._live.get(key, ABSENT)))
 
     def put_all(self, operations: list[tuple[bytes, Value]], seq: int, keep_old: bool) -> None:
         """Set many keys in one step, from ``seq`` on: a ``get`` sees all of them or none.
 
-        No snapshot lies inside a batch, so ``seq`` may stand for all of its numbers.
+        No snapshot lies inside a batch, so ``seq`` may stand for all of its numbers.  Doing it again,
+        after an interrupt, comes to the same.
         """
         if not keep_old and len(operations) >= _FEWEST_KEPT:
             keys = [key for key, _ in operations]
@@ -98,7 +108,7 @@ class Memtable:
         self.prepare(len(operations), keep_old)
         if keep_old:
             for key in dict(operations):
-                self._history.setdefault(key, []).append((seq, self._live.get(key, ABSENT)))
+                self._keep_old(key, seq)
         self._live.update(operations)  # one uninterrupted call
 
     def _take_in_batches(self) -> None:

@@ -75,9 +75,8 @@ def open(
     if not exists:
         _check_creation(files, directory, create_if_missing)
     files.make_directory(directory)
-    lock = _lock(files, directory)
+    engine = Engine(directory, chosen, files, _lock(files, directory))
     try:
-        engine = Engine(directory, chosen, files, lock)
         if holds_store(files, directory):
             if error_if_exists:  # somebody has made it meanwhile
                 raise _store_exists(directory)
@@ -88,10 +87,10 @@ def open(
             with contextlib.suppress(PermissionError):  # of one who may not even read its parent
                 files.sync_directory(os.path.dirname(directory))
             engine.create()
+        return DB(engine)
     except BaseException:
-        lock.release()
+        engine.abandon()
         raise
-    return DB(engine)
 
 
 _PARAMETERS: Final = ("options", *(open.__kwdefaults__ or ()))

@@ -26,19 +26,19 @@ class SortedKeys:
         return len(self._settled) + len(self._fresh)
 
     def update(self, keys: list[bytes]) -> None:
-        """Take in keys that are not here yet.
+        """Take in keys that are not here yet; an interrupt leaves out the first of them.
 
         O(n / 64 + log n) for one among n, amortised; many at once are sorted with the rest.
         """
         most = max(_FEWEST_FRESH, len(self._settled) // _FRESH_SHARE)
         if len(self._fresh) + len(keys) <= most:
-            for key in keys:
+            for key in reversed(keys):
                 insort(self._fresh, key)
         else:
-            self._settled += self._fresh
-            self._settled += keys
-            self._settled.sort()
-            self._fresh.clear()
+            settled = [*self._settled, *self._fresh, *keys]
+            settled.sort()
+            fresh: list[bytes] = []
+            self._settled, self._fresh = settled, fresh
 
     def above(self, low: bytes | None, included: bool, count: i64) -> list[bytes]:
         """The first ``count`` keys above ``low`` (or from it on, if ``included``), ascending."""

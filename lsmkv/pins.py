@@ -8,7 +8,10 @@ share a :class:`Hold`, which costs them next to nothing.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import count
+
+from lsmkv.finalizers import Finalizer
 
 
 class Hold:
@@ -33,27 +36,25 @@ class Pins:
 
     def pin(self, seq: int) -> Pin:
         """Keep what a reader as of ``seq`` sees, until the pin is released."""
-        name = next(self._names)
-        self.live[name] = seq
-        return Pin(self.live, name, seq)
+        return Pin(self.live, next(self._names), seq)
 
     def sequence_numbers(self) -> list[int]:
         """The pinned sequence numbers, ascending, each once."""
         return sorted(set(self.live.copy().values()))  # dict.copy() is atomic
 
 
-class Pin:
+class Pin(Finalizer):
     """One reader's claim on the past: released by ``release`` or with its last reference."""
 
     __slots__ = ("_live", "_name", "seq")
 
     def __init__(self, live: dict[int, int], name: int, seq: int) -> None:
+        super().__init__(partial(live.pop, name, None))
         self._live = live
         self._name = name
         self.seq = seq
+        live[name] = seq
 
     def release(self) -> None:
         """Let go; a second call does nothing."""
         self._live.pop(self._name, None)
-
-    __del__ = release

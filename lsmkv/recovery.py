@@ -148,6 +148,8 @@ def _chain(storage: Storage, directory: str, state: State, numbers: list[int]) -
             logs.pop()
         if logs:
             before = logs[-1]
+            if _was_passed_over(contents, before):
+                continue
             if contents.previous_number != before.number or contents.previous_end < before.end:
                 raise CorruptionError(
                     path,
@@ -185,6 +187,18 @@ def _was_given_up(log: LogContents, following: LogContents) -> bool:
     That happens when making a log fails after its header is on disk, and it cannot be removed.
     """
     return log.end == HEADER_BYTES and log.previous_number == following.previous_number
+
+
+def _was_passed_over(log: LogContents, before: LogContents) -> bool:
+    """Whether ``log`` was made to follow ``before``, which was written to all the same.
+
+    That is so after the same, or an interrupt, as long as no other log follows.
+    """
+    return (
+        log.end == HEADER_BYTES
+        and log.previous_number == before.number
+        and log.previous_end < before.end
+    )
 
 
 def lock_store(storage: Storage, directory: str) -> FileLock:

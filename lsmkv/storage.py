@@ -24,6 +24,7 @@ from lsmkv.files import AppendFile as AppendFile
 from lsmkv.files import FileLock as FileLock
 from lsmkv.files import RandomFile as RandomFile
 from lsmkv.files import ReadKind as ReadKind
+from lsmkv.finalizers import Opened
 from lsmkv.posix import fcntl
 from lsmkv.stats import Stats
 
@@ -77,22 +78,25 @@ class Storage:
     def create(self, path: str) -> AppendFile:
         """A new, empty file; FileExistsError if anything is there, be it a dangling link."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _OPEN_FLAGS
-        descriptor = self._open(path, flags)
+        opened = self._open(path, flags)
+        descriptor = opened.numbers[0]
         file = self._append_file(path, descriptor, 0)
+        file.own(opened)
         os.fchmod(descriptor, self.file_mode)
         return file
 
     def open_append(self, path: str, length: int) -> AppendFile:
         """The existing file, first cut down to ``length`` bytes; ValueError if it has fewer."""
-        descriptor, size = self._open_regular(path, os.O_RDWR)
-        file = self._append_file(path, descriptor, size)
+        opened, size = self._open_regular(path, os.O_RDWR)
+        file = self._append_file(path, opened.numbers[0], size)
+        file.own(opened)
         if length != size:
             file.truncate(length)
         return file
 
     def write_again(self, path: str, offset: int, data: bytes) -> None:
         """Write bytes over themselves: after a failed sync the next one may leave them out, else."""
-        with Descriptor(path, self._open_regular(path, os.O_WRONLY)[0]) as file:
+        with _owner(path, self._open_regular(path, os.O_WRONLY)[0]) as file:
             try:
                 while data:
                     written = os.pwrite(file.fileno(), data, offset)
@@ -189,7 +193,7 @@ class Storage:
 
     def sync_directory(self, path: str) -> None:
         """Make the creations, renames and removals in the directory survive a power failure."""
-        with Descriptor(path, self._open(path, os.O_RDONLY | os.O_DIRECTORY)) as directory:
+        with _owner(path, self._open(path, os.O_RDONLY | os.O_DIRECTORY)) as directory:
             try:
                 os.fsync(directory.fileno())
             except OSError as error:
@@ -203,8 +207,10 @@ class Storage:
         """
         with contextlib.suppress(FileExistsError):
             self.create(path).close()
-        descriptor, _ = self._open_regular(path, os.O_RDWR)
+        opened, _ = self._open_regular(path, os.O_RDWR)
+        descriptor = opened.numbers[0]
         lock = FileLock(path, descriptor)
+        lock.own(opened)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -223,36 +229,45 @@ class Storage:
     def _random_file(self, path: str, descriptor: int, size: int, direct: bool) -> RandomFile:
         return RandomFile(path, descriptor, size, self.stats, direct)
 
-    def _open(self, path: str, flags: int) -> int:
-        return os.open(path, flags, self.file_mode)
+    def _open(self, path: str, flags: int) -> Opened:
+        opened = Opened()
+        opened.open(path, flags, self.file_mode)
+        return opened
 
-    def _open_regular(self, path: str, flags: int) -> tuple[int, int]:
+    def _open_regular(self, path: str, flags: int) -> tuple[Opened, int]:
         """Descriptor and size of an existing regular file."""
         try:
-            descriptor = self._open(path, flags | _OPEN_FLAGS)
+            opened = self._open(path, flags | _OPEN_FLAGS)
         except OSError as error:
             if error.errno == errno.ELOOP and os.path.islink(path):
                 reason = "is a symbolic link; none is followed"
                 raise caused(OSError(errno.ELOOP, reason, path), None)
             raise
-        status = os.fstat(descriptor)
+        status = os.fstat(opened.numbers[0])
         if stat.S_ISREG(status.st_mode):
-            return descriptor, status.st_size
-        os.close(descriptor)
+            return opened, status.st_size
         code = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.ENOTSUP
         raise OSError(code, "is not a regular file", path)
 
     def _open_random(self, path: str, direct: bool) -> RandomFile:
         try:
-            descriptor, size = self._open_regular(path, os.O_RDONLY | (_O_DIRECT if direct else 0))
+            opened, size = self._open_regular(path, os.O_RDONLY | (_O_DIRECT if direct else 0))
         except OSError as error:
             if direct and error.errno == errno.EINVAL:
                 raise caused(OSError(errno.EINVAL, NO_DIRECT, path), error)
             raise
+        descriptor = opened.numbers[0]
         file = self._random_file(path, descriptor, size, direct)
+        file.own(opened)
         if direct and sys.platform == "darwin":
             fcntl.fcntl(descriptor, fcntl.F_NOCACHE, 1)  # what macOS has instead of O_DIRECT
         return file
+
+
+def _owner(path: str, opened: Opened) -> Descriptor:
+    owner = Descriptor(path, opened.numbers[0])
+    owner.own(opened)
+    return owner
 
 
 def _parent(path: str) -> str:

@@ -146,9 +146,19 @@ class TableSet:
                 self._doubtful += fresh
                 raise
             staying = {meta.number for meta in metas}
-            gone = [self._readers.pop(number) for number in edit.removed if number not in staying]
-            publish(Version(self.manifest.state.tree, self._readers))
-            for reader in gone:
+            gone = [number for number in edit.removed if number not in staying]
+            try:
+                self._hand_on(publish, gone)
+            except BaseException:  # set by another thread: manifest and view must not part
+                self._hand_on(publish, gone)
+                raise
+
+    def _hand_on(self, publish: Callable[[Version], None], gone: list[int]) -> None:
+        """Publish what is in the manifest, and let go of tables; doing it again does no harm."""
+        publish(Version(self.manifest.state.tree, self._readers))
+        for number in gone:
+            reader = self._readers.pop(number, None)
+            if reader is not None:
                 reader.retire(self._is_open)
 
     def mend_manifest(self) -> None:

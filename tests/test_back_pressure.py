@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -102,32 +103,31 @@ def test_a_store_without_pressure_neither_slows_nor_stops_its_writers(path: Path
     assert (stats.write_slowdown_s, stats.write_stop_s) == (0.0, 0.0)
 
 
-class NotedCondition(threading.Condition):
-    """Notes how long it is asked to wait, and does not."""
+class NotedTicket:
+    """Notes how long it is waited for, and lets nobody wait."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.waits: list[float] = []
 
-    def wait(self, timeout: float | None = None) -> bool:
-        assert timeout is not None
+    def acquire(self, *, timeout: float) -> bool:
         self.waits.append(timeout)
         return False
 
 
-def test_a_throttled_write_waits_as_long_as_it_takes_at_the_rate() -> None:
-    changed = NotedCondition()
+def delays(sizes_bytes: list[int]) -> list[float]:
+    """How long the throttle has writes of these sizes wait."""
+    ticket = NotedTicket()
     throttle = Throttle(Stats())
-    with changed:
-        throttle.delay(SLOWED_BYTES_PER_S // 2, changed)
-    assert changed.waits == [0.5]
+    for size_bytes in sizes_bytes:
+        throttle.delay(size_bytes, cast(threading.Lock, ticket))
+    return ticket.waits
+
+
+def test_a_throttled_write_waits_as_long_as_it_takes_at_the_rate() -> None:
+    assert delays([SLOWED_BYTES_PER_S // 2]) == [0.5]
 
 
 def test_throttled_writes_save_up_waits_that_are_too_short() -> None:
-    changed = NotedCondition()
-    throttle = Throttle(Stats())
-    with changed:
-        for _ in range(1000):
-            throttle.delay(1024, changed)
-    assert len(changed.waits) < 1000
-    assert sum(changed.waits) == pytest.approx(1000 * 1024 / SLOWED_BYTES_PER_S, abs=0.001)
+    waits = delays([1024] * 1000)
+    assert len(waits) < 1000
+    assert sum(waits) == pytest.approx(1000 * 1024 / SLOWED_BYTES_PER_S, abs=0.001)

@@ -6,7 +6,6 @@ import time
 
 import pytest
 
-import lsmkv
 from conftest import contents, open_small
 from lsmkv.storage import AppendFile, Storage
 
@@ -73,7 +72,7 @@ def test_an_interrupt_while_a_write_finds_batches_their_places_changes_nothing(
 
 
 @pytest.mark.parametrize("batch", [False, True])
-def test_an_interrupt_between_log_and_memtable_stops_writes_until_resumed(
+def test_an_interrupt_between_log_and_memtable_comes_when_both_have_the_write(
     path: str, batch: bool
 ) -> None:
     storage = InterruptedStorage()
@@ -85,11 +84,24 @@ def test_an_interrupt_between_log_and_memtable_stops_writes_until_resumed(
                     pending.put(b"a", b"1")
             else:
                 db[b"a"] = b"1"
-        with pytest.raises(lsmkv.BackgroundError):
-            db[b"b"] = b"2"
-        db.resume()
+        assert db[b"a"] == b"1"
         db[b"b"] = b"2"
-    assert contents(path) == {b"b": b"2"}
+    assert contents(path) == {b"a": b"1", b"b": b"2"}
+
+
+def test_a_write_interrupted_after_its_append_keeps_what_a_snapshot_sees(path: str) -> None:
+    storage = InterruptedStorage()
+    with open_small(path, storage=storage) as db:
+        db[b"a"] = b"0"
+        with db.snapshot() as snapshot:
+            storage.armed = "after"
+            with pytest.raises(KeyboardInterrupt), db.write_batch() as pending:
+                pending.put(b"a", b"1")
+                pending.put(b"b", b"1")
+            assert dict(snapshot.items()) == {b"a": b"0"}
+            db.flush()
+            assert dict(snapshot.items()) == {b"a": b"0"}
+        assert dict(db.items()) == {b"a": b"1", b"b": b"1"}
 
 
 def test_a_store_closed_after_an_interrupt_opens_again(path: str) -> None:

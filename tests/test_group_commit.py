@@ -15,6 +15,19 @@ from threaded_stores import wait_until
 HUNG_S = 60.0  # only stops a test that hangs
 
 
+def led(group: GroupCommit) -> GroupCommit:
+    """The same, led by the test until it calls ``stop_leading``."""
+    assert group.join(1)
+    group.leading.acquire()
+    return group
+
+
+def stop_leading(group: GroupCommit) -> None:
+    """Let go of the lead, and pass it on."""
+    group.leading.release()
+    group.pass_on()
+
+
 class Writers:
     """Threads that join a group; each notes what came of it."""
 
@@ -51,37 +64,34 @@ def test_the_first_leads_and_nobody_waits_for_what_is_on_disk() -> None:
 
 
 def test_everyone_is_served_whom_the_sync_covers() -> None:
-    group = GroupCommit(0)
-    assert group.join(1)
+    group = led(GroupCommit(0))
     writers = Writers(group)
     for end in (10, 20, 30):
         writers.add(end)
     assert group.note_synced(30) == 4
-    group.pass_on()
+    stop_leading(group)
     writers.finish()
     assert sorted(writers.outcomes) == [(10, False), (20, False), (30, False)]
     assert group.join(31)  # nobody has the lead
 
 
 def test_the_first_that_is_not_served_leads_next() -> None:
-    group = GroupCommit(0)
-    assert group.join(1)
+    group = led(GroupCommit(0))
     writers = Writers(group)
     for end in (10, 20, 30):
         writers.add(end)
     assert group.note_synced(10) == 2
-    group.pass_on()
+    group.pass_on()  # who was asked to lead does not come: the test goes on leading for it
     wait_until(partial(writers.have_come, 2))
     assert sorted(writers.outcomes) == [(10, False), (20, True)]
     assert group.note_synced(30) == 2
-    group.pass_on()
+    stop_leading(group)
     writers.finish()
     assert (30, False) in writers.outcomes
 
 
 def test_after_a_sync_that_failed_the_others_lead_one_by_one() -> None:
-    group = GroupCommit(0)
-    assert group.join(1)
+    group = led(GroupCommit(0))
     writers = Writers(group)
     writers.add(10)
     writers.add(20)
@@ -93,8 +103,7 @@ def test_after_a_sync_that_failed_the_others_lead_one_by_one() -> None:
 
 
 def test_who_asks_for_the_lead_gets_it_whatever_is_on_disk() -> None:
-    group = GroupCommit(0)
-    assert group.join(1)
+    group = led(GroupCommit(0))
     writers = Writers(group)
     count = len(group.waiting)
     closing = threading.Thread(target=group.lead, daemon=True)
@@ -105,8 +114,40 @@ def test_who_asks_for_the_lead_gets_it_whatever_is_on_disk() -> None:
     closing.join(HUNG_S)
     assert not closing.is_alive()
     writers.add(1 << 41)  # it waits, for the lead is taken
-    group.pass_on()
+    stop_leading(group)
     writers.finish()
+
+
+# A lead that is lost, and waking that is cut short
+
+
+def test_who_waits_leads_once_nobody_does() -> None:
+    group = GroupCommit(0)
+    assert group.join(1)  # and is interrupted before it leads
+    assert group.join(2)
+
+
+def test_the_one_that_was_asked_to_lead_and_is_gone_is_replaced() -> None:
+    group = led(GroupCommit(0))
+    writers = Writers(group)
+    writers.add(10)
+    gone = group.waiting[0]
+    writers.add(20)
+    group.waiting.insert(0, type(gone)(5))  # an interrupted thread has left this behind
+    stop_leading(group)
+    writers.finish()
+    assert (10, True) in writers.outcomes or (20, True) in writers.outcomes
+
+
+def test_who_was_served_goes_on_though_nobody_wakes_it() -> None:
+    group = led(GroupCommit(0))
+    writers = Writers(group)
+    writers.add(10)
+    group.note_synced(10)
+    writers.finish()
+    assert writers.outcomes == [(10, False)]
+    stop_leading(group)
+    assert group.join(11)
 
 
 # Interrupts
@@ -114,8 +155,7 @@ def test_who_asks_for_the_lead_gets_it_whatever_is_on_disk() -> None:
 
 @pytest.mark.usefixtures("heeds_interrupts")
 def test_a_writer_that_is_interrupted_waits_no_more() -> None:
-    group = GroupCommit(0)
-    assert group.join(1)
+    group = led(GroupCommit(0))
 
     def interrupt() -> None:
         wait_until(lambda: len(group.waiting) == 1)
@@ -127,7 +167,7 @@ def test_a_writer_that_is_interrupted_waits_no_more() -> None:
         group.join(10)
     thread.join(HUNG_S)
     assert group.waiting == []
-    group.pass_on()
+    stop_leading(group)
     assert group.join(2)  # the lead was not left with the one that has gone
 
 
@@ -138,7 +178,7 @@ class Interrupted:
         self.meanwhile = meanwhile
         self.is_held = False
 
-    def acquire(self) -> None:
+    def acquire(self, *, timeout: float = -1) -> None:
         if self.is_held:
             self.meanwhile()
             raise KeyboardInterrupt
@@ -167,8 +207,7 @@ def join_interrupted(
 def test_an_interrupt_of_the_one_that_was_to_lead_passes_the_lead_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    group = GroupCommit(0)
-    assert group.join(1)
+    group = led(GroupCommit(0))
     join_interrupted(monkeypatch, group, 10, group.pass_on)
     assert group.join(2)
 
@@ -176,8 +215,7 @@ def test_an_interrupt_of_the_one_that_was_to_lead_passes_the_lead_on(
 def test_an_interrupt_of_one_that_was_served_still_wakes_those_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    group = GroupCommit(0)
-    assert group.join(1)
+    group = led(GroupCommit(0))
     writers = Writers(group)
 
     def serve() -> None:
@@ -194,8 +232,7 @@ def test_an_interrupt_of_one_that_was_served_still_wakes_those_after_it(
 def test_an_interrupt_between_a_sync_and_the_waking_harms_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    group = GroupCommit(0)
-    assert group.join(1)
+    group = led(GroupCommit(0))
     writers = Writers(group)
 
     def note() -> None:
@@ -203,7 +240,7 @@ def test_an_interrupt_between_a_sync_and_the_waking_harms_nobody(
         assert group.note_synced(20) == 3
 
     join_interrupted(monkeypatch, group, 10, note)
-    group.pass_on()
+    stop_leading(group)
     writers.finish()
     assert writers.outcomes == [(20, False)]
 
@@ -212,9 +249,8 @@ def test_an_interrupt_between_a_sync_and_the_waking_harms_nobody(
 
 
 def test_the_last_of_the_company_ends_the_wait() -> None:
-    group = GroupCommit(0)
+    group = led(GroupCommit(0))
     group.company = 3
-    assert group.join(1)
     writers = Writers(group)
     leader = threading.Thread(target=group.await_company, args=(2 * HUNG_S,), daemon=True)
     leader.start()
@@ -229,8 +265,7 @@ def test_the_last_of_the_company_ends_the_wait() -> None:
 
 
 def test_a_company_that_is_complete_twice_ends_one_wait() -> None:
-    group = GroupCommit(0)
-    assert group.join(1)
+    group = led(GroupCommit(0))
     group._awaited = 2
     writers = Writers(group)
     writers.add(10)
@@ -262,9 +297,8 @@ class LateLock:
 
 
 def test_a_company_that_comes_too_late_does_not_end_the_next_wait() -> None:
-    group = GroupCommit(0)
+    group = led(GroupCommit(0))
     group.company = 2
-    assert group.join(1)
     writers = Writers(group)
     late = LateLock(lambda: writers.add(10))
     group._company_here = late  # type: ignore[assignment]

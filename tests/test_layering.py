@@ -22,7 +22,7 @@ MAX_LINES = 500
 
 # From the bottom up: a module imports only from modules of lines above its own.
 LAYERS = """
-    lsmkv.lazy  lsmkv.errors  lsmkv.finalizers  lsmkv.interpreter  lsmkv.posix
+    lsmkv.lazy  lsmkv.errors  lsmkv.finalizers  lsmkv.changes  lsmkv.interpreter  lsmkv.posix
     lsmkv.absent  lsmkv.encoding  lsmkv.notices
     lsmkv.compare  lsmkv.filters.hashing
     lsmkv.filters.bloom  lsmkv.filters.packed  lsmkv.filters.protocols
@@ -59,12 +59,14 @@ LAYERS = """
     lsmkv.background.jobs
     lsmkv.background.messages
     lsmkv.background.helper
+    lsmkv.background.threads
     lsmkv.background.worker  lsmkv.background.throttle  lsmkv.background.pace
     lsmkv.background.heap
     lsmkv.handles  lsmkv.logs  lsmkv.tables
     lsmkv.background.process
     lsmkv.background.runner
     lsmkv.background.maintenance
+    lsmkv.writable
     lsmkv.engine
     lsmkv.cursor  lsmkv.writes  lsmkv.ranges
     lsmkv.reads

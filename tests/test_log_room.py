@@ -290,7 +290,7 @@ def test_a_fresh_log_gives_turns_as_the_one_before(tmp_path: Path) -> None:
     logs = LogSet(Storage(), str(tmp_path))
     logs.create(1)
     logs.give_turns(True)
-    logs.rotate(2)
+    logs.follow(logs.prepare(2))
     logs.current.append(b"one")
     before = write_calls()
     logs.current.append(b"two")

@@ -174,25 +174,21 @@ def test_a_nap_ends_when_somebody_comes_to_wait(monkeypatch: pytest.MonkeyPatch)
     go_on = threading.Event()
 
     def wait() -> None:
-        with haste.waiting():
-            assert go_on.wait(WAIT_S)
+        haste.begin(1)
+        assert go_on.wait(WAIT_S)
 
     def sleep() -> None:
         haste.nap()
         go_on.set()
 
     run_all(sleep, wait)
-    assert not haste
 
 
 def test_there_is_haste_until_the_last_has_what_they_wait_for() -> None:
     haste = Haste()
-    with haste.waiting():
-        with haste.waiting():
-            assert haste
-        assert haste
-    assert not haste
-    haste.add()
-    with haste.waiting():
-        pass
+    haste.begin(1)
+    haste.begin(2)
+    haste.waiting.pop(1, None)
     assert haste
+    haste.waiting.pop(2, None)
+    assert not haste

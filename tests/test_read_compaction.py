@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
 import errno
-import threading
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -187,11 +187,11 @@ def test_a_look_up_does_not_fail_for_want_of_a_thread(
         level0_compaction_trigger=100, level0_slowdown_trigger=100, level0_stop_trigger=100
     )
 
-    def refused(thread: threading.Thread) -> None:
+    def refused(target: object, arguments: object) -> None:
         raise RuntimeError("can't start new thread")
 
     with lsmkv.open(tmp_path, options) as db:
-        monkeypatch.setattr(threading.Thread, "start", refused)
+        monkeypatch.setattr(_thread, "start_new_thread", refused)
         multi_get(db)
         monkeypatch.undo()
         db.wait_until_settled()
@@ -199,10 +199,10 @@ def test_a_look_up_does_not_fail_for_want_of_a_thread(
 
 
 def test_a_worker_whose_thread_cannot_start_is_not_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(thread: threading.Thread) -> None:
+    def refused(target: object, arguments: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(threading.Thread, "start", refused)
+    monkeypatch.setattr(_thread, "start_new_thread", refused)
     worker = Worker("idle", lambda: False, lambda error: None)
     with pytest.raises(RuntimeError, match="can't start"):
         worker.wake()

@@ -373,6 +373,23 @@ def test_a_log_that_was_given_up_while_it_was_made_is_passed_over(
     assert store.keys() == [b"a", b"b"]
 
 
+@pytest.mark.parametrize("is_followed", [False, True])
+def test_a_log_that_was_given_up_is_passed_over_though_the_one_before_was_gone_on_with(
+    store: Handmade, is_followed: bool
+) -> None:
+    before = store.start_log(1)
+    store.put(b"a")
+    given_up = store.start_log(2, before)
+    store.logs.remove(given_up)
+    store.put(b"b")
+    if is_followed:
+        store.start_log(3, before)
+        store.put(b"c")
+    store.finish()
+    given_up.close()
+    assert store.keys() == [b"a", b"b", b"c"][: 2 + is_followed]
+
+
 def test_a_log_that_belongs_to_another_store_is_an_error(store: Handmade, tmp_path: Path) -> None:
     two_logs(store, synced=True)
     other = Handmade(tmp_path / "other")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lsmkv.errors import CorruptionError
+from lsmkv.finalizers import Opened
 from lsmkv.stats import Stats
 from lsmkv.storage import DIRECT_ALIGNMENT_BYTES, RandomFile, ReadKind, Storage
 from storages import CONTENT, CountingStorage, FaultyStorage
@@ -283,7 +284,7 @@ def test_direct_reads_see_what_was_just_written(path: str, full: str) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="O_DIRECT is what is tested")
 def test_file_system_without_direct_reads_is_an_error_that_names_the_remedy(full: str) -> None:
     class Refusing(Storage):
-        def _open(self, path: str, flags: int) -> int:
+        def _open(self, path: str, flags: int) -> Opened:
             if sys.platform == "linux" and flags & os.O_DIRECT:
                 raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
             return super()._open(path, flags)

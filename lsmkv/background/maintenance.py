@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from lsmkv.background.heap import Heap
 from lsmkv.background.jobs import FlushJob, MergeJob
 from lsmkv.background.pace import Haste, Pace, Writers
+from lsmkv.background.threads import Errand
 from lsmkv.background.worker import Worker
 from lsmkv.compaction import (
     CancelledError,
@@ -30,11 +31,13 @@ from lsmkv.compaction import (
     pick_range,
     write_tables,
 )
+from lsmkv.errors import CorruptionError
 from lsmkv.manifest import Edit
 from lsmkv.memtable import Memtable
 from lsmkv.merge import retained_versions
 from lsmkv.options import Options
 from lsmkv.pins import Pins
+from lsmkv.sstable.columns import Versions
 from lsmkv.sstable.layout import TableMeta
 from lsmkv.stats import Stats
 from lsmkv.storage import FileLock
@@ -45,6 +48,7 @@ from lsmkv.version import Version, View
 if TYPE_CHECKING:
     from lsmkv.background.runner import JobRunner
 
+_FOR_EVER: Final = 0  # no thread has this number
 _SORTING: Final = 4  # sorting a memtable takes about this part of what writing it does
 _LEAST_PATIENCE: Final = 1 << 16  # asking in vain so often takes as long as syncing a table's file
 
@@ -103,7 +107,7 @@ class Maintenance:
         self._compactor_sees = Writers(host.stats)
         self._compacting = threading.Lock()
         self._stopping = False
-        self._working = 0  # flushes and compactions that run in threads, and do not nap
+        self._working: dict[int, None] = {}  # threads that flush or compact, and do not nap
         self._working_lock = threading.Lock()
         self._flusher = Worker("lsmkv-flush", self._flush_oldest, host.work_failed)
         self._compactor = Worker("lsmkv-compact", self._compact_once, host.work_failed)
@@ -163,32 +167,43 @@ class Maintenance:
     def stop(self) -> None:
         """Start nothing more, have what runs give up, and return once it has."""
         self._stopping = True
-        self.haste.add()
+        self.haste.begin(_FOR_EVER)
         running = [runner for runner in (self._flush_runner, self._merge_runner) if runner]
         for runner in running:
-            runner.close()
+            _apart(runner.close)
         self._flusher.stop()
         self._compactor.stop()
-        with self._compacting:  # a compaction may run in a caller's thread, too
-            for runner in running:
-                runner.reap()
+        with self._compacting:  # a compaction of a range is not the compactor's
+            pass
+        for runner in running:
+            _apart(runner.reap)
 
     def _is_stopping(self) -> bool:
         return self._stopping
 
-    @contextlib.contextmanager
-    def _taking_turns(self) -> Iterator[None]:
-        """While work is done in this thread, writers are to let it have turns."""
-        self._note_working(1)
+    def _write(
+        self,
+        versions: Iterator[Versions],
+        rate: float,
+        pace: Pace,
+        is_cancelled: Callable[[], bool],
+    ) -> list[TableMeta]:
+        """Write tables in this thread, to which writers give turns meanwhile."""
+        thread = threading.get_ident()
         try:
-            yield
+            self._note_working(thread)
+            return write_tables(versions, self._tables.job(rate, is_cancelled, self._pause(pace)))
         finally:
-            self._note_working(-1)
+            self._working.pop(thread, None)
+            self._give_turns()
 
-    def _note_working(self, more: int) -> None:
+    def _note_working(self, thread: int) -> None:
+        self._working[thread] = None
+        self._give_turns()
+
+    def _give_turns(self) -> None:
         with self._working_lock:
-            self._working += more
-            self._host.give_turns(self._working > 0)
+            self._host.give_turns(bool(self._working))
 
     def _pause(self, pace: Pace) -> Callable[[int], None]:
         """What work in this thread does between two stretches."""
@@ -200,11 +215,11 @@ class Maintenance:
         return pause
 
     def _nap(self) -> None:
-        self._note_working(-1)
-        try:
-            self.haste.nap()
-        finally:
-            self._note_working(1)
+        thread = threading.get_ident()
+        self._working.pop(thread, None)
+        self._give_turns()
+        self.haste.nap()
+        self._note_working(thread)
 
     # Flushing
 
@@ -264,11 +279,8 @@ class Maintenance:
             is_urgent=self._is_flush_urgent,
             nap=self._nap,
         )
-        with self._taking_turns():
-            pace.give_way(0)
-            return write_tables(
-                versions, self._tables.job(rate, self._is_stopping, self._pause(pace))
-            )
+        pace.give_way(0)
+        return self._write(versions, rate, pace, self._is_stopping)
 
     def _is_flush_urgent(self) -> bool:
         """Whether somebody waits for it, or another memtable does."""
@@ -291,7 +303,7 @@ class Maintenance:
                 chosen = pick(view.version.tree, host.options, self._picked)
                 if chosen is None:
                     return view.version.is_impatient and self._compact_for_reads(view)
-                self._run(view, chosen)
+                self._run(view, chosen, self._is_stopping)
                 return True
         self.haste.nap()
         return True
@@ -307,7 +319,7 @@ class Maintenance:
         chosen = pick_for_reads(view.version.tree, self._host.options, self._picked)
         if chosen is None or not self._compacts_for_reads:
             return False
-        self._compacts_for_reads = self._run(view, chosen, is_needed=False)
+        self._compacts_for_reads = self._run(view, chosen, self._is_stopping, is_needed=False)
         return self._compacts_for_reads
 
     def _may_gather(self, view: View) -> bool:
@@ -322,22 +334,53 @@ class Maintenance:
         )
 
     def compact_range(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
-        """Merge everything between two keys into one run, in the caller's thread.
+        """Merge everything between two keys into one run.
+
+        An interrupt of the caller has the work given up, between two steps of it: it is done in
+        another thread, where no interrupt comes.
 
         Raises:
             CancelledError: the store is closing.
             OSError, CorruptionError: a table could not be written or read.
+            RuntimeError: no thread can be started.
         """
+
+        def is_cancelled() -> bool:
+            return self._stopping or errand.given_up
+
+        errand = Errand(
+            "lsmkv-range", lambda: self._compact_range(start, stop, force, is_cancelled)
+        )
+        errand.run()
+
+    def _compact_range(
+        self,
+        start: bytes | None,
+        stop: bytes | None,
+        force: bool,
+        is_cancelled: Callable[[], bool],
+    ) -> None:
         host = self._host
         with self._compacting:
             view = host.view
-            if view is None or self._stopping:
+            if view is None or is_cancelled():
                 raise CancelledError("the store is closing")
             chosen = pick_range(view.version.tree, host.options, start, stop, force=force)
             if chosen is not None:
-                self._run(view, chosen)
+                try:
+                    self._run(view, chosen, is_cancelled)
+                except (OSError, CorruptionError) as error:
+                    host.work_failed(error)  # here: perhaps nobody waits any more
+                    raise
 
-    def _run(self, view: View, chosen: Compaction, *, is_needed: bool = True) -> bool:
+    def _run(
+        self,
+        view: View,
+        chosen: Compaction,
+        is_cancelled: Callable[[], bool],
+        *,
+        is_needed: bool = True,
+    ) -> bool:
         """Merge or move ``chosen``; False when that failed, and was not needed."""
         host = self._host
         inputs = chosen.tables()
@@ -357,7 +400,7 @@ class Maintenance:
         rate = output_error_rate(view.version.tree, removed, entries, host.options, joined)
         most_runs = self._busy_level0_runs if chosen.output_level > 1 else self._late_level0_runs
         try:
-            tables = self._merge(chosen, rate, most_runs)
+            tables = self._merge(chosen, rate, most_runs, is_cancelled)
         except OSError:
             if is_needed:
                 raise
@@ -374,7 +417,13 @@ class Maintenance:
         self._heap.give_back()
         return True
 
-    def _merge(self, chosen: Compaction, rate: float, most_runs: int) -> list[TableMeta]:
+    def _merge(
+        self,
+        chosen: Compaction,
+        rate: float,
+        most_runs: int,
+        is_cancelled: Callable[[], bool],
+    ) -> list[TableMeta]:
         """``most_runs``: how many level 0 may have until this is done."""
         snapshots = self._host.pins.sequence_numbers()
         runner = self._merge_runner
@@ -399,10 +448,7 @@ class Maintenance:
             is_urgent=lambda: bool(self.haste) or self._level0_run_count() >= most_runs,
             nap=self._nap,
         )
-        with self._taking_turns():
-            return write_tables(
-                versions, self._tables.job(rate, self._is_stopping, self._pause(pace))
-            )
+        return self._write(versions, rate, pace, is_cancelled)
 
     def _level0_run_count(self) -> int:
         view = self._host.view
@@ -410,3 +456,11 @@ class Maintenance:
 
     def _install(self, edit: Edit) -> None:
         self._tables.install(edit, lambda version: self._host.publish(version, None))
+
+
+def _apart(action: Callable[[], None]) -> None:
+    """Do in a thread of its own what an interrupt must not cut short: ``subprocess`` is Python code."""
+    try:
+        Errand("lsmkv-end", action).run()
+    except RuntimeError:  # no thread can be started
+        action()

@@ -15,13 +15,12 @@ It gives way to busy writers only, and never while anybody waits for it.
 
 from __future__ import annotations
 
-import contextlib
 import math
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
+from lsmkv.changes import Changes, await_change
 from lsmkv.stats import Stats
 
 BUSY_WRITES_PER_S: Final = 10_000
@@ -35,37 +34,32 @@ _WINDOW_S: Final = (
 
 
 class Haste:
-    """Whether anybody waits for background work to be done.  For any number of threads."""
+    """Whether anybody waits for background work to be done.  For any number of threads.
+
+    Who waits calls :meth:`begin` within a ``try``, and in its ``finally`` first of all
+    ``waiting.pop(thread, None)``: one call of a C function, which no interrupt can come before.
+
+    Attributes:
+        waiting: the threads that wait, by number.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waiting = 0
-        self._wanted = threading.Event()
+        self.waiting: dict[int, None] = {}
+        self._began = Changes()
 
     def __bool__(self) -> bool:
-        return self._wanted.is_set()
+        return bool(self.waiting)
 
-    @contextlib.contextmanager
-    def waiting(self) -> Iterator[None]:
-        """While the block runs, somebody waits."""
-        self.add()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._waiting -= 1
-                if not self._waiting:
-                    self._wanted.clear()
-
-    def add(self) -> None:
-        """Somebody waits from now on; naps end."""
-        with self._lock:
-            self._waiting += 1
-            self._wanted.set()
+    def begin(self, thread: int) -> None:
+        """``thread`` waits from now on; naps end."""
+        self.waiting[thread] = None
+        self._began.announce()
 
     def nap(self) -> None:
         """Sleep for a moment, or until somebody waits."""
-        self._wanted.wait(_NAP_S)
+        ticket = self._began.ticket
+        if not self.waiting:
+            await_change(ticket, _NAP_S)
 
 
 class Writers:

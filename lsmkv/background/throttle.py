@@ -6,6 +6,7 @@ import threading
 import time
 from typing import Final
 
+from lsmkv.changes import await_change
 from lsmkv.stats import Stats
 
 SLOWED_BYTES_PER_S: Final = 16 * 1024 * 1024
@@ -24,16 +25,16 @@ class Throttle:
         self._stats = stats
         self._owed_s = 0.0
 
-    def delay(self, size_bytes: int, changed: threading.Condition) -> None:
-        """Let the time pass that a write of this size takes at the rate.
+    def delay(self, size_bytes: int, ticket: threading.Lock) -> None:
+        """Let the time pass that a write of this size takes at the rate, or less: until a change.
 
-        Waits on ``changed``, whose lock the caller holds, so that others can go on meanwhile.
+        ``ticket`` is for that change.  The caller holds no lock.
         """
         self._owed_s += size_bytes / SLOWED_BYTES_PER_S
         self._stats.write_slowdowns += 1
         if self._owed_s >= _SHORTEST_SLEEP_S:
             started = time.perf_counter()
-            changed.wait(self._owed_s)
+            await_change(ticket, self._owed_s)
             slept_s = time.perf_counter() - started
             self._owed_s = 0.0
             self._stats.write_slowdown_s += slept_s

@@ -6,6 +6,7 @@ cache or disk -> search in the block.  Each step may end it, and each is counted
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -494,4 +495,5 @@ class TableReader:
 def _remove_file(storage: Storage, path: str, pid: int, still_ours: Callable[[], bool]) -> None:
     """Remove a table's file, in the process that retired it.  What is left the next open removes."""
     if os.getpid() == pid and still_ours():
-        storage.remove(path)
+        with contextlib.suppress(OSError):  # nobody is there to be told
+            storage.remove(path)
