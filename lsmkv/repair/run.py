@@ -60,17 +60,50 @@ def repair(
         names = []
     if CURRENT not in names and not any(map(parse_file_name, names)):
         raise NotAStoreError(f"{source} holds nothing of a lsmkv store")
-    if target != source and storage.exists(target) and storage.list_directory(target):
-        raise FileExistsError(errno.EEXIST, "it is not empty; give a directory that is", target)
-    if in_place and os.path.islink(os.path.join(source, LOST_FOLDER)):
-        reason = "is a symbolic link; none is followed"
-        raise OSError(errno.ELOOP, reason, os.path.join(source, LOST_FOLDER))
+    if in_place:
+        _check_lost_folder(source)
+    else:
+        _check_output(storage, source, target)
     with contextlib.ExitStack() as stack_of_locks:
         stack_of_locks.enter_context(_lock_source(storage, source, is_read_only=target != source))
         if target != source:
             storage.make_directory(target)
             stack_of_locks.enter_context(storage.lock(os.path.join(target, LOCK)))
         return _Repair(storage, source, target, progress).run()
+
+
+def _check_output(storage: Storage, source: str, target: str) -> None:
+    """Refuse an output that is not empty, or that is the damaged store's directory or inside it.
+
+    Raises:
+        ValueError, FileExistsError: it is.
+    """
+    parent = os.path.realpath(target)
+    while True:
+        with contextlib.suppress(FileNotFoundError):  # of what is still to be made
+            if os.path.samefile(parent, source):
+                raise ValueError(
+                    f"output={target!r} is the damaged store's own directory, or inside it; "
+                    "give another directory, or in_place=True instead"
+                )
+        if parent == os.path.dirname(parent):
+            break
+        parent = os.path.dirname(parent)
+    if storage.exists(target) and storage.list_directory(target):
+        raise FileExistsError(errno.EEXIST, "it is not empty; give a directory that is", target)
+
+
+def _check_lost_folder(source: str) -> None:
+    """Refuse a folder for lost files that is anything but a directory.
+
+    Raises:
+        OSError: it is a link or a file.
+    """
+    folder = os.path.join(source, LOST_FOLDER)
+    if os.path.islink(folder):
+        raise OSError(errno.ELOOP, "is a symbolic link; none is followed", folder)
+    if os.path.lexists(folder) and not os.path.isdir(folder):
+        raise NotADirectoryError(errno.ENOTDIR, "is not a directory; move it away", folder)
 
 
 def _lock_source(
@@ -290,6 +323,7 @@ class _Repair:
         remove.  Where the file system knows no links they are only moved, at the end.
         """
         folder = os.path.join(self._source, LOST_FOLDER)
+        _check_lost_folder(self._source)  # again: much has been read since
         self._storage.make_directory(folder)
         linked: list[tuple[str, str]] = []
         if CURRENT in self._originals:
