@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from types import TracebackType
@@ -21,6 +21,7 @@ from lsmkv.interpreter import check_interpreter
 from lsmkv.log import HEADER_BYTES
 from lsmkv.manifest import CURRENT, LOCK, parse_file_name
 from lsmkv.options import Options
+from lsmkv.popping import PoppedInOrder
 from lsmkv.ranges import scan_range
 from lsmkv.reads import Snapshot, StoreReader
 from lsmkv.recovery import holds_store, lock_store
@@ -60,7 +61,7 @@ class MemoryUsage:
         return asdict(self)
 
 
-class DB(StoreReader, MutableMapping[bytes, bytes]):
+class DB(StoreReader, PoppedInOrder):
     """An open store: an ordered mapping from bytes to bytes, on disk.
 
     Made by :func:`lsmkv.open`.  Any number of threads may share one; a process that forks must open
@@ -72,8 +73,6 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         self._lookup = engine.lookup
         self._lookup_many = engine.lookup_many
         self._moment = engine.moment
-
-    # Reading: see StoreReader
 
     def snapshot(self) -> Snapshot:
         """The store as it is now, to be read however long, whatever is written meanwhile.

@@ -86,16 +86,18 @@ def test_a_whole_log_is_read_once(tmp_path: Path) -> None:
 def test_damage_is_found_in_logs_that_change_if_and_only_if_there_is_some(
     order: str, tmp_path: Path
 ) -> None:
-    counts = try_log(tmp_path / "000007.log", random.Random(1), order)
-    assert counts["torn reads of logs"] and counts["damaged logs reported"]
+    for seed in range(4):
+        counts = try_log(tmp_path / "000007.log", random.Random(seed), order)
+        assert counts["torn reads of logs"] and counts["damaged logs reported"]
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_readers_and_verify_find_no_damage_while_a_writer_goes_on(
     order: str, tmp_path: Path
 ) -> None:
-    counts = try_store(tmp_path / "store", random.Random(6), order)
-    assert counts["writes between pages"] > 50
+    for seed in range(3):
+        counts = try_store(tmp_path / f"store-{seed}", random.Random(seed), order)
+        assert counts["writes between pages"] > 20
 
 
 def test_the_pages_of_one_read_are_of_different_ages(tmp_path: Path) -> None:

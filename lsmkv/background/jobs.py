@@ -114,6 +114,7 @@ class FlushJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         log_number, log_bytes: the log, and where its last record ends.
         first_seq, end_seq: sequence number of its first write, and the one after its last.
         key_count: how many keys it names; None when the memtable has not counted them.
+        drop_deletions: nothing older than the log's writes exists.
     """
 
     order: Order
@@ -122,6 +123,7 @@ class FlushJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     first_seq: int
     end_seq: int
     key_count: int | None
+    drop_deletions: bool
 
 
 class MergeJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -193,7 +195,7 @@ def _log_versions(storage: Storage, job: FlushJob) -> Iterator[Versions]:
     keys_differ = job.key_count is not None and len(memtable) != job.key_count
     if found != (job.log_bytes, job.end_seq) or keys_differ:
         raise LogUnusableError(f"{path} does not hold what the memtable holds")
-    return retained_versions(memtable.versions(), snapshots, drop_deletions=False)
+    return retained_versions(memtable.versions(), snapshots, job.drop_deletions)
 
 
 def _open(storage: Storage, directory: str, cache: BlockCache, meta: TableMeta) -> TableReader:

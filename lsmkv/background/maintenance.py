@@ -220,7 +220,9 @@ class Maintenance:
         tables: list[TableMeta] = []
         if not memtable.is_empty:
             rate = output_error_rate(view.version.tree, (), memtable.most_keys, host.options)
-            tables = self._write_memtable(memtable, newer.first_seq, rate)
+            # Only flushes add tables, and this is the oldest memtable: the tree stays empty.
+            is_oldest = view.version.tree.deepest < 0
+            tables = self._write_memtable(memtable, newer.first_seq, rate, is_oldest)
         run = tables[0].number if tables else 0
         edit = Edit(
             added=[PlacedTable(0, run, meta) for meta in tables],
@@ -237,7 +239,10 @@ class Maintenance:
         self._heap.give_back()
         return True
 
-    def _write_memtable(self, memtable: Memtable, end_seq: int, rate: float) -> list[TableMeta]:
+    def _write_memtable(
+        self, memtable: Memtable, end_seq: int, rate: float, drop_deletions: bool
+    ) -> list[TableMeta]:
+        """``drop_deletions``: nothing older than the memtable exists."""
         snapshots = self._host.pins.sequence_numbers()
         runner = self._flush_runner
         size, count = memtable.log_bytes, memtable.most_keys
@@ -250,11 +255,12 @@ class Maintenance:
                 first_seq=memtable.first_seq,
                 end_seq=end_seq,
                 key_count=None if memtable.batches else len(memtable),
+                drop_deletions=drop_deletions,
             )
             tables = runner.run(job, count)
             if tables is not None:
                 return tables
-        versions = retained_versions(memtable.versions(), snapshots, drop_deletions=False)
+        versions = retained_versions(memtable.versions(), snapshots, drop_deletions)
         sorting = count // _SORTING
         pace = Pace(
             self._flusher_sees,
