@@ -9,6 +9,7 @@ from torture.part import Part
 
 MODULES: Final = (
     "crash_states",
+    "lost_manifests",
     "faults",
     "corruption",
     "fuzz",

@@ -386,9 +386,10 @@ class Maintenance:
         runner = self._merge_runner
         size = sum(meta.size_bytes for meta in chosen.tables())
         most = sum(meta.entry_count for meta in chosen.tables())
+        replaced = [meta.number for meta in chosen.tables()]
         if runner is not None and self._is_worth_a_process(size):
             job = MergeJob(
-                order=self._tables.order(rate, snapshots, size, most),
+                order=self._tables.order(rate, snapshots, size, most, replaced),
                 runs=[list(run) for run in chosen.inputs],
                 drop_deletions=chosen.drop_deletions,
             )
@@ -407,7 +408,7 @@ class Maintenance:
         )
         with self._taking_turns():
             return write_tables(
-                versions, self._tables.job(rate, self._is_stopping, self._pause(pace))
+                versions, self._tables.job(rate, self._is_stopping, self._pause(pace), replaced)
             )
 
     def _level0_run_count(self) -> int:

@@ -28,7 +28,7 @@ from lsmkv.recovery import lock_store
 from lsmkv.repair.logs import SalvagedLogs, salvage_logs
 from lsmkv.repair.order import SortableEntry, newest_versions, stack, table_entries, tangled_groups
 from lsmkv.repair.report import LOST_FOLDER, RepairReport
-from lsmkv.repair.state import FoundState, find_state
+from lsmkv.repair.state import FoundState, find_state, liveness
 from lsmkv.repair.tables import RescuedTable, TableRescue
 from lsmkv.sstable.columns import gathered
 from lsmkv.sstable.layout import TableMeta
@@ -136,6 +136,8 @@ class _Repair:
             highest = max(highest, number)
         self._next = highest + 1
         self._created: list[str] = []
+        self._uncertain: list[int] = []
+        self._used = 0
         self._merged = self._done_bytes = self._all_bytes = 0
         self._rescue = TableRescue(storage, source, target, self._allocate, self._advance)
 
@@ -167,14 +169,15 @@ class _Repair:
     def _gather(self, state: State | None) -> tuple[list[PlacedTable], SalvagedLogs]:
         """The tables of the repaired store, in the target; and what the logs tell."""
         if state is None:
-            wanted: list[tuple[int, TableMeta | None]] = [
-                (number, None) for number in self._numbers["table"]
-            ]
+            tables = liveness(self._storage, self._source, self._numbers["table"])
+            self._uncertain = tables.uncertain
+            wanted: list[tuple[int, TableMeta | None]] = [(number, None) for number in tables.live]
         else:
             wanted = [(table.number, table) for table in state.tree.tables()]
         for number, _ in wanted:
             with contextlib.suppress(OSError):
                 self._all_bytes += self._storage.file_size(table_path(self._source, number))
+        self._used = len({number for number, _ in wanted}.intersection(self._numbers["table"]))
         rescued: dict[int, RescuedTable] = {}
         for number, expected in wanted:
             table = self._rescue.take(number, expected)
@@ -349,11 +352,7 @@ class _Repair:
         return path
 
     def _report(self, found: FoundState, logs: SalvagedLogs, moved: list[str]) -> RepairReport:
-        rescue, tables = self._rescue, self._numbers["table"]
-        ignored = 0
-        if found.state is not None:
-            live = {table.number for table in found.state.tree.tables()}
-            ignored = len(set(tables) - live)
+        rescue = self._rescue
         return RepairReport(
             path=self._source,
             output=self._target,
@@ -362,7 +361,8 @@ class _Repair:
             tables_salvaged=len(rescue.salvaged),
             tables_lost=len(rescue.lost),
             tables_merged=self._merged,
-            tables_ignored=ignored,
+            tables_ignored=len(self._numbers["table"]) - self._used,
+            tables_uncertain=tuple(self._uncertain),
             blocks_kept=rescue.blocks_kept,
             blocks_lost=rescue.blocks_lost,
             entries_kept=rescue.entries_kept,
