@@ -117,7 +117,7 @@ def try_store(path: Path, dice: random.Random, order: str) -> Counter[str]:
             for _ in range(_LOOKS):
                 before = writer.done
                 reader.refresh()
-                _check_state(dict(reader.items()), before, writer.done)
+                check_state(dict(reader.items()), before, writer.done)
                 report = reader.verify()
                 if not report.ok:
                     raise UnsoundError(f"verify: {report}")
@@ -129,7 +129,7 @@ def try_store(path: Path, dice: random.Random, order: str) -> Counter[str]:
     return counts
 
 
-def _check_state(found: dict[bytes, bytes], at_least: int, at_most: int) -> None:
+def check_state(found: dict[bytes, bytes], at_least: int, at_most: int) -> None:
     newest = max((int(value.partition(b":")[0]) for value in found.values()), default=0)
     expected = dict(entry(number) for number in range(max(1, newest - _KEYS + 1), newest + 1))
     if found != expected or not at_least <= newest <= at_most:

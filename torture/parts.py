@@ -16,6 +16,7 @@ MODULES: Final = (
     "security",
     "metamorphic",
     "load",
+    "power_cuts",
 )
 """Modules of this package; each has a ``PART``."""
 
