@@ -33,6 +33,7 @@ from lsmkv.sstable.writer import TableFormat, TableWriter
 from lsmkv.storage import Storage
 from lsmkv.tree import RunMeta, Tree
 
+_MOST_NOTED = 1 << 16  # a table's properties are at most 1 MiB
 LEVELED_RUN = 0  # the number of the one run of a level that has only one
 
 
@@ -305,6 +306,7 @@ class TableJob:
     """Where and how a flush or compaction writes its tables.
 
     ``give_way`` is told how many entries have been written; it may sleep, before more are.
+    ``replaces``: numbers of the tables whose place all the written ones take.
     """
 
     storage: Storage
@@ -314,6 +316,7 @@ class TableJob:
     allocate: Callable[[], int]
     is_cancelled: Callable[[], bool]
     give_way: Callable[[int], None] = no_pace
+    replaces: tuple[int, ...] = ()
 
 
 def write_tables(stretches: Iterator[Versions], job: TableJob) -> list[TableMeta]:
@@ -345,10 +348,10 @@ def write_tables(stretches: Iterator[Versions], job: TableJob) -> list[TableMeta
                     writer = TableWriter(job.storage, path, number, job.form)
                 at = writer.add_from(versions, at, job.table_size_bytes)
                 if at < versions.count:
-                    done.append(writer.finish())
+                    done.append(writer.finish([]))
                     writer = None
-        if writer is not None:
-            done.append(writer.finish())
+        if writer is not None:  # the last: with it all are there
+            done.append(writer.finish(*_note(job.replaces, done)))
         if done:
             job.storage.sync_directory(job.directory)
     except BaseException:
@@ -358,6 +361,13 @@ def write_tables(stretches: Iterator[Versions], job: TableJob) -> list[TableMeta
             remove_tables(job.storage, job.directory, done)
         raise
     return done
+
+
+def _note(replaces: tuple[int, ...], beside: list[TableMeta]) -> tuple[list[int] | None, list[int]]:
+    """What the last table says of those that it replaces; nothing of too many."""
+    if len(replaces) + len(beside) > _MOST_NOTED:
+        return None, []
+    return list(replaces), [table.number for table in beside] if replaces else []
 
 
 def merge_tables(

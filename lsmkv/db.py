@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from types import TracebackType
@@ -17,6 +17,7 @@ from lsmkv.encoding import Buffer, key_bytes
 from lsmkv.engine import Engine
 from lsmkv.errors import uncopyable
 from lsmkv.options import Options
+from lsmkv.popping import PoppedInOrder
 from lsmkv.ranges import scan_range
 from lsmkv.reads import Snapshot, StoreReader
 from lsmkv.scan import ScanRange
@@ -59,7 +60,7 @@ class _Keyed(Protocol):
     def __getitem__(self, key: bytes, /) -> bytes: ...
 
 
-class DB(StoreReader, MutableMapping[bytes, bytes]):
+class DB(StoreReader, PoppedInOrder):
     """An open store: an ordered mapping from bytes to bytes, on disk.
 
     Made by :func:`lsmkv.open`.  Any number of threads may share one; a process that forks must open
@@ -71,8 +72,6 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         self._lookup = engine.lookup
         self._lookup_many = engine.lookup_many
         self._moment = engine.moment
-
-    # Reading: see StoreReader
 
     def snapshot(self) -> Snapshot:
         """The store as it is now, to be read however long, whatever is written meanwhile.

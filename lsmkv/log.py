@@ -409,22 +409,33 @@ def read_log(storage: Storage, path: str, number: int, kind: LogKind) -> LogCont
         raise CorruptionError(
             path, 0, "header names another file", expected=(kind, number), got=(kind_code, own)
         )
-    end, durable = _scan(data, salt)
-    torn_bytes = len(data) - end
-    if torn_bytes and kind == "log":
-        torn_bytes = max(0, len(data.rstrip(b"\0")) - end)
+    end, durable = _scan(data, salt, HEADER_BYTES)
+    torn_bytes = _torn_bytes(data, end, kind)
     if torn_bytes:
         durable = max(durable, _last_mark(data, end, salt))
-        if durable > end:
+    while torn_bytes and durable > end:
+        # A read is not atomic: a page copied early may lack what a mark copied later vouches for.
+        # But all of that was written before the mark, so that a second read must have it.
+        again = storage.read_whole(path, ReadKind.LOG, MAX_LOG_BYTES, end)[: durable - end]
+        data = data[:end] + again + data[end + len(again) :]
+        reached, mark = _scan(data, salt, end)
+        if reached == end:
             raise CorruptionError(path, end, f"damaged record in a {kind} that had been synced")
+        end, durable = reached, max(durable, mark)
+        torn_bytes = _torn_bytes(data, end, kind)
     return LogContents(
         path, kind, own, salt, previous, previous_end, end, durable, torn_bytes, data
     )
 
 
-def _scan(data: bytes, salt: int) -> tuple[int, int]:
-    """Where the unbroken run of good records ends, and the largest sync mark among them."""
-    at: i64 = HEADER_BYTES
+def _torn_bytes(data: bytes, end: int, kind: LogKind) -> int:
+    """How much follows the last good record, without the room for more that only a log has."""
+    return max(0, len(data if kind == "manifest" else data.rstrip(b"\0")) - end)
+
+
+def _scan(data: bytes, salt: int, start: int) -> tuple[int, int]:
+    """Where the unbroken run of good records from ``start`` ends, and the largest sync mark in it."""
+    at: i64 = start
     durable = 0
     end = _record_end(data, at, salt)
     while end >= 0:

@@ -120,7 +120,7 @@ def merge_versions(
                 end = source.versions.first_above(bound, source.at)
                 if end > source.at:
                     parts.append(source.take(end))
-        kept = _retained(parts, snapshots, drop_deletions)
+        kept = _retained(parts, snapshots, drop_deletions, False)
         if kept.count:
             yield kept
         active = [source for source in active if source.refill()]
@@ -129,16 +129,23 @@ def merge_versions(
 def retained_versions(
     stretches: Iterator[Versions], snapshots: list[int], drop_deletions: bool
 ) -> Iterator[Versions]:
-    """:func:`merge_versions` of one source."""
-    return merge_versions([stretches], snapshots, drop_deletions)
+    """What a flush must write: :func:`merge_versions` of one source.  Sequence numbers stay."""
+    source = _VersionSource(stretches, True)
+    while source.refill():
+        part = source.take(source.versions.count)
+        kept = _retained([part], snapshots, drop_deletions, True)
+        if kept.count:
+            yield kept
 
 
-def _retained(parts: list[Part], snapshots: list[int], drop_deletions: bool) -> Versions:
+def _retained(
+    parts: list[Part], snapshots: list[int], drop_deletions: bool, keep_seqs: bool
+) -> Versions:
     """What is to be kept of the parts of one stretch, newest first."""
     keep_older = bool(snapshots)
     merged = parts[0].alone() if len(parts) == 1 else _merged(parts, keep_older)
     if merged.may_repeat or (drop_deletions and (keep_older or merged.tags)):
-        _drop(merged, snapshots, drop_deletions)
+        _drop(merged, snapshots, drop_deletions, keep_seqs)
     return merged
 
 
@@ -284,7 +291,7 @@ def _copy(source: vec[i64], start: i64, end: i64, target: vec[i64], at: i64) -> 
     return at
 
 
-def _drop(versions: Versions, snapshots: list[int], drop_deletions: bool) -> None:
+def _drop(versions: Versions, snapshots: list[int], drop_deletions: bool, keep_seqs: bool) -> None:
     """Keep those of ``versions`` that are to be kept."""
     tags, may_repeat = versions.tags, versions.may_repeat
     seqs = versions.seqs_apart()
@@ -305,9 +312,12 @@ def _drop(versions: Versions, snapshots: list[int], drop_deletions: bool) -> Non
         if drop_deletions and seq <= oldest:
             if tags and tags[position] == TAG_DELETE:
                 continue
-            seqs[position] = 0
+            if not keep_seqs:
+                seqs[position] = 0
         kept.append(position)
     versions.order = vec[i64](kept)
+    if keep_seqs:
+        return
     if drop_deletions and snapshots:
         versions.seqs = seqs
         versions.one_seq = -1

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from librt.threading import Lock
 
+from lsmkv.batch import Operation
 from lsmkv.encoding import Buffer, key_bytes, keys_bytes
 from lsmkv.errors import ClosedError, Error, ForkedError
 from lsmkv.moments import Moment, Moments
@@ -23,6 +24,8 @@ class Readable:
         forked: whether this is the child of a fork, in which the store was not opened.
         pins: what snapshots still need.
         moments: what scans still need.
+        floor: no key below it has a value; None when nothing is known.
+        popping: held to find the first entry and to remove it.
 
     Args:
         directory: the store's.
@@ -36,6 +39,8 @@ class Readable:
         self.pins = Pins()
         self.moments = Moments(self.pins)
         self.forked = False
+        self.floor: bytes | None = None
+        self.popping = Lock()
         self._mutex = Lock()
 
     def usable_view(self) -> View:
@@ -69,6 +74,23 @@ class Readable:
         """The store as it is now, for a reader that keeps its view."""
         with self._mutex:
             return self.moments.of(self.usable_view(), self.last_seq)
+
+    def moment_and_floor(self) -> tuple[Moment, bytes | None]:
+        """:meth:`moment`, and the ``floor`` at that moment."""
+        with self._mutex:
+            return self.moments.of(self.usable_view(), self.last_seq), self.floor
+
+    def raise_floor(self, key: bytes, seq: int) -> None:
+        """Note that no key below ``key`` had a value at ``seq``, if nothing was written since."""
+        with self._mutex:
+            if self.last_seq == seq:
+                self.floor = key
+
+    def lower_floor(self, operations: list[Operation]) -> None:
+        """Take note of operations that are about to be written (the mutex is held)."""
+        for key, value in operations:
+            if value is not None and self.floor is not None and key < self.floor:
+                self.floor = key
 
     def moment_at(self, view: View, seq: int) -> Moment:
         """``view`` as of ``seq``, which is pinned."""

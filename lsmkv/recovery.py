@@ -34,7 +34,8 @@ from lsmkv.tree import Tree
 _Opened = TypeVar("_Opened")
 _ORPHANS_END_S: Final = 10.0
 _ORPHANS_LOOK_S: Final = 0.002
-_MOST_LOOKS: Final = 1000  # a writer must win so many races in a row to make a reader give up
+MOST_LOOKS: Final = 1000
+"""So many races in a row a writer must win to make a reader give up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +101,28 @@ def recover_beside_writer(
 ) -> tuple[Recovered, _Opened]:
     """As :func:`recover`, with the tables opened too, while another process may write.
 
-    The writer changes the manifest before it removes anything.  So when something is missing or does
-    not fit, and the manifest has changed meanwhile, it is only out of date, and looked at again.
+    The writer changes the manifest before it removes anything that counts.  So when something is
+    missing or does not fit, and the manifest has changed meanwhile, it is only out of date, and
+    looked at again.  A file that is missing may also be a leftover that an opening writer removes.
+    What fails in the same way twice in a row is damage: no number of a file is used again.
 
     Raises: as :func:`recover`; and BackgroundError when the store changed every time.
     """
-    for _ in range(_MOST_LOOKS):
+    earlier = ""
+    for _ in range(MOST_LOOKS):
         before = _manifest_extent(storage, directory)
         try:
             found = recover(storage, directory)
             return found, open_tables(found.state.tree)
-        except (FileNotFoundError, CorruptionError):
-            if _manifest_extent(storage, directory) == before:
+        except (FileNotFoundError, CorruptionError) as error:
+            is_damage = isinstance(error, CorruptionError)
+            if str(error) == earlier or (
+                is_damage and _manifest_extent(storage, directory) == before
+            ):
                 raise
+            earlier = str(error)
     raise BackgroundError(
-        f"{directory} changed whenever it was looked at, {_MOST_LOOKS} times in a row"
+        f"{directory} changed whenever it was looked at, {MOST_LOOKS} times in a row"
     )
 
 

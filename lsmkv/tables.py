@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -42,6 +42,7 @@ class TableSet:
         self._cache = cache
         self._readers: dict[int, TableReader] = {}
         self._doubtful: list[TableMeta] = []  # a record that failed names them
+        self._undead: list[int] = []  # in the tree no more, but their files could not be removed
         self._manifest: Manifest | None = None
         self._closed = False
 
@@ -119,7 +120,8 @@ class TableSet:
     def install(self, edit: Edit, publish: Callable[[Version], None]) -> None:
         """Open the tables that ``edit`` adds, record it durably, and hand on the new version.
 
-        Tables that are in the tree no more are removed once nobody reads them.
+        The files of tables that are in the tree no more are removed at once; whoever reads one has
+        it open.  So a repair without a manifest does not take them for tables that count.
 
         Raises:
             CorruptionError, OSError: a new table cannot be opened (the new ones are removed), or
@@ -140,18 +142,20 @@ class TableSet:
                     remove_tables(self._storage, self._directory, fresh)
                 raise
             self._readers.update(opened)
+            staying = {meta.number for meta in metas}
+            gone = [number for number in edit.removed if number not in staying]
+            runs = _runs_of(self.manifest.state.tree, gone)
             try:
                 self.manifest.append(edit)
             except BaseException:
                 self._doubtful += fresh
                 raise
-            staying = {meta.number for meta in metas}
-            gone = [number for number in edit.removed if number not in staying]
             try:
                 self._hand_on(publish, gone)
             except BaseException:  # set by another thread: manifest and view must not part
                 self._hand_on(publish, gone)
                 raise
+            self._remove(runs, is_noted=bool(metas))
 
     def _hand_on(self, publish: Callable[[Version], None], gone: list[int]) -> None:
         """Publish what is in the manifest, and let go of tables; doing it again does no harm."""
@@ -160,6 +164,26 @@ class TableSet:
             reader = self._readers.pop(number, None)
             if reader is not None:
                 reader.retire(self._is_open)
+
+    def _remove(self, runs: list[list[int]], *, is_noted: bool) -> None:
+        """Remove the files of tables, oldest run first, so that what is left shows nothing older.
+
+        Where no new table notes which ones it replaced, a power failure must keep to this order, too.
+        """
+        for run in runs:
+            if not is_noted:
+                self._sync_directory()
+            for number in run:
+                try:
+                    self._storage.remove(table_path(self._directory, number))
+                except OSError:  # the next open removes it
+                    self._undead.append(number)
+        if runs and not is_noted:
+            self._sync_directory()
+
+    def _sync_directory(self) -> None:
+        with contextlib.suppress(OSError):  # the store is whole without it
+            self._storage.sync_directory(self._directory)
 
     def mend_manifest(self) -> None:
         """Start a fresh manifest after a failure, and remove tables that only a lost record names.
@@ -183,8 +207,9 @@ class TableSet:
         error_rate: float,
         is_cancelled: Callable[[], bool],
         give_way: Callable[[int], None],
+        replaces: Sequence[int] = (),
     ) -> TableJob:
-        """How a flush or compaction writes tables for this store."""
+        """How a flush, or a compaction of the tables ``replaces``, writes tables for this store."""
         return TableJob(
             self._storage,
             self._directory,
@@ -193,9 +218,17 @@ class TableSet:
             self.manifest.allocate,
             is_cancelled,
             give_way,
+            (*replaces, *self._undead),
         )
 
-    def order(self, error_rate: float, snapshots: list[int], input_bytes: int, most: int) -> Order:
+    def order(
+        self,
+        error_rate: float,
+        snapshots: list[int],
+        input_bytes: int,
+        most: int,
+        replaces: Sequence[int] = (),
+    ) -> Order:
         """The same for another process, for a job that reads so much and writes ``most`` tables
         at the most.
         """
@@ -203,7 +236,8 @@ class TableSet:
         count = min(most, numbers_wanted(input_bytes, options.table_size_bytes))
         first = self.manifest.allocate(count)
         numbers = range(first, first + count)
-        return Order.of(self._directory, options, error_rate, snapshots, numbers)
+        replaced = (*replaces, *self._undead)
+        return Order.of(self._directory, options, error_rate, snapshots, numbers, replaced)
 
     def with_more_numbers(self, order: Order, count: int) -> Order:
         """``order`` with that many table numbers, none of which it had before."""
@@ -233,3 +267,10 @@ class TableSet:
         self._readers = {}
         if self._manifest is not None:
             self._manifest.close()
+
+
+def _runs_of(tree: Tree, numbers: list[int]) -> list[list[int]]:
+    """The tables of these numbers, run by run, the oldest first."""
+    wanted = set(numbers)
+    runs = [[table.number for table in run.tables if table.number in wanted] for run in tree.runs()]
+    return [run for run in reversed(runs) if run]

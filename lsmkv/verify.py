@@ -23,8 +23,9 @@ from lsmkv.manifest import (
     manifest_path,
     parse_file_name,
     read_current,
-    read_state,
+    read_manifest,
 )
+from lsmkv.recovery import MOST_LOOKS
 from lsmkv.report import Problem, Report, count, count_entries
 from lsmkv.sstable.block import Block
 from lsmkv.sstable.reader import TableReader
@@ -32,7 +33,6 @@ from lsmkv.storage import Storage
 from lsmkv.version import View
 
 Progress = Callable[[int, int], None]
-_TRIES: Final = 10  # how often to look again when the store changed while it was looked at
 _DAMAGE: Final = (CorruptionError, UnsupportedFormatError, OSError)
 
 
@@ -317,36 +317,52 @@ class _LogCheck:
 def _check_logs(storage: Storage, directory: str) -> _LogCheck:
     """Check CURRENT, the manifest it names, and the logs that this one needs.
 
-    What is found missing or wrong while the store changed is looked at again.
+    A writer may change the store meanwhile.  So a problem counts if the next look finds it too: a
+    file that was removed is not missed twice, because its number is never used again.
     """
-    for attempt in range(_TRIES):
+    earlier: list[Problem] = []
+    for _ in range(MOST_LOOKS):
         check = _LogCheck()
         state = _read_manifest(storage, directory, check)
         if state is not None:
             _read_logs(storage, directory, state, check)
-        if not check.problems or attempt == _TRIES - 1:
-            break
-        if state == _read_manifest(storage, directory, _LogCheck()):
-            break
+        lasting = [problem for problem in check.problems if problem in earlier]
+        if lasting == check.problems:
+            return check
+        earlier = check.problems
+    check.problems = lasting
     return check
 
 
 def _read_manifest(storage: Storage, directory: str, check: _LogCheck) -> State | None:
-    path = os.path.join(directory, CURRENT)
-    try:
-        number = read_current(storage, directory)
-        path = manifest_path(directory, number)
-        state = read_state(storage, directory, number)
-        contents = read_log(storage, path, number, "manifest")
-    except NotAStoreError:
-        check.problems.append(Problem(path, None, "it is missing"))
-        return None
-    except _DAMAGE as error:
-        check.problems.append(Problem.of(error, path))
-        return None
-    if contents is not None:
+    """What the manifest in force adds up to; None when it is damaged or missing."""
+    for _ in range(MOST_LOOKS):
+        path = os.path.join(directory, CURRENT)
+        number: int | None = None
+        try:
+            number = read_current(storage, directory)
+            path = manifest_path(directory, number)
+            state, contents = read_manifest(storage, directory, number)
+        except NotAStoreError:
+            check.problems.append(Problem(path, None, "it is missing"))
+            return None
+        except _DAMAGE as error:
+            if number is not None and _is_replaced(storage, directory, number):
+                continue
+            check.problems.append(Problem.of(error, path))
+            return None
         check.torn += contents.torn_bytes
-    return state
+        return state
+    check.problems.append(Problem(path, None, f"it changed in each of {MOST_LOOKS} looks"))
+    return None
+
+
+def _is_replaced(storage: Storage, directory: str, number: int) -> bool:
+    """Whether a manifest other than ``number`` is in force by now."""
+    try:
+        return read_current(storage, directory) != number
+    except (NotAStoreError, *_DAMAGE):
+        return False
 
 
 def _read_logs(storage: Storage, directory: str, state: State, check: _LogCheck) -> None:

@@ -117,6 +117,8 @@ class Writable(Readable):
                     memtable.prepare(1, keep_old)
                     seq = self.last_seq + 1
                     start = log.end
+                    if self.floor is not None and value is not None and key < self.floor:
+                        self.floor = key
                     try:
                         record = log.own_record()
                         write_single(record, seq, key, value)
@@ -156,6 +158,8 @@ class Writable(Readable):
                     keep_old = self.moments.are_left()
                     memtable.prepare(count, keep_old)
                     start = log.end
+                    if self.floor is not None:
+                        self.lower_floor(operations)
                     try:
                         set_sequence(record, RECORD_HEAD_BYTES, first)
                         end = log.append_record(record)

@@ -102,13 +102,17 @@ def sections(path: Path) -> dict[str, tuple[int, int]]:
 
 
 def write_table(
-    path: Path, entries: Sequence[Entry], form: TableFormat, number: int = 1
+    path: Path,
+    entries: Sequence[Entry],
+    form: TableFormat,
+    number: int = 1,
+    replaces: list[int] | None = None,
 ) -> TableMeta:
     """A table with these entries, by the real writer."""
     writer = TableWriter(Storage(), str(path), number, form)
     for entry in entries:
         writer.add(*entry)
-    return writer.finish()
+    return writer.finish(replaces)
 
 
 def forge_table(

@@ -129,6 +129,7 @@ def test_a_job_is_a_plain_function_of_files(path: str) -> None:
             first_seq=1,
             end_seq=201,
             key_count=200,
+            drop_deletions=False,
         )
         stats = Stats()
         written = run_job(job, stats)
@@ -154,6 +155,7 @@ def test_a_flush_of_a_log_wants_the_keys_that_the_memtable_counted(
             first_seq=1,
             end_seq=log_keys + 1,
             key_count=known_keys,
+            drop_deletions=False,
         )
         with nullcontext() if usable else pytest.raises(LogUnusableError, match="does not hold"):
             run_job(job, Stats())

@@ -69,7 +69,7 @@ LAYERS = """
     lsmkv.writable
     lsmkv.engine
     lsmkv.cursor  lsmkv.writes  lsmkv.ranges
-    lsmkv.reads
+    lsmkv.reads  lsmkv.popping
     lsmkv.explain  lsmkv.inspect  lsmkv.verify
     lsmkv.repair.report
     lsmkv.repair.order  lsmkv.repair.logs  lsmkv.repair.state  lsmkv.repair.tables

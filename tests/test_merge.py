@@ -40,7 +40,7 @@ def seen(versions: list[Version], snapshot: int) -> dict[bytes, bytes]:
 
 
 def retained(stretches: list[list[Version]], snapshots: list[int], drop: bool) -> list[Version]:
-    return as_rows(retained_versions(map(as_columns, stretches), snapshots, drop))
+    return as_rows(merge_versions([map(as_columns, stretches)], snapshots, drop))
 
 
 @given(histories(), st.booleans())
@@ -52,6 +52,18 @@ def test_every_snapshot_and_the_present_see_the_same_afterwards(
     everything = [version for stretch in stretches for version in stretch]
     for reader in (*snapshots, NOW):
         assert seen(kept, reader) == seen(everything, reader)
+
+
+@given(histories())
+def test_a_flush_keeps_of_each_key_what_a_compaction_does_under_its_own_sequence_numbers(
+    history: tuple[list[list[Version]], list[int]],
+) -> None:
+    stretches, snapshots = history
+    for drop in (False, True):
+        flushed = as_rows(retained_versions(map(as_columns, stretches), snapshots, drop))
+        compacted = retained(stretches, snapshots, drop)
+        assert [row[:2] for row in flushed] == [row[:2] for row in compacted]
+        assert set(flushed) <= {version for stretch in stretches for version in stretch}
 
 
 @given(histories())

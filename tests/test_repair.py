@@ -123,6 +123,61 @@ def test_an_output_that_is_not_empty_is_refused(store: Path, output: Path) -> No
     assert os.listdir(output) == ["notes.txt"]
 
 
+@pytest.mark.parametrize("place", ["", "lost", "lost/deeper", "../link", "../link/lost"])
+def test_an_output_that_is_the_store_or_inside_it_is_refused(store: Path, place: str) -> None:
+    build_store(store)
+    (store.parent / "link").symlink_to(store)
+    flip(files(store, ".sst")[0], 3)
+    before = _snapshot(store)
+    with pytest.raises(ValueError, match="in_place=True instead"):
+        repair(store, store / place)
+    assert _snapshot(store) == before
+    assert not (store / "lost").exists()
+
+
+def test_a_store_that_is_reached_by_a_link_is_not_repaired_into_itself(store: Path) -> None:
+    build_store(store)
+    link = store.parent / "link"
+    link.symlink_to(store)
+    with pytest.raises(ValueError, match="in_place=True instead"):
+        repair(link, store)
+
+
+def test_an_output_beside_the_store_with_its_name_for_a_beginning_is_taken(store: Path) -> None:
+    content = build_store(store)
+    repair(store, store.with_name("store-repaired"))
+    assert content_of(store.with_name("store-repaired")) == content
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "file"])
+def test_a_folder_of_lost_files_that_is_no_directory_is_refused(store: Path, kind: str) -> None:
+    build_store(store)
+    flip(files(store, ".sst")[0], 3)
+    elsewhere = store.parent / "elsewhere"
+    if kind == "link":
+        elsewhere.mkdir()
+    if kind == "file":
+        (store / "lost").write_bytes(b"")
+    else:
+        (store / "lost").symlink_to(elsewhere)
+    before = _snapshot(store)
+    with pytest.raises(OSError, match="lost"):
+        repair(store, in_place=True)
+    assert _snapshot(store) == before
+    assert not elsewhere.exists() or not os.listdir(elsewhere)
+
+
+def test_files_of_the_store_that_are_links_are_not_followed(store: Path, output: Path) -> None:
+    build_store(store)
+    table = files(store, ".sst")[0]
+    elsewhere = store.parent / table.name
+    table.rename(elsewhere)
+    table.symlink_to(elsewhere)
+    report = repair(store, output)
+    assert report.tables_lost == 1 and not report.is_complete
+    assert any("symbolic link" in problem.reason for problem in report.problems)
+
+
 def test_an_empty_output_folder_is_used(store: Path, output: Path) -> None:
     content = build_store(store)
     output.mkdir()

@@ -51,7 +51,8 @@ def test_without_a_manifest_every_table_is_used(store: Path, output: Path) -> No
     lose_manifest(store)
     report = repair(store, output)
     assert report.manifest is None
-    assert any("may reappear" in note for note in report.notes)
+    assert any("every table file was used" in note for note in report.notes)
+    assert report.is_complete and not report.tables_uncertain
     assert content_of(output) == content
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import lsmkv
+from leaks import open_descriptors
 from lsmkv.options import CompactionStyle
 from threaded_stores import Background, filled, open_store, run_all
 
@@ -274,7 +275,7 @@ def test_a_snapshot_is_kept_over_compactions_while_threads_write(
             assert dict(snapshot) == model
 
 
-def test_files_an_iterator_reads_are_removed_when_it_ends(
+def test_tables_an_iterator_reads_have_no_names_any_more_and_are_closed_when_it_ends(
     path: Path, background: Background
 ) -> None:
     with open_store(path, **background) as db:
@@ -285,10 +286,11 @@ def test_files_an_iterator_reads_are_removed_when_it_ends(
         next(iterator)
         rewrite_everything(db)
         live = {info.file_name for info in db.inspect().tables()}
-        assert {file.name for file in path.glob("*.sst")} > live
+        assert {file.name for file in path.glob("*.sst")} == live
+        open_before = len(open_descriptors())
         del iterator
         gc.collect()
-        assert {file.name for file in path.glob("*.sst")} == live
+        assert len(open_descriptors()) < open_before
 
 
 # --- flush ---

@@ -24,7 +24,9 @@ from torture import (
     load_processes,
     load_refresh,
     load_slow,
+    load_starved,
     load_threads,
+    load_torn,
 )
 from torture.disturbance import in_disturbance
 from torture.fault_session import UnsoundError
@@ -41,6 +43,8 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "held": load_held.run,
     "limits": load_limits.run,
     "slow-disk": load_slow.run,
+    "torn-reads": load_torn.run,
+    "starved": load_starved.run,
 }
 
 SECONDS: Final[dict[str, tuple[float, float, float]]] = {
@@ -57,6 +61,9 @@ SECONDS: Final[dict[str, tuple[float, float, float]]] = {
     "limits/memory": (1, 3, 5),
     "slow-disk/flushes": (1.5, 5, 30),
     "slow-disk/compactions": (1.5, 5, 30),
+    "torn-reads/copied": (1, 4, 60),
+    "torn-reads/any": (1, 4, 60),
+    "starved/refreshes": (1.5, 8, 60),
     f"threads/thread-{load_threads.MILLION}": (0, 0, 300),
 }
 """How long each variant is to write and read, by scale (checks at the end take more); 0 leaves it out."""

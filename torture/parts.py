@@ -9,6 +9,7 @@ from torture.part import Part
 
 MODULES: Final = (
     "crash_states",
+    "lost_manifests",
     "faults",
     "corruption",
     "fuzz",
@@ -16,6 +17,7 @@ MODULES: Final = (
     "metamorphic",
     "load",
     "objects",
+    "power_cuts",
 )
 """Modules of this package; each has a ``PART``."""
 

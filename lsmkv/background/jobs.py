@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -46,6 +46,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         directory: the store's, as the file system knows it.
         first_number, number_count: table numbers that nobody else uses.
         snapshots: sequence numbers of live snapshots, ascending.
+        replaces: numbers of the tables whose place those of the job take.
         filter_key: its text form (:meth:`~lsmkv.filters.keys.FilterKey.to_spec`).
 
     The others are those of :class:`~lsmkv.options.Options`; the error rate is the one for these
@@ -67,6 +68,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     table_size_bytes: int
     direct_reads: bool
     file_mode: int
+    replaces: list[int] = []
 
     @classmethod
     def of(
@@ -76,6 +78,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         error_rate: float,
         snapshots: list[int],
         numbers: range,
+        replaces: Sequence[int] = (),
     ) -> Order:
         """The order for a store with these options."""
         return cls(
@@ -94,6 +97,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
             table_size_bytes=options.table_size_bytes,
             direct_reads=options.direct_reads,
             file_mode=options.file_mode,
+            replaces=list(replaces),
         )
 
     @property
@@ -114,6 +118,7 @@ class FlushJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         log_number, log_bytes: the log, and where its last record ends.
         first_seq, end_seq: sequence number of its first write, and the one after its last.
         key_count: how many keys it names; None when the memtable has not counted them.
+        drop_deletions: nothing older than the log's writes exists.
     """
 
     order: Order
@@ -122,6 +127,7 @@ class FlushJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     first_seq: int
     end_seq: int
     key_count: int | None
+    drop_deletions: bool
 
 
 class MergeJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -193,7 +199,7 @@ def _log_versions(storage: Storage, job: FlushJob) -> Iterator[Versions]:
     keys_differ = job.key_count is not None and len(memtable) != job.key_count
     if found != (job.log_bytes, job.end_seq) or keys_differ:
         raise LogUnusableError(f"{path} does not hold what the memtable holds")
-    return retained_versions(memtable.versions(), snapshots, drop_deletions=False)
+    return retained_versions(memtable.versions(), snapshots, job.drop_deletions)
 
 
 def _open(storage: Storage, directory: str, cache: BlockCache, meta: TableMeta) -> TableReader:
@@ -224,7 +230,15 @@ def _table_job(storage: Storage, order: Order, is_cancelled: Callable[[], bool])
         order.filter_policy,
         order.error_rate,
     )
-    return TableJob(storage, order.path, form, order.table_size_bytes, allocate, is_cancelled)
+    return TableJob(
+        storage,
+        order.path,
+        form,
+        order.table_size_bytes,
+        allocate,
+        is_cancelled,
+        replaces=tuple(order.replaces),
+    )
 
 
 def remove_unfinished(storage: Storage, order: Order) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -187,12 +187,14 @@ class Maintenance:
         rate: float,
         pace: Pace,
         is_cancelled: Callable[[], bool],
+        replaced: Sequence[int] = (),
     ) -> list[TableMeta]:
         """Write tables in this thread, to which writers give turns meanwhile."""
         thread = threading.get_ident()
         try:
             self._note_working(thread)
-            return write_tables(versions, self._tables.job(rate, is_cancelled, self._pause(pace)))
+            job = self._tables.job(rate, is_cancelled, self._pause(pace), replaced)
+            return write_tables(versions, job)
         finally:
             self._working.pop(thread, None)
             self._give_turns()
@@ -235,7 +237,9 @@ class Maintenance:
         tables: list[TableMeta] = []
         if not memtable.is_empty:
             rate = output_error_rate(view.version.tree, (), memtable.most_keys, host.options)
-            tables = self._write_memtable(memtable, newer.first_seq, rate)
+            # Only flushes add tables, and this is the oldest memtable: the tree stays empty.
+            is_oldest = view.version.tree.deepest < 0
+            tables = self._write_memtable(memtable, newer.first_seq, rate, is_oldest)
         run = tables[0].number if tables else 0
         edit = Edit(
             added=[PlacedTable(0, run, meta) for meta in tables],
@@ -252,7 +256,10 @@ class Maintenance:
         self._heap.give_back()
         return True
 
-    def _write_memtable(self, memtable: Memtable, end_seq: int, rate: float) -> list[TableMeta]:
+    def _write_memtable(
+        self, memtable: Memtable, end_seq: int, rate: float, drop_deletions: bool
+    ) -> list[TableMeta]:
+        """``drop_deletions``: nothing older than the memtable exists."""
         snapshots = self._host.pins.sequence_numbers()
         runner = self._flush_runner
         size, count = memtable.log_bytes, memtable.most_keys
@@ -265,11 +272,12 @@ class Maintenance:
                 first_seq=memtable.first_seq,
                 end_seq=end_seq,
                 key_count=None if memtable.batches else len(memtable),
+                drop_deletions=drop_deletions,
             )
             tables = runner.run(job, count)
             if tables is not None:
                 return tables
-        versions = retained_versions(memtable.versions(), snapshots, drop_deletions=False)
+        versions = retained_versions(memtable.versions(), snapshots, drop_deletions)
         sorting = count // _SORTING
         pace = Pace(
             self._flusher_sees,
@@ -429,9 +437,10 @@ class Maintenance:
         runner = self._merge_runner
         size = sum(meta.size_bytes for meta in chosen.tables())
         most = sum(meta.entry_count for meta in chosen.tables())
+        replaced = [meta.number for meta in chosen.tables()]
         if runner is not None and self._is_worth_a_process(size):
             job = MergeJob(
-                order=self._tables.order(rate, snapshots, size, most),
+                order=self._tables.order(rate, snapshots, size, most, replaced),
                 runs=[list(run) for run in chosen.inputs],
                 drop_deletions=chosen.drop_deletions,
             )
@@ -448,7 +457,7 @@ class Maintenance:
             is_urgent=lambda: bool(self.haste) or self._level0_run_count() >= most_runs,
             nap=self._nap,
         )
-        return self._write(versions, rate, pace, is_cancelled)
+        return self._write(versions, rate, pace, is_cancelled, replaced)
 
     def _level0_run_count(self) -> int:
         view = self._host.view

@@ -32,18 +32,21 @@ def repair(
 
     Args:
         path: the damaged store; it must not be open.
-        output: directory for the repaired store, absent or empty.  The damaged one stays as it is.
+        output: directory for the repaired store, absent or empty, and not inside the damaged one,
+            which stays as it is.
         in_place: instead, repair in the same directory.  Whatever is not part of the repaired store
             is moved to the folder ``lost`` in it; nothing is deleted.
         progress: called with bytes of table files gone through, and bytes in all.
 
     Raises:
-        ValueError: not exactly one of ``output`` and ``in_place`` is given.
+        ValueError: not exactly one of ``output`` and ``in_place`` is given, or ``output`` is the
+            damaged store's directory or inside it.
         NotAStoreError: nothing of a store is at ``path``.
         FileExistsError: ``output`` is not empty.
         LockedError: the store is open for writing.
         UnsupportedFormatError: a file is in a format of another release: repair with that one.
-        OSError: the repaired store cannot be written.  Repair in place has changed nothing then.
+        OSError: the repaired store cannot be written, or ``lost`` is a link or a file.  Repair in
+            place has changed nothing then.
 
     Reads every byte twice, or three times where tables have to be merged; in memory are the
     operations of the logs and one table's filters.

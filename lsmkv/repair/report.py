@@ -62,7 +62,10 @@ class RepairReport(Report):
             at all.
         tables_merged: kept or salvaged ones that were merged, because nothing but their sequence
             numbers told which is newer.
-        tables_ignored: table files that the manifest does not name.
+        tables_ignored: table files that the manifest does not name, or, without one, that other
+            tables say they replaced.
+        tables_uncertain: numbers of the tables that were used though nothing tells whether they
+            count: compaction may have replaced them, and what they hold may be out of date.
         blocks_kept, blocks_lost: blocks; where the index is lost, neighbours count as one.
         entries_kept, entries_lost: entries of tables; lost ones as far as something tells of them.
         log_records_kept, log_operations_kept: records of logs applied, and operations in them.
@@ -83,6 +86,7 @@ class RepairReport(Report):
     tables_lost: int
     tables_merged: int
     tables_ignored: int
+    tables_uncertain: tuple[int, ...]
     blocks_kept: int
     blocks_lost: int
     entries_kept: int
@@ -97,8 +101,10 @@ class RepairReport(Report):
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is known to be lost."""
-        return not (self.lost_ranges or self.log_bytes_lost or self.tables_lost)
+        """Whether nothing is lost, and nothing that is kept may be out of date."""
+        return not (
+            self.lost_ranges or self.log_bytes_lost or self.tables_lost or self.tables_uncertain
+        )
 
     def text(self) -> str:
         """The counts, and a line for each problem, lost range and note."""
@@ -113,6 +119,12 @@ class RepairReport(Report):
             f"({count(self.log_operations_kept, 'operation')}), "
             f"{count(self.log_bytes_lost, 'byte')} lost",
         ]
+        if self.tables_uncertain:
+            numbers = ", ".join(map(str, self.tables_uncertain))
+            lines.append(
+                f"  uncertain: tables {numbers}: nothing tells whether compaction had replaced them, "
+                "so keys that were deleted, and values that were overwritten, may reappear from them"
+            )
         if self.moved:
             lines.append(f"  moved to {LOST_FOLDER}: {', '.join(self.moved)}")
         lines += [f"  problem: {problem}" for problem in self.problems]

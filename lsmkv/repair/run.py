@@ -29,7 +29,7 @@ from lsmkv.recovery import lock_store
 from lsmkv.repair.logs import SalvagedLogs, salvage_logs
 from lsmkv.repair.order import SortableEntry, newest_versions, stack, table_entries, tangled_groups
 from lsmkv.repair.report import LOST_FOLDER, RepairReport
-from lsmkv.repair.state import FoundState, find_state
+from lsmkv.repair.state import FoundState, find_state, liveness
 from lsmkv.repair.tables import RescuedTable, TableRescue
 from lsmkv.sstable.columns import gathered
 from lsmkv.sstable.layout import TableMeta
@@ -61,17 +61,50 @@ def repair(
         names = []
     if CURRENT not in names and not any(map(parse_file_name, names)):
         raise NotAStoreError(f"{source} holds nothing of a lsmkv store")
-    if target != source and storage.exists(target) and storage.list_directory(target):
-        raise FileExistsError(errno.EEXIST, "it is not empty; give a directory that is", target)
-    if in_place and os.path.islink(os.path.join(source, LOST_FOLDER)):
-        reason = "is a symbolic link; none is followed"
-        raise OSError(errno.ELOOP, reason, os.path.join(source, LOST_FOLDER))
+    if in_place:
+        _check_lost_folder(source)
+    else:
+        _check_output(storage, source, target)
     with contextlib.ExitStack() as stack_of_locks:
         stack_of_locks.enter_context(_lock_source(storage, source, is_read_only=target != source))
         if target != source:
             storage.make_directory(target)
             stack_of_locks.enter_context(storage.lock(os.path.join(target, LOCK)))
         return _Repair(storage, source, target, progress).run()
+
+
+def _check_output(storage: Storage, source: str, target: str) -> None:
+    """Refuse an output that is not empty, or that is the damaged store's directory or inside it.
+
+    Raises:
+        ValueError, FileExistsError: it is.
+    """
+    parent = os.path.realpath(target)
+    while True:
+        with contextlib.suppress(FileNotFoundError):  # of what is still to be made
+            if os.path.samefile(parent, source):
+                raise ValueError(
+                    f"output={target!r} is the damaged store's own directory, or inside it; "
+                    "give another directory, or in_place=True instead"
+                )
+        if parent == os.path.dirname(parent):
+            break
+        parent = os.path.dirname(parent)
+    if storage.exists(target) and storage.list_directory(target):
+        raise FileExistsError(errno.EEXIST, "it is not empty; give a directory that is", target)
+
+
+def _check_lost_folder(source: str) -> None:
+    """Refuse a folder for lost files that is anything but a directory.
+
+    Raises:
+        OSError: it is a link or a file.
+    """
+    folder = os.path.join(source, LOST_FOLDER)
+    if os.path.islink(folder):
+        raise OSError(errno.ELOOP, "is a symbolic link; none is followed", folder)
+    if os.path.lexists(folder) and not os.path.isdir(folder):
+        raise NotADirectoryError(errno.ENOTDIR, "is not a directory; move it away", folder)
 
 
 def _lock_source(
@@ -104,6 +137,8 @@ class _Repair:
             highest = max(highest, number)
         self._next = highest + 1
         self._created: list[str] = []
+        self._uncertain: list[int] = []
+        self._used = 0
         self._merged = self._done_bytes = self._all_bytes = 0
         self._rescue = TableRescue(storage, source, target, self._allocate, self._advance)
 
@@ -136,14 +171,15 @@ class _Repair:
     def _gather(self, state: State | None) -> tuple[list[PlacedTable], SalvagedLogs]:
         """The tables of the repaired store, in the target; and what the logs tell."""
         if state is None:
-            wanted: list[tuple[int, TableMeta | None]] = [
-                (number, None) for number in self._numbers["table"]
-            ]
+            tables = liveness(self._storage, self._source, self._numbers["table"])
+            self._uncertain = tables.uncertain
+            wanted: list[tuple[int, TableMeta | None]] = [(number, None) for number in tables.live]
         else:
             wanted = [(table.number, table) for table in state.tree.tables()]
         for number, _ in wanted:
             with contextlib.suppress(OSError):
                 self._all_bytes += self._storage.file_size(table_path(self._source, number))
+        self._used = len({number for number, _ in wanted}.intersection(self._numbers["table"]))
         rescued: dict[int, RescuedTable] = {}
         for number, expected in wanted:
             table = self._rescue.take(number, expected)
@@ -292,6 +328,7 @@ class _Repair:
         remove.  Where the file system knows no links they are only moved, at the end.
         """
         folder = os.path.join(self._source, LOST_FOLDER)
+        _check_lost_folder(self._source)  # again: much has been read since
         self._storage.make_directory(folder)
         linked: list[tuple[str, str]] = []
         if CURRENT in self._originals:
@@ -317,11 +354,7 @@ class _Repair:
         return path
 
     def _report(self, found: FoundState, logs: SalvagedLogs, moved: list[str]) -> RepairReport:
-        rescue, tables = self._rescue, self._numbers["table"]
-        ignored = 0
-        if found.state is not None:
-            live = {table.number for table in found.state.tree.tables()}
-            ignored = len(set(tables) - live)
+        rescue = self._rescue
         return RepairReport(
             path=self._source,
             output=self._target,
@@ -330,7 +363,8 @@ class _Repair:
             tables_salvaged=len(rescue.salvaged),
             tables_lost=len(rescue.lost),
             tables_merged=self._merged,
-            tables_ignored=ignored,
+            tables_ignored=len(self._numbers["table"]) - self._used,
+            tables_uncertain=tuple(self._uncertain),
             blocks_kept=rescue.blocks_kept,
             blocks_lost=rescue.blocks_lost,
             entries_kept=rescue.entries_kept,

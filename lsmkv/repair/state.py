@@ -23,9 +23,8 @@ from lsmkv.sstable.reader import TableReader
 from lsmkv.storage import Storage
 
 _ORDER_LOST: Final = (
-    "the list of live tables is lost, so every table file was used: keys that were deleted, and "
-    "values that were overwritten, may reappear from tables that compaction had replaced but that "
-    "were not removed yet"
+    "the list of live tables is lost, so every table file was used but those that others say they "
+    "replaced"
 )
 
 
@@ -169,3 +168,48 @@ def _is_finished(storage: Storage, path: str) -> bool:
     except (CorruptionError, UnsupportedFormatError, OSError):
         return False
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class Liveness:
+    """Which of the tables count, as far as they tell themselves.
+
+    Attributes:
+        live: the tables to use.
+        uncertain: those of them that a compaction may have replaced, for all that is known.
+    """
+
+    live: list[int]
+    uncertain: list[int]
+
+
+def liveness(storage: Storage, directory: str, numbers: list[int]) -> Liveness:
+    """Tell the tables ``numbers`` that count from those that compaction has replaced.
+
+    The last table that a compaction writes notes which ones it took the place of, and which tables
+    beside it did.  The note counts if all of these are there: a power failure may have kept some.  It
+    outlasts the files that it is about, which are removed before the table can be replaced itself.  A
+    table without a note is of an older release, or damaged: it may be one that was replaced.
+    """
+    replaced: set[int] = set()
+    unnoted: list[int] = []
+    for number in numbers:
+        replaces, beside = _note(storage, table_path(directory, number), number)
+        if replaces is None:
+            unnoted.append(number)
+        elif set(beside).issubset(numbers):
+            replaced.update(older for older in replaces if older < number)
+    live = [number for number in numbers if number not in replaced]
+    return Liveness(live, [number for number in unnoted if number not in replaced])
+
+
+def _note(storage: Storage, path: str, number: int) -> tuple[list[int] | None, list[int]]:
+    """The tables that table ``number`` says it replaced (None: it does not say), and those beside it."""
+    try:
+        cache = BlockCache(0, storage.stats)
+        properties = TableReader(storage, path, cache, meta=None, filter_residency="off").properties
+    except (CorruptionError, UnsupportedFormatError, OSError):
+        return None, []
+    if properties.number != number:
+        return None, []
+    return properties.replaces, properties.beside

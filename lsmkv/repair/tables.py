@@ -195,7 +195,7 @@ class TableRescue:
             if not kept:
                 writer.abandon()
                 return None, lost, 0
-            meta = writer.finish()
+            meta = writer.finish([])
         except BaseException:
             writer.abandon()
             raise

@@ -106,6 +106,9 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
     block.  ``raw_bytes`` counts payloads before compression.  ``filter_scheme`` is that of every
     filter: a reader that does not know it would take the wrong bits for an answer; so would one
     where scheme 6 or 7 is another policy's, which ``filter_policy``, the name, is there to tell.
+    ``replaces`` are the tables whose place this one took, together with the tables ``beside`` it,
+    which the same compaction wrote before it.  Repair goes by it when the manifest is lost.  None:
+    not noted.
     """
 
     number: int
@@ -127,6 +130,8 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
     writer: str
     filter_scheme: int
     filter_policy: str = ""
+    replaces: list[int] | None = None
+    beside: list[int] = []
 
     def meta(self, size_bytes: int, checksum: int) -> TableMeta:
         """The part that the manifest keeps, with the size of the file and its footer's checksum."""

@@ -228,8 +228,14 @@ class TableWriter:
         if start < stop:
             self._block.append(Part(versions, start, stop))
 
-    def finish(self) -> TableMeta:
+    def finish(
+        self, replaces: list[int] | None = None, beside: list[int] | None = None
+    ) -> TableMeta:
         """Write what is left, the index and the footer, and sync the file.
+
+        Args:
+            replaces, beside: numbers of the tables whose place it takes, and of those that take it
+                with it, as its properties are to say.
 
         Raises:
             ValueError: nothing was added.
@@ -267,6 +273,8 @@ class TableWriter:
             filter_scheme=self._policy.scheme,
             filter_policy=self._policy.name if self._policy.scheme in PRIVATE_SCHEMES else "",
             writer=WRITER,
+            replaces=replaces,
+            beside=beside or [],
         )
         tail = index + msgspec.json.encode(properties)
         footer = Footer(
