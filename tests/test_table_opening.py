@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import lsmkv
-from damage import files, flip, footer_of
+from damage import files, flip, footer_of, open_table
 from lsmkv.errors import CorruptionError
+from lsmkv.sstable.frame import TRAILER_BYTES
 from lsmkv.sstable.layout import TableMeta
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage import RandomFile, ReadKind, Storage
@@ -183,6 +184,7 @@ def test_damaged_resident_filters_are_found_by_the_first_use_of_their_table(stor
     table = files(store, ".sst")[0]
     place = footer_of(table).filters_offset
     flip(table, place)
+    flip(table, open_table(table, residency="off").index.offset(1) - TRAILER_BYTES - 1)
     with lsmkv.open(store) as db:
         for _ in range(2):
             with pytest.raises(CorruptionError, match="filter") as caught:

@@ -1,16 +1,46 @@
-"""What verifying holds against a block: its keys' order, what the index says of it, its filter."""
+"""What verifying and merging hold against a block: its order, what the index says of it, its filter."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NoReturn
 
+from mypy_extensions import i64
+
+from lsmkv.compare import compare
+from lsmkv.encoding import MAX_VALUE_BYTES
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.policy import SCHEME_NONE, FilterPolicy
 from lsmkv.sstable.block import Block
 from lsmkv.sstable.filtering import TableFilters
 from lsmkv.sstable.frame import BlockTrailer
 from lsmkv.sstable.index import TableIndex
+
+
+def why_not_mergeable(block: Block, index: TableIndex, number: i64, may_repeat: bool) -> str:
+    """Why block ``number`` cannot be merged; empty when it can be.
+
+    Its keys must ascend, and follow those of the block before.  Asked of every block that is merged,
+    and so without an object for any key.
+
+    Args:
+        may_repeat: whether a key may stand more than once in the table.
+    """
+    keys, first = index.section, index.key_start(2 * number)
+    last, end = index.key_start(2 * number + 1), index.key_start(2 * number + 2)
+    if not block.is_key(block.count - 1, keys, last, end):
+        return "last key of a block is not the index's"
+    if not block.ascends(may_repeat):
+        return "keys of a block do not ascend"
+    if number > 0:
+        order = compare(keys, index.key_start(2 * number - 1), first, keys, first, last)
+        if order > 0 or (order == 0 and not may_repeat):
+            return "block does not follow the one before it"
+    if len(block.raw) > MAX_VALUE_BYTES:
+        longest = max([len(value) for value in block.values() if value is not None], default=0)
+        if longest > MAX_VALUE_BYTES:
+            return f"value of {longest} bytes is over the limit"
+    return ""
 
 
 def check_block(

@@ -17,12 +17,11 @@ from mypy_extensions import i64
 
 from lsmkv.absent import ABSENT, Absent
 from lsmkv.cache import BlockCache, Shelf
-from lsmkv.encoding import MAX_VALUE_BYTES
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.policy import FilterPolicy
 from lsmkv.finalizers import Finalizer
 from lsmkv.sstable.block import MAX_BLOCK_BYTES, Block
-from lsmkv.sstable.checks import check_block, check_trailer
+from lsmkv.sstable.checks import check_block, check_trailer, why_not_mergeable
 from lsmkv.sstable.codec import Decompressor
 from lsmkv.sstable.filtering import FilterKind, TableFilters, filter_kind
 from lsmkv.sstable.frame import (
@@ -347,7 +346,9 @@ class TableReader:
                 start = index.offset(number + 1)
                 high = start - first
                 block = self._decode(data, low, high, number, first + low)
-                self._check_order(block, number, first + low)
+                problem = why_not_mergeable(block, index, number, self.has_versions)
+                if problem:
+                    raise CorruptionError(self.path, first + low, problem)
                 yield block
                 number += 1
 
@@ -404,28 +405,6 @@ class TableReader:
         ):
             fail("first key of a block is not the index's")
         return block
-
-    def _check_order(self, block: Block, number: i64, offset: int) -> None:
-        """Check that block ``number``, which stands at ``offset``, can be merged.
-
-        Raises:
-            CorruptionError: keys in it do not ascend, or from the block before to this one.
-        """
-
-        def fail(reason: str) -> NoReturn:
-            raise CorruptionError(self.path, offset, reason)
-
-        repeats = self.has_versions
-        if block.key(block.count - 1) != self.index.last_key(number):
-            fail("last key of a block is not the index's")
-        if not block.ascends(repeats):
-            fail("keys of a block do not ascend")
-        if len(block.raw) > MAX_VALUE_BYTES:
-            block.check_order(fail)
-        if number > 0:
-            before, first = self.index.last_key(number - 1), self.index.first_key(number)
-            if first < before or (first == before and not repeats):
-                fail("block does not follow the one before it")
 
     # Inspection
 
