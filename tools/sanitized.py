@@ -167,14 +167,22 @@ def steps(executable: Path, short: bool) -> list[list[str]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Build and run for each version; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tools.sanitized", description=__doc__)
-    parser.add_argument("versions", nargs="*", metavar="VERSION", help=f"{' '.join(VERSIONS)}")
-    parser.add_argument("--short", action="store_true", help="the tests of compiled modules alone")
+    parser.add_argument(
+        "versions", nargs="*", metavar="VERSION", help=f"of Python; default: {', '.join(VERSIONS)}"
+    )
+    parser.add_argument(
+        "--short",
+        action="store_true",
+        help="the tests of compiled modules alone, and this version of Python unless others are named",
+    )
     chosen = parser.parse_args(arguments)
+    this = f"{sys.version_info.major}.{sys.version_info.minor}"
+    versions = chosen.versions or ([this] if chosen.short else list(VERSIONS))
     if shutil.which("gcc") is None:
         print("no gcc here: nothing was run", file=sys.stderr)
         return 1
     failures, missing = [], []
-    for version in chosen.versions or VERSIONS:
+    for version in versions:
         python = interpreter(version)
         if python is None or not works(python):
             missing.append(version)
@@ -190,7 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"Python {version}: not installed here, not run")
     for failure in failures:
         print(failure)
-    ran = len(chosen.versions or VERSIONS) - len(missing)
+    ran = len(versions) - len(missing)
     print(f"{ran} versions of Python run, {len(failures)} with failures")
     return 1 if failures or not ran else 0
 
