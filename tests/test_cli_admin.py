@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,44 @@ def test_verify_exits_with_4_when_the_store_cannot_be_opened(store: str) -> None
     Path(store, "CURRENT").write_bytes(b"nonsense\n")
     message = fail("verify", store, code=4)
     assert one_line(message) and "CURRENT" in message
+
+
+def test_verify_exits_with_4_when_a_store_has_lost_its_current(store: str) -> None:
+    fill_tables(store)
+    Path(store, "CURRENT").unlink()
+    message = fail("verify", store, code=4)
+    assert one_line(message) and "CURRENT: it is missing" in message
+
+
+def test_verify_exits_with_1_where_no_store_is(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    assert "holds no lsmkv store" in fail("verify", str(tmp_path), code=1)
+    fail("verify", str(tmp_path / "nowhere"), code=1)
+
+
+def _lose_current(store: str) -> None:
+    Path(store, "CURRENT").unlink()
+
+
+def _damage_current(store: str) -> None:
+    Path(store, "CURRENT").write_bytes(b"nonsense\n")
+
+
+def _lose_table(store: str) -> None:
+    next(Path(store).glob("*.sst")).unlink()
+
+
+@pytest.mark.parametrize("damage", [damage_block, _damage_current, _lose_current, _lose_table])
+def test_verify_json_has_one_shape(store: str, damage: Callable[[str], None]) -> None:
+    sound = json.loads(succeed("verify", fill_tables(store), "--json"))
+    damage(store)
+    result = run("verify", store, "--json")
+    shown = json.loads(result.stdout)
+    assert (result.exit_code, shown["ok"]) == (4, False)
+    assert {name: type(value) for name, value in shown.items()} == {
+        name: type(value) for name, value in sound.items()
+    }
+    assert [sorted(problem) for problem in shown["problems"]] == [["offset", "path", "reason"]]
 
 
 def test_repair_builds_a_sound_store(store: str, tmp_path: Path) -> None:
@@ -138,7 +177,7 @@ def test_destroy_refuses_what_is_no_store(tmp_path: Path, options: list[str]) ->
 def test_destroy_refuses_a_store_that_is_open_for_writing(store: str) -> None:
     with lsmkv.open(store) as db:
         db[b"a"] = b"1"
-        assert f"process {os.getpid()}" in fail("destroy", store, "--yes")
+        assert f"in this process ({os.getpid()})" in fail("destroy", store, "--yes")
     assert read(store) == {b"a": b"1"}
 
 

@@ -15,9 +15,11 @@ from lsmkv.cli.output import confirm, note, print_json, progress, size
 from lsmkv.cli.settings import settings_option
 from lsmkv.cli.shape import json_option
 from lsmkv.inspect import StoreInfo
+from lsmkv.manifest import CURRENT, parse_file_name
 from lsmkv.recovery import holds_store
-from lsmkv.report import count, count_entries
+from lsmkv.report import Problem, count, count_entries
 from lsmkv.storage import Storage
+from lsmkv.verify import VerifyReport
 
 
 @click.command()
@@ -27,8 +29,9 @@ from lsmkv.storage import Storage
 def verify(ctx: click.Context, store: str, as_json: bool) -> None:
     """Check every byte of STORE: checksums, order, filters.
 
-    Exits with code 4 when something is damaged, also when the store cannot even be opened for it.
-    "lsmkv repair" saves what can be saved.
+    Exits with code 4 when something is damaged, also when the store cannot even be opened for it
+    (--json counts nothing as checked then).  A directory with files of a store but no CURRENT is
+    a damaged store; without any it is none, exit code 1.  "lsmkv repair" saves what can be saved.
 
     \b
     Example:  lsmkv verify users.db
@@ -39,11 +42,18 @@ def verify(ctx: click.Context, store: str, as_json: bool) -> None:
             progress("Verifying") as report_progress,
         ):
             report = db.verify(report_progress)
-    except lsmkv.CorruptionError as error:
-        if as_json:
-            print_json({"ok": False, "problems": [describe(error)]})
+    except (lsmkv.CorruptionError, lsmkv.NotAStoreError) as error:
+        if isinstance(error, lsmkv.CorruptionError):
+            problem, message = Problem.of(error, store), describe(error)
+        elif _holds_files(store):
+            problem = Problem(os.path.join(os.path.abspath(store), CURRENT), None, "it is missing")
+            message = f'{problem}; "lsmkv repair" can rebuild the store'
         else:
-            click.echo(f"Error: {describe(error)}", err=True)
+            raise
+        if as_json:
+            print_json(VerifyReport(0, 0, 0, 0, 0, 0, 0, (problem,)).as_dict())
+        else:
+            click.echo(f"Error: {message}", err=True)
         ctx.exit(DAMAGED)
     if as_json:
         print_json(report.as_dict())
@@ -145,6 +155,14 @@ def destroy(store: str, yes: bool, as_json: bool) -> None:
         print_json({"path": os.path.abspath(store), "directory_removed": not remains})
     else:
         note(f"Removed {store}." if not remains else f"Removed the store; {store} stays.")
+
+
+def _holds_files(store: str) -> bool:
+    """Whether any file in the directory is named as those of stores are."""
+    try:
+        return any(map(parse_file_name, os.listdir(store)))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def _tables(info: StoreInfo) -> list[int]:
