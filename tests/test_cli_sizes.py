@@ -36,18 +36,21 @@ def test_bits_and_error_rate_give_the_keys() -> None:
     "arguments",
     [
         (),
-        ("--keys", "5"),
         ("--keys", "5", "--bits", "50", "--error-rate", "0.1"),
         ("--keys", "5", "--error-rate", "1"),
         ("--keys", "0", "--error-rate", "0.1"),
         ("--keys", "5", "--bits", "8", "--bytes", "1"),
         ("--bits", "1", "--error-rate", "0.0001"),
+        ("--keys", "10"),
+        ("--keys", "0", "--bits", "10"),
+        ("--keys", "1" + "0" * 400, "--error-rate", "0.1"),
+        ("--keys", "1", "--bits", "1" + "0" * 400),
     ],
 )
-def test_what_describes_no_filter_is_refused(arguments: tuple[str, ...]) -> None:
+def test_what_describes_no_filter_is_wrong_usage(arguments: tuple[str, ...]) -> None:
     code, output = run(*arguments)
-    assert code == 1
-    assert output.startswith("Error: ")
+    assert code == 2
+    assert "\nError: " in output
 
 
 def test_json_has_every_figure() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Final
 
 import click
 
@@ -15,6 +16,8 @@ from lsmkv.filters.sizing import (
     lower_bound_bits,
     probes_for,
 )
+
+_LARGEST: Final = 1 << 64  # far above any filter, far below what floats can hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +37,11 @@ def filter_size(keys: int | None, bits: int | None, error_rate: float | None) ->
     """The filter that two of the three describe.
 
     Raises:
-        ValueError: not two of them are given, or they describe no filter.
+        ValueError: not two of them are given, they describe no filter, or one that is too large.
     """
+    for name, number in (("--keys", keys), ("--bits", bits)):
+        if number is not None and number > _LARGEST:
+            raise ValueError(f"{name}: it is larger than {_LARGEST:,}; give a smaller number")
     given = [keys, bits, error_rate]
     if given.count(None) != 1:
         raise ValueError("give two of --keys, --bits (or --bytes) and --error-rate")
@@ -86,8 +92,11 @@ def command(
               lsmkv filter-size --bytes 4096 --error-rate 0.01
     """
     if bits is not None and byte_count is not None:
-        raise ValueError("give --bits or --bytes, not both")
-    found = filter_size(keys, byte_count * 8 if byte_count is not None else bits, error_rate)
+        raise click.UsageError("give --bits or --bytes, not both")
+    try:
+        found = filter_size(keys, byte_count * 8 if byte_count is not None else bits, error_rate)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
     if as_json:
         print_json(asdict(found))
         return
