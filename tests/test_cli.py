@@ -15,6 +15,10 @@ import pytest
 import lsmkv
 from commands import ENVIRONMENT, fail, fill, fill_tables, one_line, process, read, succeed
 from lsmkv.cli import cli
+from lsmkv.cli.group import describe
+from lsmkv.files import NO_DIRECT
+from lsmkv.manifest import check_file_number
+from lsmkv.sstable.layout import MAX_FILE_NUMBER
 
 COMMANDS = sorted(cli.commands)
 
@@ -57,6 +61,57 @@ def test_examples_in_help_are_right_usage(line: str, tmp_path: Path) -> None:
     )
     assert done.returncode in (0, 1, 3), done.stderr
     assert b"Traceback" not in done.stderr
+
+
+# --- advice in errors ---
+
+
+@pytest.mark.parametrize(
+    "arguments", [["put", "{}", "b", "2"], ["delete", "{}", "a"], ["compact", "{}"]]
+)
+def test_a_locked_store_is_refused_without_advice_for_python(
+    store: str, arguments: list[str]
+) -> None:
+    fill(store, {b"a": b"1"})
+    script = "import lsmkv, sys; db = lsmkv.open(sys.argv[1]); print(flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, store],
+        env=ENVIRONMENT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as holder:
+        assert holder.stdin is not None and holder.stdout is not None
+        holder.stdout.readline()
+        message = fail(*(argument.format(store) for argument in arguments))
+        holder.stdin.write(b"\n")
+    assert f"process {holder.pid}; close it there; commands that only read work" in message
+    assert "read_only" not in message
+
+
+def test_a_store_without_current_is_referred_to_the_repair_command(store: str) -> None:
+    fill_tables(store)
+    os.unlink(os.path.join(store, "CURRENT"))
+    assert 'which "lsmkv repair" can rebuild' in fail("get", store, "a")
+
+
+def test_a_store_without_file_numbers_is_referred_to_dump(store: str) -> None:
+    with pytest.raises(lsmkv.CorruptionError) as caught:
+        check_file_number(MAX_FILE_NUMBER, store)
+    assert 'read it with "lsmkv dump"' in describe(caught.value)
+
+
+def test_refused_direct_reads_are_told_of_by_the_name_of_the_option() -> None:
+    error = OSError(errno.EINVAL, NO_DIRECT, "000001.sst")
+    assert describe(error).endswith("; do without --set direct_reads=true")
+
+
+def test_a_failure_in_the_background_is_answered_by_running_the_command_again(store: str) -> None:
+    with lsmkv.open(store) as db:
+        db._engine._fail(OSError(errno.ENOSPC, "No space left on device"))
+        with pytest.raises(lsmkv.BackgroundError) as caught:
+            db[b"a"] = b"1"
+        db.resume()
+    assert "mend its cause and run the command again" in describe(caught.value)
 
 
 # --- as a process ---

@@ -113,6 +113,12 @@ def test_repair_wants_to_know_where_to(store: str, options: list[str]) -> None:
     fail("repair", fill_tables(store), *options, code=2)
 
 
+def test_repair_into_the_store_itself_is_wrong_usage(store: str) -> None:
+    message = fail("repair", fill_tables(store), "--output", os.path.join(store, "new"), code=2)
+    assert "give another directory, or --in-place instead" in message
+    assert "in_place" not in message
+
+
 def test_compact_makes_one_run_and_forgets_the_deleted(store: str) -> None:
     fill_tables(store)
     fill_tables(store, 300)

@@ -242,3 +242,14 @@ def test_dump_to_a_device_does_not_replace_it(store: str) -> None:
 def test_dump_does_not_make_a_store(store: str) -> None:
     fail("dump", store)
     assert not os.path.exists(store)
+
+
+def test_dump_refuses_hex_for_json_without_naming_options_it_lacks(store: str) -> None:
+    message = fail("dump", fill(store, {b"a": b"1"}), "--hex", code=2)
+    assert "--hex is for TSV and CSV" in message and "--raw" not in message
+
+
+@pytest.mark.parametrize("form", ["--hex", "--raw"])
+def test_load_refuses_the_form_that_was_given_for_json(store: str, form: str) -> None:
+    message = fail("load", store, "-", form, code=2, stdin=b"")
+    assert f"{form} is for TSV and CSV" in message

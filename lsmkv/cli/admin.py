@@ -81,8 +81,13 @@ def repair(source: str, output: str | None, in_place: bool, yes: bool, as_json: 
         raise click.UsageError("give either --output DIRECTORY or --in-place")
     if in_place and not yes:
         confirm(f"Rebuild {source} in place?")
-    with progress("Repairing") as report_progress:
-        report = lsmkv.repair(source, output, in_place=in_place, progress=report_progress)
+    try:
+        with progress("Repairing") as report_progress:
+            report = lsmkv.repair(source, output, in_place=in_place, progress=report_progress)
+    except ValueError as error:
+        if not str(error).startswith("output="):
+            raise
+        raise click.UsageError(f"--{describe(error)}") from None
     if as_json:
         print_json(report.as_dict())
     else:

@@ -16,6 +16,19 @@ ABSENT: Final = 3
 DAMAGED: Final = 4
 """Exit code of ``verify`` when it finds damage."""
 
+# What the library's errors advise to programs, as they end, and what helps at the command line.
+_ADVICE: Final = (
+    (", or open it with read_only=True", "; commands that only read work meanwhile"),
+    ("which lsmkv.repair can rebuild", 'which "lsmkv repair" can rebuild'),
+    ("or in_place=True instead", "or --in-place instead"),
+    ("open with direct_reads=False", "do without --set direct_reads=true"),
+    ("mend its cause and call resume()", "mend its cause and run the command again"),
+    (
+        "read it with read_only=True, and write what it holds to a new store",
+        'read it with "lsmkv dump", and put that into a new store with "lsmkv load"',
+    ),
+)
+
 INTERRUPTED: Final = 130  # 128 + SIGINT, as shells count
 PIPE_CLOSED: Final = 141  # 128 + SIGPIPE
 
@@ -54,7 +67,7 @@ class CommandGroup(click.Group):
 
 
 def describe(error: BaseException) -> str:
-    """What went wrong, on one line."""
+    """What went wrong, on one line, with advice for the command line."""
     if isinstance(error, OSError) and error.strerror:
         text = error.strerror
         if error.filename is not None:
@@ -63,6 +76,9 @@ def describe(error: BaseException) -> str:
         text = "there is not enough memory"
     else:
         text = str(error) or type(error).__name__
+    for advice, translated in _ADVICE:
+        if text.endswith(advice):
+            text = text.removesuffix(advice) + translated
     cause = error.__cause__
     if isinstance(error, lsmkv.Error) and cause is not None and str(cause) not in text:
         text += f": {describe(cause)}"

@@ -194,7 +194,7 @@ def _stopped(reason: str, loader: Loader) -> str:
 
 def _refuse_form(file_format: str, form: Form) -> None:
     if file_format == "jsonl" and form is not Form.TEXT:
-        raise click.UsageError("--hex and --raw are for TSV and CSV; JSON lines have one form")
+        raise click.UsageError(f"--{form.value} is for TSV and CSV; JSON lines have one form")
 
 
 def _refuse_header(file_format: str, fields: Fields) -> None:
