@@ -78,6 +78,29 @@ def test_a_torn_tail_is_dropped_and_reported(store: Path, output: Path) -> None:
     assert [(problem.path, problem.offset) for problem in report.problems] == [(str(log), size)]
 
 
+def test_a_torn_tail_is_said_to_be_left_out_from_the_first_damaged_record_on(
+    store: Path, output: Path
+) -> None:
+    with _logged(store).open("ab") as file:
+        file.write(b"h")
+    (problem,) = repair(store, output).problems
+    assert problem.reason == "1 byte from the first damaged record on is left out"
+
+
+def test_whole_records_behind_a_damaged_one_are_said_to_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "000001.log"
+    writer = LogWriter.create(Storage(), str(path), 1, "log", None)
+    for seq in range(1, 101):  # none of them synced, so nothing tells that more was on disk
+        writer.append(encode_batch(seq, [(b"%03d" % seq, b"v" * 100)]))
+    offsets = _record_offsets(path)
+    flip(path, offsets[2] + 9)
+    logs = salvage_logs(Storage(), str(tmp_path), [1], None)
+    (problem,) = logs.problems
+    assert (logs.record_count, problem.offset) == (2, offsets[2])
+    left_out = f"{logs.lost_bytes:,} bytes from the first damaged record on are left out"
+    assert problem.reason == left_out
+
+
 def test_a_log_with_a_damaged_header_is_lost(store: Path, output: Path) -> None:
     log = _logged(store)
     flip(log, 20)

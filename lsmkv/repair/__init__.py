@@ -30,6 +30,10 @@ def repair(
 ) -> RepairReport:
     """Rebuild a store from whatever tables and logs still check out.
 
+    Of a damaged table it keeps the whole blocks; of a log, the records before its first damage.
+    Whole records behind that are left out, and so are the logs that follow: a store that had them
+    would lack writes that came before.
+
     Args:
         path: the damaged store; it must not be open.
         output: directory for the repaired store, absent or empty, and not inside the damaged one,

@@ -8,7 +8,7 @@ from lsmkv.batch import decode_batch
 from lsmkv.errors import CorruptionError
 from lsmkv.log import HEADER_BYTES, MAX_LOG_BYTES, LogContents, read_log
 from lsmkv.manifest import State, log_path
-from lsmkv.repair.report import raise_unless_damage
+from lsmkv.repair.report import left_out, raise_unless_damage
 from lsmkv.report import Problem
 from lsmkv.storage import ReadKind, Storage
 from lsmkv.verify import was_given_up
@@ -200,7 +200,7 @@ def _apply(
         result.last_log = log.number, contents.end
         closed_end = closed[1] if closed[0] == log.number else 0
         if not log.is_damaged and contents.end < max(log.size, closed_end):
-            reason = f"{log.size - contents.end} bytes at the end are no whole record"
+            reason = left_out(log.size - contents.end)
             if contents.end < closed_end:
                 reason = f"the log ends before {closed_end}, where it was closed"
             result.problems.append(Problem(log.path, contents.end, reason))

@@ -23,6 +23,18 @@ def raise_unless_damage(error: Exception) -> None:
         raise error
 
 
+def left_out(byte_count: int) -> str:
+    """What is wrong with a log whose records end before its file does.
+
+    Whole records may stand behind the damaged one.
+
+    >>> left_out(1200)
+    '1,200 bytes from the first damaged record on are left out'
+    """
+    verb = "is" if byte_count == 1 else "are"
+    return f"{count(byte_count, 'byte')} from the first damaged record on {verb} left out"
+
+
 @dataclass(frozen=True, slots=True)
 class LostRange(Report):
     """Keys of which entries are lost.

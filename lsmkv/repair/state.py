@@ -17,7 +17,7 @@ from lsmkv.manifest import (
     read_state,
     table_path,
 )
-from lsmkv.repair.report import raise_unless_damage
+from lsmkv.repair.report import left_out, raise_unless_damage
 from lsmkv.report import Problem
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage import Storage
@@ -110,8 +110,7 @@ def _state(
     )
     torn_bytes = 0 if contents is None else contents.torn_bytes
     if contents is not None and torn_bytes:
-        reason = f"{torn_bytes} bytes at the end are no whole record"
-        found.problems.append(Problem(path, contents.end, reason))
+        found.problems.append(Problem(path, contents.end, left_out(torn_bytes)))
     if is_named:  # an edit at its end is lost, or many: the files that they removed are gone
         is_outdated = is_missing_files and (
             torn_bytes > 0 or _was_left_behind(storage, directory, state, numbers)
