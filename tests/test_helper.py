@@ -279,6 +279,20 @@ def test_a_process_that_does_not_start_is_warned_of_once_and_the_work_done_here(
     assert len(warned) <= 2  # one for each kind of work
 
 
+def test_a_process_killed_before_it_is_ready_is_not_said_to_have_had_a_job(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    monkeypatch.setattr(process, "_PROGRAM", killed)
+    with pytest.warns(RuntimeWarning, match="in a thread") as warned, open_store(path) as db:
+        fill(db, range(100))
+        db.flush()
+    assert str(warned[0].message) == (
+        "background work goes on in a thread: "
+        "the helper process was killed by signal 9 before it was ready"
+    )
+
+
 def test_an_interpreter_that_is_gone_is_no_reason_to_fail(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,18 +46,19 @@ class HelperUnavailableError(Error):
 
 
 class HelperDiedError(Error):
-    """A helper process ended in the middle of a job.
+    """A helper process ended in the middle of a job, or before it was ready for one.
 
     Attributes:
         status: its exit status; negative, the signal that killed it.
     """
 
-    def __init__(self, status: int, complaint: str) -> None:
+    def __init__(self, status: int, complaint: str, *, was_ready: bool = True) -> None:
         how = (
             f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
         )
+        when = "in the middle of a job" if was_ready else "before it was ready"
         said = f"; its last words:\n{complaint}" if complaint else ""
-        super().__init__(f"the helper process {how} in the middle of a job{said}")
+        super().__init__(f"the helper process {how} {when}{said}")
         self.status = status
 
 
@@ -160,6 +161,7 @@ class _Child:
         command += ["-c", _PROGRAM, str(os.getpid()), *folders]
         self._buffer = MessageBuffer()
         self._complaint = b""
+        self._is_ready = False
         try:
             self._process = subprocess.Popen(
                 command,
@@ -186,9 +188,10 @@ class _Child:
         try:
             reply = self._receive(time.monotonic() + _START_LIMIT_S)
         except HelperDiedError as error:
-            raise HelperUnavailableError(f"it did not start: {error}") from error
+            raise HelperUnavailableError(str(error)) from error
         if not isinstance(reply, Ready) or os.fsdecode(reply.package) != PACKAGE:
             raise HelperUnavailableError(f"another lsmkv than that in {PACKAGE} answers")
+        self._is_ready = True
 
     def ask(self, job: Job) -> Done | Failed:
         """The answer to a job; HelperDiedError when it ended without one."""
@@ -229,7 +232,8 @@ class _Child:
 
     def _death(self) -> HelperDiedError:
         status = self.end()
-        return HelperDiedError(status, self._complaint.decode(errors="replace").strip())
+        complaint = self._complaint.decode(errors="replace").strip()
+        return HelperDiedError(status, complaint, was_ready=self._is_ready)
 
     def kill(self) -> None:
         """Have it end, without waiting."""
