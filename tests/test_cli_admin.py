@@ -86,7 +86,7 @@ def test_verify_json_has_one_shape(store: str, damage: Callable[[str], None]) ->
 def test_repair_builds_a_sound_store(store: str, tmp_path: Path) -> None:
     damage_block(fill_tables(store))
     rescued = str(tmp_path / "rescued")
-    succeed("repair", store, "--output", rescued)
+    run("repair", store, "--output", rescued)
     succeed("verify", rescued)
     assert 400 < len(read(rescued)) < 500
 
@@ -100,8 +100,23 @@ def test_repair_in_place_asks_first(store: str) -> None:
 
 def test_repair_in_place_goes_ahead_when_told_so(store: str) -> None:
     damage_block(fill_tables(store))
-    succeed("repair", store, "--in-place", "--yes")
+    run("repair", store, "--in-place", "--yes")
     succeed("verify", store)
+
+
+def test_repair_exits_with_0_when_nothing_is_lost(store: str, tmp_path: Path) -> None:
+    Path(fill_tables(store), "CURRENT").unlink()
+    assert b"nothing is lost" in succeed("repair", store, "--output", str(tmp_path / "new"))
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_repair_exits_with_4_when_something_is_lost(
+    store: str, tmp_path: Path, options: list[str]
+) -> None:
+    damage_block(fill_tables(store))
+    result = run("repair", store, "--output", str(tmp_path / "new"), *options)
+    assert (result.exit_code, result.stderr) == (4, "")
+    assert result.stdout
 
 
 def test_repair_json_is_all_that_standard_output_gets(store: str, tmp_path: Path) -> None:
@@ -170,6 +185,21 @@ def test_destroy_leaves_what_is_not_the_stores(store: str) -> None:
     shown = json.loads(succeed("destroy", store, "--yes", "--json"))
     assert shown == {"path": store, "directory_removed": False}
     assert os.listdir(store) == ["notes.txt"]
+
+
+def test_destroy_says_which_files_keep_the_directory(store: str) -> None:
+    damage_block(fill_tables(store))
+    run("repair", store, "--in-place", "--yes")
+    Path(store, "a.txt").write_text("mine")
+    message = run("destroy", store, "--yes").stderr
+    assert message == f"Removed the store; {store} stays: other files are in it, such as lost.\n"
+
+
+def test_destroy_tells_of_an_empty_directory_that_stays(store: str, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(fill_tables(store))
+    message = run("destroy", str(link), "--yes").stderr
+    assert message == f"Removed the store; {link} stays, and nothing is in it.\n"
 
 
 @pytest.mark.parametrize("options", [[], ["--yes"]])

@@ -50,9 +50,9 @@ def cli() -> None:
     A key that starts with a dash goes after "--": lsmkv get STORE -- -key
 
     \b
-    Exit codes:  0 done        3 get: no such key      130 interrupted
-                 1 failed      4 verify: damage found  141 output closed early
-                 2 wrong usage
+    Exit codes:  0 done         3 get: no such key       130 interrupted
+                 1 failed       4 verify: damage found   141 output closed early
+                 2 wrong usage    repair: not all kept
 
     \b
     Example:  lsmkv put users.db alice '{"age": 34}'

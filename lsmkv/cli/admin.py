@@ -17,6 +17,7 @@ from lsmkv.cli.shape import json_option
 from lsmkv.inspect import StoreInfo
 from lsmkv.manifest import CURRENT, parse_file_name
 from lsmkv.recovery import holds_store
+from lsmkv.repair.report import LOST_FOLDER
 from lsmkv.report import Problem, count, count_entries
 from lsmkv.storage import Storage
 from lsmkv.verify import VerifyReport
@@ -30,8 +31,10 @@ def verify(ctx: click.Context, store: str, as_json: bool) -> None:
     """Check every byte of STORE: checksums, order, filters.
 
     Exits with code 4 when something is damaged, also when the store cannot even be opened for it
-    (--json counts nothing as checked then).  A directory with files of a store but no CURRENT is
-    a damaged store; without any it is none, exit code 1.  "lsmkv repair" saves what can be saved.
+    (the counts of --json are 0 then).  A directory with files of a store but no CURRENT counts as
+    damaged.  One without such files is no store: exit code 1.
+
+    "lsmkv repair" saves what can be saved.
 
     \b
     Example:  lsmkv verify users.db
@@ -69,10 +72,21 @@ def verify(ctx: click.Context, store: str, as_json: bool) -> None:
 @click.option("--in-place", is_flag=True, help="Put the new store in the old one's place.")
 @click.option("--yes", is_flag=True, help="Do not ask before --in-place.")
 @json_option
-def repair(source: str, output: str | None, in_place: bool, yes: bool, as_json: bool) -> None:
+@click.pass_context
+def repair(
+    ctx: click.Context,
+    source: str,
+    output: str | None,
+    in_place: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
     """Build a sound store out of what can be read of STORE, whatever is damaged or missing.
 
-    With --output, STORE stays as it is.  The report says what was lost.
+    With --output, STORE stays as it is.  Of a damaged table, its whole blocks are kept; of the logs,
+    what stands before their first damage.  The report says what was lost.
+
+    Exits with code 4 when something is lost, or may be out of date; the new store is made all the same.
 
     \b
     Example:  lsmkv repair users.db --output rescued.db
@@ -92,6 +106,8 @@ def repair(source: str, output: str | None, in_place: bool, yes: bool, as_json: 
         print_json(report.as_dict())
     else:
         click.echo(str(report))
+    if not report.is_complete:
+        ctx.exit(DAMAGED)
 
 
 @click.command(short_help="Merge STORE, or a range of its keys, into one sorted run.")
@@ -145,8 +161,10 @@ def compact(
 def destroy(store: str, yes: bool, as_json: bool) -> None:
     """Remove STORE and every entry in it.
 
-    Only the store's own files are removed, and the directory when nothing else is in it.  A directory
-    that is no store stays as it is, and so does a store that is open for writing.
+    Only the store's own files are removed, and the directory when nothing else is in it.  Other files
+    keep it, such as the folder lost, to which "lsmkv repair --in-place" moves files.
+
+    A directory that is no store stays as it is, and so does a store that is open for writing.
 
     \b
     Example:  lsmkv destroy users.db
@@ -159,7 +177,11 @@ def destroy(store: str, yes: bool, as_json: bool) -> None:
     if as_json:
         print_json({"path": os.path.abspath(store), "directory_removed": not remains})
     else:
-        note(f"Removed {store}." if not remains else f"Removed the store; {store} stays.")
+        note(
+            f"Removed the store; {store} stays{_kept_by(store)}."
+            if remains
+            else f"Removed {store}."
+        )
 
 
 def _holds_files(store: str) -> bool:
@@ -168,6 +190,18 @@ def _holds_files(store: str) -> bool:
         return any(map(parse_file_name, os.listdir(store)))
     except (FileNotFoundError, NotADirectoryError):
         return False
+
+
+def _kept_by(directory: str) -> str:
+    """Why the directory of a store that was removed stays."""
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError:
+        return ""
+    if not names:
+        return ", and nothing is in it"
+    example = LOST_FOLDER if LOST_FOLDER in names else names[0]
+    return f": other files are in it, such as {example}"
 
 
 def _tables(info: StoreInfo) -> list[int]:

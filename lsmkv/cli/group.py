@@ -14,7 +14,7 @@ ABSENT: Final = 3
 """Exit code of ``get`` for a key that is not there."""
 
 DAMAGED: Final = 4
-"""Exit code of ``verify`` when it finds damage."""
+"""Exit code of ``verify`` when it finds damage, and of ``repair`` when it cannot keep everything."""
 
 # What the library's errors advise to programs, as they end, and what helps at the command line.
 _ADVICE: Final = (
