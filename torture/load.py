@@ -18,7 +18,14 @@ from pathlib import Path
 from typing import Final
 
 from tools.crash_loop import CrashError
-from torture import load_held, load_limits, load_processes, load_slow, load_threads
+from torture import (
+    load_held,
+    load_interrupts,
+    load_limits,
+    load_processes,
+    load_slow,
+    load_threads,
+)
 from torture.fault_session import UnsoundError
 from torture.isolated import Limits, Verdict, run_trials
 from torture.job import Job
@@ -32,6 +39,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "held": load_held.run,
     "limits": load_limits.run,
     "slow-disk": load_slow.run,
+    "interrupts": load_interrupts.run,
 }
 
 SECONDS: Final[dict[str, tuple[float, float, float]]] = {
@@ -46,6 +54,9 @@ SECONDS: Final[dict[str, tuple[float, float, float]]] = {
     "limits/memory": (1, 3, 5),
     "slow-disk/flushes": (1.5, 5, 30),
     "slow-disk/compactions": (1.5, 5, 30),
+    "interrupts/thread": (1.5, 8, 120),
+    "interrupts/thread-writers": (1.5, 8, 120),
+    "interrupts/process": (0, 8, 120),
     f"threads/thread-{load_threads.MILLION}": (0, 0, 300),
 }
 """How long each variant is to write and read, by scale (checks at the end take more); 0 leaves it out."""
