@@ -62,12 +62,10 @@ class Strand:
 
     def has_ended(self) -> bool:
         """Whether it ended, or never will begin: an exception that is set from outside may do that."""
-        # An interrupt in ``is_alive`` may have a thread that runs taken for one that has ended.
-        return (
-            (self._has_begun or time.monotonic() - self._made_s > _PATIENCE_S)
-            and not self._thread.is_alive()
-            and not self._running.locked()
-        )
+        # First of all: an interrupt in ``is_alive`` may have a thread that runs taken for ended.
+        if self._running.locked() or self._thread.is_alive():
+            return False
+        return self._has_begun or time.monotonic() - self._made_s > _PATIENCE_S
 
     def await_end(self) -> None:
         """Return once ``target`` has returned and the thread is no more."""
