@@ -68,6 +68,8 @@ class DB(StoreReader, PoppedInOrder):
     """
 
     def __init__(self, engine: Engine) -> None:
+        if not isinstance(engine, Engine):
+            raise TypeError(f"a store is opened with lsmkv.open({engine!r}), and not with DB(...)")
         self._engine = engine
         self._lookup = engine.lookup
         self._lookup_many = engine.lookup_many
@@ -246,9 +248,14 @@ class DB(StoreReader, PoppedInOrder):
         O(tables): nothing is read.
         """
         view = self._engine.usable_view()
-        tables = [table.meta for table in view.version.tables()]
-        stored = sum(meta.entry_count - 2 * meta.tombstone_count for meta in tables)
-        return max(0, stored + sum(memtable.balance() for memtable in view.memtables))
+        metas = [table.meta for table in view.version.tables()]
+        total = sum(meta.entry_count - 2 * meta.tombstone_count for meta in metas)
+        for memtable in reversed(
+            view.memtables
+        ):  # a deletion is of something older, if of anything
+            kept, deleted = memtable.key_counts()
+            total = max(0, total - deleted) + kept
+        return max(0, total)
 
     def approximate_size(self, start: Buffer | None = None, stop: Buffer | None = None) -> int:
         """About how many bytes of table files hold the keys with start <= key < stop.
@@ -331,6 +338,8 @@ class DB(StoreReader, PoppedInOrder):
 
     def close(self) -> None:
         """Sync what was written, stop the background work, unlock.  A second call does nothing.
+
+        After an interrupt (Ctrl-C), a second call ends what the first began.
 
         Raises:
             OSError: what was written could not be synced; the store is closed all the same.

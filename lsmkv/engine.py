@@ -105,7 +105,9 @@ class Engine(Writable):
                 self.storage, self.directory, self._tables.open_version
             )
             *waiting, memtable = found.memtables
+            thread = self.entering()
             with self._mutex:
+                self._owner = thread
                 if self._closing:
                     raise self.unusable()
                 self.last_seq = found.last_seq
@@ -135,12 +137,16 @@ class Engine(Writable):
     def work_failed(self, error: BaseException) -> None:
         """Take no more writes: a flush or compaction failed (unless it was told to give up)."""
         if not isinstance(error, CancelledError):
+            thread = self.entering()
             with self._mutex:
+                self._owner = thread
                 self._fail(error)
 
     def publish(self, version: Version, flushed: Memtable | None) -> None:
         """Let readers see ``version``, and no more the memtable that is in its tables now."""
+        thread = self.entering()
         with self._mutex:
+            self._owner = thread
             view = self.usable_view()
             flushing = tuple(memtable for memtable in view.flushing if memtable is not flushed)
             self._maintenance.watch(version)
@@ -171,7 +177,9 @@ class Engine(Writable):
         try:
             haste.begin(thread)
             while not is_done:
+                thread = self.entering()
                 with self._mutex:
+                    self._owner = thread
                     self._check_writable()
                     self._check_not_closing()
                     if not waited_for:
@@ -214,7 +222,9 @@ class Engine(Writable):
         try:
             haste.begin(thread)
             while not is_settled:
+                thread = self.entering()
                 with self._mutex:
+                    self._owner = thread
                     self._check_writable()
                     self._check_not_closing()
                     is_settled = self._maintenance.is_settled(self.usable_view())
@@ -242,7 +252,9 @@ class Engine(Writable):
             haste.begin(thread)
             if self._failure is not None:
                 self._maintenance.rest()  # what began before it was mended may still fail
+            thread = self.entering()
             with self._tables.lock, self._mutex:
+                self._owner = thread
                 if self.view is None or self.read_only:
                     self._check_writable()
                 self._check_not_closing()
@@ -262,7 +274,9 @@ class Engine(Writable):
         try:
             self._resuming = True
             while not is_done:
+                thread = self.entering()
                 with self._mutex:
+                    self._owner = thread
                     ticket = self._changes.ticket
                     if self._failure is not cause:
                         self._check_writable()
@@ -297,11 +311,15 @@ class Engine(Writable):
                 self._close()
 
     def _close(self) -> None:
+        thread = self.entering()
         with self._mutex:
+            self._owner = thread
             self._closing = True
             self._changes.announce()
         self._maintenance.stop()
+        thread = self.entering()
         with self._mutex:  # no write that runs now is cut off, and none comes after it
+            self._owner = thread
             self.view = None
             self._changes.announce()
         try:

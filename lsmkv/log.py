@@ -40,7 +40,7 @@ from lsmkv.group_commit import GroupCommit
 from lsmkv.storage import AppendFile, ReadKind, Storage
 
 FORMAT_VERSION: Final = 1
-_MAGIC: Final = b"lsmkvLOG"
+LOG_MAGIC: Final = b"lsmkvLOG"
 _HEADER: Final = struct.Struct("<8sIIQQQQ")
 HEADER_BYTES: Final = 56
 RECORD_BYTES: Final = 9
@@ -120,7 +120,7 @@ class LogWriter:
         # Below 2^61, so that salt + offset is no large integer; always 19 digits, in the manifest.
         salt = (1 << 60) + (int.from_bytes(os.urandom(8), "little") >> 4)
         before = (0, 0) if predecessor is None else (predecessor.number, predecessor.end)
-        head = _HEADER.pack(_MAGIC, FORMAT_VERSION, _KINDS.index(kind), number, salt, *before)
+        head = _HEADER.pack(LOG_MAGIC, FORMAT_VERSION, _KINDS.index(kind), number, salt, *before)
         file = storage.create(path)
         try:
             file.append(head + checksum(head, 0).to_bytes(8, "little"))
@@ -399,8 +399,8 @@ def read_log(storage: Storage, path: str, number: int, kind: LogKind) -> LogCont
             return None
         raise CorruptionError(path, 0, f"not a {kind} file, or its header is damaged")
     magic, version, kind_code, own, salt, previous, previous_end = _HEADER.unpack(head)
-    if magic != _MAGIC:
-        raise CorruptionError(path, 0, f"not a {kind} file", expected=_MAGIC, got=magic)
+    if magic != LOG_MAGIC:
+        raise CorruptionError(path, 0, f"not a {kind} file", expected=LOG_MAGIC, got=magic)
     if version != FORMAT_VERSION:
         raise UnsupportedFormatError(
             path, f"log format {version}; this release reads format {FORMAT_VERSION}"

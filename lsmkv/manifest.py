@@ -25,6 +25,7 @@ from lsmkv.storage import ReadKind, Storage
 from lsmkv.tree import PlacedTable, Tree
 
 CURRENT: Final = "CURRENT"
+CURRENT_BYTES: Final = len(b"MANIFEST-000001 0123456789abcdef\n")  # at least
 LOCK: Final = "LOCK"
 _NUMBER: Final = "([0-9]{6}|[1-9][0-9]{6,9})"  # as the store writes them
 _FILE_NAME: Final = re.compile(rf"(?:MANIFEST-{_NUMBER}|{_NUMBER}\.(sst|log))(\.tmp)?")

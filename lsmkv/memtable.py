@@ -232,12 +232,13 @@ class Memtable:
         """Whether a write came while something had pinned what was there before."""
         return bool(self._history)
 
-    def balance(self) -> int:
-        """Keys with a value less keys deleted.  O(n)."""
+    def key_counts(self) -> tuple[int, int]:
+        """How many keys have a value, and how many are deleted.  O(n)."""
         if self.batches:
             self._take_in_batches()
         values = list(self._live.values())
-        return len(values) - 2 * values.count(None)
+        deleted = values.count(None)
+        return len(values) - deleted, deleted
 
     @property
     def history_count(self) -> int:

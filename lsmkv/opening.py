@@ -11,9 +11,9 @@ from lsmkv.engine import Engine
 from lsmkv.errors import LockedError, NotAStoreError, StoreExistsError
 from lsmkv.interpreter import check_interpreter
 from lsmkv.log import HEADER_BYTES
-from lsmkv.manifest import CURRENT, LOCK, parse_file_name
+from lsmkv.manifest import CURRENT, CURRENT_BYTES, LOCK, parse_file_name
 from lsmkv.options import Options, check_names
-from lsmkv.recovery import holds_store, lock_store
+from lsmkv.recovery import check_is_ours, holds_store, lock_store
 from lsmkv.storage import FileLock, PathLike, Storage, absolute_path
 
 
@@ -60,12 +60,23 @@ def open(
     if options is not None and not isinstance(options, Options):
         raise TypeError(f"options is an lsmkv.Options, not {type(options).__name__}")
     check_names(overrides, besides=_PARAMETERS)
+    for name, flag in (
+        ("create_if_missing", create_if_missing),
+        ("error_if_exists", error_if_exists),
+        ("read_only", read_only),
+    ):
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name} is True or False, not {flag!r}")
     chosen = (Options() if options is None else options).replace(**overrides)
     directory = absolute_path(path)
     files = storage or Storage(direct_reads=chosen.direct_reads, file_mode=chosen.file_mode)
     exists = holds_store(files, directory)
-    if exists and error_if_exists:
-        raise _store_exists(directory)
+    if exists:
+        if error_if_exists:
+            raise _store_exists(directory)
+        # A look at its length spares reading it twice.
+        if files.file_size(os.path.join(directory, CURRENT)) < CURRENT_BYTES:
+            check_is_ours(files, directory)
     if read_only:
         if not exists:
             _check_creation(files, directory, create_if_missing=False)
@@ -146,6 +157,7 @@ def destroy(path: PathLike) -> None:
     files = Storage()
     if not holds_store(files, directory):
         raise NotAStoreError(f"{directory} holds no lsmkv store (it has no {CURRENT})")
+    check_is_ours(files, directory)
     with lock_store(files, directory):
         files.remove(os.path.join(directory, CURRENT))
         files.sync_directory(directory)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
+from threading import get_ident
+from typing import Final
 
 from librt.threading import Lock
 
@@ -13,6 +16,9 @@ from lsmkv.moments import Moment, Moments
 from lsmkv.pins import Pin, Pins
 from lsmkv.stats import Stats
 from lsmkv.version import View
+
+_LOOKS: Final = 4
+_LOOK_S: Final = 0.01
 
 
 class Readable:
@@ -42,6 +48,31 @@ class Readable:
         self.floor: bytes | None = None
         self.popping = Lock()
         self._mutex = Lock()
+        self._owner = 0  # the thread that took the mutex last
+
+    def entering(self) -> int:
+        """The present thread, which is about to take the mutex, and to become its ``_owner``.
+
+        (Asked before, so that nothing runs between taking the mutex and naming its owner.)
+
+        Raises:
+            RuntimeError: it holds the mutex already, and would wait for itself.
+        """
+        thread = get_ident()
+        if self._mutex.locked():
+            self._refuse_own_lock(thread)
+        return thread
+
+    def _refuse_own_lock(self, thread: int) -> None:
+        """Raise if ``thread`` holds the mutex: in a finalizer or signal handler inside of a call."""
+        for _look in range(_LOOKS):  # who has just taken it may not be named yet
+            if not self._mutex.locked() or self._owner != thread:
+                return
+            time.sleep(_LOOK_S)
+        raise RuntimeError(
+            f"{self.directory} is being used by this very thread, further up: a finalizer, signal "
+            "handler or trace function may look keys up, and must leave the rest for later"
+        )
 
     def usable_view(self) -> View:
         """The present view.
@@ -66,23 +97,31 @@ class Readable:
 
     def pin_view(self) -> tuple[View, Pin]:
         """The present view, and a pin on the last write: a consistent whole."""
+        thread = self.entering()
         with self._mutex:
+            self._owner = thread
             view = self.usable_view()
             return view, self.pins.pin(self.last_seq)
 
     def moment(self) -> Moment:
         """The store as it is now, for a reader that keeps its view."""
+        thread = self.entering()
         with self._mutex:
+            self._owner = thread
             return self.moments.of(self.usable_view(), self.last_seq)
 
     def moment_and_floor(self) -> tuple[Moment, bytes | None]:
         """:meth:`moment`, and the ``floor`` at that moment."""
+        thread = self.entering()
         with self._mutex:
+            self._owner = thread
             return self.moments.of(self.usable_view(), self.last_seq), self.floor
 
     def raise_floor(self, key: bytes, seq: int) -> None:
         """Note that no key below ``key`` had a value at ``seq``, if nothing was written since."""
+        thread = self.entering()
         with self._mutex:
+            self._owner = thread
             if self.last_seq == seq:
                 self.floor = key
 
@@ -94,7 +133,9 @@ class Readable:
 
     def moment_at(self, view: View, seq: int) -> Moment:
         """``view`` as of ``seq``, which is pinned."""
+        thread = self.entering()
         with self._mutex:
+            self._owner = thread
             return self.moments.of(view, seq)
 
     def lookup(self, key: Buffer) -> bytes | None:

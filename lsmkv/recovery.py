@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from lsmkv.errors import BackgroundError, CorruptionError, LockedError
-from lsmkv.log import HEADER_BYTES, LogContents, read_log
+from lsmkv.errors import BackgroundError, CorruptionError, LockedError, NotAStoreError
+from lsmkv.log import HEADER_BYTES, LOG_MAGIC, LogContents, read_log
 from lsmkv.manifest import (
     CURRENT,
     LOCK,
@@ -28,9 +28,11 @@ from lsmkv.manifest import (
 )
 from lsmkv.memtable import Memtable
 from lsmkv.replay import replay
-from lsmkv.storage import UNFINISHED, FileLock, Storage
+from lsmkv.sstable.layout import TABLE_MAGIC
+from lsmkv.storage import UNFINISHED, FileLock, ReadKind, Storage
 from lsmkv.tree import Tree
 
+MAGIC_BYTES: Final = len(LOG_MAGIC)
 _Opened = TypeVar("_Opened")
 _ORPHANS_END_S: Final = 10.0
 _ORPHANS_LOOK_S: Final = 0.002
@@ -242,6 +244,33 @@ def _is_alive(pid: int) -> bool:
 def holds_store(storage: Storage, directory: str) -> bool:
     """Whether ``directory`` holds a store, whole or damaged."""
     return storage.exists(os.path.join(directory, CURRENT))
+
+
+def check_is_ours(storage: Storage, directory: str) -> None:
+    """Refuse a directory whose CURRENT is another program's: LevelDB and RocksDB have files so named.
+
+    Raises:
+        NotAStoreError: neither CURRENT nor any file beside it is as lsmkv writes them.
+    """
+    with contextlib.suppress(CorruptionError, NotAStoreError):
+        read_current(storage, directory)
+        return
+    for name in storage.list_directory(directory):
+        if parse_file_name(name) is not None and _has_our_magic(storage, directory, name):
+            return
+    raise NotAStoreError(
+        f"{directory} holds files that are not lsmkv's, though some are named like files of a store"
+    )
+
+
+def _has_our_magic(storage: Storage, directory: str, name: str) -> bool:
+    with contextlib.suppress(OSError):
+        file = storage.open_random(os.path.join(directory, name))
+        if file.size >= MAGIC_BYTES:
+            head = file.pread(0, MAGIC_BYTES, ReadKind.LOG)
+            tail = file.pread(file.size - MAGIC_BYTES, MAGIC_BYTES, ReadKind.LOG)
+            return head == LOG_MAGIC or tail == TABLE_MAGIC
+    return False
 
 
 def remove_leftovers(

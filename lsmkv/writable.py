@@ -109,7 +109,9 @@ class Writable(Readable):
         """
         end = 0
         while True:
+            thread = self.entering()
             with self._mutex:
+                self._owner = thread
                 log = self._writable_log()
                 if log is not None:
                     memtable = self.usable_view().memtable
@@ -149,7 +151,9 @@ class Writable(Readable):
         write_batch(record, 0, operations)
         end = 0
         while True:
+            thread = self.entering()
             with self._mutex:
+                self._owner = thread
                 log = self._writable_log()
                 if log is not None:
                     memtable = self.usable_view().memtable
@@ -222,13 +226,17 @@ class Writable(Readable):
         try:
             log.sync_through(end)
         except OSError as error:
+            thread = self.entering()
             with self._mutex:
+                self._owner = thread
                 self._fail(error)
             raise
 
     def sync(self) -> None:
         """Make every write so far durable.  Raises as ``DB.sync``."""
+        thread = self.entering()
         with self._mutex:
+            self._owner = thread
             self._check_writable()
             log = self._logs.current
             end = log.end
@@ -251,7 +259,9 @@ class Writable(Readable):
         try:
             haste.begin(thread)
             while not has_room:
+                thread = self.entering()
                 with self._mutex:
+                    self._owner = thread
                     self._check_writable()
                     self._check_not_closing()
                     ticket = self._changes.ticket

@@ -323,3 +323,61 @@ def test_refresh_of_a_writer_changes_nothing(db: DB) -> None:
     db[b"k"] = b"v"
     db.refresh()
     assert dict(db) == {b"k": b"v"}
+
+
+def _leveldb(directory: Path) -> dict[str, bytes]:
+    """Files named and begun as LevelDB's are."""
+    files = {
+        "CURRENT": b"MANIFEST-000002\n",
+        "MANIFEST-000002": b"\x56\xf9\xb8\xf8\x1c\x00\x01\x01leveldb.BytewiseComparator",
+        "000003.log": b"\x9f\x00" * 500,
+        "000005.sst": b"\x00\x04\x01" * 400 + b"\x57\xfb\x80\x8b\x24\x75\x47\xdb",
+        "LOCK": b"",
+    }
+    directory.mkdir()
+    for name, data in files.items():
+        (directory / name).write_bytes(data)
+    return files
+
+
+@pytest.mark.parametrize("current", [b"MANIFEST-000002\n", b"hello\n", b"x" * 100])
+def test_another_programs_directory_is_not_destroyed(tmp_path: Path, current: bytes) -> None:
+    files = _leveldb(tmp_path / "other") | {"CURRENT": current}
+    (tmp_path / "other" / "CURRENT").write_bytes(current)
+    with pytest.raises(lsmkv.NotAStoreError, match="not lsmkv's"):
+        lsmkv.destroy(tmp_path / "other")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "other").iterdir()} == files
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_another_programs_directory_is_not_opened(tmp_path: Path, read_only: bool) -> None:
+    files = _leveldb(tmp_path / "other")
+    with pytest.raises(lsmkv.NotAStoreError, match="not lsmkv's"):
+        lsmkv.open(tmp_path / "other", read_only=read_only)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "other").iterdir()} == files
+
+
+def test_another_programs_directory_is_not_repaired_in_place(tmp_path: Path) -> None:
+    files = _leveldb(tmp_path / "other")
+    with pytest.raises(lsmkv.NotAStoreError, match="not lsmkv's"):
+        lsmkv.repair(tmp_path / "other", in_place=True)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "other").iterdir()} == files
+
+
+def test_a_store_whose_current_is_damaged_can_be_destroyed(tmp_path: Path) -> None:
+    lsmkv.open(tmp_path / "store").close()
+    (tmp_path / "store" / "CURRENT").write_bytes(b"?")
+    lsmkv.destroy(tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_store_is_not_made_by_its_class(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"lsmkv\.open"):
+        lsmkv.DB(str(tmp_path))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["create_if_missing", "error_if_exists", "read_only"])
+def test_a_flag_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name} is True or False, not 'no'"):
+        lsmkv.open(tmp_path / "store", **{name: "no"})  # type: ignore[arg-type]
+    assert not (tmp_path / "store").exists()

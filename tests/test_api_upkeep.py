@@ -265,3 +265,11 @@ def test_reading_where_a_store_is_being_made_finds_none_yet(path: str) -> None:
     Path(path).mkdir()
     with pytest.raises(lsmkv.NotAStoreError, match="holds no lsmkv store"):
         lsmkv.open(path, read_only=True, storage=Vanishing())
+
+
+def test_the_approximate_count_of_a_memtable_takes_no_deletion_twice(db: DB) -> None:
+    for number in range(100):
+        db[b"%03d" % number] = b"v"
+    for number in range(50):
+        db.delete(b"%03d" % number)
+    assert db.approximate_count() == 50

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import gc
+import random
 import sys
 import threading
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 import lsmkv
 from conftest import contents, fill, number_key, open_small
-from interruptions import at_each_place
+from interruptions import at_each_place, in_time
 from leaks import open_descriptors, our_threads
 from lsmkv.background.worker import Worker
 from lsmkv.cache import BlockCache, CacheItem
@@ -53,9 +58,9 @@ def fill_up(db: lsmkv.DB) -> None:
 
 
 WRITES: dict[str, Callable[[lsmkv.DB], object]] = {
-    "put": lambda db: db.put(b"a", b"new"),
-    "synced": lambda db: db.put(b"a", b"new", sync=True),
-    "delete": lambda db: db.delete(b"a"),
+    "put": partial(lsmkv.DB.put, key=b"a", value=b"new"),
+    "synced": partial(lsmkv.DB.put, key=b"a", value=b"new", sync=True),
+    "delete": partial(lsmkv.DB.delete, key=b"a"),
     "full": fill_up,
 }
 
@@ -212,7 +217,7 @@ def test_an_interrupted_opening_leaves_nothing_open(path: str, stride: int) -> N
         with open_small(path) as db:
             assert len(db) == 100
 
-    assert at_each_place(lambda: opened.append(open_small(path)), reopen, stride=stride)
+    assert at_each_place(lambda: opened.append(open_small(path)), reopen, stride=4 * stride - 3)
 
 
 @pytest.mark.parametrize("kind", ["create", "open_append", "open_random", "lock"])
@@ -298,3 +303,37 @@ def test_a_worker_that_an_exception_has_ended_tells_it_and_starts_anew() -> None
     assert rounds.count == 2
     worker.stop()
     assert threading.active_count() >= 1 and not our_threads()
+
+
+class SetFromOutside(BaseException):
+    """What another thread sets in a worker's."""
+
+
+def test_exceptions_that_are_set_in_workers_stop_the_store_or_do_no_harm(path: str) -> None:
+    """Whatever they hit: nothing hangs, and a store that has stopped is resumed."""
+    expected = {}
+    dice = random.Random(1)
+    with open_small(path, level0_compaction_trigger=2) as db:
+        db.put(b"first", b"")
+        db.flush()
+
+        def work() -> None:
+            for number in range(150):
+                with contextlib.suppress(lsmkv.BackgroundError):
+                    db.put(number_key(number % 40), b"%d" % number * 100)
+                    expected[number_key(number % 40)] = b"%d" % number * 100
+                    for thread in our_threads():
+                        time.sleep(dice.random() * 0.003)
+                        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                            ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SetFromOutside)
+                        )
+                    db.flush()
+                while db._engine.failure is not None:
+                    with contextlib.suppress(lsmkv.BackgroundError):
+                        db.resume()
+
+        in_time(work)
+        in_time(works(db))
+        assert dict(db.items(prefix=b"key")) == expected
+        in_time(db.close)
+    assert contents(path) == {b"first": b"", b"after": b"", **expected}

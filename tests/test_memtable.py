@@ -210,11 +210,11 @@ def test_a_write_while_a_scan_sorts_the_keys_loses_none_and_repeats_none() -> No
     assert [key for key, _ in found] == [b"y", b"x", b"k", b"a"]
 
 
-def test_balance_is_values_less_deletions() -> None:
+def test_keys_with_a_value_and_deleted_ones_are_counted_apart() -> None:
     memtable = Memtable(1, 1)
     for key, value in ((b"a", b"1"), (b"b", b"2"), (b"c", None), (b"a", b"3")):
         memtable.put(key, value, 1, False)
-    assert (memtable.balance(), len(memtable)) == (1, 3)
+    assert (memtable.key_counts(), len(memtable)) == ((2, 1), 3)
 
 
 @pytest.mark.parametrize(("keep_old", "kept"), [(False, 0), (True, 3)])
@@ -304,7 +304,7 @@ def test_keys_that_batches_repeat_are_counted_once_they_are_known() -> None:
     memtable.put(b"0007", b"", 1, False)
     memtable.put_all(_batch(100, None), 2, False)
     assert memtable.most_keys == 101
-    assert memtable.balance() == -100
+    assert memtable.key_counts() == (0, 100)
     assert memtable.most_keys == 100
 
 

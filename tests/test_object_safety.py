@@ -256,3 +256,26 @@ def test_a_filter_policy_that_leaves_a_member_out_says_so(tmp_path: Path) -> Non
 
     with pytest.raises((TypeError, NotImplementedError)):
         print(Forgetful().scheme)  # type: ignore[abstract]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda db: db.put(b"k", b"v"),
+        lambda db: db.items(),
+        lambda db: db.snapshot(),
+        lambda db: db.sync(),
+    ],
+)
+def test_what_waits_for_its_own_threads_lock_is_refused(
+    db: lsmkv.DB, use: Callable[[lsmkv.DB], object]
+) -> None:
+    # As a finalizer or signal handler inside of a call.
+    engine: Any = db._engine
+    thread = engine.entering()
+    with engine._mutex:
+        engine._owner = thread
+        with pytest.raises(RuntimeError, match="by this very thread, further up"):
+            use(db)
+        assert db[b"00007"] == b"v" * 20
+    use(db)

@@ -20,6 +20,7 @@ from typing import Final
 from tools.crash_loop import CrashError
 from torture import (
     load_held,
+    load_interrupts,
     load_limits,
     load_processes,
     load_refresh,
@@ -45,6 +46,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "slow-disk": load_slow.run,
     "torn-reads": load_torn.run,
     "starved": load_starved.run,
+    "interrupts": load_interrupts.run,
 }
 
 SECONDS: Final[dict[str, tuple[float, float, float]]] = {
@@ -64,6 +66,9 @@ SECONDS: Final[dict[str, tuple[float, float, float]]] = {
     "torn-reads/copied": (1, 4, 60),
     "torn-reads/any": (1, 4, 60),
     "starved/refreshes": (1.5, 8, 60),
+    "interrupts/thread": (1.5, 8, 120),
+    "interrupts/thread-writers": (1.5, 8, 120),
+    "interrupts/process": (0, 8, 120),
     f"threads/thread-{load_threads.MILLION}": (0, 0, 300),
 }
 """How long each variant is to write and read, by scale (checks at the end take more); 0 leaves it out."""

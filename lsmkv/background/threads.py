@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import _thread
 import threading
+import time
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from lsmkv.changes import Changes, await_change
 
 _T = TypeVar("_T")
-Thread = threading.Thread | None
-"""A thread to join in the end; None when there is no object for it."""
-
+_BEGINNING_S: Final = 0.0005  # a thread needs less than that to begin
+_PATIENCE_S: Final = 2.0  # with one that does not begin
 _idents: set[int] = set()
 
 
@@ -26,26 +26,55 @@ def in_worker() -> bool:
     return threading.get_ident() in _idents
 
 
-def run_named(name: str, target: Callable[[Thread], object]) -> None:
-    """Run ``target`` in a thread of that name, which the end of the process does not wait for.
+class Strand:
+    """A call of ``target`` in a thread of that name, which the end of the process does not wait for."""
 
-    To be run by ``_thread.start_new_thread`` itself, which no interrupt cuts short.  Where there can be
-    no second thread, ``target`` runs in this one.
-    """
+    def __init__(self, name: str, target: Callable[[], object]) -> None:
+        self._target = target
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._running = threading.Lock()
+        self._ident = 0
+        self._has_begun = False
+        self._made_s = time.monotonic()
 
-    def run(thread: Thread) -> None:
-        ident = threading.get_ident()
+    def begin(self) -> None:
+        """For ``_thread.start_new_thread`` itself, one call that no interrupt cuts short."""
         try:
-            _idents.add(ident)
-            target(thread)
+            self._thread.start()
+        except RuntimeError:  # there can be no second thread: be it
+            self._run()
         finally:
-            _idents.discard(ident)
+            self._has_begun = True
 
-    named = threading.Thread(target=lambda: run(named), name=name, daemon=True)
-    try:
-        named.start()
-    except RuntimeError:
-        run(None)
+    def _run(self) -> None:
+        with self._running:
+            try:
+                self._ident = threading.get_ident()
+                _idents.add(self._ident)
+                self._target()
+            finally:
+                _idents.discard(self._ident)
+
+    @property
+    def is_this_thread(self) -> bool:
+        """Whether the present thread is the one."""
+        return self._ident == threading.get_ident()
+
+    def has_ended(self) -> bool:
+        """Whether it ended, or never will begin: an exception that is set from outside may do that."""
+        # First of all: an interrupt in ``is_alive`` may have a thread that runs taken for ended.
+        if self._running.locked() or self._thread.is_alive():
+            return False
+        return self._has_begun or time.monotonic() - self._made_s > _PATIENCE_S
+
+    def await_end(self) -> None:
+        """Return once ``target`` has returned and the thread is no more."""
+        while not self._has_begun and not self.has_ended():
+            time.sleep(_BEGINNING_S)
+        with self._running:
+            pass
+        if self._thread.is_alive():
+            self._thread.join()  # it does nothing any more: no harm in an interrupt
 
 
 class Errand(Generic[_T]):
@@ -57,9 +86,8 @@ class Errand(Generic[_T]):
 
     def __init__(self, name: str, action: Callable[[], _T]) -> None:
         self.given_up = False
-        self._name = name
+        self._strand = Strand(name, self._run)
         self._action = action
-        self._thread: Thread = None
         self._results: list[_T] = []
         self._error: BaseException | None = None
         self._is_done = False
@@ -69,27 +97,27 @@ class Errand(Generic[_T]):
         """What the action returns.
 
         Raises:
-            RuntimeError: no thread can be started.
+            RuntimeError: no thread can be started, or it was ended from outside.
             Others: what the action raises.
         """
         try:
-            _thread.start_new_thread(run_named, (self._name, self._run))
+            _thread.start_new_thread(self._strand.begin, ())
             while not self._is_done:
                 ticket = self._ended.ticket
                 if not self._is_done:
                     await_change(ticket)
+                if self._strand.has_ended() and not self._is_done:
+                    raise RuntimeError("the thread was ended before its work was done")
+            self._strand.await_end()
         except BaseException:
             self.given_up = True
             raise
-        if self._thread is not None:
-            self._thread.join()  # it does nothing any more
         error, self._error = self._error, None
         if error is not None:
             raise error
         return self._results[0]
 
-    def _run(self, thread: Thread) -> None:
-        self._thread = thread
+    def _run(self) -> None:
         try:
             self._results.append(self._action())
         except BaseException as error:

@@ -7,7 +7,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 
-from lsmkv.background.threads import Thread, run_named
+from lsmkv.background.threads import Strand
 from lsmkv.background.threads import in_worker as in_worker
 from lsmkv.changes import Changes, await_change, held_lock
 
@@ -31,9 +31,8 @@ class Worker:
         self._job = job
         self._failed = failed
         self._starting = threading.Lock()
-        self._has_thread = False
-        self._thread: Thread = None
-        self._ident = 0
+        self._strand: Strand | None = None
+        self._running = threading.Lock()  # one loop at a time, whatever becomes of a thread
         self._bell = held_lock()  # released to wake the thread
         self._idle = Changes()
         self._woken = False
@@ -53,20 +52,24 @@ class Worker:
         """
         if self._stopping:
             return
-        if not self._has_thread:
+        strand = self._strand
+        if strand is None or strand.has_ended():
             self._start()
         self._woken = True
         self._ring()
 
     def _start(self) -> None:
         with self._starting:
-            if not self._has_thread and not self._stopping:
-                self._has_thread = True
-                try:
-                    _thread.start_new_thread(run_named, (self._name, self._run))
-                except RuntimeError:
-                    self._has_thread = False
-                    raise
+            before = self._strand
+            if self._stopping or not (before is None or before.has_ended()):
+                return
+            strand = Strand(self._name, self._run)
+            self._strand = strand
+            try:
+                _thread.start_new_thread(strand.begin, ())
+            except RuntimeError:
+                self._strand = before
+                raise
 
     def _ring(self) -> None:
         with contextlib.suppress(RuntimeError):  # it rings already
@@ -89,28 +92,21 @@ class Worker:
         """Take no more work, and return once the job that runs now has ended."""
         self._stopping = True
         self._idle.announce()
-        self._ring()
-        if self._ident == threading.get_ident():
+        with self._starting:  # whatever starts has started
+            strand = self._strand
+        if strand is None or strand.is_this_thread:
             return
-        while self._has_thread:
-            ticket = self._idle.ticket
-            self._ring()
-            if self._has_thread:
-                await_change(ticket)
-        if self._thread is not None:
-            self._thread.join()  # it does nothing any more
+        self._ring()
+        strand.await_end()
 
-    def _run(self, thread: Thread) -> None:
+    def _run(self) -> None:
         try:
-            self._thread = thread
-            self._ident = threading.get_ident()
-            self._loop()
+            with self._running:
+                self._loop()
         except BaseException as error:  # set by another thread, and come between two jobs
             self._failed(error)
         finally:
-            self._ident = 0
             self._working = False
-            self._has_thread = False
             self._idle.announce()
 
     def _loop(self) -> None:

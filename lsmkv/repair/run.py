@@ -25,7 +25,7 @@ from lsmkv.manifest import (
     table_path,
 )
 from lsmkv.options import Options
-from lsmkv.recovery import lock_store
+from lsmkv.recovery import check_is_ours, lock_store
 from lsmkv.repair.logs import SalvagedLogs, salvage_logs
 from lsmkv.repair.order import SortableEntry, newest_versions, stack, table_entries, tangled_groups
 from lsmkv.repair.report import LOST_FOLDER, RepairReport
@@ -62,6 +62,7 @@ def repair(
     if CURRENT not in names and not any(map(parse_file_name, names)):
         raise NotAStoreError(f"{source} holds nothing of a lsmkv store")
     if in_place:
+        check_is_ours(storage, source)
         _check_lost_folder(source)
     else:
         _check_output(storage, source, target)

@@ -36,7 +36,7 @@ from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.filters.policy import MAX_PARAMETER
 
 FORMAT_VERSION: Final = 1
-_MAGIC: Final = b"lsmkvSST"
+TABLE_MAGIC: Final = b"lsmkvSST"
 _FOOTER: Final = struct.Struct("<QQQQQQQII8s")
 FOOTER_BYTES: Final = 72
 MAX_FILE_NUMBER: Final = (1 << 31) - 1
@@ -222,7 +222,7 @@ class Footer:
             self.tail_checksum,
             FORMAT_VERSION,
         )
-        return head + struct.pack("<I8s", checksum(head, 0) & 0xFFFFFFFF, _MAGIC)
+        return head + struct.pack("<I8s", checksum(head, 0) & 0xFFFFFFFF, TABLE_MAGIC)
 
 
 def decode_footer(data: bytes, path: str, file_size: int) -> Footer:
@@ -236,8 +236,10 @@ def decode_footer(data: bytes, path: str, file_size: int) -> Footer:
     if len(data) != FOOTER_BYTES:
         raise CorruptionError(path, 0, f"file of {file_size} bytes is too short for a table")
     *fields, version, stored, magic = _FOOTER.unpack(data)
-    if magic != _MAGIC:
-        raise CorruptionError(path, file_size - 8, "not a table file", expected=_MAGIC, got=magic)
+    if magic != TABLE_MAGIC:
+        raise CorruptionError(
+            path, file_size - 8, "not a table file", expected=TABLE_MAGIC, got=magic
+        )
     computed = checksum(data[:60], 0) & 0xFFFFFFFF
     if computed != stored:
         raise CorruptionError(
