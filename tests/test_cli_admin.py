@@ -58,6 +58,16 @@ def test_verify_exits_with_1_where_no_store_is(tmp_path: Path) -> None:
     fail("verify", str(tmp_path / "nowhere"), code=1)
 
 
+@pytest.mark.parametrize("names", [["CURRENT"], []])
+def test_verify_exits_with_1_where_another_programs_files_are(
+    tmp_path: Path, names: list[str]
+) -> None:
+    for name in ["MANIFEST-000001", "000002.log", *names]:
+        (tmp_path / name).write_text("MANIFEST-000001\n")
+    message = fail("verify", str(tmp_path), code=1)
+    assert one_line(message) and "is missing" not in message
+
+
 def _lose_current(store: str) -> None:
     Path(store, "CURRENT").unlink()
 

@@ -15,8 +15,8 @@ from lsmkv.cli.output import confirm, note, print_json, progress, size
 from lsmkv.cli.settings import settings_option
 from lsmkv.cli.shape import json_option
 from lsmkv.inspect import StoreInfo
-from lsmkv.manifest import CURRENT, parse_file_name
-from lsmkv.recovery import holds_store
+from lsmkv.manifest import CURRENT
+from lsmkv.recovery import check_is_ours, holds_store
 from lsmkv.repair.report import LOST_FOLDER
 from lsmkv.report import Problem, count, count_entries
 from lsmkv.storage import Storage
@@ -48,7 +48,7 @@ def verify(ctx: click.Context, store: str, as_json: bool) -> None:
     except (lsmkv.CorruptionError, lsmkv.NotAStoreError) as error:
         if isinstance(error, lsmkv.CorruptionError):
             problem, message = Problem.of(error, store), describe(error)
-        elif _holds_files(store):
+        elif _lost_current(store):
             problem = Problem(os.path.join(os.path.abspath(store), CURRENT), None, "it is missing")
             message = f'{problem}; "lsmkv repair" can rebuild the store'
         else:
@@ -184,12 +184,14 @@ def destroy(store: str, yes: bool, as_json: bool) -> None:
         )
 
 
-def _holds_files(store: str) -> bool:
-    """Whether any file in the directory is named as those of stores are."""
+def _lost_current(store: str) -> bool:
+    """Whether the directory has files of a store, but no CURRENT."""
     try:
-        return any(map(parse_file_name, os.listdir(store)))
-    except (FileNotFoundError, NotADirectoryError):
+        names = os.listdir(store)
+        check_is_ours(Storage(), store)
+    except (FileNotFoundError, NotADirectoryError, lsmkv.NotAStoreError):
         return False
+    return CURRENT not in names
 
 
 def _kept_by(directory: str) -> str:
