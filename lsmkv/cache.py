@@ -50,7 +50,8 @@ class BlockCache:
         # Whose turn it is to go: each taken place by its number, oldest first.
         self._order: OrderedDict[int, Shelf] = OrderedDict()
         self._next_key = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._is_changing = False
 
     def shelf(self, place_count: int) -> Shelf:
         """A shelf with places 0 to ``place_count`` - 1, all empty."""
@@ -78,27 +79,34 @@ class BlockCache:
         if item.charge_bytes > self.capacity_bytes:
             return
         with self._lock:
-            if shelf.closed:
+            if shelf.closed or self._is_changing:  # by this thread, in which a finalizer looks up
                 return
-            self._drop(shelf, place)
-            order = self._order
-            while self.used_bytes + item.charge_bytes > self.capacity_bytes:
-                # An interrupt may come after each call: turn, place and bytes change between two.
-                key = next(iter(order))
-                owner = order[key]
-                oldest = owner.items[key - owner.first_key]
-                assert oldest is not None  # whatever has a turn has a place
-                if oldest.visited:
-                    oldest.visited = False
-                    order.move_to_end(key)
-                else:
-                    owner.items[key - owner.first_key] = None
-                    self.used_bytes -= oldest.charge_bytes
-                    self._stats.block_cache_evictions += 1
-                    del order[key]
-            self._order[shelf.first_key + place] = shelf
-            shelf.items[place] = item
-            self.used_bytes += item.charge_bytes
+            try:
+                self._is_changing = True
+                self._put(shelf, place, item)
+            finally:
+                self._is_changing = False
+
+    def _put(self, shelf: Shelf, place: i64, item: CacheItem) -> None:
+        self._drop(shelf, place)
+        order = self._order
+        while self.used_bytes + item.charge_bytes > self.capacity_bytes:
+            # An interrupt may come after each call: turn, place and bytes change between two.
+            key = next(iter(order))
+            owner = order[key]
+            oldest = owner.items[key - owner.first_key]
+            assert oldest is not None  # whatever has a turn has a place
+            if oldest.visited:
+                oldest.visited = False
+                order.move_to_end(key)
+            else:
+                owner.items[key - owner.first_key] = None
+                self.used_bytes -= oldest.charge_bytes
+                self._stats.block_cache_evictions += 1
+                del order[key]
+        self._order[shelf.first_key + place] = shelf
+        shelf.items[place] = item
+        self.used_bytes += item.charge_bytes
 
     def clear(self, shelf: Shelf) -> None:
         """Empty a shelf for good: its table is no more.  O(places)."""

@@ -361,14 +361,16 @@ class DB(StoreReader, PoppedInOrder):
     def __del__(self) -> None:
         engine: Engine | None = getattr(self, "_engine", None)
         if engine is not None and engine.view is not None:
-            warnings.warn(
-                f"{engine.directory} was not closed", ResourceWarning, stacklevel=2, source=self
-            )
-            if in_worker():  # the garbage collector may run in the middle of its work
-                threading.Thread(target=engine.close, name="lsmkv-close").start()
-                return
-            with contextlib.suppress(Exception):
-                engine.close()
+            try:
+                warnings.warn(
+                    f"{engine.directory} was not closed", ResourceWarning, stacklevel=2, source=self
+                )
+            finally:  # also where warnings are errors
+                if in_worker():  # the garbage collector may run in the middle of its work
+                    threading.Thread(target=engine.close, name="lsmkv-close").start()
+                else:
+                    with contextlib.suppress(Exception):
+                        engine.close()
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
         reader = f"lsmkv.open({self.path!r}, read_only=True)"

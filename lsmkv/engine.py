@@ -81,7 +81,9 @@ class Engine(Writable):
             self._logs.reopen(found.logs, names, untouched)
             self._tables.start_manifest(found.state, names, found.manifest if untouched else None)
             manifest = self._tables.manifest
-            remove_leftovers(self.storage, self.directory, names, manifest.state, manifest.number)
+            self._tables.undead += remove_leftovers(
+                self.storage, self.directory, names, manifest.state, manifest.number
+            )
             self.last_seq = found.last_seq
             *waiting, memtable = found.memtables
             self._start(View(memtable, tuple(reversed(waiting)), version))

@@ -54,7 +54,8 @@ class Memtable:
         self.log_bytes = 0
         self._history: dict[bytes, list[tuple[int, Value | Absent]]] = {}
         self._ordered = SortedKeys()
-        self._lock = threading.Lock()  # held to put batches into the dict, and to order keys
+        self._lock = threading.RLock()  # held to put batches into the dict, and to order keys
+        self._is_moving = False  # whether that is being done
 
     def __len__(self) -> int:
         """How many keys it has: O(1), after the batches that came since the last answer."""
@@ -119,13 +120,26 @@ class Memtable:
         interrupt comes to the same.
         """
         with self._lock:
-            count = len(self.batches)
-            for number in range(count):
-                keys, values = self.batches[number]
-                self._live.update(zip(keys, values, strict=True))
-                if number + 1 < count:
-                    time.sleep(0)  # other threads' turn
-            del self.batches[:count]
+            self._refuse_own_lock()
+            try:
+                self._is_moving = True
+                count = len(self.batches)
+                for number in range(count):
+                    keys, values = self.batches[number]
+                    self._live.update(zip(keys, values, strict=True))
+                    if number + 1 < count:
+                        time.sleep(0)  # other threads' turn
+                del self.batches[:count]
+            finally:
+                self._is_moving = False
+
+    def _refuse_own_lock(self) -> None:
+        """Raise if this thread, which has the lock, had it before: in a finalizer, say."""
+        if self._is_moving:
+            raise RuntimeError(
+                "the store is being used by this very thread, further up: a finalizer, signal handler "
+                "or trace function came in between, and must leave what it does for later"
+            )
 
     def get(self, key: bytes) -> Value | Absent:
         """The newest value; None for a deletion, ABSENT when this memtable knows nothing."""
@@ -152,16 +166,26 @@ class Memtable:
         if self.batches:
             self._take_in_batches()
         with self._lock:
-            self._refresh_order()
-            return self._ordered.above(low, included, count)
+            self._refuse_own_lock()
+            try:
+                self._is_moving = True
+                self._refresh_order()
+                return self._ordered.above(low, included, count)
+            finally:
+                self._is_moving = False
 
     def keys_below(self, high: bytes | None, count: int) -> list[bytes]:
         """The last ``count`` keys below ``high``, descending; as :meth:`keys_above`."""
         if self.batches:
             self._take_in_batches()
         with self._lock:
-            self._refresh_order()
-            return self._ordered.below(high, count)
+            self._refuse_own_lock()
+            try:
+                self._is_moving = True
+                self._refresh_order()
+                return self._ordered.below(high, count)
+            finally:
+                self._is_moving = False
 
     def _refresh_order(self) -> None:
         """Take in the keys that came since."""

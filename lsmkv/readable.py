@@ -48,7 +48,8 @@ class Readable:
         self.floor: bytes | None = None
         self.popping = Lock()
         self._mutex = Lock()
-        self._owner = 0  # the thread that took the mutex last
+        self._owner = 0  # the thread that took the mutex last; 0 where it let go of it by itself
+        self._get_ident = get_ident  # found sooner here than in the module
 
     def entering(self) -> int:
         """The present thread, which is about to take the mutex, and to become its ``_owner``.
@@ -58,8 +59,8 @@ class Readable:
         Raises:
             RuntimeError: it holds the mutex already, and would wait for itself.
         """
-        thread = get_ident()
-        if self._mutex.locked():
+        thread = self._get_ident()
+        if self._owner == thread and self._mutex.locked():
             self._refuse_own_lock(thread)
         return thread
 
@@ -108,7 +109,9 @@ class Readable:
         thread = self.entering()
         with self._mutex:
             self._owner = thread
-            return self.moments.of(self.usable_view(), self.last_seq)
+            moment = self.moments.of(self.usable_view(), self.last_seq)
+            self._owner = 0
+            return moment
 
     def moment_and_floor(self) -> tuple[Moment, bytes | None]:
         """:meth:`moment`, and the ``floor`` at that moment."""

@@ -275,14 +275,19 @@ def _has_our_magic(storage: Storage, directory: str, name: str) -> bool:
 
 def remove_leftovers(
     storage: Storage, directory: str, names: list[str], state: State, manifest: int
-) -> None:
+) -> list[int]:
     """Remove those of ``names`` that are the store's and that nothing needs: unfinished tables, old
     logs and manifests.
 
     A file that cannot be removed is left for the next time; other files are not touched.
+
+    Returns:
+        The numbers of tables that are left: the first that could not be removed, and all newer ones,
+        which may hide what it holds.
     """
     tables = {table.number for table in state.tree.tables()}
-    for name in names:
+    left: list[int] = []
+    for name in sorted(names, key=_age):
         parsed = parse_file_name(name)
         if parsed is None and name != CURRENT + UNFINISHED:
             continue
@@ -292,6 +297,20 @@ def remove_leftovers(
             or (kind == "log" and number >= state.log_number)
             or (kind == "manifest" and number == manifest)
         )
-        if not needed:
-            with contextlib.suppress(OSError):
-                storage.remove(os.path.join(directory, name))
+        if needed:
+            continue
+        if kind == "table" and left:
+            left.append(number)
+            continue
+        try:
+            storage.remove(os.path.join(directory, name))
+        except OSError:
+            if kind == "table":
+                left.append(number)
+    return left
+
+
+def _age(name: str) -> int:
+    """The number in the name of a file: the older, the lower."""
+    parsed = parse_file_name(name)
+    return 0 if parsed is None else parsed[1]

@@ -29,7 +29,8 @@ from lsmkv.version import Version
 class TableSet:
     """Manifest and open tables.
 
-    ``lock`` serialises changes; it is taken before the engine's mutex, never after.
+    ``lock`` serialises changes; it is taken before the engine's mutex, never after.  ``undead`` are
+    tables that are in the tree no more, but whose files could not be removed.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class TableSet:
         self._cache = cache
         self._readers: dict[int, TableReader] = {}
         self._doubtful: list[TableMeta] = []  # a record that failed names them
-        self._undead: list[int] = []  # in the tree no more, but their files could not be removed
+        self.undead: list[int] = []
         self._manifest: Manifest | None = None
         self._closed = False
 
@@ -174,12 +175,19 @@ class TableSet:
             if not is_noted:
                 self._sync_directory()
             for number in run:
-                try:
-                    self._storage.remove(table_path(self._directory, number))
-                except OSError:  # the next open removes it
-                    self._undead.append(number)
+                # Where no table notes them: once one stays, so do newer ones, which hide what it holds.
+                if (self.undead and not is_noted) or not self._is_removed(number):
+                    self.undead.append(number)
         if runs and not is_noted:
             self._sync_directory()
+
+    def _is_removed(self, number: int) -> bool:
+        """Remove the file of a table; False when that fails."""
+        try:
+            self._storage.remove(table_path(self._directory, number))
+        except OSError:  # the next open tries again
+            return False
+        return True
 
     def _sync_directory(self) -> None:
         with contextlib.suppress(OSError):  # the store is whole without it
@@ -218,7 +226,7 @@ class TableSet:
             self.manifest.allocate,
             is_cancelled,
             give_way,
-            (*replaces, *self._undead),
+            (*replaces, *self.undead),
         )
 
     def order(
@@ -236,7 +244,7 @@ class TableSet:
         count = min(most, numbers_wanted(input_bytes, options.table_size_bytes))
         first = self.manifest.allocate(count)
         numbers = range(first, first + count)
-        replaced = (*replaces, *self._undead)
+        replaced = (*replaces, *self.undead)
         return Order.of(self._directory, options, error_rate, snapshots, numbers, replaced)
 
     def with_more_numbers(self, order: Order, count: int) -> Order:

@@ -135,6 +135,7 @@ class Writable(Readable):
                             self._go_on()
                         raise
                     self.stats.writes += 1
+                    self._owner = 0
             if log is not None:
                 break
             self._await_room()
@@ -178,6 +179,7 @@ class Writable(Readable):
                         raise
                     self.stats.writes += count
                     self.stats.write_batches += 1
+                    self._owner = 0
             if log is not None:
                 break
             self._await_room()

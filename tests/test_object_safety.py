@@ -279,3 +279,41 @@ def test_what_waits_for_its_own_threads_lock_is_refused(
             use(db)
         assert db[b"00007"] == b"v" * 20
     use(db)
+
+
+def test_a_look_up_inside_of_another_that_loads_a_table_is_answered(
+    tmp_path: Path, storage: WatchedStorage
+) -> None:
+    with open_small(tmp_path / "store") as db:
+        db[b"key"] = b"value"
+    found: list[bytes | None] = []
+    with open_small(tmp_path / "store") as db:
+        db.flush()
+    with open_small(tmp_path / "store", storage=storage) as db:
+
+        def look_up() -> None:
+            storage.on_read = lambda: None
+            found.append(db.get(b"key"))
+
+        storage.on_read = look_up
+        assert db.get(b"key") == b"value"
+        assert db.get(b"key") == b"value"
+    assert found == [b"value"]
+
+
+def test_a_look_up_inside_of_taking_in_batches_is_refused_and_nothing_is_lost(
+    tmp_path: Path,
+) -> None:
+    with lsmkv.open(tmp_path / "store") as db:
+        for start in (0, 100):
+            with db.write_batch() as batch:
+                for number in range(start, start + 100):
+                    batch[b"%03d" % number] = b"v"
+        memtable: Any = db._engine.usable_view().memtable
+        with memtable._lock:
+            memtable._is_moving = True
+            with pytest.raises(RuntimeError, match="by this very thread"):
+                db.get(b"007")
+            memtable._is_moving = False
+        assert db[b"007"] == b"v"
+        assert len(db) == 200

@@ -256,3 +256,40 @@ def test_nothing_that_is_out_of_date_is_ever_called_complete(seed: int, tmp_path
     assert not outcome.failures
     assert outcome.counts["complete"] and outcome.counts["with losses"]
     assert outcome.counts["tables ignored because others replaced them"]
+
+
+class _StuckStorage(Storage):
+    """Some files cannot be removed."""
+
+    def __init__(self, stuck: str) -> None:
+        super().__init__()
+        self._stuck = stuck
+
+    def remove(self, path: str) -> None:
+        if path.endswith(self._stuck):
+            raise OSError(errno.EBUSY, "in use", path)
+        super().remove(path)
+
+
+@pytest.mark.parametrize("how", ["closed", "reopened", "written to"])
+def test_a_replaced_table_that_cannot_be_removed_brings_no_deleted_key_back(
+    tmp_path: Path, how: str
+) -> None:
+    path = tmp_path / "store"
+    with lsmkv.open(path) as db:
+        db[b"k"] = b"stale"
+        db.flush()
+    (table,) = path.glob("*.sst")
+    with lsmkv.open(path, storage=_StuckStorage(table.name)) as db:
+        db.delete(b"k")
+        db.compact_range()
+    if how != "closed":
+        with lsmkv.open(path, storage=_StuckStorage(table.name)) as db:
+            if how == "written to":
+                db[b"z"] = b"1"
+                db.flush()
+    for file in (path / "CURRENT", *path.glob("MANIFEST-*")):
+        file.unlink()
+    report = lsmkv.repair(path, tmp_path / "mended")
+    with lsmkv.open(tmp_path / "mended") as db:
+        assert b"k" not in db or not report.is_complete

@@ -237,8 +237,9 @@ class Maintenance:
         tables: list[TableMeta] = []
         if not memtable.is_empty:
             rate = output_error_rate(view.version.tree, (), memtable.most_keys, host.options)
-            # Only flushes add tables, and this is the oldest memtable: the tree stays empty.
-            is_oldest = view.version.tree.deepest < 0
+            # Only flushes add tables, and this is the oldest memtable: the tree stays empty.  Where
+            # old files could not be removed, a repair may meet them, and the deletions count.
+            is_oldest = view.version.tree.deepest < 0 and not self._tables.undead
             tables = self._write_memtable(memtable, newer.first_seq, rate, is_oldest)
         run = tables[0].number if tables else 0
         edit = Edit(

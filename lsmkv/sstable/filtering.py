@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Final, NamedTuple
 
-from librt.threading import Lock
 from mypy_extensions import i64
 
 from lsmkv.cache import BlockCache, CacheItem, Shelf
@@ -106,7 +106,7 @@ class TableFilters:
         self.per_table: bool = asked and self._one_for_all
         self.per_block: bool = asked and not self._one_for_all
         self._check_shapes(properties)
-        self._rebuilding = Lock()
+        self._rebuilding = threading.RLock()
         self._rebuilt: dict[int, FilterChunk] = {}  # chunks that were damaged, kept for good
         self._untold: list[int] = []  # where in the file damage was found that nobody knows of
         self._chunks: Shelf = cache.shelf(index.chunk_count)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, NoReturn
 
-from librt.threading import Lock
 from mypy_extensions import i64
 
 from lsmkv.absent import ABSENT, Absent
@@ -104,7 +104,8 @@ class TableReader:
         self._filter_kind: FilterKind = filter_kind(self.properties, path, footer)
         self._has_filters: bool = footer.filters_length > 0 and filter_residency != "off"
         # Read at the first use.
-        self._loading = Lock()
+        # A finalizer that runs inside of loading may load: what comes later in doing so replaces it.
+        self._loading = threading.RLock()
         self._index: TableIndex | None = None
         self._filters: TableFilters | None = None
         self._blocks: Shelf = cache.shelf(0)
