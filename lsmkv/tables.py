@@ -45,7 +45,6 @@ class TableSet:
         self._doubtful: list[TableMeta] = []  # a record that failed names them
         self.undead: list[int] = []
         self._manifest: Manifest | None = None
-        self._closed = False
 
     @property
     def manifest(self) -> Manifest:
@@ -164,7 +163,7 @@ class TableSet:
         for number in gone:
             reader = self._readers.pop(number, None)
             if reader is not None:
-                reader.retire(self._is_open)
+                reader.retire()
 
     def _remove(self, runs: list[list[int]], *, is_noted: bool) -> None:
         """Remove the files of tables, oldest run first, so that what is left shows nothing older.
@@ -266,12 +265,8 @@ class TableSet:
                 return f"filter policy {policy.name!r} is registered in this process alone"
         return None
 
-    def _is_open(self) -> bool:
-        return not self._closed
-
     def close(self) -> None:
         """Let go of every table (each is closed with its last reader) and of the manifest."""
-        self._closed = True
         self._readers = {}
         if self._manifest is not None:
             self._manifest.close()

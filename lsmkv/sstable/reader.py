@@ -6,11 +6,8 @@ cache or disk -> search in the block.  Each step may end it, and each is counted
 
 from __future__ import annotations
 
-import contextlib
-import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Final, NoReturn
 
 from mypy_extensions import i64
@@ -19,7 +16,6 @@ from lsmkv.absent import ABSENT, Absent
 from lsmkv.cache import BlockCache, Shelf
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.policy import FilterPolicy
-from lsmkv.finalizers import Finalizer
 from lsmkv.sstable.block import MAX_BLOCK_BYTES, Block
 from lsmkv.sstable.checks import check_block, check_trailer, why_not_mergeable
 from lsmkv.sstable.codec import Decompressor
@@ -55,7 +51,7 @@ class TableReader:
     little.
 
     The file is closed when the last reference to the reader goes, so that a look-up or an iterator
-    that still uses it is never cut off; if ``retire`` was called, the file is removed then.
+    that still uses it is never cut off, even if the file has lost its name.
 
     Raises:
         CorruptionError: footer, index or properties do not check out, or the table is not the one
@@ -74,7 +70,7 @@ class TableReader:
         filter_residency: str,
         read_around: bool = False,
     ) -> None:
-        self._retired: Finalizer | None = None
+        self._is_retired = False
         self._storage = storage
         self._cache = cache
         self._stats = storage.stats
@@ -145,7 +141,7 @@ class TableReader:
             if index is None:
                 index = read_index(self._file, self.path, self.footer, self.properties)
                 self._blocks = self._cache.shelf(index.block_count)
-                if self._retired is not None:
+                if self._is_retired:
                     self._cache.clear(self._blocks)
                 self._index = index  # last: who sees it needs the shelf
             return index
@@ -166,7 +162,7 @@ class TableReader:
                     self._filter_residency,
                     self._stats,
                 )
-                if self._retired is not None:
+                if self._is_retired:
                     filters.forget()
                 self._filters = filters
         filters.take_notice()
@@ -187,17 +183,10 @@ class TableReader:
         """What kind of filter it has."""
         return self._filter_kind.policy
 
-    def retire(self, still_ours: Callable[[], bool]) -> None:
-        """Remove the file once nobody reads it any more.
-
-        Args:
-            still_ours: asked at that moment.  Once the store is closed the directory may be
-                another's; the next open removes what is left over.
-        """
+    def retire(self) -> None:
+        """Keep nothing of it in the cache any more: it is in the tree no more."""
         with self._loading:
-            self._retired = Finalizer(
-                partial(_remove_file, self._storage, self.path, os.getpid(), still_ours)
-            )
+            self._is_retired = True
             self._cache.clear(self._blocks)
             if self._filters is not None:
                 self._filters.forget()
@@ -470,10 +459,3 @@ class TableReader:
         if first != self.meta.smallest or last != self.meta.largest:
             reason = "key range of a table is not its index's"
             raise CorruptionError(self.path, self.footer.index_offset, reason)
-
-
-def _remove_file(storage: Storage, path: str, pid: int, still_ours: Callable[[], bool]) -> None:
-    """Remove a table's file, in the process that retired it.  What is left the next open removes."""
-    if os.getpid() == pid and still_ours():
-        with contextlib.suppress(OSError):  # nobody is there to be told
-            storage.remove(path)
