@@ -338,8 +338,7 @@ class DB(StoreReader, PoppedInOrder):
 
     def close(self) -> None:
         """Sync what was written, stop the background work, unlock.  A second call does nothing.
-
-        After an interrupt (Ctrl-C), a second call ends what the first began.
+        If an interrupt (Ctrl-C) has ended the first, the second goes on with it.
 
         Raises:
             OSError: what was written could not be synced; the store is closed all the same.

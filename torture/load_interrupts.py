@@ -28,7 +28,7 @@ WRITERS: Final = 3
 _LONGEST_S: Final = 0.003  # between the beginning of some work and its interrupt
 _SHORTEST_S: Final = 1e-5
 _ROUNDS_PER_OPENING: Final = 100
-_TRIES: Final = 3  # to do at once what takes long
+_TRIES: Final = 3  # to close the store, and to open it, before nothing interrupts that
 _VALUES: Final = (10, 200, 5000)
 _OPTIONS: Final = SMALL.replace(write_buffer_size_bytes=8192)
 
@@ -291,25 +291,23 @@ class Session:
                     writer.model.look(self.db)
                 writer.model.check(self.db)
             self.model.check(self.db)
-            self._interrupt(self.db.close)
-            self.db.close()
-            self.db = None
-            gc.collect()
+            for _ in range(_TRIES):
+                self._job.counts["interrupts"] += self._alarm.interrupts(self.db.close)
+            self._close()
             self._traces.check()
-            self._interrupt(self._open)
-            self.db = None
-            gc.collect()
+            for _ in range(_TRIES):
+                self._job.counts["interrupts"] += self._alarm.interrupts(self._open)
+                self._close()
             self._open()
             for model in (self.model, *(writer.model for writer in self._writers)):
                 model.check(self.db)
         self._job.counts["openings"] += 1
 
-    def _interrupt(self, action: Callable[[], object]) -> None:
-        """Begin ``action`` and be interrupted a few times, or do it."""
-        for _ in range(_TRIES):
-            if not self._alarm.interrupts(action):
-                return
-            self._job.counts["interrupts"] += 1
+    def _close(self) -> None:
+        if self.db is not None:
+            self.db.close()
+        self.db = None
+        gc.collect()
 
     def _open(self) -> None:
         self.db = lsmkv.open(self._job.path, self._options, create_if_missing=False)
