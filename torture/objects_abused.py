@@ -13,6 +13,7 @@ import operator
 import os
 import pkgutil
 import random
+import struct
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -59,6 +60,7 @@ _ORDINARY: Final = (
     OSError,
     ArithmeticError,
     AssertionError,
+    struct.error,  # of internal functions that are handed too little
 )
 """What an object that was taken apart may raise: anything but SystemError, MemoryError and the like."""
 

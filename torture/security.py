@@ -290,6 +290,7 @@ _FORBIDDEN: Final = {
 }
 _ALLOWED: Final = {
     ("lazy.py", "importlib"),  # of names in a table of the source, when they are first used
+    ("interpreter.py", "importlib"),  # of two modules of the standard library, whichever there is
     ("heap.py", "ctypes"),  # for one function of the C library, without what files say
     ("process.py", "subprocess"),  # this interpreter, on a module of this package
 }
