@@ -20,7 +20,7 @@ import pytest
 
 import lsmkv
 from conftest import open_small
-from gates import WAIT_S
+from gates import WAIT_S, GatedStorage
 from lsmkv.filters.policy import FilterPolicy
 from lsmkv.storage import RandomFile, Storage
 
@@ -234,15 +234,20 @@ def test_no_class_asks_mypyc_for_what_is_not_known_to_be_safe() -> None:
 
 
 def test_a_put_into_a_batch_beside_its_commit_leaves_the_record_whole(tmp_path: Path) -> None:
-    with lsmkv.open(tmp_path / "store") as db:
+    storage = GatedStorage(".log")
+    with lsmkv.open(tmp_path / "store", storage=storage) as db:
         batch = db.write_batch()
         for number in range(20):
             batch[b"%02d" % number] = b"v"
         pending = batch._pending
         assert pending is not None
-        operations = pending.operations
-        batch.commit()
-        operations.append((b"late", b"v"))  # as a put does that began before the commit
+        storage.shut()
+        commit = threading.Thread(target=batch.commit)
+        commit.start()
+        assert storage.held_up.wait(WAIT_S)
+        pending.operations.append((b"late", b"v"))  # as a put does that began before the commit
+        storage.open_up()
+        commit.join(WAIT_S)
         assert len(db) == 20
     with lsmkv.open(tmp_path / "store") as db:
         assert len(db) == 20
