@@ -31,7 +31,7 @@ NO_HEADERS: Final = (
 )
 FAILING: Final = 'case "$argument" in *probe.c) ;; *) echo "internal error" >&2; exit 1 ;; esac'
 
-# What stands in for mypyc.build, so that nothing need be generated.
+# Replaces mypyc.build, so that the test generates no code.
 MYPYC: Final = """
 from setuptools import Extension
 

@@ -72,7 +72,7 @@ class Ground:
         self.model = dict(sorted(found.items()))
 
     def second_handle(self) -> lsmkv.DB:
-        """A read-only handle on the same store, for what must not befall the first."""
+        """A read-only handle on the same store, for misuse that must not harm the first."""
         return lsmkv.open(self.path, OPTIONS, read_only=True)
 
     def expected(self, kind: str, reverse: bool = False) -> list[Any]:

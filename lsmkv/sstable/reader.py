@@ -100,7 +100,7 @@ class TableReader:
         self._filter_kind: FilterKind = filter_kind(self.properties, path, footer)
         self._has_filters: bool = footer.filters_length > 0 and filter_residency != "off"
         # Read at the first use.
-        # A finalizer that runs inside of loading may load: what comes later in doing so replaces it.
+        # Re-entrant: a finalizer may run while this thread loads, and load too.  Both results are equal.
         self._loading = threading.RLock()
         self._index: TableIndex | None = None
         self._filters: TableFilters | None = None
