@@ -128,6 +128,7 @@ def test_writes_after_such_an_opening_are_there_after_a_crash(path: str, tmp_pat
         with open_small(path, write_buffer_size_bytes=1 << 20) as db:
             expected[b"turn%d" % turn] = db[b"turn%d" % turn] = b"x"
             db.sync()
+            db.wait_until_settled()  # no file goes while it is copied
             copy = tmp_path / f"copy{turn}"
             shutil.copytree(path, copy)  # as a crash would leave it
             assert contents(copy) == expected
