@@ -100,7 +100,7 @@ golden: $(VENV)/installed-dev  ## Rewrite the golden files after a deliberate ch
 	@$(RUN) -m pytest -q --rewrite-golden
 
 crash: $(VENV)/installed-dev  ## Kill a writer again and again, and check what it left
-	@$(RUN) -m tools.crash_loop --rounds 200
+	@$(RUN) -m torture.crash.kill_loop --rounds 200
 
 # make torture ARGS=--long for hours of it, ARGS=--ci for a few minutes; python -m torture --help for the rest.
 torture: $(VENV)/installed-dev  ## Try to make the store lose data, lie or leak: ten minutes (ARGS=--long: hours)

@@ -8,18 +8,30 @@ from typing import Final
 
 EXPERIMENTS: Final = {
     "compaction": (
-        "bench.compaction",
+        "bench.experiments.compaction",
         "compaction styles over a sustained load: writes, space, reads",
     ),
     "demo": ("bench.demo", "disk reads that filters save, on the files of this Python"),
-    "figures": ("bench.figures", "figures that documents state, beside what comes out here"),
-    "filters": ("bench.filters", "every filter and its peers: size, error rate, speed"),
-    "granularity": ("bench.granularity", "a filter per block or per table, at equal memory"),
-    "growth": ("bench.growth", "costs and memory as a store grows, beside theory"),
-    "peers": ("bench.peers", "lsmkv beside RocksDB, LevelDB, LMDB and SQLite"),
-    "saved-io": ("bench.saved_io", "disk reads saved as the false-positive rate varies"),
-    "speed": ("bench.speed", "microseconds per operation of this build, alone"),
-    "ycsb": ("bench.ycsb.experiment", "YCSB's workloads on lsmkv and other embedded stores"),
+    "figures": (
+        "bench.experiments.figures",
+        "figures that documents state, beside what comes out here",
+    ),
+    "filters": ("bench.experiments.filters", "every filter and its peers: size, error rate, speed"),
+    "granularity": (
+        "bench.experiments.granularity",
+        "a filter per block or per table, at equal memory",
+    ),
+    "growth": ("bench.experiments.growth", "costs and memory as a store grows, beside theory"),
+    "peers": ("bench.experiments.peers", "lsmkv beside RocksDB, LevelDB, LMDB and SQLite"),
+    "saved-io": (
+        "bench.experiments.saved_io",
+        "disk reads saved as the false-positive rate varies",
+    ),
+    "speed": ("bench.experiments.speed", "microseconds per operation of this build, alone"),
+    "ycsb": (
+        "bench.experiments.ycsb.experiment",
+        "YCSB's workloads on lsmkv and other embedded stores",
+    ),
 }
 """Name -> module and what it measures.  A module has ``main(arguments)``, and is imported only when it
 is run: experiments need different libraries."""

@@ -12,17 +12,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lsmkv.interpreter import check_main_interpreter
-from lsmkv.lazy import loaded_when_used
+from lsmkv.runtime import check_main_interpreter, loaded_when_used
 
 check_main_interpreter()  # before anything compiled is loaded
-from lsmkv.repair import repair  # noqa: E402  # now, or the folder's module would have its name
 
 if TYPE_CHECKING:
     from lsmkv import filters as filters
-    from lsmkv.cursor import Cursor, CursorError
-    from lsmkv.db import DB, MemoryUsage
-    from lsmkv.encoding import MAX_BATCH_BYTES, MAX_KEY_BYTES, MAX_VALUE_BYTES
+    from lsmkv.api.cursor import Cursor, CursorError
+    from lsmkv.api.db import DB, MemoryUsage
+    from lsmkv.api.opening import destroy, open
+    from lsmkv.api.snapshot import Snapshot
+    from lsmkv.api.write_batch import WriteBatch
+    from lsmkv.encoding.entries import MAX_BATCH_BYTES, MAX_KEY_BYTES, MAX_VALUE_BYTES
     from lsmkv.errors import (
         BackgroundError,
         ClosedError,
@@ -36,11 +37,9 @@ if TYPE_CHECKING:
         UnsupportedFormatError,
     )
     from lsmkv.filters.keys import DelimitedPrefix, FilterKey, FixedPrefix, WholeKey
-    from lsmkv.opening import destroy, open
     from lsmkv.options import Options
-    from lsmkv.reads import Snapshot
+    from lsmkv.salvage.repair import repair
     from lsmkv.stats import Histogram, Stats
-    from lsmkv.writes import WriteBatch
 
 __version__ = "0.1.0"
 
@@ -77,9 +76,9 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "lsmkv.cursor": ("Cursor", "CursorError"),
-    "lsmkv.db": ("DB", "MemoryUsage"),
-    "lsmkv.encoding": ("MAX_BATCH_BYTES", "MAX_KEY_BYTES", "MAX_VALUE_BYTES"),
+    "lsmkv.api.cursor": ("Cursor", "CursorError"),
+    "lsmkv.api.db": ("DB", "MemoryUsage"),
+    "lsmkv.encoding.entries": ("MAX_BATCH_BYTES", "MAX_KEY_BYTES", "MAX_VALUE_BYTES"),
     "lsmkv.errors": (
         "BackgroundError",
         "ClosedError",
@@ -93,11 +92,12 @@ _HOMES: Final = {
         "UnsupportedFormatError",
     ),
     "lsmkv.filters.keys": ("DelimitedPrefix", "FilterKey", "FixedPrefix", "WholeKey"),
-    "lsmkv.opening": ("destroy", "open"),
+    "lsmkv.api.opening": ("destroy", "open"),
     "lsmkv.options": ("Options",),
-    "lsmkv.reads": ("Snapshot",),
+    "lsmkv.api.snapshot": ("Snapshot",),
+    "lsmkv.salvage.repair": ("repair",),
     "lsmkv.stats": ("Histogram", "Stats"),
-    "lsmkv.writes": ("WriteBatch",),
+    "lsmkv.api.write_batch": ("WriteBatch",),
 }
 """Where the names come from.  Each is loaded when it is first used, so that a helper process, or a
 program that wants one filter, loads only what it needs."""

@@ -149,3 +149,17 @@ class BackgroundError(Error):
 
 class ForkedError(Error):
     """A handle opened before ``os.fork()`` was used in the child process; open the store anew there."""
+
+
+def note_rebuilt_filters(path: str, offset: int, chunk_count: int) -> None:
+    """Tell that filters in the table at ``path`` were damaged, first at ``offset``, and made anew."""
+    import logging  # not to be loaded by every program that stores data
+
+    logging.getLogger("lsmkv").warning(
+        "%s at offset %d: the checksum of a table's filters fails (of %d parts of them); the copies "
+        "that its blocks hold are used instead. The file stays damaged until its keys are compacted: "
+        "compact_range(force=True) rewrites it.",
+        path,
+        offset,
+        chunk_count,
+    )

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 import lsmkv
 from golden_support import golden, pytest_addoption  # for pytest to find
-from lsmkv.storage import Storage
+from lsmkv.storage.storage import Storage
 
 __all__ = ["golden", "pytest_addoption"]
 

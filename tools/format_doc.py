@@ -41,18 +41,18 @@ the directory after it, before its first record is written.
 """
 
 _SECTIONS: Final = (
-    ("Tables", "lsmkv.sstable.layout"),
-    ("Blocks in their place", "lsmkv.sstable.frame"),
-    ("Data blocks", "lsmkv.sstable.block"),
-    ("Reduced payloads", "lsmkv.sstable.reduced"),
+    ("Tables", "lsmkv.sstable.format"),
+    ("Blocks in their place", "lsmkv.sstable.block.trailer"),
+    ("Data blocks", "lsmkv.sstable.block.block"),
+    ("Reduced payloads", "lsmkv.sstable.block.transposed"),
     ("Index", "lsmkv.sstable.index"),
-    ("Packed index", "lsmkv.sstable.packed"),
+    ("Packed index", "lsmkv.sstable.index_codec"),
     ("Filters", "lsmkv.filters.bloom"),
     ("Hashing", "lsmkv.filters.hashing"),
-    ("Logs", "lsmkv.log"),
-    ("Write batches", "lsmkv.batch"),
-    ("Manifest and CURRENT", "lsmkv.manifest"),
-    ("Limits and checksums", "lsmkv.encoding"),
+    ("Logs", "lsmkv.log.writer"),
+    ("Write batches", "lsmkv.log.batch"),
+    ("Manifest and CURRENT", "lsmkv.tree.manifest"),
+    ("Limits and checksums", "lsmkv.encoding.entries"),
 )
 
 

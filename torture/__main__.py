@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 
-from torture.cli import main
+from torture.framework.cli import main
 
 if __name__ == "__main__":
     # As after an error: what is mounted is unmounted, and directories are removed.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any, ClassVar, Final, Literal
 
-from bench.harness.environment import version
+from reports.environment import version
 
 KIB = 1024
 MIB = 1024 * KIB

@@ -8,7 +8,7 @@ from functools import partial
 from typing import ClassVar
 
 from bench.engines.base import Engine, Pairs, Settings, Store, walk
-from bench.harness.environment import build
+from reports.environment import build
 
 
 def error_rate_for(bits_per_key: float) -> float:

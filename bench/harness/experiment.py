@@ -21,10 +21,11 @@ from typing import Any, Final, Generic, TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench.harness import document, plugins, records
-from bench.harness.environment import environment
+from bench.harness import markdown, plugins, records
 from bench.harness.story import Story
 from bench.harness.sweep import Step, executor_for, sweep
+from reports import document
+from reports.environment import environment
 
 T = TypeVar("T")
 M = TypeVar("M")
@@ -221,7 +222,7 @@ def write(experiment: Experiment[T, M, R], results: Results[R], directory: str) 
 
 
 def _section(story: Story, results: Results[Any]) -> str:
-    return document.markdown(results.header, story)
+    return markdown.markdown(results.header, story)
 
 
 def main(experiment: Experiment[Any, Any, Any], arguments: Sequence[str]) -> None:

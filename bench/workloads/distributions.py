@@ -6,7 +6,7 @@ with probability 1 / (i^theta * zeta(n, theta)).  The method is exact for ranks 
 the others from an integral in place of the sum.  So with theta = 0.99 and n from a thousand to ten
 million, rank 3 comes 17 to 20 % too often, rank 10 by 2 to 4 %, the last ranks come 1 to 4 % too
 seldom, and in all 1.0 to 1.6 % of the draws go to another rank than the law would have.
-``tests/test_bench_distributions.py`` holds these figures.
+``tests/bench/test_bench_distributions.py`` holds these figures.
 
 Every function takes a :class:`numpy.random.Generator` (see :func:`generator`).  With theta = 0.99
 the numbers are the same on every platform: beside IEEE's exact operations there are only powers

@@ -15,38 +15,37 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from lsmkv.background.heap import Heap
-from lsmkv.background.jobs import FlushJob, MergeJob
+from lsmkv.background.malloc_trim import Heap
 from lsmkv.background.pace import Haste, Pace, Writers
+from lsmkv.background.process.jobs import FlushJob, MergeJob
 from lsmkv.background.threads import Errand
 from lsmkv.background.worker import Worker
-from lsmkv.compaction import (
-    CancelledError,
+from lsmkv.compaction.merge import merge_tables, retained_versions
+from lsmkv.compaction.picker import (
     Compaction,
     PickState,
-    merge_tables,
     output_error_rate,
     pick,
     pick_for_reads,
     pick_range,
-    write_tables,
 )
+from lsmkv.encoding.entry_batch import Versions
 from lsmkv.errors import CorruptionError
-from lsmkv.manifest import Edit
-from lsmkv.memtable import Memtable
-from lsmkv.merge import retained_versions
+from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
-from lsmkv.pins import Pins
-from lsmkv.sstable.columns import Versions
-from lsmkv.sstable.layout import TableMeta
+from lsmkv.read.snapshots import Pins
+from lsmkv.read.view import View
+from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.multi_writer import CancelledError, write_tables
 from lsmkv.stats import Stats
-from lsmkv.storage import FileLock
-from lsmkv.tables import TableSet
-from lsmkv.tree import PlacedTable
-from lsmkv.version import Version, View
+from lsmkv.storage.storage import FileLock
+from lsmkv.tree.levels import PlacedTable
+from lsmkv.tree.manifest import Edit
+from lsmkv.tree.version import Version
+from lsmkv.tree.version_set import TableSet
 
 if TYPE_CHECKING:
-    from lsmkv.background.runner import JobRunner
+    from lsmkv.background.process.runner import JobRunner
 
 _FOR_EVER: Final = 0  # no thread has this number
 _SORTING: Final = 4  # sorting a memtable takes about this part of what writing it does
@@ -116,9 +115,7 @@ class Maintenance:
         """Begin, with what an earlier process left to do.  No helper process starts before its time."""
         host = self._host
         if host.options.background == "process" and self._lock is not None:
-            from lsmkv.background.runner import (
-                runners,  # whose imports take long, for stores that need none
-            )
+            from lsmkv.background.process.runner import runners
 
             self._flush_runner, self._merge_runner = runners(
                 host.directory, self._tables, host.stats, self._lock
@@ -267,7 +264,7 @@ class Maintenance:
         # After a failure the log may be what failed: then only memory holds it all for certain.
         if runner is not None and self._is_worth_a_process(size) and self._host.may_compact():
             job = FlushJob(
-                order=self._tables.order(rate, snapshots, size, count),
+                order=runner.order(rate, snapshots, size, count),
                 log_number=memtable.log_number,
                 log_bytes=size,
                 first_seq=memtable.first_seq,
@@ -441,7 +438,7 @@ class Maintenance:
         replaced = [meta.number for meta in chosen.tables()]
         if runner is not None and self._is_worth_a_process(size):
             job = MergeJob(
-                order=self._tables.order(rate, snapshots, size, most, replaced),
+                order=runner.order(rate, snapshots, size, most, replaced),
                 runs=[list(run) for run in chosen.inputs],
                 drop_deletions=chosen.drop_deletions,
             )

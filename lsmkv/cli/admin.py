@@ -14,13 +14,14 @@ from lsmkv.cli.keys import Form, argument_bytes, with_form
 from lsmkv.cli.output import confirm, note, print_json, progress, size
 from lsmkv.cli.settings import settings_option
 from lsmkv.cli.shape import json_option
-from lsmkv.inspect import StoreInfo
-from lsmkv.manifest import CURRENT
-from lsmkv.recovery import check_is_ours, holds_store
-from lsmkv.repair.report import LOST_FOLDER
-from lsmkv.report import Problem, count, count_entries
-from lsmkv.storage import Storage
-from lsmkv.verify import VerifyReport
+from lsmkv.inspection.report import Problem, count, count_entries
+from lsmkv.inspection.store_info import StoreInfo
+from lsmkv.inspection.verify import VerifyReport
+from lsmkv.salvage.report import LOST_FOLDER
+from lsmkv.storage.file_names import CURRENT
+from lsmkv.storage.storage import Storage
+from lsmkv.storage.store_lock import holds_store
+from lsmkv.tree.ownership import check_is_ours
 
 
 @click.command()

@@ -14,8 +14,8 @@ from lsmkv.cli.group import ABSENT, describe
 from lsmkv.cli.keys import Command, Form, argument_bytes, render, shortened, to_text, with_form
 from lsmkv.cli.output import confirm, note, print_json, standard_input, standard_output
 from lsmkv.cli.records import json_line
-from lsmkv.encoding import MAX_VALUE_BYTES
-from lsmkv.report import count_entries
+from lsmkv.encoding.entries import MAX_VALUE_BYTES
+from lsmkv.inspection.report import count_entries
 
 _DELETE_BATCH: Final = 1000
 _BOUNDS: Final = ("start", "stop", "prefix")

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from lsmkv.cli.keys import Form, json_text, parse, shortened
-from lsmkv.report import count
+from lsmkv.inspection.report import count
 
 NAMES: Final = ("key", "value")
 _ADVICE: Final = "--key-field and --value-field say which fields to load"

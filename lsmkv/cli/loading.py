@@ -26,7 +26,7 @@ from lsmkv.cli.records import (
     read_records,
 )
 from lsmkv.cli.settings import settings_option
-from lsmkv.report import count_entries
+from lsmkv.inspection.report import count_entries
 
 _BATCH_BYTES: Final = 4 * 1024 * 1024  # a batch is memory twice over: here and in the memtable
 _REPORT_EVERY: Final = 1000  # entries

@@ -23,7 +23,7 @@ import msgspec
 from lsmkv.cli.fields import Columns, Fields, json_reader, looks_like_header
 from lsmkv.cli.keys import Form, json_text, to_text
 from lsmkv.cli.streams import read_lines
-from lsmkv.encoding import MAX_KEY_BYTES, MAX_VALUE_BYTES, key_bytes, value_bytes
+from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_VALUE_BYTES, key_bytes, value_bytes
 
 FORMATS: Final = ("jsonl", "tsv", "csv")
 _SUFFIXES: Final = {

@@ -10,8 +10,8 @@ import lsmkv
 from lsmkv.cli.data import store_argument
 from lsmkv.cli.keys import Form, argument_bytes, shortened, to_text, with_form
 from lsmkv.cli.output import percent, print_json, print_table, size
-from lsmkv.inspect import BlockInfo, LevelInfo, StoreInfo, TableInfo
-from lsmkv.report import count
+from lsmkv.inspection.report import count
+from lsmkv.inspection.store_info import BlockInfo, LevelInfo, StoreInfo, TableInfo
 
 _KEYS: Final = ("first key", "last key")
 _SHOWN_KEY: Final = 32  # characters of a key in a table; --json has all of it

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from lsmkv.cli.output import percent, print_json, size
-from lsmkv.filters.sizing import (
+from lsmkv.filters.maths.sizing import (
     bits_for,
     classic_rate,
     exact_rate,

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import BinaryIO, Final, Protocol, cast
 
-from lsmkv.encoding import MAX_KEY_BYTES, MAX_VALUE_BYTES
+from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_VALUE_BYTES
 
 _GZIP: Final = b"\x1f\x8b\x08"  # how gzip data begin; no UTF-8 text begins so
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"

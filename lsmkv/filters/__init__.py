@@ -3,11 +3,13 @@
 The package can be used by itself: ``from lsmkv import filters``.  ``docs/filters.md`` tells which
 filter is for what.
 
-* Maths, no bits: :mod:`~lsmkv.filters.sizing` (Bloom filters, exact), :mod:`~lsmkv.filters.rates` and
-  :mod:`~lsmkv.filters.layouts` (the others), :mod:`~lsmkv.filters.allocation` (memory among many).
+* Maths, no bits: :mod:`~lsmkv.filters.maths.sizing` (Bloom filters, exact),
+  :mod:`~lsmkv.filters.maths.rates` and
+  :mod:`~lsmkv.filters.maths.layouts` (the others), :mod:`~lsmkv.filters.maths.allocation` (memory
+  among many).
 * Filters: one module for each kind.  What a filter can do is what it has methods for;
-  :mod:`~lsmkv.filters.protocols` names these abilities for annotations.
-* :mod:`~lsmkv.filters.strategies`: other people's ways to hash, for comparison.
+  :mod:`~lsmkv.filters.family.protocols` names these abilities for annotations.
+* :mod:`~lsmkv.filters.family.strategies`: other people's ways to hash, for comparison.
 * In the store: :mod:`~lsmkv.filters.hashing` and :mod:`~lsmkv.filters.bloom` (what a block embeds),
   :mod:`~lsmkv.filters.keys` (which part of a key), :mod:`~lsmkv.filters.policy` (what else a block
   could embed).
@@ -17,17 +19,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lsmkv.lazy import loaded_when_used
+from lsmkv.runtime import loaded_when_used
 
 if TYPE_CHECKING:
-    from lsmkv.filters.allocation import expected_wasted_reads, memory_bits, monkey_error_rates
-    from lsmkv.filters.blocked import BlockedBloomFilter
-    from lsmkv.filters.classic import BloomFilter, SingleHashFilter
-    from lsmkv.filters.counting import CountingBloomFilter
-    from lsmkv.filters.cuckoo import CuckooFilter, FilterFullError
-    from lsmkv.filters.fingerprints import FingerprintFilter
-    from lsmkv.filters.folding import FoldableBloomFilter
-    from lsmkv.filters.fuse import BinaryFuseFilter, FilterBuildError
+    from lsmkv.filters.family.blocked import BlockedBloomFilter
+    from lsmkv.filters.family.classic import BloomFilter, SingleHashFilter
+    from lsmkv.filters.family.counting import CountingBloomFilter
+    from lsmkv.filters.family.cuckoo import CuckooFilter, FilterFullError
+    from lsmkv.filters.family.folding import FoldableBloomFilter
+    from lsmkv.filters.family.fuse import BinaryFuseFilter
+    from lsmkv.filters.family.known import GrowingKnownFalsePositives, KnownFalsePositives
+    from lsmkv.filters.family.loading import load
+    from lsmkv.filters.family.partitioned import PartitionedBloomFilter
+    from lsmkv.filters.family.protocols import (
+        CountEstimate,
+        Delete,
+        Fold,
+        HashInsert,
+        HashMembership,
+        Insert,
+        KeyCount,
+        Membership,
+        Save,
+        Union,
+    )
+    from lsmkv.filters.family.rolling import RollingBloomFilter, RollingCountingFilter, Window
+    from lsmkv.filters.family.sorted_fingerprints import FingerprintFilter
+    from lsmkv.filters.family.strategies import (
+        STRATEGIES,
+        HashStrategy,
+        StrategyBloomFilter,
+        strategy_named,
+    )
+    from lsmkv.filters.fuse import FilterBuildError
     from lsmkv.filters.hashing import hash_key
     from lsmkv.filters.keys import (
         DelimitedPrefix,
@@ -36,8 +60,12 @@ if TYPE_CHECKING:
         WholeKey,
         filter_key_from_spec,
     )
-    from lsmkv.filters.known import GrowingKnownFalsePositives, KnownFalsePositives
-    from lsmkv.filters.layouts import (
+    from lsmkv.filters.maths.allocation import (
+        expected_wasted_reads,
+        memory_bits,
+        monkey_error_rates,
+    )
+    from lsmkv.filters.maths.layouts import (
         blocked_bits_for,
         blocked_lines_for,
         blocked_probes_for,
@@ -50,22 +78,7 @@ if TYPE_CHECKING:
         fuse_fingerprint_bits_for,
         fuse_rate,
     )
-    from lsmkv.filters.loading import load
-    from lsmkv.filters.partitioned import PartitionedBloomFilter
-    from lsmkv.filters.policy import FilterPolicy, policies, policy_for, policy_named
-    from lsmkv.filters.protocols import (
-        CountEstimate,
-        Delete,
-        Fold,
-        HashInsert,
-        HashMembership,
-        Insert,
-        KeyCount,
-        Membership,
-        Save,
-        Union,
-    )
-    from lsmkv.filters.rates import (
+    from lsmkv.filters.maths.rates import (
         crossover_keys,
         each_rate,
         either_rate,
@@ -82,8 +95,7 @@ if TYPE_CHECKING:
         single_hash_rate,
         sorted_bits_for,
     )
-    from lsmkv.filters.rolling import RollingBloomFilter, RollingCountingFilter, Window
-    from lsmkv.filters.sizing import (
+    from lsmkv.filters.maths.sizing import (
         MAX_PROBES,
         bits_for,
         classic_rate,
@@ -94,12 +106,7 @@ if TYPE_CHECKING:
         probes_for,
         rate_for,
     )
-    from lsmkv.filters.strategies import (
-        STRATEGIES,
-        HashStrategy,
-        StrategyBloomFilter,
-        strategy_named,
-    )
+    from lsmkv.filters.policy import FilterPolicy, policies, policy_for, policy_named
 
 __all__ = [
     "MAX_PROBES",
@@ -184,14 +191,19 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "lsmkv.filters.allocation": ("expected_wasted_reads", "memory_bits", "monkey_error_rates"),
-    "lsmkv.filters.blocked": ("BlockedBloomFilter",),
-    "lsmkv.filters.classic": ("BloomFilter", "SingleHashFilter"),
-    "lsmkv.filters.counting": ("CountingBloomFilter",),
-    "lsmkv.filters.cuckoo": ("CuckooFilter", "FilterFullError"),
-    "lsmkv.filters.fingerprints": ("FingerprintFilter",),
-    "lsmkv.filters.folding": ("FoldableBloomFilter",),
-    "lsmkv.filters.fuse": ("BinaryFuseFilter", "FilterBuildError"),
+    "lsmkv.filters.maths.allocation": (
+        "expected_wasted_reads",
+        "memory_bits",
+        "monkey_error_rates",
+    ),
+    "lsmkv.filters.family.blocked": ("BlockedBloomFilter",),
+    "lsmkv.filters.family.classic": ("BloomFilter", "SingleHashFilter"),
+    "lsmkv.filters.family.counting": ("CountingBloomFilter",),
+    "lsmkv.filters.family.cuckoo": ("CuckooFilter", "FilterFullError"),
+    "lsmkv.filters.family.sorted_fingerprints": ("FingerprintFilter",),
+    "lsmkv.filters.family.folding": ("FoldableBloomFilter",),
+    "lsmkv.filters.family.fuse": ("BinaryFuseFilter",),
+    "lsmkv.filters.fuse": ("FilterBuildError",),
     "lsmkv.filters.hashing": ("hash_key",),
     "lsmkv.filters.keys": (
         "DelimitedPrefix",
@@ -200,8 +212,8 @@ _HOMES: Final = {
         "WholeKey",
         "filter_key_from_spec",
     ),
-    "lsmkv.filters.known": ("GrowingKnownFalsePositives", "KnownFalsePositives"),
-    "lsmkv.filters.layouts": (
+    "lsmkv.filters.family.known": ("GrowingKnownFalsePositives", "KnownFalsePositives"),
+    "lsmkv.filters.maths.layouts": (
         "blocked_bits_for",
         "blocked_lines_for",
         "blocked_probes_for",
@@ -214,10 +226,10 @@ _HOMES: Final = {
         "fuse_fingerprint_bits_for",
         "fuse_rate",
     ),
-    "lsmkv.filters.loading": ("load",),
-    "lsmkv.filters.partitioned": ("PartitionedBloomFilter",),
+    "lsmkv.filters.family.loading": ("load",),
+    "lsmkv.filters.family.partitioned": ("PartitionedBloomFilter",),
     "lsmkv.filters.policy": ("FilterPolicy", "policies", "policy_for", "policy_named"),
-    "lsmkv.filters.protocols": (
+    "lsmkv.filters.family.protocols": (
         "CountEstimate",
         "Delete",
         "Fold",
@@ -229,7 +241,7 @@ _HOMES: Final = {
         "Save",
         "Union",
     ),
-    "lsmkv.filters.rates": (
+    "lsmkv.filters.maths.rates": (
         "crossover_keys",
         "each_rate",
         "either_rate",
@@ -246,8 +258,8 @@ _HOMES: Final = {
         "single_hash_rate",
         "sorted_bits_for",
     ),
-    "lsmkv.filters.rolling": ("RollingBloomFilter", "RollingCountingFilter", "Window"),
-    "lsmkv.filters.sizing": (
+    "lsmkv.filters.family.rolling": ("RollingBloomFilter", "RollingCountingFilter", "Window"),
+    "lsmkv.filters.maths.sizing": (
         "MAX_PROBES",
         "bits_for",
         "classic_rate",
@@ -258,7 +270,7 @@ _HOMES: Final = {
         "probes_for",
         "rate_for",
     ),
-    "lsmkv.filters.strategies": (
+    "lsmkv.filters.family.strategies": (
         "STRATEGIES",
         "HashStrategy",
         "StrategyBloomFilter",

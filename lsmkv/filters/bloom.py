@@ -4,7 +4,7 @@ The probes of a key are derived from its one 63-bit hash h by a multiplicative s
 h_i = h_{i-1} * C mod 2^63, and the i-th bit is the top 32 bits of h_i scaled to the filter,
 ``(h_i >> 31) * m >> 32`` (Lemire, "Fast random integer generation in an interval", 2019).
 Unlike the usual double hashing h1 + i*h2, this does not raise the error rate of small filters
-above the exact theory (Bose et al. 2008): ``tests/test_bloom.py`` holds it to that.
+above the exact theory (Bose et al. 2008): ``tests/filters/test_bloom.py`` holds it to that.
 
 A filter is plain bytes; bit b is bit ``b % 8`` (from the least significant) of byte ``b // 8``.
 """
@@ -17,7 +17,7 @@ from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from librt.vecs import vec
 from mypy_extensions import i64, u8
 
-from lsmkv.filters.hashing import DIGEST_BYTES
+from lsmkv.filters.hashing import DIGEST_BYTES, MASK_63
 
 MULTIPLIER: Final = 0x1E37_79B9_7F4A_7C15
 """2^64 / golden ratio (Knuth, TAOCP 3, 6.4), cut to 63 bits; odd, so the map h -> h*C is one to one."""
@@ -25,8 +25,8 @@ MULTIPLIER: Final = 0x1E37_79B9_7F4A_7C15
 MAX_BITS: Final = (1 << 31) - 8
 """A scaled probe is a 63-bit product, so a filter has less than 2^31 bits."""
 
-MASK_63: Final = i64(0x7FFF_FFFF_FFFF_FFFF)
-"""A machine word where this is compiled: as a plain literal it would be a boxed integer there."""
+MAX_BYTES: Final = MAX_BITS // 8
+"""Most bytes of one array of bits."""
 
 
 def build(hashes: list[int], byte_count: int, probe_count: int) -> bytes:

@@ -5,7 +5,7 @@ the low 63 bits of the first half of MurmurHash3 x64-128 with seed 0 (Appleby's 
 implementation, by way of ``mmh3``): 63 bits, so that it is the same non-negative number whether
 it is held in a Python integer or a machine word.
 
-The other functions are what the hash strategies of :mod:`lsmkv.filters.strategies` are made of.
+The other functions are what the hash strategies of :mod:`lsmkv.filters.family.strategies` are made of.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import mmh3
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64, u8
 
-from lsmkv.encoding import COMPILED
+from lsmkv.encoding.words import COMPILED
 
 MASK_63: Final = i64(0x7FFF_FFFF_FFFF_FFFF)
 DIGEST_BYTES: Final = 16

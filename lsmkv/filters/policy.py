@@ -17,9 +17,9 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from lsmkv.filters import blocked, bloom, fuse
-from lsmkv.filters.base import MAX_BYTES
+from lsmkv.filters.bloom import MAX_BYTES
 from lsmkv.filters.hashing import DIGEST_BYTES, hashes_of
-from lsmkv.filters.layouts import (
+from lsmkv.filters.maths.layouts import (
     FUSE_WIDTHS,
     LINE_BYTES,
     blocked_lines_for,
@@ -28,7 +28,7 @@ from lsmkv.filters.layouts import (
     fuse_fingerprint_bits_for,
     fuse_rate,
 )
-from lsmkv.filters.sizing import exact_rate, filter_bytes_for, probes_for
+from lsmkv.filters.maths.sizing import exact_rate, filter_bytes_for, probes_for
 
 SCHEME_NONE: Final = 0
 SCHEME_BLOOM: Final = 1
@@ -213,7 +213,7 @@ class BloomPolicy(FilterPolicy):
         return bloom.may_contain(bits, start, byte_count, parameter, h)
 
     def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
-        """See :func:`lsmkv.filters.sizing.exact_rate`."""
+        """See :func:`lsmkv.filters.maths.sizing.exact_rate`."""
         return exact_rate(byte_count * 8, key_count, parameter)
 
     def is_possible(self, byte_count: int, parameter: int) -> bool:
@@ -252,7 +252,7 @@ class BlockedPolicy(FilterPolicy):
         return blocked.may_contain(bits, start, byte_count, parameter, h)
 
     def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
-        """See :func:`lsmkv.filters.layouts.blocked_rate`."""
+        """See :func:`lsmkv.filters.maths.layouts.blocked_rate`."""
         return blocked_rate(byte_count // LINE_BYTES, key_count, parameter)
 
     def is_possible(self, byte_count: int, parameter: int) -> bool:

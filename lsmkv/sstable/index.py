@@ -20,7 +20,7 @@ A *fence* is the 8 bytes of a key after the table's common prefix, zero-padded, 
 integer without its lowest bit (63 bits: the same in a Python integer and in a signed machine word).
 Fences are searched first; real keys are compared only where fences are equal.
 
-In tables that are compressed it is stored packed: see :mod:`lsmkv.sstable.packed`.
+In tables that are compressed it is stored packed: see :mod:`lsmkv.sstable.index_codec`.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ from typing import Final, NoReturn
 from librt.strings import (
     BytesWriter,
     read_i32_le,
-    read_i64_be,
     read_i64_le,
     write_i32_le,
     write_i64_le,
 )
 from mypy_extensions import i32, i64
 
-from lsmkv.compare import short_number
-from lsmkv.encoding import MAX_KEY_BYTES, checksum, common_prefix_length
+from lsmkv.encoding.checksums import checksum
+from lsmkv.encoding.entries import MAX_KEY_BYTES
+from lsmkv.encoding.fences import fence, lower_bound
+from lsmkv.encoding.words import common_prefix_length
 from lsmkv.errors import CorruptionError
-from lsmkv.sstable.arrays import (
+from lsmkv.sstable.index_arrays import (
     filter_shapes,
     last_of_ascending_pairs,
     last_of_ascending_u32,
@@ -51,41 +52,11 @@ from lsmkv.sstable.arrays import (
 )
 
 HEADER: Final = struct.Struct("<III")
-_MASK_63: Final = i64(0x7FFF_FFFF_FFFF_FFFF)
 _FILTER_CHUNK_BYTES: Final = 16 * 1024
 _GROUP: Final = 16  # fences: two lines of the processor's cache
 _LINE_BYTES: Final = 64  # of most processors
 # Payload and filter of a block have lengths of 32 bits, and memory is taken for a whole block.
 _MOST_BLOCK_BYTES: Final = i64(0xFFFF_FFFF)
-
-
-def fence(key: bytes, prefix_length: i64) -> i64:
-    """The 63-bit fence of ``key``; never descends as keys ascend."""
-    length = len(key) - prefix_length
-    if length >= 8:
-        return (read_i64_be(key, prefix_length) >> 1) & _MASK_63
-    if length <= 0:
-        return 0
-    if prefix_length + length >= 8:  # the eight bytes that end with it, of which the first fall off
-        return ((read_i64_be(key, prefix_length + length - 8) << (64 - 8 * length)) >> 1) & _MASK_63
-    return short_number(key, prefix_length, length) << (63 - 8 * length)
-
-
-def lower_bound(data: bytes, at: i64, count: i64, target: i64) -> i64:
-    """Position of the first of ``count`` ascending fences that is ``target`` or above.
-
-    ``data`` holds them from ``at`` on, 8 bytes each, little-endian.  ``count`` when there is none.
-    O(log count).
-    """
-    if count == 0:
-        return 0
-    low = at
-    while count > 1:
-        half = count >> 1
-        # The sign moves it, and no branch: every other one would be foreseen wrongly.
-        low += (8 * half) & ((read_i64_le(data, low + 8 * half - 8) - target) >> 63)
-        count -= half
-    return ((low - at) >> 3) + (1 if read_i64_le(data, low) < target else 0)
 
 
 def array_places(count: int, chunk_count: int) -> list[int]:
@@ -288,7 +259,7 @@ class TableIndex:
             self._fail(f"entries of the index are not the {entry_count} of the table")
 
     def filter_shapes(self) -> set[int]:
-        """What :func:`~lsmkv.sstable.arrays.filter_shapes` says of the filters.  O(blocks)."""
+        """What :func:`~lsmkv.sstable.index_arrays.filter_shapes` says of the filters.  O(blocks)."""
         return filter_shapes(self._data, self._filter_ends, self._probe_counts, self.block_count)
 
     # Search

@@ -15,8 +15,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from lsmkv.files import RandomFile
 from lsmkv.stats import Stats
+from lsmkv.storage.files import RandomFile
 
 PART_BYTES: Final = 1024 * 1024
 """So much is fetched at once, at multiples of it."""

@@ -12,15 +12,12 @@ from typing import Final, NoReturn
 
 from mypy_extensions import i64
 
-from lsmkv.absent import ABSENT, Absent
-from lsmkv.cache import BlockCache, Shelf
+from lsmkv.encoding.absent import ABSENT, Absent
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.policy import FilterPolicy
-from lsmkv.sstable.block import MAX_BLOCK_BYTES, Block
-from lsmkv.sstable.checks import check_block, check_trailer, why_not_mergeable
-from lsmkv.sstable.codec import Decompressor
-from lsmkv.sstable.filtering import FilterKind, TableFilters, filter_kind
-from lsmkv.sstable.frame import (
+from lsmkv.sstable.block.block import MAX_BLOCK_BYTES, Block
+from lsmkv.sstable.block.codec import Decompressor
+from lsmkv.sstable.block.trailer import (
     BlockTrailer,
     checked_payload,
     codec_at,
@@ -28,8 +25,9 @@ from lsmkv.sstable.frame import (
     entry_count_at,
     raw_length_at,
 )
-from lsmkv.sstable.index import TableIndex
-from lsmkv.sstable.layout import (
+from lsmkv.sstable.block_cache import BlockCache, Shelf
+from lsmkv.sstable.block_checks import check_block, check_trailer, why_not_mergeable
+from lsmkv.sstable.format import (
     CODEC_NONE,
     CODEC_ZSTD_REDUCED,
     BlockInfo,
@@ -37,9 +35,11 @@ from lsmkv.sstable.layout import (
     TableMeta,
     TableProperties,
 )
+from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.read_around import ReadAround
+from lsmkv.sstable.table_filters import FilterKind, TableFilters, filter_kind
 from lsmkv.sstable.tail import read_dictionary, read_footer, read_index, read_properties
-from lsmkv.storage import ReadKind, Storage
+from lsmkv.storage.storage import ReadKind, Storage
 
 _READ_AHEAD_BYTES: Final = 256 * 1024  # a long scan or a compaction reads about this much at once
 

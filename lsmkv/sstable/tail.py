@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from lsmkv.encoding import checksum, running_checksum
+from lsmkv.encoding.checksums import checksum, running_checksum
 from lsmkv.errors import CorruptionError
-from lsmkv.sstable.index import TableIndex
-from lsmkv.sstable.layout import (
+from lsmkv.sstable.format import (
     FOOTER_BYTES,
     Footer,
     TableProperties,
     decode_footer,
     decode_properties,
 )
-from lsmkv.sstable.packed import open_index
-from lsmkv.storage import RandomFile, ReadKind
+from lsmkv.sstable.index import TableIndex
+from lsmkv.sstable.index_codec import open_index
+from lsmkv.storage.storage import RandomFile, ReadKind
 
 _PIECE_BYTES: Final = 64 * 1024  # memory of this size is had again and again, and cleared once
 
@@ -28,7 +28,7 @@ def read_footer(file: RandomFile, path: str) -> Footer:
     """The footer of the table in ``file``.
 
     Raises:
-        CorruptionError, UnsupportedFormatError: as :func:`~lsmkv.sstable.layout.decode_footer`.
+        CorruptionError, UnsupportedFormatError: as :func:`~lsmkv.sstable.format.decode_footer`.
         OSError: it cannot be read.
     """
     size = file.size

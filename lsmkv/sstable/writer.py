@@ -10,22 +10,22 @@ import msgspec
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from lsmkv.encoding import MAX_SEQUENCE, TAG_DELETE, checksum
+from lsmkv.encoding.checksums import checksum
+from lsmkv.encoding.entries import MAX_SEQUENCE, TAG_DELETE, Value
+from lsmkv.encoding.entry_batch import Part, Versions, joined
 from lsmkv.filters.bloom import MAX_BITS
 from lsmkv.filters.hashing import DIGEST_BYTES, digests, hashes_of
 from lsmkv.filters.keys import FilterKey
+from lsmkv.filters.maths.sizing import keys_for
 from lsmkv.filters.policy import MAX_PARAMETER, PRIVATE_SCHEMES, SCHEME_NONE, policy_named
-from lsmkv.filters.sizing import keys_for
-from lsmkv.options import Options
-from lsmkv.sstable.block import ENTRY_OVERHEAD_BYTES, Value
-from lsmkv.sstable.codec import Compressor, train_dictionary
-from lsmkv.sstable.columns import Part, Versions, joined
-from lsmkv.sstable.frame import encode_trailer
+from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES
+from lsmkv.sstable.block.builder import Payload
+from lsmkv.sstable.block.codec import Compressor, train_dictionary
+from lsmkv.sstable.block.trailer import encode_trailer
+from lsmkv.sstable.format import CODEC_NONE, Footer, TableMeta, TableProperties
 from lsmkv.sstable.index import IndexBuilder
-from lsmkv.sstable.layout import CODEC_NONE, Footer, TableMeta, TableProperties
-from lsmkv.sstable.packed import pack_index
-from lsmkv.sstable.payload import Payload
-from lsmkv.storage import Storage
+from lsmkv.sstable.index_codec import pack_index
+from lsmkv.storage.storage import Storage
 
 WRITER: Final = "lsmkv 0.1"
 _NO_LIMIT: Final = 1 << 62
@@ -48,19 +48,6 @@ class TableFormat:
     granularity: str
     policy: str
     error_rate: float
-
-    @classmethod
-    def from_options(cls, options: Options, error_rate: float) -> TableFormat:
-        return cls(
-            options.block_size_bytes,
-            options.compression,
-            options.compression_level,
-            options.compression_dictionary_size_bytes,
-            options.filter_key,
-            options.filter_granularity,
-            options.filter_policy,
-            error_rate,
-        )
 
 
 class _FinishedBlock:

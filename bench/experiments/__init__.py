@@ -1,0 +1,1 @@
+"""The experiments.  Each imports the harness, engines and workloads, and no other experiment."""

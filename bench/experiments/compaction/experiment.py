@@ -1,0 +1,176 @@
+"""The experiment: which configurations, and how it is described."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Final
+
+from bench.experiments.compaction.decision import TOLERANCE
+from bench.experiments.compaction.loads import CHUNK_ENTRIES, GROWING, LOADS
+from bench.experiments.compaction.measure import (
+    ABSENT_LOOKUPS,
+    PRESENT_LOOKUPS,
+    SCALE,
+    SCAN_ENTRIES,
+    SCANS,
+    Task,
+    measure,
+)
+from bench.experiments.compaction.rows import Row
+from bench.experiments.compaction.story import story
+from bench.experiments.compaction.summary import ALLOCATIONS, DEFAULT, MAIN_LOAD, STYLES
+from bench.harness import experiment
+from bench.harness.experiment import Experiment, Plan
+
+QUICK_WRITE_BUFFERS: Final = 120
+FULL_WRITE_BUFFERS: Final = 840
+"""The second half holds a whole cycle of a tiered tree of T = 10: 4 * 10 * 10 write buffers."""
+QUICK_KEY_SPACES: Final = (15, 47)
+FULL_KEY_SPACES: Final = (50, 108, 232)
+"""In write buffers; steps by the third root of 10, so that no style is caught at a lucky size."""
+# Cycles are 4 T^i write buffers long: strides that share no factor with 4 and 10 meet every phase.
+QUICK_STRIDE: Final = 3
+FULL_STRIDE: Final = 7
+LEAST_WRITE_BUFFERS: Final = 16
+
+METHOD: Final = (
+    "Each store has the default options, with the sizes of write buffer, tables and levels divided by "
+    f"{SCALE}: trees of the default shape that have three levels below level 0 after minutes. The "
+    "block cache is off, nothing is compressed, entries have 16-byte keys and 100-byte values.",
+    f"It is loaded by chunks of one write buffer ({CHUNK_ENTRIES} operations). After each the store "
+    "is flushed and left until no compaction is due, so that what compaction finds to merge depends "
+    "on the load and not on timing: counts repeat from run to run. It also means that level 0 is "
+    "never crowded, which a load faster than compaction would do to every style.",
+    "Everything is averaged over the cycle of the tree: its state is taken after every write buffer "
+    "of the second half of the load, its reads after every third (--quick) or seventh, which meets "
+    f"all phases. Reads: {ABSENT_LOOKUPS} look-ups of absent keys, each just after a present one, "
+    f"{PRESENT_LOOKUPS} of present keys and {SCANS} scans of {SCAN_ENTRIES} entries; every answer "
+    "is compared with a model. Several key spaces, by steps of a factor; tables show the mean of "
+    "means and the worst of worsts.",
+    "Write amplification is the bytes of tables written by flushes and compactions over the keys and "
+    "values handed over (the log is not in it). Space amplification is the bytes of live table files "
+    "over live keys and values; while a compaction runs its output comes on top. Expected reads of an "
+    "absent look-up are the sum of the exact false-positive rates of the filters it meets.",
+    "The criterion for the default, fixed beforehand, is that of a general-purpose embedded store: "
+    "bound the worst first, then write least. A style is admitted if its worst moment, over all key "
+    "spaces, in each of reads per present look-up, per absent look-up, per scan, and space "
+    f"amplification is at most {TOLERANCE:g} times that of the style that is best in it; of those "
+    "admitted, the one with the least write amplification wins. Since that factor is a choice, the "
+    "report also tells from which factor on another style would win. A run that watches less than a "
+    "whole cycle (4 T^2 write buffers), as --quick does, may miss the worst moments and gives no "
+    "verdict.",
+    "Theory of writes: a leveled level rewrites an entry T/2 times, a tiered one writes it once, so "
+    "1 + L T/2, 1 + L and 1 + (L - 1) + T/2 with L levels below level 0: the orders O(T L), O(L) and "
+    "O(T + L) of N. Dayan and S. Idreos, Dostoevsky: Better Space-Time Trade-Offs for LSM-Tree Based "
+    "Key-Value Stores via Adaptive Removal of Superfluous Merging, SIGMOD 2018.",
+)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--loads", nargs="+", choices=tuple(LOADS), help="default: all; --quick: overwrite"
+    )
+    parser.add_argument(
+        "--size-ratios", nargs="+", type=int, metavar="T", help="default: 2 4 6 10; --quick: 4 10"
+    )
+    parser.add_argument(
+        "--error-rates",
+        nargs="+",
+        type=float,
+        metavar="P",
+        help="default: 0.1 0.01 0.001; --quick: 0.1 0.01",
+    )
+    parser.add_argument(
+        "--write-buffers",
+        type=_write_buffers,
+        metavar="N",
+        help=f"length of the load; default: {FULL_WRITE_BUFFERS}; --quick: {QUICK_WRITE_BUFFERS}",
+    )
+    parser.add_argument(
+        "--repeat", type=int, default=1, metavar="N", help="this many seeds; default: %(default)s"
+    )
+
+
+def _write_buffers(text: str) -> int:
+    number = int(text)
+    if number < LEAST_WRITE_BUFFERS:
+        raise argparse.ArgumentTypeError(f"must be at least {LEAST_WRITE_BUFFERS}")
+    return number
+
+
+def tasks(plan: Plan) -> list[Task]:
+    """Every style at every size ratio, error rate, allocation and key space.
+
+    Loads other than ``overwrite`` are measured at the default size ratio and error rate, unless the
+    command line names some; every key space is measured where the default is decided.
+    """
+    given = plan.options
+    length = given.write_buffers or (QUICK_WRITE_BUFFERS if plan.quick else FULL_WRITE_BUFFERS)
+    found: list[Task] = []
+    for load in given.loads or ([MAIN_LOAD] if plan.quick else LOADS):
+        found += [
+            Task(
+                load=load,
+                style=style,
+                size_ratio=size_ratio,
+                error_rate=error_rate,
+                allocation=allocation,
+                key_count=key_space * CHUNK_ENTRIES,
+                chunk_count=length,
+                stride=QUICK_STRIDE if plan.quick else FULL_STRIDE,
+                seed=plan.seed + repetition,
+            )
+            for size_ratio in given.size_ratios or _size_ratios(load, plan.quick)
+            for error_rate in given.error_rates or _error_rates(load, plan.quick)
+            for style in STYLES
+            for allocation in ALLOCATIONS
+            for key_space in _key_spaces(load, error_rate, length, plan.quick)
+            for repetition in range(given.repeat)
+        ]
+    return found
+
+
+def _size_ratios(load: str, quick: bool) -> tuple[int, ...]:
+    if load != MAIN_LOAD:
+        return (DEFAULT.size_ratio,)
+    return (4, 10) if quick else (2, 4, 6, 10)
+
+
+def _error_rates(load: str, quick: bool) -> tuple[float, ...]:
+    if load != MAIN_LOAD:
+        return (DEFAULT.error_rate,)
+    return (0.1, 0.01) if quick else (0.1, 0.01, 0.001)
+
+
+def _key_spaces(load: str, error_rate: float, length: int, quick: bool) -> tuple[int, ...]:
+    """Key spaces, in write buffers."""
+    if load in GROWING:
+        return (length,)
+    spaces = QUICK_KEY_SPACES if quick else FULL_KEY_SPACES
+    if load == MAIN_LOAD and error_rate == DEFAULT.error_rate:
+        return spaces
+    return spaces[1:2]
+
+
+EXPERIMENT: Final[Experiment[Task, Row, Row]] = Experiment(
+    name="compaction",
+    title="Compaction styles over a sustained load",
+    question=(
+        "What do leveled, tiered and lazy-leveled compaction write, keep and read, as the size "
+        "ratio T, the false-positive rate p and its allocation to runs vary, and which should be "
+        "the default?"
+    ),
+    method=METHOD,
+    row_type=Row,
+    tasks=tasks,
+    measure=measure,
+    rows=list,
+    story=story,
+    add_options=_add_options,
+)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure, and write the files."""
+    experiment.main(EXPERIMENT, arguments)

@@ -1,0 +1,232 @@
+"""The charts of ``filters``: rates, sizes and times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from matplotlib import ticker
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bench.experiments.filters.rows import (
+    Row,
+    error_rates,
+    key_counts,
+    middle_rate,
+    names,
+    rows_of,
+)
+from bench.harness.charts import COLOURS, MARKERS, THEORY, Chart, percent_axis, plain_axis
+
+OPERATIONS: Final = (
+    ("add", "add"),
+    ("query_present", "ask for a present key"),
+    ("query_absent", "ask for an absent key"),
+)
+MOST_BITS: Final = 160
+"""Bits per key above which a point is only named."""
+
+_SHIFT: Final = 0.22  # between marks of one line
+_ENOUGH: Final = 20  # false positives: intervals of fewer may leave the chart
+
+
+def charts(rows: Sequence[Row]) -> list[Chart]:
+    """The three charts."""
+    height = 0.3 * len(names(rows)) + 1.3
+    return [
+        Chart(
+            "filters-rate",
+            "False positives: measured rate by the rate in theory",
+            "With 95 % intervals, by the number of keys in a filter; 1 is a filter that keeps its "
+            "word. The rate in theory is that of independent probes for bloom/..., rbloom and "
+            "pybloom-live, exact for the others.",
+            partial(_draw_rates, rows),
+            width=9.5,
+            height=height,
+        ),
+        Chart(
+            "filters-bits",
+            "Size by error rate",
+            "Bits per key against the exact rate (the measured one where probes are not "
+            "independent), by the number of keys. Solid: the lower bound of any filter; dashed: "
+            "1.44 times that, a Bloom filter's. Hollow marks: not of this package.",
+            partial(_draw_bits, rows),
+            width=10.5,
+            height=6.0,
+        ),
+        Chart(
+            "filters-time",
+            f"Time per operation at {middle_rate(rows) * 100:g} % requested",
+            "Median, least and most of the turns, the Python loop around the operation included.",
+            partial(_draw_times, rows),
+            width=9.5,
+            height=height,
+        ),
+    ]
+
+
+def _draw_rates(rows: Sequence[Row], figure: Figure) -> None:
+    lines, rates = names(rows), error_rates(rows)
+    axes = _panels(figure, rows, lines)
+    for panel, key_count in zip(axes, key_counts(rows), strict=True):
+        panel.axvline(1.0, **THEORY)
+        for nth, rate in enumerate(rates):
+            here = [row for row in rows_of(rows, key_count, rate) if row.false_positive_count]
+            shift = (nth - (len(rates) - 1) / 2) * _SHIFT
+            _bars(
+                panel,
+                [row.ratio for row in here],
+                [lines.index(row.filter) + shift for row in here],
+                nth,
+                f"{rate * 100:g} % requested",
+            )
+        panel.set_xscale("log")
+        panel.set_xlim(*_ratio_limits(rows))
+        _plain_ticks(panel, (0.2, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50))
+    _legend_below(figure, axes, "measured rate / rate in theory")
+
+
+def _ratio_limits(rows: Sequence[Row]) -> tuple[float, float]:
+    """The range of the ratios; intervals of a handful of false positives may leave it."""
+    ends = [row.ratio for row in rows if row.false_positive_count >= _ENOUGH] or [(1.0, 1.0, 1.0)]
+    return (
+        min(0.7, *[low for _, low, _ in ends]) * 0.95,
+        max(1.5, *[high for _, _, high in ends]) * 1.05,
+    )
+
+
+def _draw_bits(rows: Sequence[Row], figure: Figure) -> None:
+    counts = key_counts(rows)
+    axes = list(figure.subplots(1, len(counts), sharey=True, sharex=True, squeeze=False)[0])
+    for panel, key_count in zip(axes, counts, strict=True):
+        for nth, name in enumerate(names(rows)):
+            here = [row for row in rows_of(rows, key_count) if row.filter == name and row.rate > 0]
+            points = sorted({(row.rate, row.bits_per_key) for row in here})
+            panel.plot(
+                [rate for rate, _ in points],
+                [bits for _, bits in points],
+                # Colours come round before the contenders end; then the markers have moved on.
+                color=COLOURS[nth % len(COLOURS)],
+                marker=MARKERS[(nth + nth // len(COLOURS) * 3) % len(MARKERS)],
+                markersize=6,
+                linewidth=0.8,
+                alpha=0.85,
+                zorder=3 if here and here[0].group == "package" else 2.5,
+                markerfacecolor="none" if here and here[0].group != "package" else None,
+                label=name,
+            )
+        _bound(panel, rows)
+        panel.set_title(f"{key_count:,} keys")
+        panel.set_xscale("log")
+        panel.set_yscale("log", base=2)
+        panel.set_ylim(2.5, MOST_BITS)
+        plain_axis(panel.yaxis)
+        percent_axis(panel.xaxis)
+        _name_the_rest(panel, rows_of(rows, key_count))
+    axes[0].invert_xaxis()  # all panels share the axis
+    axes[0].set_ylabel("bits per key")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center")
+    axes[len(axes) // 2].set_xlabel("error rate, %, lower to the right")
+
+
+def _name_the_rest(panel: Axes, rows: Sequence[Row]) -> None:
+    beyond = [row for row in rows if row.bits_per_key > MOST_BITS]
+    text = "\n".join(
+        f"not shown: {row.filter}, {row.bits_per_key:,.0f} bits at {row.rate * 100:.2g} %"
+        for row in beyond
+    )
+    panel.text(0.98, 0.02, text, transform=panel.transAxes, ha="right", va="bottom", fontsize=7)
+
+
+def _bound(panel: Axes, rows: Sequence[Row]) -> None:
+    rates = [row.rate for row in rows if row.rate > 0]
+    least, most = min(rates), min(0.5, max(rates))
+    xs = [least * (most / least) ** (i / 60) for i in range(61)]
+    for factor, style in ((1.0, "-"), (1.44, "--")):
+        panel.plot(
+            xs,
+            [-factor * math.log2(x) for x in xs],
+            **(THEORY | {"linestyle": style}),
+            label=f"{factor:.2f} log2(1/p)",
+        )
+
+
+def _draw_times(rows: Sequence[Row], figure: Figure) -> None:
+    timed = [row for row in rows if row.error_rate_requested == middle_rate(rows)]
+    lines = names(timed)
+    axes = _panels(figure, timed, lines)
+    for panel, key_count in zip(axes, key_counts(timed), strict=True):
+        here = rows_of(timed, key_count)
+        for nth, (operation, label) in enumerate(OPERATIONS):
+            _bars(
+                panel,
+                [
+                    (
+                        getattr(row, f"{operation}_ns_median") / 1000,
+                        getattr(row, f"{operation}_ns_min") / 1000,
+                        getattr(row, f"{operation}_ns_max") / 1000,
+                    )
+                    for row in here
+                ],
+                [lines.index(row.filter) + (nth - 1) * _SHIFT for row in here],
+                nth,
+                label,
+            )
+        panel.set_xscale("log")
+        plain_axis(panel.xaxis)
+    _legend_below(figure, axes, "microseconds")
+
+
+def _bars(
+    panel: Axes,
+    spans: Sequence[tuple[float, float, float]],
+    heights: Sequence[float],
+    nth: int,
+    label: str,
+) -> None:
+    """Values with their least and most, side by side at these heights."""
+    panel.errorbar(
+        [value for value, _, _ in spans],
+        heights,
+        xerr=[
+            [value - low for value, low, _ in spans],
+            [high - value for value, _, high in spans],
+        ],
+        linestyle="none",
+        color=COLOURS[nth],
+        marker=MARKERS[nth],
+        markersize=3.5,
+        elinewidth=1.2,
+        label=label,
+    )
+
+
+def _panels(figure: Figure, rows: Sequence[Row], lines: Sequence[str]) -> list[Axes]:
+    """A panel for each number of keys, with a line for each filter."""
+    counts = key_counts(rows)
+    axes = list(figure.subplots(1, len(counts), sharey=True, sharex=True, squeeze=False)[0])
+    for panel, key_count in zip(axes, counts, strict=True):
+        panel.set_title(f"{key_count:,} keys")
+        panel.set_yticks(range(len(lines)), lines)
+        panel.set_ylim(len(lines) - 0.5, -0.5)
+        panel.grid(visible=False, axis="y")
+        for y in range(1, len(lines)):
+            panel.axhline(y - 0.5, color="0.88", linewidth=0.8)
+    return axes
+
+
+def _legend_below(figure: Figure, axes: Sequence[Axes], label: str) -> None:
+    """One label for the axes of all panels, and one legend below it."""
+    axes[len(axes) // 2].set_xlabel(label)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+
+
+def _plain_ticks(panel: Axes, ticks: Sequence[float]) -> None:
+    low, high = panel.get_xlim()
+    panel.set_xticks([tick for tick in ticks if low <= tick <= high])
+    plain_axis(panel.xaxis)
+    panel.xaxis.set_minor_locator(ticker.NullLocator())

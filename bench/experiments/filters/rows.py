@@ -1,0 +1,167 @@
+"""The rows of ``filters``: one for each contender, number of keys and rate asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.experiments.filters.contenders import CONTENDERS, Basis, Group, contender_named
+from bench.experiments.filters.measure import interval
+from bench.experiments.filters.tasks import Found
+from bench.harness.records import column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One configuration; names and meanings are stable."""
+
+    filter: str = column("the contender", kind="setting")
+    group: Group = column(
+        "package: a filter of lsmkv; strategy: another way to hash in its Bloom filter; peer: "
+        "another library's",
+        kind="setting",
+    )
+    key_count: int = column("keys in each filter", kind="setting")
+    error_rate_requested: float = column("what its constructor was asked for", kind="setting")
+    error_rate_exact: float = column("the rate in theory of the filter as built")
+    error_rate_basis: Basis = column(
+        "exact: proven; expected: a good approximation; ideal: of independent probes, which the "
+        "filter may miss",
+        kind="setting",
+    )
+    error_rate_measured: float = column("false positives by trials")
+    error_rate_low: float = column("lower end of its 95 % interval")
+    error_rate_high: float = column("upper end of its 95 % interval")
+    exact_in_interval: bool = column("whether error_rate_exact lies in the interval")
+    design_effect: float = column(
+        "the measured rate's variance over that of as many independent trials, at least 1"
+    )
+    bits_per_key: float = column("mean size of the bits, without the Python object around them")
+    lower_bound_bits_per_key: float | None = column(
+        "log2(1/p) at the exact rate, or the measured one where the basis is ideal; empty if that "
+        "is 0"
+    )
+    over_lower_bound: float | None = column("bits_per_key over lower_bound_bits_per_key")
+    filter_count: int = column("filters filled")
+    trial_count: int = column("absent keys asked for in all of them")
+    false_positive_count: int = column("absent keys that passed")
+    false_negative_count: int = column(
+        "present keys denied, of up to 16 asked for in each filter; always 0"
+    )
+    refused_count: int = column(
+        "sets of keys for which a cuckoo filter had no room; others took their place"
+    )
+    add_ns_median: float = column(
+        "nanoseconds to add a key; of static filters, a key's share of the build", kind="time"
+    )
+    add_ns_min: float = column("the least of the turns", kind="time")
+    add_ns_max: float = column("the most of the turns", kind="time")
+    query_present_ns_median: float = column(
+        "nanoseconds to ask for a key that is there", kind="time"
+    )
+    query_present_ns_min: float = column("the least of the turns", kind="time")
+    query_present_ns_max: float = column("the most of the turns", kind="time")
+    query_absent_ns_median: float = column("nanoseconds to ask for one that is not", kind="time")
+    query_absent_ns_min: float = column("the least of the turns", kind="time")
+    query_absent_ns_max: float = column("the most of the turns", kind="time")
+
+    @property
+    def ratio(self) -> tuple[float, float, float]:
+        """Measured over exact rate, and its interval's ends."""
+        return (
+            self.error_rate_measured / self.error_rate_exact,
+            self.error_rate_low / self.error_rate_exact,
+            self.error_rate_high / self.error_rate_exact,
+        )
+
+    @property
+    def rate(self) -> float:
+        """The rate that the filter has: in theory, or where it may miss that, as measured."""
+        return (
+            self.error_rate_measured if self.error_rate_basis == "ideal" else self.error_rate_exact
+        )
+
+
+def join(measured: Sequence[Found]) -> list[Row]:
+    """A row for each configuration, in the same order."""
+    return [_row(found) for found in measured]
+
+
+def _row(found: Found) -> Row:
+    what, counts, timings = found.what, found.counts, found.timings
+    assert timings is not None, "rows are made after everything has been timed"
+    contender = contender_named(what.contender)
+    measured = interval(counts.hits, counts.per_filter)
+    bits_per_key = counts.bits / len(counts.hits) / what.key_count
+    # Whoever misses the rate in theory is judged by the one it has.
+    bound = _lower_bound(measured.rate if contender.basis == "ideal" else counts.rate)
+    return Row(
+        filter=contender.name,
+        group=contender.group,
+        key_count=what.key_count,
+        error_rate_requested=what.error_rate,
+        error_rate_exact=counts.rate,
+        error_rate_basis=contender.basis,
+        error_rate_measured=measured.rate,
+        error_rate_low=measured.low,
+        error_rate_high=measured.high,
+        exact_in_interval=measured.low <= counts.rate <= measured.high,
+        design_effect=measured.design_effect,
+        bits_per_key=bits_per_key,
+        lower_bound_bits_per_key=bound,
+        over_lower_bound=None if bound is None else bits_per_key / bound,
+        filter_count=len(counts.hits),
+        trial_count=counts.trials,
+        false_positive_count=sum(counts.hits),
+        false_negative_count=counts.false_negatives,
+        refused_count=counts.refused,
+        add_ns_median=timings.add.median,
+        add_ns_min=timings.add.least,
+        add_ns_max=timings.add.most,
+        query_present_ns_median=timings.present.median,
+        query_present_ns_min=timings.present.least,
+        query_present_ns_max=timings.present.most,
+        query_absent_ns_median=timings.absent.median,
+        query_absent_ns_min=timings.absent.least,
+        query_absent_ns_max=timings.absent.most,
+    )
+
+
+def _lower_bound(rate: float) -> float | None:
+    """log2(1/p): no filter has fewer bits per key; None when no false positive was seen."""
+    return -math.log2(rate) if 0.0 < rate < 1.0 else None
+
+
+# What the rows are about
+
+
+def key_counts(found: Sequence[Row]) -> list[int]:
+    """The numbers of keys."""
+    return sorted({row.key_count for row in found})
+
+
+def error_rates(found: Sequence[Row]) -> list[float]:
+    """The rates that were asked for, highest first."""
+    return sorted({row.error_rate_requested for row in found}, reverse=True)
+
+
+def names(found: Sequence[Row]) -> list[str]:
+    """The contenders that have rows, in the order of the tables."""
+    present = {row.filter for row in found}
+    return [contender.name for contender in CONTENDERS if contender.name in present]
+
+
+def rows_of(found: Sequence[Row], key_count: int, error_rate: float | None = None) -> list[Row]:
+    """The rows of one number of keys, and of one requested rate or all."""
+    return [
+        row
+        for row in found
+        if row.key_count == key_count and error_rate in (None, row.error_rate_requested)
+    ]
+
+
+def middle_rate(found: Sequence[Row]) -> float:
+    """The rate asked for that is neither the highest nor the lowest: 1 %."""
+    rates = error_rates(found)
+    return rates[len(rates) // 2]

@@ -1,0 +1,113 @@
+"""Timing filters, for ``python -m bench filters``."""
+
+from __future__ import annotations
+
+import gc
+import random
+import statistics
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from bench.experiments.filters.contenders import REFUSALS, Contender
+from bench.experiments.filters.measure import keys_of
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Nanoseconds per operation: median, least and most of the repetitions."""
+
+    median: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """What operations of one contender cost; of a static filter an add is its share of the build."""
+
+    add: Timing
+    present: Timing
+    absent: Timing
+
+
+class Stopwatch:
+    """Times contenders by turns at one number of keys and error rate, all with the same keys.
+
+    Turns share out what disturbs a machine.  Many small filters are taken together, so that one
+    reading of the clock covers thousands of operations.
+
+    Args:
+        operations: how many operations one reading covers at least.
+        asked: how many keys a large filter is asked for.
+    """
+
+    def __init__(
+        self, key_count: int, error_rate: float, seed: int, *, operations: int, asked: int
+    ) -> None:
+        draw = random.Random(f"{seed}/{key_count}/{error_rate}/timed")
+        batches = -(-operations // key_count)
+        self._key_count = key_count
+        self._error_rate = error_rate
+        self._present = [keys_of(draw, key_count) for _ in range(batches)]
+        self._some = [keys[:asked] for keys in self._present]
+        self._absent = [keys_of(draw, len(keys)) for keys in self._some]
+        self._readings: dict[str, list[tuple[float, float, float]]] = {}
+
+    def turn(self, contender: Contender) -> None:
+        """Time one contender once."""
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            filled, add = self._fill(contender)
+            present = self._ask(contender, filled, self._some)
+            absent = self._ask(contender, filled, self._absent)
+        finally:
+            if collecting:
+                gc.enable()
+        self._readings.setdefault(contender.name, []).append((add, present, absent))
+
+    def timings(self, contender: Contender) -> Timings:
+        """What the turns of a contender showed."""
+        add, present, absent = zip(*self._readings[contender.name], strict=True)
+        return Timings(_timing(add), _timing(present), _timing(absent))
+
+    def _fill(self, contender: Contender) -> tuple[list[Any], float]:
+        start = contender.start
+        if start is None:
+            began = time.perf_counter_ns()
+            filled = [contender.fill(keys, self._error_rate) for keys in self._present]
+            return filled, (time.perf_counter_ns() - began) / _length(self._present)
+        filled = [start(self._key_count, self._error_rate) for _ in self._present]
+        began = time.perf_counter_ns()
+        for each, keys in zip(filled, self._present, strict=True):
+            add = each.add
+            with suppress(*REFUSALS):
+                for key in keys:
+                    add(key)
+        return filled, (time.perf_counter_ns() - began) / _length(self._present)
+
+    def _ask(
+        self, contender: Contender, filled: Sequence[Any], keys_of_each: Sequence[Sequence[bytes]]
+    ) -> float:
+        began = time.perf_counter_ns()
+        if contender.by_operator:
+            for each, keys in zip(filled, keys_of_each, strict=True):
+                for key in keys:
+                    key in each  # noqa: B015
+        else:
+            for each, keys in zip(filled, keys_of_each, strict=True):
+                may_contain = each.may_contain
+                for key in keys:
+                    may_contain(key)
+        return (time.perf_counter_ns() - began) / _length(keys_of_each)
+
+
+def _length(lists: Sequence[Sequence[bytes]]) -> int:
+    return sum([len(each) for each in lists])
+
+
+def _timing(readings: Sequence[float]) -> Timing:
+    return Timing(statistics.median(readings), min(readings), max(readings))

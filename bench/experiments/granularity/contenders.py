@@ -1,0 +1,92 @@
+"""What is compared: filters per block or per table, of which kind, shared out how; and their memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from bench.experiments.granularity.shapes import BLOCK_KEYS, PlannedTable
+from lsmkv.filters.fuse import HEADER_BYTES
+from lsmkv.filters.maths.layouts import LINE_BYTES, blocked_lines_for, fuse_bits_for
+from lsmkv.filters.maths.sizing import filter_bytes_for
+from lsmkv.options import FilterAllocation, FilterGranularity, Options
+
+Policy = Literal["none", "bloom", "blocked-bloom", "binary-fuse"]
+
+_HALVINGS: Final = 40
+_MOST_NATS: Final = 30.0  # -ln of the lowest rate tried
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One way to spend filter memory."""
+
+    granularity: FilterGranularity
+    policy: Policy
+    allocation: FilterAllocation
+
+    @property
+    def kind(self) -> str:
+        """Granularity and filter in words."""
+        return "no filters" if self.policy == "none" else f"per {self.granularity}, {self.policy}"
+
+    def __str__(self) -> str:
+        return f"{self.kind}{', Monkey' if self.allocation == 'monkey' else ''}"
+
+    def options(self, base: Options, error_rate: float) -> Options:
+        """``base`` with these filters."""
+        return base.replace(
+            filter_granularity=self.granularity,
+            filter_policy=self.policy,
+            filter_allocation=self.allocation,
+            error_rate=error_rate,
+        )
+
+    def table_bytes(self, entries: int, error_rate: float) -> int:
+        """The filters of a table of so many entries, in memory."""
+        if self.granularity == "table":
+            return filter_bytes(self.policy, entries, error_rate)
+        blocks, rest = divmod(entries, BLOCK_KEYS)
+        return blocks * filter_bytes(self.policy, BLOCK_KEYS, error_rate) + filter_bytes(
+            self.policy, rest, error_rate
+        )
+
+    def memory_bytes(self, tables: Sequence[PlannedTable], base: Options, error_rate: float) -> int:
+        """The filters of a whole tree, in memory."""
+        options = self.options(base, error_rate)
+        return sum(self.table_bytes(table.entries, table.error_rate(options)) for table in tables)
+
+    def rate_for(self, tables: Sequence[PlannedTable], base: Options, budget_bytes: float) -> float:
+        """The option ``error_rate`` whose filters come nearest to a budget.
+
+        Found by halving the range of its logarithm, as memory never falls when the rate does.
+        """
+        low, high = 0.0, _MOST_NATS
+        best, nearest = math.exp(-high), math.inf
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            rate = math.exp(-middle)
+            over = self.memory_bytes(tables, base, rate) - budget_bytes
+            if abs(over) < nearest:
+                best, nearest = rate, abs(over)
+            if over == 0:
+                break
+            low, high = (low, middle) if over > 0 else (middle, high)
+        return best
+
+
+def filter_bytes(policy: Policy, key_count: int, error_rate: float) -> int:
+    """The bytes of one filter, as the store's policies size them; 0 for no filter.  O(1).
+
+    >>> filter_bytes("bloom", 32, 0.01), filter_bytes("binary-fuse", 1_000, 0.01)
+    (39, 1282)
+    """
+    if policy == "none" or key_count == 0 or error_rate >= 1.0:
+        return 0
+    if policy == "bloom":
+        return filter_bytes_for(key_count, error_rate)
+    if policy == "blocked-bloom":
+        return blocked_lines_for(key_count, error_rate) * LINE_BYTES
+    return fuse_bits_for(key_count, error_rate) // 8 + HEADER_BYTES

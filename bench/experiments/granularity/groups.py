@@ -1,0 +1,99 @@
+"""Finding rows, and comparing them at equal memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from bench.experiments.granularity.contenders import Contender
+from bench.experiments.granularity.rows import Row
+from lsmkv.filters.maths.allocation import expected_wasted_reads, monkey_error_rates
+from lsmkv.options import FilterAllocation
+
+LN2_SQUARED: Final = math.log(2.0) ** 2
+TYPICAL_BITS: Final = 10.0
+
+BLOCK_BLOOM: Final = "per block, bloom"
+TABLE_BLOOM: Final = "per table, bloom"
+TABLE_BLOCKED: Final = "per table, blocked-bloom"
+TABLE_FUSE: Final = "per table, binary-fuse"
+KINDS: Final = (BLOCK_BLOOM, TABLE_BLOOM, TABLE_BLOCKED, TABLE_FUSE)
+
+
+def contender(row: Row) -> Contender:
+    """What the row is of."""
+    return Contender(row.granularity, row.policy, row.allocation)  # type: ignore[arg-type]
+
+
+def kind(row: Row) -> str:
+    """Its granularity and kind of filter."""
+    return contender(row).kind
+
+
+def styles(rows: Sequence[Row]) -> list[str]:
+    """The compaction styles, in order of appearance."""
+    return list(dict.fromkeys(row.style for row in rows))
+
+
+def budgets(rows: Sequence[Row]) -> list[float]:
+    """The budgets, ascending."""
+    return sorted({row.budget_bits_per_key for row in rows if row.budget_bits_per_key is not None})
+
+
+def typical_budget(rows: Sequence[Row]) -> float:
+    """The budget nearest to 10 bits per key."""
+    return min(budgets(rows), key=lambda bits: abs(bits - TYPICAL_BITS))
+
+
+def series(rows: Sequence[Row], style: str, wanted: str, allocation: FilterAllocation) -> list[Row]:
+    """The rows of one contender on one tree, by ascending memory."""
+    found = [
+        row for row in rows if (row.style, kind(row), row.allocation) == (style, wanted, allocation)
+    ]
+    return sorted(found, key=lambda row: row.filter_bits_per_key)
+
+
+def at_budget(
+    rows: Sequence[Row], style: str, wanted: str, allocation: FilterAllocation, bits: float
+) -> Row:
+    """The row of one contender at a budget; of binary fuse filters, the one nearest to it."""
+    return min(
+        series(rows, style, wanted, allocation),
+        key=lambda row: (row.budget_bits_per_key != bits, abs(row.filter_bits_per_key - bits)),
+    )
+
+
+def reads_at(row: Row, bits: float) -> float:
+    """Expected reads of an absent key, moved from the row's memory to ``bits`` per key.
+
+    Rates fall by e^((ln 2)^2) with each bit per key, as a Bloom filter's do: for small differences.
+    """
+    return row.absent_block_reads_expected * math.exp(
+        (row.filter_bits_per_key - bits) * LN2_SQUARED
+    )
+
+
+def textbook_reads(run_entries: Sequence[int], bits: float, allocation: FilterAllocation) -> float:
+    """Reads of an absent key with large Bloom filters: a rate for each run, summed."""
+    rate = math.exp(-bits * LN2_SQUARED)
+    if allocation == "uniform":
+        return rate * len(run_entries)
+    return expected_wasted_reads(monkey_error_rates(run_entries, rate))
+
+
+def fence_search_ns(rows: Sequence[Row], style: str) -> float:
+    """What an index search takes by itself: the least of the rows, whose indexes are all alike."""
+    return min(row.fence_search_ns for row in rows if row.style == style)
+
+
+def filter_probe_ns(rows: Sequence[Row], like: Row) -> float:
+    """What asking one filter takes by itself: the least of the rows of this tree and kind."""
+    same = [row for row in rows if (row.style, kind(row)) == (like.style, kind(like))]
+    return min(row.filter_probe_ns for row in same)
+
+
+def index_share(rows: Sequence[Row], row: Row) -> float:
+    """The part of a median warm look-up of an absent key that index searches take by themselves."""
+    searches_ns = row.absent_fence_searches_per_lookup * fence_search_ns(rows, row.style)
+    return searches_ns / 1000 / row.absent_warm_us_p50

@@ -1,0 +1,72 @@
+"""Filling the store of one size, in a way that makes its shape and its counts repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import lsmkv
+from bench.experiments.growth import theory
+from bench.experiments.growth.model import bytes_written
+from bench.experiments.growth.rows import Tree
+from bench.experiments.growth.tasks import BATCH, ENTRY_BYTES, Task
+from bench.harness.write_cost import write_amplification
+from bench.workloads.keys import present_key
+from lsmkv.inspection.store_info import StoreInfo
+
+
+def fill(task: Task, directory: str) -> Tree:
+    """Make the store in ``directory``: each key once, in random order, in batches.
+
+    It is flushed after every write buffer and left until no compaction is due, so that what
+    compaction finds to merge depends on the keys and not on timing.
+    """
+    values = task.values()
+    flushed: list[int] = []
+    with lsmkv.open(directory, task.options()) as db:
+        for numbers in task.write_buffers():
+            for start in range(0, len(numbers), BATCH):
+                with db.write_batch() as batch:
+                    for number in numbers[start : start + BATCH]:
+                        batch.put(present_key(number), values.of(number))
+            db.flush()
+            db.wait_until_settled()
+            flushed.append(len(numbers))
+        return _tree(task, db, flushed)
+
+
+def _tree(task: Task, db: lsmkv.DB, flushed: Sequence[int]) -> Tree:
+    stats, store, options = db.stats(), db.inspect(), db.options
+    user_bytes = task.entries * ENTRY_BYTES
+    deepest = max(level.number for level in store.levels if level.runs)
+    tables = list(store.tables())
+    return Tree(
+        level_count=deepest,
+        level_count_expected=theory.level_count(store.size_bytes, options),
+        run_count=sum(len(level.runs) for level in store.levels),
+        table_count=len(tables),
+        block_count=sum(table.block_count for table in tables),
+        entries_stored=store.entry_count,
+        table_bytes=store.size_bytes,
+        raw_block_bytes=sum(table.raw_bytes for table in tables),
+        user_bytes=user_bytes,
+        flush_bytes=stats.flush_bytes,
+        compaction_write_bytes=stats.compaction_write_bytes,
+        write_amplification=(stats.flush_bytes + stats.compaction_write_bytes) / user_bytes,
+        write_amplification_textbook=write_amplification(task.style, options.size_ratio, deepest),
+        write_amplification_model=_modelled_bytes(task, flushed, store, stats) / user_bytes,
+    )
+
+
+def _modelled_bytes(
+    task: Task, flushed: Sequence[int], store: StoreInfo, stats: lsmkv.Stats
+) -> float:
+    """What the model says the fill wrote, an entry being as long as the flushed tables have it."""
+    options = task.options()
+    # A table is closed by the size of its data; index and filters come on top.
+    data_bytes = sum(table.stored_bytes for table in store.tables())
+    return bytes_written(
+        [entries * stats.flush_bytes / task.entries for entries in flushed],
+        task.entries,
+        options,
+        options.table_size_bytes * store.size_bytes / data_bytes,
+    )

@@ -1,0 +1,77 @@
+"""Memory of an open store and of a memtable: as the store reports it, and as the system does."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+from typing import Final
+
+import lsmkv
+from bench.experiments.growth import theory
+from bench.experiments.growth.rows import MemtableMemory, OpenMemory
+from bench.experiments.growth.tasks import VALUE_BYTES, Task
+from bench.workloads.keys import KEY_BYTES, present_key
+
+_MEMTABLE_ENTRIES: Final = 100_000
+_LARGE_BUFFER_BYTES: Final = 1 << 30
+_PRIVATE: Final = ("Private_Clean:", "Private_Dirty:")
+
+
+def private_bytes() -> int | None:
+    """Memory that this process shares with no other, or None where the kernel does not tell."""
+    gc.collect()
+    try:
+        with open("/proc/self/smaps_rollup", encoding="ascii") as file:
+            fields = [line.split() for line in file]
+    except OSError:
+        return None
+    return sum(int(line[1]) * 1024 for line in fields if line[0] in _PRIVATE)
+
+
+def _growth(before: int | None) -> int | None:
+    now = private_bytes()
+    return None if before is None or now is None else now - before
+
+
+def measure_opening(task: Task, directory: str) -> OpenMemory:
+    """Open the store, and use every table, in a process that has done so before: all code is loaded."""
+    with lsmkv.open(directory + "-other", task.options()) as db:
+        db[b"key"] = b"value"
+        db.flush()
+        db.get(b"key")
+        db.inspect()
+    shutil.rmtree(directory + "-other")
+    before = private_bytes()
+    with lsmkv.open(directory, task.options(block_cache_size_bytes=0), read_only=True) as db:
+        store = db.inspect()
+        private = _growth(before)
+        usage = db.memory_usage()
+    blocks = sum(table.block_count for table in store.tables())
+    return OpenMemory(
+        index_bytes=usage.indexes,
+        index_bytes_expected=theory.index_bytes_per_key(store.entry_count / blocks, KEY_BYTES),
+        filter_bytes=usage.filters,
+        filter_bytes_expected=theory.filter_bytes_per_key(db.options.error_rate),
+        open_private_bytes=private,
+    )
+
+
+def measure_memtable(task: Task, directory: str) -> MemtableMemory:
+    """Fill a memtable with keys and values that are objects of their own, as a program's are."""
+    count = min(task.entries, _MEMTABLE_ENTRIES)
+    tail = os.urandom(VALUE_BYTES - 4)  # what it holds makes no difference to memory
+    large = task.options(write_buffer_size_bytes=_LARGE_BUFFER_BYTES)
+    with lsmkv.open(directory + "-memtable", large) as db:
+        db[b"key"] = b"value"
+        reported, before = db.memory_usage().memtables, private_bytes()
+        for number in range(count):
+            db.put(present_key(number), number.to_bytes(4, "big") + tail)
+        private = _growth(before)
+        reported = db.memory_usage().memtables - reported
+    shutil.rmtree(directory + "-memtable")
+    return MemtableMemory(
+        memtable_entries=count,
+        memtable_bytes_reported=reported / count,
+        memtable_bytes_private=None if private is None else private / count,
+    )

@@ -1,0 +1,162 @@
+"""The experiment: its options, its method in words, and what it is made of."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from typing import Final
+
+import bench.engines  # registers the built-in ones  # noqa: F401
+from bench.engines.base import MIB, engine_named, engines
+from bench.experiments.peers.phases import PHASES
+from bench.experiments.peers.rows import Row, rows
+from bench.experiments.peers.side_by_side import Measured, Repetition, measure
+from bench.experiments.peers.stores import VALUE_BYTES
+from bench.experiments.peers.story import story
+from bench.harness.experiment import Experiment, Plan
+from bench.workloads.keys import KEY_BYTES
+
+_QUICK_ENTRIES: Final = 50_000
+_ENTRIES: Final = 500_000
+_QUICK_REPETITIONS: Final = 3
+_REPETITIONS: Final = 5
+
+METHOD: Final = (
+    "Each engine has a process of its own, new in each repetition.  All are alive at once and work "
+    "one at a time: a phase is measured on every engine in turn before the next phase begins, and "
+    "each repetition begins with another engine.  Keys have 16 bytes, values 100, half of them "
+    "random; keys, values and orders are the same for all engines and come from the seed.  They are "
+    "made before the clock starts, and in a timed loop stands nothing but the operation, called from "
+    "Python.  What is found is counted outside the clock and must be the same for all engines.",
+    "Fills begin with an empty store, a write buffer of 64 MiB and no sync.  'sustained' is a random "
+    "fill with a write buffer of a sixteenth of the data, up to the moment when no flush and no "
+    "compaction is due; it is repeated for latencies.  Its memory is the peak of the process and its "
+    "children above what it held before the store was opened.  Reads are of the store that "
+    "'fillrandom' leaves, settled: nothing is left in a write buffer.  They are warm: the cache holds "
+    "everything, and one pass that is not timed comes first.",
+    "Cold look-ups: the files' pages are dropped from the page cache, and the store is opened with a "
+    "cache of a 64th of the data.  One pass is timed, reading through the page cache in every engine; "
+    "before another one pages are dropped again, and counts are taken, with direct reads in the "
+    "engines that have them (lsmkv, RocksDB) and with RocksDB's statistics, which take time, on.  "
+    "What the operating system read for the pass that is timed is counted too: lsmkv, after some "
+    "hundred blocks of a table, LevelDB and LMDB have it read around what is asked for.  "
+    "lsmkv and LevelDB read a table's filters and index at the first look-up in it, so that their reads "
+    "contain these, which RocksDB reads when it opens.",
+    "Equal settings: bits per key of Bloom filters (lsmkv: the error rate that those bits give), "
+    "cache, write buffer, block or page size of 4 KiB, compression (LevelDB: Snappy where zstd is asked "
+    "for; LMDB and SQLite: none).  All else is each engine's default; with --background process "
+    "lsmkv flushes and compacts in helper processes, which count in CPU and memory.  lsmkv and "
+    "RocksDB verify the checksum of every block that they read; LevelDB's default does not, and LMDB "
+    "and SQLite have none.",
+    "Unsynced puts survive the end of the process in every engine.  In a power failure lsmkv, RocksDB "
+    "and LevelDB lose at worst the latest ones.  LMDB (MDB_NOSYNC) and SQLite (synchronous=OFF) promise "
+    "less here, which makes them faster: a power failure may break the store.  Synced puts ('fillsync': "
+    "one thread, 'fillsync_8': eight) survive it in all engines; LMDB is opened with sync for them, and "
+    "SQLite's connection is synchronous=FULL.  A put is a transaction in LMDB and SQLite.",
+    "LMDB's reads go through one read transaction, begun anew after a write; its mapped pages count as "
+    "its memory.  SQLite has a connection for reads and one for writes.",
+    "The phases, in their order.  "
+    + "  ".join(
+        f"{name}: {' '.join((phase.__doc__ or '').split())}" for name, phase in PHASES.items()
+    ),
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes besides the common options."""
+    parser.add_argument("--engines", default="all", help="names, by commas; default: %(default)s")
+    parser.add_argument("--phases", default="all", help="names, by commas; default: %(default)s")
+    parser.add_argument(
+        "--entries", type=_positive, help=f"default: {_ENTRIES:,}; with --quick {_QUICK_ENTRIES:,}"
+    )
+    parser.add_argument(
+        "--repetitions",
+        type=_positive,
+        help=f"default: {_REPETITIONS}; with --quick {_QUICK_REPETITIONS}",
+    )
+    parser.add_argument("--bits-per-key", type=float, default=10.0, help="default: %(default)s")
+    parser.add_argument(
+        "--cache-mib", type=_positive, help="for warm reads; default: what holds everything"
+    )
+    parser.add_argument(
+        "--compression", choices=("none", "zstd"), default="none", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--background",
+        choices=("thread", "process"),
+        default="thread",
+        help="where lsmkv flushes and compacts; default: %(default)s",
+    )
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be 1 or more")
+    return number
+
+
+def tasks(plan: Plan) -> list[Repetition]:
+    """The repetitions, with the engines that are installed.
+
+    Raises:
+        SystemExit: no such engine or phase, or none is installed.
+    """
+    options = plan.options
+    wanted = _chosen("engine", options.engines, [engine.name for engine in engines()])
+    here = tuple(name for name in wanted if engine_named(name).is_installed())
+    if not here:
+        raise SystemExit("bench: no engine that was asked for is installed")
+    phases = _chosen("phase", options.phases, PHASES)
+    entries = options.entries or (_QUICK_ENTRIES if plan.quick else _ENTRIES)
+    everything = max(64 * MIB, 4 * entries * (KEY_BYTES + VALUE_BYTES))
+    return [
+        Repetition(
+            number=number,
+            engines=here,
+            phases=phases,
+            entries=entries,
+            seed=plan.seed,
+            bits_per_key=options.bits_per_key,
+            cache_size_bytes=options.cache_mib * MIB if options.cache_mib else everything,
+            compression=options.compression,
+            background=options.background,
+            plugins=tuple(options.plugin),
+        )
+        for number in range(
+            options.repetitions or (_QUICK_REPETITIONS if plan.quick else _REPETITIONS)
+        )
+    ]
+
+
+def _chosen(kind: str, text: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Those of the known names that are asked for, in the order of the known ones."""
+    names = list(known)
+    asked = names if text == "all" else text.split(",")
+    for name in asked:
+        if name not in names:
+            raise SystemExit(f"bench: {kind} {name!r}: must be one of {', '.join(names)}")
+    return tuple(name for name in names if name in asked)
+
+
+def missing() -> list[str]:
+    """The engines that are not installed here."""
+    return [engine.name for engine in engines() if not engine.is_installed()]
+
+
+EXPERIMENT: Final[Experiment[Repetition, list[Measured], Row]] = Experiment(
+    name="peers",
+    title="lsmkv beside RocksDB, LevelDB, LMDB and SQLite",
+    question="How long does each store take for the same work, called from Python, and what does it "
+    "read, hold in memory and leave on disk?",
+    method=METHOD,
+    row_type=Row,
+    tasks=tasks,
+    measure=measure,
+    rows=rows,
+    story=story,
+    libraries=("rocksdict", "plyvel", "lmdb", "psutil"),
+    missing=missing,
+    alone=True,
+    add_options=add_options,
+)

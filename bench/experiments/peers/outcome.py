@@ -1,0 +1,59 @@
+"""What one phase on one engine came to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from bench.harness.process_meter import Meter
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What a phase came to.  What it has no say in is None; the row's columns tell the meanings."""
+
+    operations: int
+    seconds: float | None
+    cpu_s: float | None
+    result_count: int
+    result_checksum: int = 0
+    peak_memory_bytes: int | None = None
+    disk_bytes: int | None = None
+    data_block_reads: int | None = None
+    filter_negatives: int | None = None
+    filter_false_positives: int | None = None
+    os_read_bytes: int | None = None
+    os_read_bytes_timed: int | None = None
+    latency_us_p50: float | None = None
+    latency_us_p99: float | None = None
+    latency_us_p999: float | None = None
+    writer_operations: int | None = None
+
+
+def timed(meter: Meter, operations: int, result_count: int) -> Outcome:
+    """An outcome with the meter's times."""
+    return Outcome(
+        operations=operations,
+        seconds=meter.seconds,
+        cpu_s=meter.cpu_s,
+        result_count=result_count,
+    )
+
+
+def with_latencies(outcome: Outcome, taken_ns: Iterable[int]) -> Outcome:
+    """Add percentiles (nearest rank) of what single operations took, in nanoseconds."""
+    ordered = sorted(taken_ns)
+
+    def at(part: float) -> float:
+        return ordered[min(len(ordered) - 1, int(part * len(ordered)))] / 1000
+
+    outcome.latency_us_p50 = at(0.5)
+    outcome.latency_us_p99 = at(0.99)
+    outcome.latency_us_p999 = at(0.999)
+    return outcome
+
+
+def steps(stamps: Iterable[int]) -> list[int]:
+    """The time between each two readings of a clock."""
+    return [after - before for before, after in pairwise(stamps)]

@@ -1,0 +1,90 @@
+"""The rows of the comparison: one for each engine, phase and repetition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bench.experiments.peers.side_by_side import Measured
+from bench.harness.records import column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One phase on one engine in one repetition; a figure that a phase has not is empty."""
+
+    engine: str = column("name of the engine", "setting")
+    engine_version: str = column("version of its library", "setting")
+    phase: str = column("what was measured", "setting")
+    repetition: int = column("from 0; the engine that begins is another one in each", "setting")
+    entries: int = column("entries of a large store", "setting")
+    bits_per_key: float = column("of Bloom filters, where the engine has any", "setting")
+    compression: str = column("of data blocks, but in disk_none and disk_zstd", "setting")
+    background: str = column("where lsmkv flushes and compacts", "setting")
+    operations: int = column("operations that were timed")
+    result_count: int = column(
+        "keys found, entries scanned, or after a fill entries in the store; the same for all engines"
+    )
+    result_checksum: int = column(
+        "CRC-32 of the values found by look-ups; the same for all engines"
+    )
+    us_per_operation: float | None = column("microseconds for each operation", "time")
+    latency_us_p50: float | None = column("median of single operations, microseconds", "time")
+    latency_us_p99: float | None = column("99th percentile of the same", "time")
+    latency_us_p999: float | None = column("99.9th percentile of the same", "time")
+    cpu_s: float | None = column("CPU seconds, background threads and children included", "time")
+    peak_memory_bytes: int | None = column(
+        "peak resident memory from opening the store on, above that before (mapped pages count)",
+        "time",
+    )
+    disk_bytes: int | None = column("size of the closed store's files", "time")
+    data_block_reads: int | None = column(
+        "data blocks that were not in the engine's cache, by its own count", "time"
+    )
+    filter_negatives: int | None = column("searches that filters spared, by its own count", "time")
+    filter_false_positives: int | None = column(
+        "searches that filters let pass in vain, by its own count", "time"
+    )
+    os_read_bytes: int | None = column(
+        "bytes read from storage by the look-ups, by the operating system's count", "time"
+    )
+    os_read_bytes_timed: int | None = column(
+        "the same in the pass that was timed, through the page cache", "time"
+    )
+    writer_operations: int | None = column("puts of the writing thread meanwhile", "time")
+
+
+def rows(measured: Iterable[list[Measured]]) -> list[Row]:
+    """A row for each measurement."""
+    return [_row(each) for repetition in measured for each in repetition]
+
+
+def _row(measured: Measured) -> Row:
+    outcome, task = measured.outcome, measured.repetition
+    seconds = outcome.seconds
+    return Row(
+        engine=measured.engine,
+        engine_version=measured.engine_version,
+        phase=measured.phase,
+        repetition=task.number,
+        entries=task.entries,
+        bits_per_key=task.bits_per_key,
+        compression=task.compression,
+        background=task.background,
+        operations=outcome.operations,
+        result_count=outcome.result_count,
+        result_checksum=outcome.result_checksum,
+        us_per_operation=None if seconds is None else seconds / outcome.operations * 1e6,
+        latency_us_p50=outcome.latency_us_p50,
+        latency_us_p99=outcome.latency_us_p99,
+        latency_us_p999=outcome.latency_us_p999,
+        cpu_s=outcome.cpu_s,
+        peak_memory_bytes=outcome.peak_memory_bytes,
+        disk_bytes=outcome.disk_bytes,
+        data_block_reads=outcome.data_block_reads,
+        filter_negatives=outcome.filter_negatives,
+        filter_false_positives=outcome.filter_false_positives,
+        os_read_bytes=outcome.os_read_bytes,
+        os_read_bytes_timed=outcome.os_read_bytes_timed,
+        writer_operations=outcome.writer_operations,
+    )

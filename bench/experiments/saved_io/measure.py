@@ -1,0 +1,341 @@
+"""Measuring one configuration of ``saved-io``: build a store, count, then time.
+
+Counts come from look-ups through the page cache, with lsmkv's own block cache off: each search of a
+block is a read.  The cold pass reads with ``O_DIRECT``, past the page cache, so that the operating
+system's count is of the same reads.  The warm pass has every block in the block cache.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import lsmkv
+from bench.experiments.saved_io.datasets import ALONE, Dataset, dataset
+from bench.experiments.saved_io.rows import OS_TOLERANCE, Row
+from bench.experiments.saved_io.tasks import StoreTask, StrategyTask, Task
+from bench.harness.intervals import percentiles, rate_interval
+from bench.workloads.keys import chunks, lookups
+from lsmkv.filters.family.strategies import StrategyBloomFilter, strategy_named
+
+_NEVER: Final = 1000
+_BATCH: Final = 1000
+_EVERYTHING: Final = 1 << 40
+_STRATEGY_KEY_BYTES: Final = 16
+_TRIALS_PER_FILTER: Final = 100
+
+
+def measure(task: Task, directory: str) -> list[Row]:
+    """The rows of one configuration; ``directory`` is empty."""
+    if isinstance(task, StrategyTask):
+        return [_measure_strategy(task)]
+    return list(_measure_store(task, directory))
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A store as it was built: its shape, and what its filters cost."""
+
+    entry_count: int
+    table_count: int
+    block_count: int
+    data_bytes: int
+    error_rate_exact: float | None
+    filter_bytes: int
+    filter_disk_bytes: int
+    filter_memory_bytes: int
+    filter_build_ns: int
+    load_s: float
+
+
+def build(task: StoreTask, data: Dataset, directory: str) -> Built:
+    """Write the store: ``task.runs`` runs, each with every ``runs``-th entry of a random order."""
+    options = lsmkv.Options(
+        error_rate=0.01 if task.error_rate is None else task.error_rate,
+        filter_policy="none" if task.error_rate is None else task.policy,
+        block_size_bytes=task.block_size_bytes,
+        compression="none",
+        write_buffer_size_bytes=4096 * lsmkv.options.MIB,
+        level0_compaction_trigger=_NEVER,
+        level0_slowdown_trigger=_NEVER,
+        level0_stop_trigger=_NEVER,
+    )
+    entries = list(data.entries)
+    random.Random(f"order/{task.seed}").shuffle(entries)
+    began = time.perf_counter()
+    with lsmkv.open(directory, options, error_if_exists=True) as db:
+        for part in chunks(entries, task.runs):
+            for at in range(0, len(part), _BATCH):
+                with db.write_batch() as batch:
+                    for key, value in part[at : at + _BATCH]:
+                        batch.put(key, value)
+            db.flush()
+        load_s = time.perf_counter() - began
+        view = db.inspect()
+        tables = list(view.tables())
+        return Built(
+            entry_count=view.entry_count,
+            table_count=len(tables),
+            block_count=sum(table.block_count for table in tables),
+            data_bytes=view.size_bytes,
+            error_rate_exact=None if task.error_rate is None else _exact_rate(db),
+            filter_bytes=view.filter_bytes,
+            filter_disk_bytes=sum(
+                table.filter_bytes * (2 if table.granularity == "block" else 1) for table in tables
+            ),
+            filter_memory_bytes=view.filter_memory_bytes,
+            filter_build_ns=db.stats().filter_build_ns,
+            load_s=load_s,
+        )
+
+
+def _exact_rate(db: lsmkv.DB) -> float:
+    """The exact rate of the filters as built, for a key that may fall beside any key."""
+    keys = 0
+    passed = 0.0
+    for table in db.inspect().tables():
+        for block in db.blocks(table.number):
+            keys += block.key_count
+            passed += block.key_count * block.expected_rate
+    return passed / keys
+
+
+def _measure_store(task: StoreTask, directory: str) -> Iterator[Row]:
+    data = dataset(task.dataset, task.entries, task.seed)
+    built = build(task, data, directory)
+    present = [key for key, _ in data.entries]
+    for hit_ratio in task.hit_ratios:
+        keys = lookups(present, data.absent, hit_ratio, task.lookups, task.seed)
+        counted = count(directory, keys)
+        cold = cold_pass(directory, keys[: task.cold_lookups])
+        warm_us = warm_pass(directory, keys[: task.warm_lookups])
+        yield _row(task, built, hit_ratio, len(keys), counted, cold, warm_us)
+
+
+def count(directory: str, keys: Sequence[bytes]) -> lsmkv.Stats:
+    """What opening the store and looking up ``keys`` counts, the block cache off."""
+    with lsmkv.open(directory, read_only=True, block_cache_size_bytes=0) as db:
+        for key in keys:
+            db.get(key)
+        return db.stats()
+
+
+@dataclass(frozen=True, slots=True)
+class Cold:
+    """The cold pass: microseconds a look-up, and bytes as counted here and by the system."""
+
+    us: list[float]
+    counted_bytes: int
+    os_bytes: int | None
+    os_check: str
+
+
+def cold_pass(directory: str, keys: Sequence[bytes]) -> Cold:
+    """Open the store with direct reads and look up ``keys``; the block cache is off."""
+    before = os_read_bytes()
+    try:
+        with lsmkv.open(
+            directory, read_only=True, block_cache_size_bytes=0, direct_reads=True
+        ) as db:
+            us = timed(db, keys)
+            stats = db.stats()
+    except OSError as error:
+        return Cold([], 0, None, f"not told: {error.strerror or error}")
+    counted = stats.block_read_bytes + stats.filter_read_bytes + stats.index_read_bytes
+    after = os_read_bytes()
+    if before is None or after is None:
+        return Cold(us, counted, None, "not told: the system has no /proc/thread-self/io")
+    return Cold(us, counted, after - before, os_check(counted, after - before))
+
+
+def os_check(counted_bytes: int, os_bytes: int) -> str:
+    """Whether the system's count is ours, within 1 %.
+
+    >>> os_check(1_000_000, 1_004_096), os_check(1_000_000, 1_020_000)
+    ('agrees', 'FAILED')
+    """
+    close = abs(os_bytes - counted_bytes) <= OS_TOLERANCE * counted_bytes
+    return "agrees" if close else "FAILED"
+
+
+def os_read_bytes() -> int | None:
+    """Bytes that this thread had the system fetch from disk; None where it does not tell.
+
+    Of the thread alone: other configurations may be measured beside it in this process.
+    """
+    with suppress(OSError), open("/proc/thread-self/io", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("read_bytes:"):
+                return int(line.partition(":")[2])
+    return None
+
+
+def warm_pass(directory: str, keys: Sequence[bytes]) -> list[float]:
+    """Microseconds a look-up once every block that ``keys`` need is in the block cache."""
+    with lsmkv.open(directory, read_only=True, block_cache_size_bytes=_EVERYTHING) as db:
+        for key in keys:
+            db.get(key)
+        return timed(db, keys)
+
+
+def timed(db: lsmkv.DB, keys: Sequence[bytes]) -> list[float]:
+    """Microseconds of each look-up, the garbage collector at rest."""
+    get, clock = db.get, time.perf_counter_ns
+    taken = []
+    with _no_collection():
+        for key in keys:
+            began = clock()
+            get(key)
+            taken.append((clock() - began) / 1000)
+    return taken
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _row(
+    task: StoreTask,
+    built: Built,
+    hit_ratio: float,
+    lookup_count: int,
+    counted: lsmkv.Stats,
+    cold: Cold,
+    warm_us: list[float],
+) -> Row:
+    return Row(
+        dataset=task.dataset,
+        filter_policy=task.policy,
+        hash_strategy="product",
+        block_size_bytes=task.block_size_bytes,
+        run_count=task.runs,
+        hit_ratio=hit_ratio,
+        error_rate_requested=task.error_rate,
+        repetition=task.repetition,
+        seed=task.seed,
+        lookup_count=lookup_count,
+        cold_lookup_count=len(cold.us),
+        entry_count=built.entry_count,
+        table_count=built.table_count,
+        block_count=built.block_count,
+        data_bytes=built.data_bytes,
+        found_count=counted.get_hits,
+        **_rates(built.error_rate_exact, counted),
+        fence_negatives=counted.fence_negatives,
+        data_block_reads=counted.block_reads,
+        data_block_read_bytes=counted.block_read_bytes,
+        filter_reads=counted.filter_reads,
+        filter_read_bytes=counted.filter_read_bytes,
+        index_read_bytes=counted.index_read_bytes,
+        **_NOT_YET,
+        **_costs(built),
+        counted_read_bytes=cold.counted_bytes,
+        os_read_bytes=cold.os_bytes,
+        os_check=cold.os_check,
+        load_s=built.load_s,
+        **_latencies("cold", cold.us),
+        **_latencies("warm", warm_us),
+    )
+
+
+# What only the row without filters can tell: see ``rows.join``.
+_NOT_YET: Final[dict[str, Any]] = dict.fromkeys(
+    (
+        "data_block_reads_unfiltered",
+        "data_block_read_bytes_unfiltered",
+        "reads_saved_gross",
+        "reads_saved_net",
+        "reads_saved_gross_share",
+        "reads_saved_net_share",
+        "bytes_saved_gross",
+        "bytes_saved_net",
+    )
+)
+
+
+def _rates(exact: float | None, counted: lsmkv.Stats) -> dict[str, Any]:
+    hits = counted.filter_false_positives
+    trials = hits + counted.filter_negatives
+    low, high = rate_interval(hits, trials) if trials else (None, None)
+    return {
+        "error_rate_exact": exact,
+        "error_rate_measured": hits / trials if trials else None,
+        "error_rate_low": low,
+        "error_rate_high": high,
+        "filter_negatives": counted.filter_negatives,
+        "filter_false_positives": hits,
+    }
+
+
+def _costs(built: Built) -> dict[str, Any]:
+    keys = built.entry_count
+    return {
+        "filter_bits_per_key": 8 * built.filter_bytes / keys,
+        "filter_bytes_per_key": built.filter_bytes / keys,
+        "filter_disk_bytes_per_key": built.filter_disk_bytes / keys,
+        "filter_memory_bytes_per_key": built.filter_memory_bytes / keys,
+        "filter_build_ns_per_key": built.filter_build_ns / keys,
+    }
+
+
+def _latencies(name: str, us: list[float]) -> dict[str, Any]:
+    found = percentiles(us)
+    return {
+        f"{name}_us_mean": sum(us) / len(us) if us else None,
+        f"{name}_us_p50": found.p50,
+        f"{name}_us_p95": found.p95,
+        f"{name}_us_p99": found.p99,
+    }
+
+
+def _measure_strategy(task: StrategyTask) -> Row:
+    """False positives of many filters alone, each with keys of its own."""
+    draw = random.Random(f"strategy/{task.seed}/{task.error_rate}")
+    strategy = strategy_named(task.strategy)
+    hits = trials = 0
+    exact = 0.0
+    filled = StrategyBloomFilter.for_keys(task.key_count, task.error_rate, strategy)
+    while trials < task.trials:
+        filled = StrategyBloomFilter.for_keys(task.key_count, task.error_rate, strategy)
+        exact = filled.ideal_rate(task.key_count)
+        for _ in range(task.key_count):
+            filled.add(draw.randbytes(_STRATEGY_KEY_BYTES))
+        may_contain = filled.may_contain
+        hits += sum(
+            [may_contain(draw.randbytes(_STRATEGY_KEY_BYTES)) for _ in range(_TRIALS_PER_FILTER)]
+        )
+        trials += _TRIALS_PER_FILTER
+    low, high = rate_interval(hits, trials)
+    values: dict[str, Any] = dict.fromkeys(Row.__slots__)
+    values.update(
+        dataset=ALONE,
+        filter_policy="bloom",
+        hash_strategy=task.strategy,
+        hit_ratio=0.0,
+        error_rate_requested=task.error_rate,
+        repetition=task.repetition,
+        seed=task.seed,
+        lookup_count=trials,
+        entry_count=task.key_count,
+        error_rate_exact=exact,
+        error_rate_measured=hits / trials,
+        error_rate_low=low,
+        error_rate_high=high,
+        filter_false_positives=hits,
+        filter_bits_per_key=filled.bit_count / task.key_count,
+        filter_bytes_per_key=filled.bit_count / 8 / task.key_count,
+        os_check="not told: no store",
+    )
+    return Row(**values)

@@ -1,0 +1,166 @@
+"""The experiment ``ycsb``: its options, its configurations, its method."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from itertools import chain
+from typing import Final
+
+from bench.engines.base import MIB, Settings, engines
+from bench.experiments.ycsb.measure import Task, measure
+from bench.experiments.ycsb.rows import Row
+from bench.experiments.ycsb.story import story
+from bench.experiments.ycsb.workloads import WORKLOADS
+from bench.harness import experiment
+from bench.harness.experiment import Experiment, Plan
+
+FRESH: Final = "E"
+"""Its scans get a store of their own, as YCSB's authors have it: D's inserts would change it."""
+
+
+def tasks(plan: Plan) -> list[Task]:
+    """Repetitions of every group of workloads by every engine, who begins changing by turns.
+
+    Raises:
+        SystemExit: an option names what there is not, or leaves nothing to do.
+    """
+    given = plan.options
+    names = _engine_names(given.engines)
+    groups = _groups(given.workloads)
+    repetitions = _default(given.repetitions, 3 if plan.quick else 5)
+    small, large = (2, 20_000) if plan.quick else (64, 1_000_000)
+    found = []
+    for repetition in range(repetitions + 1):
+        turn = repetition % len(names)
+        for group in groups:
+            found += [
+                Task(
+                    engine=name,
+                    repetition=repetition,
+                    workloads=group,
+                    records=_default(given.records, large),
+                    operations=_default(given.operations, large),
+                    seed=plan.seed,
+                    settings=Settings(
+                        cache_size_bytes=_default(given.cache_size_mib, small) * MIB,
+                        write_buffer_size_bytes=_default(given.write_buffer_size_mib, small) * MIB,
+                        count=repetition == 0,
+                    ),
+                    plugin_files=tuple(given.plugin),
+                )
+                for name in names[turn:] + names[:turn]
+            ]
+    return found
+
+
+def _default(given: int | None, otherwise: int) -> int:
+    return otherwise if given is None else given
+
+
+def _engine_names(given: str | None) -> list[str]:
+    known = {engine.name: engine for engine in engines()}
+    names = list(dict.fromkeys(given.split(","))) if given else list(known)
+    for name in names:
+        if name not in known:
+            raise SystemExit(f"bench: engine {name!r}: must be one of {', '.join(known)}")
+    names = [name for name in names if known[name].is_installed()]
+    if not names:
+        raise SystemExit("bench: none of these engines is installed")
+    return names
+
+
+def _groups(given: str) -> list[tuple[str, ...]]:
+    """The workloads by store, each group in the order they are run."""
+    unknown = sorted(set(given) - set(WORKLOADS))
+    if unknown or not given:
+        raise SystemExit(f"bench: workloads {given!r}: must be letters of {''.join(WORKLOADS)}")
+    together = tuple(name for name in WORKLOADS if name in given and name != FRESH)
+    alone = (FRESH,) if FRESH in given else ()
+    return [group for group in (together, alone) if group]
+
+
+def missing() -> list[str]:
+    """Engines whose library is not installed."""
+    return [engine.name for engine in engines() if not engine.is_installed()]
+
+
+def rows(measured: list[list[Row]]) -> list[Row]:
+    """Every row, in the order of the tasks."""
+    return list(chain.from_iterable(measured))
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The experiment's own options."""
+    parser.add_argument("--records", type=_positive, help="default: 1,000,000; quick 20,000")
+    parser.add_argument(
+        "--operations", type=_positive, help="of each workload; default: 1,000,000; quick 20,000"
+    )
+    parser.add_argument("--repetitions", type=_positive, help="default: 5; quick 3")
+    parser.add_argument(
+        "--engines", metavar="NAMES", help="separated by commas; default: all there are"
+    )
+    parser.add_argument(
+        "--workloads",
+        default="".join(WORKLOADS),
+        metavar="LETTERS",
+        help="run in this order whatever the order given, E on a store of its own; "
+        "default: %(default)s",
+    )
+    for option in ("cache", "write-buffer"):
+        parser.add_argument(
+            f"--{option}-size-mib", type=_positive, help="of every engine; default: 64; quick 2"
+        )
+
+
+EXPERIMENT: Final = Experiment(
+    name="ycsb",
+    title="YCSB's workloads",
+    question=(
+        "How many operations a second does lsmkv do beside other embedded stores, all called from "
+        "Python, in the workloads of the Yahoo! Cloud Serving Benchmark?"
+    ),
+    method=(
+        "Records and workloads are those of YCSB (Cooper et al., SoCC 2010): a key of 23 bytes, "
+        '"user" and the FNV hash of a number; ten fields of 100 bytes, stored as one value of 1000 '
+        "bytes, half of it random; an update writes the whole value. A is 50 % reads and 50 % "
+        "updates, B 95 % reads and 5 % updates, C reads only, F 50 % reads and 50 % "
+        "read-modify-writes, all of zipfian popularity (constant 0.99, scrambled); D 95 % reads of "
+        "the latest records and 5 % inserts; E 95 % scans of 1 to 100 entries and 5 % inserts. N is "
+        "ours: reads of absent keys, each the direct neighbour of a zipfian present one.",
+        "On one store: load (puts one by one, in the order of the hashes, which is random), A, B, C, "
+        "N, F, D. On another: load, E. Before each the store is opened anew, so that an engine's own "
+        "cache is empty; the operating system's is not, and mostly holds all files. After each the "
+        "store settles, and that time is reported apart. No write is synced. One client thread.",
+        "Each engine and repetition runs in a process of its own; engines take turns, and another "
+        "one begins each repetition. The operations are made before the clock starts, and are the "
+        "same for all engines; each repetition has others. Counts must agree between engines, and "
+        "1000 records read back after each workload must hold what was written last.",
+        "The clock is read before and after each operation, in the same loop for all; what loop and "
+        "clock take is measured by doing the same to a Python dict, and is not subtracted. Scans walk "
+        "over the entries without running Python code between them.",
+        "Engines that count blocks and filters do so in a pass of their own, which is not timed, "
+        "because counting takes some engines time.",
+    ),
+    row_type=Row,
+    tasks=tasks,
+    measure=measure,
+    rows=rows,
+    story=story,
+    libraries=("numpy", "rocksdict", "plyvel", "lmdb"),
+    missing=missing,
+    alone=True,
+    add_options=add_options,
+)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run it from the command line's arguments."""
+    experiment.main(EXPERIMENT, arguments)

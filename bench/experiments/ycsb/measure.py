@@ -1,0 +1,199 @@
+"""One engine through one group of workloads, in a process of its own."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy
+
+import bench.engines  # noqa: F401 - registers the engines, here and in the process that measures
+from bench.engines.base import Settings, Store, engine_named
+from bench.experiments.ycsb.drive import Dictionary, Driven, drive
+from bench.experiments.ycsb.keys import record_keys
+from bench.experiments.ycsb.rows import NOT_A_TIME, OPERATION_TIMES, Row
+from bench.experiments.ycsb.workloads import (
+    LOAD,
+    VALUE_BYTES,
+    WORKLOADS,
+    Kind,
+    Operations,
+    loading,
+    most_inserts,
+    operations_of,
+)
+from bench.harness import plugins
+from bench.harness.intervals import percentiles
+from bench.workloads.distributions import generator, uniform
+from bench.workloads.keys import Values
+
+CHECKED: Final = 1000
+"""Records read back after each workload."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A fresh store of one engine, loaded and put through workloads.
+
+    Attributes:
+        repetition: 0 is the pass in which engines count blocks and filters, which takes some time.
+        workloads: names, in order; the load comes before them.
+        plugin_files: loaded in the process that measures.
+    """
+
+    engine: str
+    repetition: int
+    workloads: tuple[str, ...]
+    records: int
+    operations: int
+    seed: int
+    settings: Settings
+    plugin_files: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        what = f"repetition {self.repetition}" if self.repetition else "counting pass"
+        return f"{what}, load {' '.join(self.workloads)}, {self.engine}"
+
+
+def measure(task: Task, directory: str) -> list[Row]:
+    """The rows of one task, from a new process: what one engine leaves in memory burdens no other."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(measure_here, task, directory).result()
+
+
+def measure_here(task: Task, directory: str) -> list[Row]:
+    """The rows of one task: the load's and one for each workload.
+
+    None in the counting pass of an engine that counts nothing.
+    """
+    plugins.load(task.plugin_files)
+    if task.repetition == 0 and not _counts(task, directory):
+        return []
+    return _Run(task, directory).rows()
+
+
+def _counts(task: Task, directory: str) -> bool:
+    """Whether the engine counts anything."""
+    path = os.path.join(directory, "empty")
+    os.mkdir(path)
+    store = engine_named(task.engine).open(path, task.settings)
+    try:
+        return bool(store.counters())
+    finally:
+        store.close()
+
+
+class _Run:
+    """A task under way: the store's directory, and what its records should hold."""
+
+    def __init__(self, task: Task, directory: str) -> None:
+        self._task = task
+        self._directory = os.path.join(directory, "store")
+        os.mkdir(self._directory)
+        self._seed = f"{task.seed}/{task.repetition}"
+        most = sum(most_inserts(WORKLOADS[name], task.operations) for name in task.workloads)
+        self._keys = record_keys(task.records + most)
+        self._values = Values(VALUE_BYTES, task.seed)
+        self._value_numbers = numpy.zeros(len(self._keys), dtype=numpy.int64)
+        self._present = 0
+
+    def rows(self) -> list[Row]:
+        task = self._task
+        rows = [self._row(LOAD, loading(self._keys[: task.records], self._values))]
+        for name in task.workloads:
+            operations = operations_of(
+                WORKLOADS[name],
+                self._keys,
+                self._present,
+                task.operations,
+                self._values,
+                self._seed,
+            )
+            rows.append(self._row(name, operations))
+        return rows
+
+    def _open(self) -> Store:
+        return engine_named(self._task.engine).open(self._directory, self._task.settings)
+
+    def _row(self, name: str, operations: Operations) -> Row:
+        task, present = self._task, self._present
+        store = self._open()
+        try:
+            # What was made for the benchmark is not the collector's business while the clock runs.
+            gc.collect()
+            gc.freeze()
+            before = store.counters()
+            driven = drive(store, operations)
+            after = store.counters()
+            began = time.perf_counter()
+            store.settle()
+            settled_s = time.perf_counter() - began
+            self._note_writes(operations)
+            wrong = self._wrong(store, name)
+        finally:
+            store.close()
+        return Row(
+            engine=task.engine,
+            engine_version=engine_named(task.engine).version(),
+            workload=name,
+            group="".join(task.workloads),
+            repetition=task.repetition,
+            records=task.records,
+            operations=len(operations),
+            cache_size_bytes=task.settings.cache_size_bytes,
+            write_buffer_size_bytes=task.settings.write_buffer_size_bytes,
+            bits_per_key=task.settings.bits_per_key,
+            present_records=present,
+            read_count=operations.count(Kind.READ),
+            update_count=operations.count(Kind.UPDATE),
+            insert_count=operations.count(Kind.INSERT),
+            scan_count=operations.count(Kind.SCAN),
+            rmw_count=operations.count(Kind.RMW),
+            found_count=driven.found,
+            scanned_entries=driven.scanned,
+            wrong_count=wrong,
+            data_block_reads=_difference("data_block_reads", before, after),
+            filter_negatives=_difference("filter_negatives", before, after),
+            **(self._times(operations, driven, settled_s) if task.repetition else NOT_A_TIME),
+        )
+
+    def _times(self, operations: Operations, driven: Driven, settled_s: float) -> dict[str, Any]:
+        """The columns that are times, by name."""
+        entries = dict.fromkeys(self._keys[: self._present], b"")
+        floor = drive(Dictionary(entries), operations)
+        found: dict[str, Any] = {
+            "operations_per_s": len(operations) / (driven.elapsed_ns / 1e9),
+            "us_per_operation": driven.elapsed_ns / 1e3 / len(operations),
+            "loop_us_per_operation": floor.elapsed_ns / 1e3 / len(operations),
+            "settle_s": settled_s,
+        }
+        kinds = numpy.array(operations.kinds)
+        for kind, prefix in OPERATION_TIMES.items():
+            times = asdict(percentiles(driven.took_ns[kinds == kind] / 1e3))
+            found |= {f"{prefix}_us_{name}": value for name, value in times.items()}
+        return found
+
+    def _note_writes(self, operations: Operations) -> None:
+        written = operations.value_numbers >= 0
+        # Of several writes to a record the last one stays.
+        self._value_numbers[operations.numbers[written]] = operations.value_numbers[written]
+        self._present += operations.count(Kind.INSERT)
+
+    def _wrong(self, store: Store, name: str) -> int:
+        """How many of a sample of the records do not hold what was written last."""
+        draw = generator("ycsb check", self._seed, name)
+        return sum(
+            store.get(self._keys[number]) != self._values.of(int(self._value_numbers[number]))
+            for number in uniform(self._present, CHECKED, draw).tolist()
+        )
+
+
+def _difference(name: str, before: dict[str, int], after: dict[str, int]) -> int | None:
+    """What was counted between; None of what the engine does not count."""
+    return after[name] - before[name] if name in after else None

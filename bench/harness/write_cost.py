@@ -1,0 +1,62 @@
+"""What theory says of a tree: reads that an absent look-up wastes, and how often it rewrites."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy
+from numpy.typing import NDArray
+
+from bench.workloads.keys import key_number
+from lsmkv.inspection.store_info import StoreInfo, TableInfo
+
+# The share of levels, of those below level 0, that are kept one run.
+_LEVELED: Final = {"leveled": "all", "tiered": "none", "lazy-leveled": "last"}
+
+
+def expected_absent_reads(store: StoreInfo, live_numbers: NDArray[numpy.int64]) -> float:
+    """Block reads that a look-up of an absent key costs on average, cache off.
+
+    It is the sum, over the tables that span the key, of the exact rate of their filters (Bose et al.
+    2008), times the chance that the key falls inside a block and not in the gap between two, where
+    fences answer.  The absent keys are those just after a live key, all with the same chance.
+    O(tables log keys).
+    """
+    if not len(live_numbers):
+        return 0.0
+    spanned = 0.0
+    for table in store.tables():
+        ends = numpy.searchsorted(
+            live_numbers, [key_number(table.smallest), key_number(table.largest)]
+        )
+        spanned += float(ends[1] - ends[0]) * _wrong_rate(table)
+    return spanned / len(live_numbers)
+
+
+def _wrong_rate(table: TableInfo) -> float:
+    """The chance that an absent key in the table's range costs a read."""
+    assert table.expected_rate is not None, "without snapshots the index tells every filter's keys"
+    if table.entry_count < 2:
+        return 0.0
+    inside = (table.entry_count - table.block_count) / (table.entry_count - 1)
+    return table.expected_rate * inside
+
+
+def write_amplification(style: str, size_ratio: int, level_count: int) -> float:
+    """How often an entry is written in a tree of full levels, the flush included.
+
+    A level that is kept one run rewrites an entry with half of the T arrivals that fill it: T/2 times.
+    A level that gathers runs writes it once.  So leveled 1 + L T/2, tiered 1 + L and lazy-leveled
+    1 + (L - 1) + T/2, which are the orders of Dayan and Idreos (SIGMOD 2018): O(T L), O(L), O(T + L).
+    Entries that merging drops, and what a table holds besides entries, are left out.
+
+    Args:
+        level_count: L, levels below level 0.
+
+    >>> [write_amplification(style, 10, 3) for style in ("leveled", "tiered", "lazy-leveled")]
+    [16.0, 4.0, 8.0]
+    """
+    if level_count == 0:
+        return 1.0
+    leveled = {"all": level_count, "none": 0, "last": 1}[_LEVELED[style]]
+    return 1.0 + leveled * size_ratio / 2 + (level_count - leveled)

@@ -1,0 +1,1 @@
+"""What programs call: stores, snapshots, cursors, batches and views.  May import any room but cli."""

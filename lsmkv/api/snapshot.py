@@ -1,0 +1,217 @@
+"""Reading a store as a mapping: look-ups, views of key ranges, snapshots.
+
+``StoreReader`` is what a ``DB`` and a ``Snapshot`` have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    ValuesView,
+)
+from types import TracebackType
+from typing import Any, Self, SupportsIndex, overload
+
+from lsmkv.api.cursor import Cursor
+from lsmkv.api.views import (
+    _T,
+    RangeItems,
+    RangeKeys,
+    RangeValues,
+)
+from lsmkv.encoding.entries import Buffer, key_bytes, keys_bytes
+from lsmkv.engine.engine import Engine
+from lsmkv.errors import ClosedError, uncopyable
+from lsmkv.read.snapshots import Pin
+from lsmkv.read.view import Moment, View
+
+# They are views of a mapping to those who ask, but have no room for one: what is compiled holds it all.
+KeysView.register(RangeKeys)
+ItemsView.register(RangeItems)
+ValuesView.register(RangeValues)
+
+
+class StoreReader(Mapping[bytes, bytes]):
+    """What can be asked of a store, now or as of a snapshot."""
+
+    _engine: Engine
+    _lookup: Callable[[Buffer], bytes | None]
+    """The value of a key; None when there is none.  Raises as :meth:`get`."""
+
+    _lookup_many: Callable[[Iterable[Buffer]], list[bytes | None]]
+    """The value of each of many keys.  Raises as :meth:`multi_get`."""
+
+    _moment: Callable[[], Moment]
+    """What a reader sees that begins now.  Raises ClosedError."""
+
+    @overload
+    def get(self, key: Buffer, default: None = None) -> bytes | None: ...
+    @overload
+    def get(self, key: Buffer, default: _T) -> bytes | _T: ...
+    def get(self, key: Buffer, default: object = None) -> object:
+        """The value of ``key``, or ``default`` when it has none.
+
+        At most one block is read for each run of the tree whose filter does not rule the key out.
+
+        Raises:
+            TypeError, ValueError: not a key.
+            CorruptionError: a block that had to be read is damaged.
+            ClosedError: the store, or the snapshot, is closed.
+        """
+        lookup = (
+            self._lookup
+        )  # not called at once: CPython 3.11 finds an attribute sooner than a method
+        value = lookup(key)
+        return default if value is None else value
+
+    def __getitem__(self, key: Buffer) -> bytes:
+        value = self._lookup(key)
+        if value is None:
+            raise KeyError(key)
+        return value
+
+    def __contains__(self, key: object) -> bool:
+        return self._lookup(key) is not None  # type: ignore[arg-type]  # it says so itself
+
+    def multi_get(self, keys: Iterable[Buffer]) -> list[bytes | None]:
+        """The value of each key, in the order given; None where there is none.
+
+        Raises: as :meth:`get`.
+        """
+        return self._lookup_many(keys)
+
+    def keys(  # type: ignore[override]  # a view by registration
+        self,
+        *,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        prefix: Buffer | None = None,
+        reverse: bool = False,
+    ) -> RangeKeys:
+        """The keys with start <= key < stop that start with ``prefix``, in ascending order.
+
+        Args:
+            start, stop, prefix: None sets no bound.
+            reverse: in descending order instead.
+
+        Returns:
+            A view of the store as it is now, whatever is written later.  It is read lazily, block
+            by block, each time it is iterated.  While it lives, what it shows is kept.  An iterator
+            is for one thread at a time (ValueError), and raises ClosedError once the store is closed.
+            (``list(view)`` scans twice, because ``list`` asks for the length first; ``list(iter(view))``
+            scans once.)
+        """
+        return RangeKeys(self, self._engine, self._moment, start, stop, prefix, reverse)
+
+    def values(  # type: ignore[override]  # a view by registration
+        self,
+        *,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        prefix: Buffer | None = None,
+        reverse: bool = False,
+    ) -> RangeValues:
+        """The values of the keys that :meth:`keys` gives, in their order."""
+        return RangeValues(self, self._engine, self._moment, start, stop, prefix, reverse)
+
+    def items(  # type: ignore[override]  # a view by registration
+        self,
+        *,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        prefix: Buffer | None = None,
+        reverse: bool = False,
+    ) -> RangeItems:
+        """The keys that :meth:`keys` gives, each with its value."""
+        return RangeItems(self, self._engine, self._moment, start, stop, prefix, reverse)
+
+    def cursor(self) -> Cursor:
+        """A cursor over the store as it is now, not yet at any key."""
+        return Cursor(self._engine, self._moment(), self)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.keys())
+
+    def __reversed__(self) -> Iterator[bytes]:
+        return iter(self.keys(reverse=True))
+
+    def __len__(self) -> int:
+        """The exact number of keys.  O(n): it scans everything; see ``DB.approximate_count``."""
+        return len(self.keys())
+
+    def __bool__(self) -> bool:
+        """Whether there is any key.  It looks for the first, and no further."""
+        return next(iter(self), None) is not None
+
+
+class Snapshot(StoreReader):
+    """The store as it was when ``DB.snapshot`` was called; release it with ``close`` or ``with``."""
+
+    def __init__(self, engine: Engine, view: View, pin: Pin, owner: object) -> None:
+        self._owner = owner  # a store that nobody else holds stays open for its snapshots
+        self._engine = engine
+        self._pin: Pin | None = pin
+        # Of a store that another handle writes to, no pin keeps old versions: the view itself does.
+        self._kept_view = view if engine.read_only else None
+
+    def _live_pin(self) -> Pin:
+        if self._pin is None:
+            raise ClosedError("the snapshot is closed")
+        return self._pin
+
+    def _view(self) -> View:
+        view = self._engine.usable_view()
+        return self._kept_view or view
+
+    def _lookup(self, key: Buffer) -> bytes | None:
+        value = self._view().get_at(key_bytes(key), self._live_pin().seq, self._engine.stats)
+        self._live_pin()  # still: or what it saw need not have been kept
+        return value
+
+    def _lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:
+        return list(map(self._lookup, keys_bytes(keys)))
+
+    def _moment(self) -> Moment:
+        moment = self._engine.moment_at(self._view(), self._live_pin().seq)
+        self._live_pin()  # still
+        return moment
+
+    @property
+    def sequence_number(self) -> int:
+        """Number of the last write that the snapshot sees."""
+        return self._live_pin().seq
+
+    @property
+    def closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return self._pin is None
+
+    def close(self) -> None:
+        """Let go of the past.  A second call does nothing."""
+        pin, self._pin, self._kept_view = self._pin, None, None
+        if pin is not None:
+            pin.release()
+
+    def __enter__(self) -> Self:
+        self._live_pin()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        raise uncopyable("a Snapshot", "share it between threads, or take another of the store")
+
+    def __repr__(self) -> str:
+        seq = "closed" if self._pin is None else f"as of {self._pin.seq}"
+        return f"<lsmkv.Snapshot of {self._engine.directory}, {seq}>"

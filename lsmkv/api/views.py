@@ -1,0 +1,255 @@
+"""A range of keys of one moment: what the views of keys, values and items are made of."""
+
+from __future__ import annotations
+
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Set,
+)
+from typing import Any, Final, Self, SupportsIndex, TypeVar, cast
+
+from mypy_extensions import i64, mypyc_attr
+
+from lsmkv.encoding.entries import key_bytes, prefix_successor
+from lsmkv.engine.engine import Engine
+from lsmkv.errors import uncopyable
+from lsmkv.read.scan import Scan, ScanRange
+from lsmkv.read.view import Moment
+
+_T = TypeVar("_T")
+
+_NOTHING: Final[list[tuple[bytes, ...]]] = []
+
+
+class EntryIterator:
+    """Gives the entries of a range, one by one.
+
+    For one thread at a time, and not from inside itself: ValueError.  What is at hand is given out
+    at once; the rest comes from the scan, which may let other threads run.
+
+    (``itertools.chain`` would not do: it drops its source at the end, even while another thread is
+    still inside it.)
+    """
+
+    def __init__(self, moment: Moment, wanted: ScanRange, engine: Engine, owner: object) -> None:
+        self._scan: Scan | None = Scan(moment, wanted)  # None after the end
+        self._engine = engine
+        self._owner: object = owner
+        self._entries = _NOTHING  # at hand, up to ``_end``
+        self._at: i64 = 0
+        self._end: i64 = 0
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        at = self._at
+        if at == self._end or self._engine.view is None:
+            return self._fetched()
+        self._at = at + 1
+        return self._entries[at]
+
+    def _fetched(self) -> tuple[bytes, ...]:
+        """The first of the next entries; the others are at hand from now on."""
+        held = self.itself()
+        held._engine.usable_view()  # says why there is none
+        held._entries = _NOTHING  # freed now, and not once the next are there: see gc.set_threshold
+        scan = held._scan
+        if scan is None:
+            raise StopIteration
+        try:
+            entries = cast("list[tuple[bytes, ...]]", scan.__next__())
+        except StopIteration:
+            held._scan = held._owner = None  # what they keep is needed no more
+            raise
+        held._entries = entries
+        held._at = 1
+        held._end = len(entries)
+        return entries[0]
+
+    def itself(self) -> Self:
+        """This iterator, held by whoever asks.
+
+        Compiled code borrows ``self`` from its caller, and C code may drop the iterator that it
+        advances as soon as another thread has met the end.
+        """
+        return self
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        raise uncopyable("an iterator", "make another with iter(), of the view that it came from")
+
+
+class KeyIterator(EntryIterator):
+    """Gives the keys of a range, one by one."""
+
+    def __next__(self) -> Any:
+        at = self._at
+        if at == self._end or self._engine.view is None:
+            return self._fetched()[0]
+        self._at = at + 1
+        return self._entries[at][0]
+
+
+class ValueIterator(EntryIterator):
+    """Gives the values of a range, one by one."""
+
+    def __next__(self) -> Any:
+        at = self._at
+        if at == self._end or self._engine.view is None:
+            return self._fetched()[1]
+        self._at = at + 1
+        return self._entries[at][1]
+
+
+def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> ScanRange:
+    """The keys from ``start`` up to, not including, ``stop`` that start with ``prefix``.
+
+    Raises:
+        TypeError: a bound is neither None nor bytes-like.
+    """
+    low = None if start is None else key_bytes(start)
+    high = None if stop is None else key_bytes(stop)
+    head = None if prefix is None else key_bytes(prefix)
+    if not head:
+        return ScanRange(low, high, None, reverse)
+    end = prefix_successor(head)
+    if end is not None:
+        high = end if high is None else min(high, end)
+    return ScanRange(head if low is None else max(low, head), high, head, reverse)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class KeyRange:
+    """Keys between two bounds as of one moment.
+
+    Args:
+        owner: is kept: a store that nobody else holds stays open for its readers.
+        moment: gives the moment.
+        start, stop, prefix, reverse: as of :func:`scan_range`, and raises as that.
+    """
+
+    def __init__(
+        self,
+        owner: object,
+        engine: Engine,
+        moment: Callable[[], Moment],
+        start: object,
+        stop: object,
+        prefix: object,
+        reverse: bool,
+    ) -> None:
+        self._owner = owner
+        self.engine = engine
+        self._wanted = scan_range(start, stop, prefix, reverse)
+        self._moment: Moment = moment()
+
+    def iterate(self, kind: type[EntryIterator], reverse: bool) -> Any:
+        """An iterator over the range, in its order or in the opposite one."""
+        wanted = self._wanted
+        if reverse:
+            wanted = ScanRange(wanted.start, wanted.stop, wanted.prefix, not wanted.reverse)
+        return kind(self._moment, wanted, self.engine, self._owner)
+
+    def value(self, key: object) -> bytes | None:
+        """The value of ``key``, if it is in the range and has one."""
+        try:
+            data = key_bytes(key)
+        except (TypeError, ValueError):
+            return None
+        bounds = self._wanted
+        if bounds.start is not None and data < bounds.start:
+            return None
+        if bounds.stop is not None and data >= bounds.stop:
+            return None
+        self.engine.usable_view()
+        return self._moment.get(data, self.engine.stats)
+
+    def __len__(self) -> int:
+        """How many entries there are.  O(n): it scans them."""
+        self.engine.usable_view()
+        return sum(map(len, Scan(self._moment, self._wanted)))
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        raise uncopyable(
+            f"a {type(self).__name__}",
+            "share the view, or make a list, set or dict of what it shows",
+        )
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class EntryRange(KeyRange):
+    """A range whose elements are its entries."""
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        wanted = self._wanted
+        return EntryIterator(self._moment, wanted, self.engine, self._owner)
+
+    def __reversed__(self) -> Iterator[tuple[bytes, bytes]]:
+        found: Iterator[tuple[bytes, bytes]] = KeyRange.iterate(self, EntryIterator, True)
+        return found
+
+
+class RangeKeys(KeyRange, Set[bytes]):
+    """Keys of a range, in order, as they were when the view was made.  ``len`` scans."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _from_iterable(cls, found: Iterable[_T]) -> set[_T]:
+        return set(found)
+
+    def __iter__(self) -> Iterator[bytes]:
+        found: Iterator[bytes] = self.iterate(KeyIterator, False)
+        return found
+
+    def __reversed__(self) -> Iterator[bytes]:
+        found: Iterator[bytes] = self.iterate(KeyIterator, True)
+        return found
+
+    def __contains__(self, key: object) -> bool:
+        return self.value(key) is not None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.engine.directory}>"
+
+
+class RangeItems(EntryRange, Set[tuple[bytes, bytes]]):
+    """Keys and values of a range, in order, as they were when the view was made.  ``len`` scans."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _from_iterable(cls, found: Iterable[_T]) -> set[_T]:
+        return set(found)
+
+    def __contains__(self, item: object) -> bool:
+        if not isinstance(item, tuple) or len(item) != 2:
+            return False
+        value = self.value(item[0])
+        return value is not None and value == item[1]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.engine.directory}>"
+
+
+class RangeValues(KeyRange, Collection[bytes]):
+    """Values of a range, in key order, as they were when the view was made.  ``len`` scans."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[bytes]:
+        found: Iterator[bytes] = self.iterate(ValueIterator, False)
+        return found
+
+    def __reversed__(self) -> Iterator[bytes]:
+        found: Iterator[bytes] = self.iterate(ValueIterator, True)
+        return found
+
+    def __contains__(self, value: object) -> bool:
+        return any(value == found for found in self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.engine.directory}>"

@@ -1,0 +1,284 @@
+"""Compaction: what to merge next (pure functions of the tree), and merging it (files in, files out).
+
+Three styles, chosen by ``Options.compaction``, all with size ratio T between levels:
+
+leveled
+    Every level below 0 is one run.  Level 0 is merged into level 1 when it has enough runs; a level
+    over its target size (level 1's, times T for each level below) gives one table to the next.
+    Few runs to look into, most rewriting.
+tiered
+    Every level gathers up to T runs, which are then merged into one run of the next level.
+    Least rewriting, most runs.
+lazy-leveled
+    Tiered, but the deepest level is kept one run (Dayan and Idreos, "Dostoevsky", SIGMOD 2018).
+    Most data is in one run, so that most look-ups and long scans cost what they do in a leveled tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from lsmkv.filters.maths.allocation import monkey_error_rates
+from lsmkv.options import Options
+from lsmkv.sstable.format import TableMeta
+from lsmkv.tree.levels import RunMeta, Tree
+
+LEVELED_RUN = 0  # the number of the one run of a level that has only one
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """One compaction to run.
+
+    Attributes:
+        inputs: the tables of each input run, newest run first.
+        output_level: where the merged tables go.
+        output_run: number of the run they join or make; None for a run of its own.
+        drop_deletions: nothing older than the inputs overlaps them.
+        move: no two inputs overlap, and nothing at the output does: they need no rewriting.
+    """
+
+    inputs: tuple[tuple[TableMeta, ...], ...]
+    output_level: int
+    output_run: int | None
+    drop_deletions: bool
+    move: bool = False
+
+    def tables(self) -> list[TableMeta]:
+        return [table for run in self.inputs for table in run]
+
+
+@dataclass(slots=True)
+class PickState:
+    """What picking remembers between compactions: the key up to which each level was compacted."""
+
+    compacted_to: dict[int, bytes] = field(default_factory=dict)
+
+
+def pick(tree: Tree, options: Options, state: PickState) -> Compaction | None:
+    """The most urgent compaction; None when the tree is in shape.  Changes nothing but ``state``."""
+    if options.compaction == "leveled":
+        return _pick_leveled(tree, options, state)
+    return _pick_tiered(tree, options, lazy=options.compaction == "lazy-leveled")
+
+
+def level_target_bytes(level: int, options: Options) -> int:
+    """Target size of a leveled tree's level, 1 or deeper."""
+    return options.level1_size_bytes * int(options.size_ratio ** (level - 1))
+
+
+def _pick_leveled(tree: Tree, options: Options, state: PickState) -> Compaction | None:
+    # A level of several runs below level 0 is left over from another style; merge it first.
+    for level in range(1, len(tree.levels)):
+        if len(tree.levels[level]) > 1 or any(
+            run.number != LEVELED_RUN for run in tree.levels[level]
+        ):
+            inputs = tuple(run.tables for run in tree.levels[level])
+            return _whole_runs(tree, level, inputs, level, LEVELED_RUN)
+    due: list[tuple[float, int]] = []
+    if tree.levels and len(tree.levels[0]) >= options.level0_compaction_trigger:
+        due.append((len(tree.levels[0]) / options.level0_compaction_trigger, 0))
+    for level in range(1, len(tree.levels)):
+        size, target = tree.level_bytes(level), level_target_bytes(level, options)
+        if size > target:
+            due.append((size / target, level))
+    if not due:
+        return None
+    _, level = max(due)
+    if level == 0:
+        return _with_next_level(tree, 0, tuple(run.tables for run in tree.levels[0]))
+    table = _next_table(tree.levels[level][0], state.compacted_to.get(level, b""))
+    state.compacted_to[level] = table.largest
+    return _with_next_level(tree, level, ((table,),))
+
+
+def pick_for_reads(tree: Tree, options: Options, state: PickState) -> Compaction | None:
+    """The compaction that spares look-ups a run to ask, of a tree that is in shape; None: none does.
+
+    It takes the topmost level that has anything below it: all of level 0, or one table.
+    """
+    if options.compaction != "leveled":
+        return None
+    for level, runs in enumerate(tree.levels):
+        if level == 0 and runs:
+            chosen = _with_next_level(tree, 0, tuple(run.tables for run in runs))
+            if len(chosen.inputs) > 1 and not chosen.move:
+                return chosen
+            continue
+        for run in runs:
+            covering = tuple(
+                table
+                for table in run.tables
+                if _overlaps_below(tree, level + 1, table.smallest, table.largest)
+            )
+            if covering:
+                table = _next_table(
+                    RunMeta(run.number, covering), state.compacted_to.get(level, b"")
+                )
+                state.compacted_to[level] = table.largest
+                return _with_next_level(tree, level, ((table,),))
+    return None
+
+
+def _next_table(run: RunMeta, after: bytes) -> TableMeta:
+    """The table after the key up to which the level was compacted, round and round."""
+    return next((table for table in run.tables if table.largest > after), run.tables[0])
+
+
+def _with_next_level(
+    tree: Tree, level: int, inputs: tuple[tuple[TableMeta, ...], ...]
+) -> Compaction:
+    """Merge ``inputs`` of ``level`` into the one run of the level below it."""
+    smallest, largest = _key_range(inputs)
+    below = tuple(
+        table
+        for run in tree.levels[level + 1 : level + 2]
+        for table in (run[0].overlapping(smallest, largest) if run else ())
+    )
+    deletes = any(table.tombstone_count for run in inputs for table in run)
+    drop = not _overlaps_below(tree, level + 2, smallest, largest)
+    # Deletions that have reached the bottom are dropped, not moved: nothing may overlap them again.
+    if not below and _disjoint(inputs) and not (deletes and drop):
+        return Compaction(inputs, level + 1, LEVELED_RUN, False, move=True)
+    inputs = (*inputs, below) if below else inputs
+    smallest, largest = _key_range(inputs)
+    drop = not _overlaps_below(tree, level + 2, smallest, largest)
+    return Compaction(inputs, level + 1, LEVELED_RUN, drop)
+
+
+def _pick_tiered(tree: Tree, options: Options, *, lazy: bool) -> Compaction | None:
+    for level in range(len(tree.levels)):
+        runs = tree.levels[level]
+        deepest = level == tree.deepest
+        limit = options.level0_compaction_trigger if level == 0 else options.size_ratio
+        if lazy and deepest and level > 0:
+            if len(runs) > 1:
+                return _whole_runs(tree, level, tuple(run.tables for run in runs), level, None)
+            continue
+        if len(runs) < limit:
+            continue
+        inputs = tuple(run.tables for run in runs)
+        target = level + 1
+        if lazy and target == tree.deepest:
+            last = tree.levels[target]
+            if sum(run.size_bytes for run in last) < _lazy_capacity_bytes(target, options):
+                inputs = (*inputs, *(run.tables for run in last))
+            else:  # the deepest level is full: the tree grows by one
+                return Compaction(
+                    tuple(run.tables for run in last), target + 1, None, False, move=len(last) == 1
+                )
+        return _whole_runs(tree, level, inputs, target, None)
+    return None
+
+
+def _lazy_capacity_bytes(level: int, options: Options) -> int:
+    """Size from which the deepest level of a lazy-leveled tree becomes an inner one."""
+    flushed = options.write_buffer_size_bytes * options.level0_compaction_trigger
+    return flushed * int(options.size_ratio**level)
+
+
+def _whole_runs(
+    tree: Tree,
+    level: int,
+    inputs: tuple[tuple[TableMeta, ...], ...],
+    output_level: int,
+    output_run: int | None,
+) -> Compaction:
+    """Merge whole runs of ``level`` (and of those down to ``output_level`` that are inputs)."""
+    taken = {table.number for run in inputs for table in run}
+    smallest, largest = _key_range(inputs)
+    older_left = any(
+        table.number not in taken
+        for deeper in tree.levels[level:]
+        for run in deeper
+        for table in run.overlapping(smallest, largest)
+    )
+    return Compaction(inputs, output_level, output_run, not older_left)
+
+
+def pick_range(
+    tree: Tree, options: Options, start: bytes | None, stop: bytes | None, *, force: bool = False
+) -> Compaction | None:
+    """The compaction that merges everything between two keys into one run.
+
+    None if that is done already (and not to be done once more: ``force``), or nothing is there.
+    The range grows until no table reaches across its ends.
+    """
+    runs: list[tuple[TableMeta, ...]] = []
+    low, high = start, stop
+    while True:
+        found = [_between(run, low, high) for run in tree.runs()]
+        runs_now = [tables for tables in found if tables]
+        if not runs_now:
+            return None
+        smallest, largest = _key_range(tuple(runs_now))
+        if runs_now == runs:
+            break
+        runs = runs_now
+        low = None if low is None else min(low, smallest)
+        high = None if high is None else max(high, largest + b"\0")
+    deepest = tree.deepest
+    # Sequence numbers are only left where an entry may hide, or be, an older version.
+    untidy = any(table.tombstone_count or table.largest_seq for table in runs[0])
+    if len(runs) == 1 and not untidy and not force:
+        only = runs[0][0].number
+        if any(table.number == only for run in tree.levels[deepest] for table in run.tables):
+            return None
+    level = max(1, deepest)
+    if options.compaction == "leveled":
+        total = sum(table.size_bytes for run in runs for table in run)
+        while level_target_bytes(level, options) < total:
+            level += 1
+    return Compaction(
+        tuple(runs), level, LEVELED_RUN if options.compaction == "leveled" else None, True
+    )
+
+
+def _between(run: RunMeta, start: bytes | None, stop: bytes | None) -> tuple[TableMeta, ...]:
+    return tuple(
+        table
+        for table in run.tables
+        if (start is None or table.largest >= start) and (stop is None or table.smallest < stop)
+    )
+
+
+def _key_range(inputs: Iterable[tuple[TableMeta, ...]]) -> tuple[bytes, bytes]:
+    tables = [table for run in inputs for table in run]
+    return min(table.smallest for table in tables), max(table.largest for table in tables)
+
+
+def _disjoint(inputs: tuple[tuple[TableMeta, ...], ...]) -> bool:
+    tables = sorted((table for run in inputs for table in run), key=lambda table: table.smallest)
+    return all(left.largest < right.smallest for left, right in pairwise(tables))
+
+
+def _overlaps_below(tree: Tree, level: int, smallest: bytes, largest: bytes) -> bool:
+    return any(run.overlapping(smallest, largest) for runs in tree.levels[level:] for run in runs)
+
+
+def output_error_rate(
+    tree: Tree,
+    removed: Iterable[int],
+    new_entries: int,
+    options: Options,
+    joined: tuple[int, int | None] = (0, None),
+) -> float:
+    """The error rate for tables about to be written, which replace the tables ``removed``.
+
+    ``joined``: level and number of the run that they become part of, if it is there already.  What
+    a run may be wrong depends on the size of the whole run, not on that of the part rewritten.
+    """
+    if options.filter_allocation == "uniform":
+        return options.error_rate
+    gone = set(removed)
+    own, others = new_entries, []
+    for level, runs in enumerate(tree.levels):
+        for run in runs:
+            left = sum(table.entry_count for table in run.tables if table.number not in gone)
+            if (level, run.number) == joined:
+                own += left
+            elif left:
+                others.append(left)
+    return monkey_error_rates([own, *others], options.error_rate)[0]

@@ -1,0 +1,1 @@
+"""Bytes: entries, checksums, comparisons, batches of entries.  May import errors."""

@@ -1,0 +1,1 @@
+"""One open store: opening it, writing, closing it.  May import what is below the api."""

@@ -1,0 +1,357 @@
+"""The engine: one open store, from its opening to its end, and what it does in the background.
+
+A full memtable is set aside together with its log and a fresh pair takes its place
+(:mod:`lsmkv.engine.write_path`); the flusher writes the old one to a table and records that in the
+manifest, after which its log is removed.  The compactor merges tables, one compaction at a time.
+
+The tables' own lock, which serialises changes of the manifest, is taken before the mutex, never after.
+Readers take neither: they load ``view`` once and use what it names; it is replaced, never changed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from librt.threading import Lock
+
+from lsmkv.background import handles
+from lsmkv.background.maintenance import Maintenance
+from lsmkv.changes import Changes, await_change
+from lsmkv.engine.recovery import recover, recover_beside_writer, remove_leftovers
+from lsmkv.engine.write_path import Writable
+from lsmkv.errors import caused
+from lsmkv.memtable.memtable import Memtable
+from lsmkv.options import Options
+from lsmkv.read.view import View
+from lsmkv.sstable.block_cache import BlockCache
+from lsmkv.sstable.multi_writer import CancelledError
+from lsmkv.storage.file_names import parse_file_name
+from lsmkv.storage.storage import FileLock, Storage
+from lsmkv.tree.levels import Tree
+from lsmkv.tree.manifest import State
+from lsmkv.tree.version import Version
+from lsmkv.tree.version_set import TableSet
+
+
+class Engine(Writable):
+    """An open store.  ``DB`` is its face."""
+
+    def __init__(
+        self, directory: str, options: Options, storage: Storage, lock: FileLock | None
+    ) -> None:
+        super().__init__(storage, directory, options, read_only=lock is None)
+        self.cache = BlockCache(options.block_cache_size_bytes, storage.stats)
+        self._lock = lock
+        self._is_closed = False
+        self._ending = threading.Lock()  # held by the one that closes the store
+        self._tables = TableSet(storage, directory, options, self.cache)
+        self._maintenance = Maintenance(self, self._tables, lock)
+
+    # Opening
+
+    def create(self) -> None:
+        """Make a new, empty store in the directory, durably.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        for name in self.storage.list_directory(self.directory):
+            if parse_file_name(name) is not None:  # left by a creation that was cut short
+                self.storage.remove(os.path.join(self.directory, name))
+        number = 1
+        try:
+            self._logs.create(number)
+            state = State(Tree(), number + 1, last_seq=0, log_number=number)
+            self._tables.start_manifest(state, [])
+            self._start(View(Memtable(1, number), (), Version(Tree(), {})))
+        except BaseException:
+            self.abandon()
+            raise
+
+    def open(self) -> None:
+        """Take up the store in the directory where it was left.
+
+        Raises:
+            CorruptionError, UnsupportedFormatError: what is there cannot be trusted, or read.
+            OSError: a file cannot be read or written.
+        """
+        try:
+            found = recover(self.storage, self.directory)
+            version = self._tables.open_version(found.state.tree)
+            names, untouched = found.names, found.was_closed
+            self._logs.reopen(found.logs, names, untouched)
+            self._tables.start_manifest(found.state, names, found.manifest if untouched else None)
+            manifest = self._tables.manifest
+            self._tables.undead += remove_leftovers(
+                self.storage, self.directory, names, manifest.state, manifest.number
+            )
+            self.last_seq = found.last_seq
+            *waiting, memtable = found.memtables
+            self._start(View(memtable, tuple(reversed(waiting)), version))
+        except BaseException:
+            self.abandon()
+            raise
+
+    def abandon(self) -> None:
+        """Close a store that nobody has used yet; a second call does nothing."""
+        self._maintenance.stop()
+        self.view = None
+        self._release()
+
+    def open_read_only(self) -> None:
+        """Read the store as it is now, beside a writer or without one; ``refresh`` does it again.
+
+        Raises: as :meth:`open`.
+        """
+        with self._tables.lock:  # one look at a time, or a later one might be undone
+            found, version = recover_beside_writer(
+                self.storage, self.directory, self._tables.open_version
+            )
+            *waiting, memtable = found.memtables
+            thread = self.entering()
+            with self._mutex:
+                self._owner = thread
+                if self._closing:
+                    raise self.unusable()
+                self.last_seq = found.last_seq
+                self.view = View(memtable, tuple(reversed(waiting)), version)
+                handles.watch(self)  # before a close, which ends it
+
+    def _start(self, view: View) -> None:
+        self.view = view
+        handles.watch(self)
+        self._note_crowding()
+        self._maintenance.start(view)
+
+    # What the background work asks and tells (see maintenance.Host)
+
+    def may_flush(self) -> bool:
+        """Whether flushes are wanted now."""
+        return self._failure is None or self._resuming
+
+    def may_compact(self) -> bool:
+        """Whether compactions are wanted now."""
+        return self._failure is None
+
+    def give_turns(self, wanted: bool) -> None:
+        """Whether writes are to let other threads of the interpreter have their turn."""
+        self._logs.give_turns(wanted)
+
+    def work_failed(self, error: BaseException) -> None:
+        """Take no more writes: a flush or compaction failed (unless it was told to give up)."""
+        if not isinstance(error, CancelledError):
+            thread = self.entering()
+            with self._mutex:
+                self._owner = thread
+                self._fail(error)
+
+    def publish(self, version: Version, flushed: Memtable | None) -> None:
+        """Let readers see ``version``, and no more the memtable that is in its tables now."""
+        thread = self.entering()
+        with self._mutex:
+            self._owner = thread
+            view = self.usable_view()
+            flushing = tuple(memtable for memtable in view.flushing if memtable is not flushed)
+            self._maintenance.watch(version)
+            self.view = View(view.memtable, flushing, version)
+            self._note_crowding()
+            self._changes.announce()
+
+    def _note_crowding(self) -> None:
+        runs = self.usable_view().version.tree.level0_run_count
+        self._throttle.on = runs >= self.options.level0_slowdown_trigger
+
+    def retire_log(self, number: int) -> None:
+        """What the log holds is in tables now."""
+        self._logs.retire(number)
+
+    # Upkeep
+
+    def flush(self) -> None:
+        """Write every memtable to tables, and return when that is done.
+
+        Raises:
+            BackgroundError: a flush failed.
+        """
+        waited_for = 0
+        is_done = False
+        thread = threading.get_ident()
+        haste = self._maintenance.haste
+        try:
+            haste.begin(thread)
+            while not is_done:
+                thread = self.entering()
+                with self._mutex:
+                    self._owner = thread
+                    self._check_writable()
+                    self._check_not_closing()
+                    if not waited_for:
+                        view = self.usable_view()
+                        if not view.memtable.is_empty:
+                            self._rotate(view)
+                        waited_for = self._logs.current.number
+                    ticket = self._changes.ticket
+                    flushing = self.usable_view().flushing
+                    is_done = all(memtable.log_number >= waited_for for memtable in flushing)
+                if not is_done:
+                    self._maintenance.wake_flusher()
+                    await_change(ticket)
+        finally:
+            haste.waiting.pop(thread, None)
+
+    def compact_range(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
+        """Flush, and merge everything between two keys into one run.
+
+        Raises:
+            BackgroundError, OSError: a flush or the compaction failed.
+        """
+        self.flush()
+        thread = threading.get_ident()
+        haste = self._maintenance.haste
+        try:
+            haste.begin(thread)
+            self._maintenance.compact_range(start, stop, force)
+        except CancelledError:
+            raise caused(self.unusable(), None)
+        finally:
+            haste.waiting.pop(thread, None)
+        self._maintenance.wake_compactor()
+
+    def wait_until_settled(self) -> None:
+        """Return once no flush and no compaction is due.  Raises as the method of ``DB``."""
+        is_settled = False
+        thread = threading.get_ident()
+        haste = self._maintenance.haste
+        try:
+            haste.begin(thread)
+            while not is_settled:
+                thread = self.entering()
+                with self._mutex:
+                    self._owner = thread
+                    self._check_writable()
+                    self._check_not_closing()
+                    is_settled = self._maintenance.is_settled(self.usable_view())
+                if not is_settled:
+                    self._maintenance.wake_flusher()
+                    self._maintenance.wake_compactor()
+                    self._maintenance.rest()
+        finally:
+            haste.waiting.pop(thread, None)
+
+    # Trouble and the end
+
+    def resume(self) -> None:
+        """Take writes again after a failure whose cause has been mended.
+
+        What the memtables hold is flushed first: the logs it came from may be what failed.
+
+        Raises:
+            OSError, BackgroundError: it is not mended.
+        """
+        self.usable_view()
+        thread = threading.get_ident()
+        haste = self._maintenance.haste
+        try:
+            haste.begin(thread)
+            if self._failure is not None:
+                self._maintenance.rest()  # what began before it was mended may still fail
+            thread = self.entering()
+            with self._tables.lock, self._mutex:
+                self._owner = thread
+                if self.view is None or self.read_only:
+                    self._check_writable()
+                self._check_not_closing()
+                if self._failure is None:
+                    return
+                self._tables.mend_manifest()
+                self._rotate(self.usable_view())
+                cause = self._failure
+            self._flush_after(cause)
+        finally:
+            haste.waiting.pop(thread, None)
+        self._maintenance.wake_compactor()
+
+    def _flush_after(self, cause: BaseException) -> None:
+        """Flush everything after a failure, and take writes again."""
+        is_done = False
+        try:
+            self._resuming = True
+            while not is_done:
+                thread = self.entering()
+                with self._mutex:
+                    self._owner = thread
+                    ticket = self._changes.ticket
+                    if self._failure is not cause:
+                        self._check_writable()
+                    self._check_not_closing()
+                    is_done = not self.usable_view().flushing
+                    if is_done:
+                        self._failure = None
+                if not is_done:
+                    self._maintenance.wake_flusher()
+                    await_change(ticket)
+        finally:
+            self._resuming = False
+
+    def refresh(self) -> None:
+        """Of a read-only store: see what the writer has written since."""
+        self.usable_view()
+        if self.read_only:
+            self.open_read_only()
+
+    def close(self) -> None:
+        """Stop the background work, sync the log, release the lock.  A second call does nothing.
+
+        Raises:
+            OSError: the log could not be synced; the store is closed all the same.
+        """
+        if (
+            self._is_closed or self._ending.locked()
+        ):  # by another thread, or (a garbage collection) this
+            return
+        with self._ending:
+            if not self._is_closed:
+                self._close()
+
+    def _close(self) -> None:
+        thread = self.entering()
+        with self._mutex:
+            self._owner = thread
+            self._closing = True
+            self._changes.announce()
+        self._maintenance.stop()
+        thread = self.entering()
+        with self._mutex:  # no write that runs now is cut off, and none comes after it
+            self._owner = thread
+            self.view = None
+            self._changes.announce()
+        try:
+            if not self.read_only:
+                number, end, salt = self._logs.finish(mark=self._failure is None)
+                if self._failure is None:  # or the manifest may be what failed
+                    with self._tables.lock:
+                        self._tables.manifest.note_closed_log(number, end, salt)
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        self._tables.close()
+        self._logs.close()
+        if self._lock is not None:
+            self._lock.release()
+        handles.unwatch(self)
+        self._is_closed = True
+
+    def mark_forked(self) -> None:
+        """In the child of a fork: be unusable, and let go of the parent's lock."""
+        if self.view is not None:
+            self._mutex = Lock()  # a thread that is not here may hold the old one
+            self._changes = Changes()
+            self._ending = threading.Lock()
+            self._tables.lock = threading.Lock()
+            self.forked = True
+            self.view = None
+        self._is_closed = True
+        if self._lock is not None:
+            self._lock.release()

@@ -1,0 +1,91 @@
+"""A list of known false positives beside a filter.
+
+Where the same absent keys are asked for again and again, it pays to remember those that got
+through once: the filter's error rate then counts for the first time only.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Generic, Protocol, TypeVar
+
+from lsmkv.filters.family.protocols import Insert, Membership
+
+
+class Growing(Membership, Insert, Protocol):
+    """A filter that takes keys one by one."""
+
+
+M = TypeVar("M", bound=Membership)
+G = TypeVar("G", bound=Growing)
+
+
+class KnownFalsePositives(Generic[M]):
+    """A filter together with keys that it is known to be wrong about.
+
+    Keys that are added to the filter later, behind this object's back, are denied if they were
+    remembered; :class:`GrowingKnownFalsePositives` is for filters that grow.
+
+    Args:
+        filter: the filter to ask.
+        capacity: most keys to remember; beyond it the one asked for least recently is forgotten.
+            None for any number.
+
+    Raises:
+        ValueError: ``capacity`` is not positive.
+
+    >>> from lsmkv.filters import SingleHashFilter
+    >>> always = SingleHashFilter(1)
+    >>> always.update(b"key %d" % i for i in range(100))
+    >>> filter = KnownFalsePositives(always)
+    >>> filter.may_contain(b"absent")
+    True
+    >>> filter.remember(b"absent")
+    >>> filter.may_contain(b"absent")
+    False
+    """
+
+    def __init__(self, filter: M, capacity: int | None = None) -> None:
+        if capacity is not None and capacity < 1:
+            raise ValueError(f"capacity={capacity!r}: must be 1 or more, or None")
+        self._filter = filter
+        self._capacity = capacity
+        self._known: OrderedDict[bytes, None] = OrderedDict()
+
+    @property
+    def filter(self) -> M:
+        """The filter that is asked."""
+        return self._filter
+
+    @property
+    def known_count(self) -> int:
+        """How many false positives are remembered."""
+        return len(self._known)
+
+    def may_contain(self, key: bytes, /) -> bool:
+        """Whether the filter may hold ``key`` and no one has said that it does not."""
+        if not self._filter.may_contain(key):
+            return False
+        if key not in self._known:
+            return True
+        self._known.move_to_end(key)
+        return False
+
+    def remember(self, key: bytes, /) -> None:
+        """Answer False for ``key`` from now on: it got through, and turned out not to be there.
+
+        A key that really is there must not be remembered: it would be denied.
+        """
+        self._known[bytes(key)] = None
+        self._known.move_to_end(key)
+        if self._capacity is not None and len(self._known) > self._capacity:
+            self._known.popitem(last=False)
+
+
+class GrowingKnownFalsePositives(KnownFalsePositives[G]):
+    """The same for a filter that grows: a key that is added is no longer a false positive."""
+
+    def add(self, key: bytes, /) -> None:
+        """Add ``key`` to the filter, and forget that it was a false positive."""
+        self._known.pop(key, None)
+        self._filter.add(key)

@@ -1,0 +1,289 @@
+"""How large filters made of lines, buckets or segments are, and how often they are wrong.
+
+As in :mod:`lsmkv.filters.maths.sizing`, *n* is the number of distinct keys, *k* the number of probes per
+key, *f* the number of bits of a fingerprint and *p* the false-positive rate.  Every rate is exact
+for hashes that are independent and uniform, unless its docstring says otherwise.
+
+Sources: F. Putze, P. Sanders, J. Singler, "Cache-, hash- and space-efficient Bloom filters", WEA
+2007; B. Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014; T. M. Graf,
+D. Lemire, "Binary fuse filters: fast and smaller than xor filters", ACM Journal of Experimental
+Algorithmics 27, 2022.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Final
+
+from lsmkv.filters.maths.rates import check_arguments, hit_rate
+from lsmkv.filters.maths.sizing import MAX_PROBES, bits_for, exact_rate
+
+LINE_BITS: Final = 512
+"""Bits of a cache line."""
+
+LINE_BYTES: Final = LINE_BITS // 8
+"""Bytes of a cache line."""
+
+CUCKOO_SLOTS: Final = 4
+"""Fingerprints that a bucket of a cuckoo filter holds."""
+
+MIN_CUCKOO_FINGERPRINT_BITS: Final = 6
+"""Shortest fingerprint that a cuckoo filter is sized with.
+
+With fewer kinds of fingerprints a key has too few other buckets to go to, and ten thousand keys no
+longer fill 95 % of the slots.
+"""
+
+MAX_CUCKOO_FINGERPRINT_BITS: Final = 31
+"""Longest fingerprint of a cuckoo filter."""
+
+FUSE_WIDTHS: Final = (8, 16)
+"""The bits of a fingerprint that a binary fuse filter can have."""
+
+MAX_FUSE_SEGMENT: Final = 1 << 18
+"""Most cells of a segment of a binary fuse filter."""
+
+_SMALL_FUSE_KEYS: Final = 64
+_NEGLIGIBLE: Final = 1e-18  # terms of a sum of chances that are left out
+# So many probes for each line, on average, leave no bit of it unset: the rate is 1 to the last place.
+_FULL_LINE_PROBES: Final = 1 << 15
+
+
+# Cache-line blocked
+
+
+@lru_cache(maxsize=4096)
+def blocked_rate(line_count: int, key_count: int, probe_count: int) -> float:
+    """The rate of a Bloom filter made of cache lines, each key living in one of them.
+
+    The mean of a line's exact rate over the number of keys that fall into it, which is binomial
+    (Putze et al. 2007); terms below 1e-18 are left out.  Some of the lines are overfull, so the
+    lowest rate is above that of a Bloom filter of the same size.  1.0 when there is no line.
+
+    O(sqrt(n/lines)) exact rates, memoised.
+
+    >>> blocked_rate(1, 30, 7) == exact_rate(512, 30, 7)
+    True
+    """
+    if line_count < 1 or probe_count < 1:
+        return 1.0
+    if line_count == 1:
+        return exact_rate(LINE_BITS, key_count, probe_count)
+    if key_count == 0:
+        return 0.0
+    if key_count * probe_count > line_count * _FULL_LINE_PROBES:
+        return 1.0
+    share = 1.0 / line_count
+    mode = int((key_count + 1) * share)
+    total = 0.0
+    for step in (1, -1):
+        keys = mode if step == 1 else mode - 1
+        while 0 <= keys <= key_count:
+            chance = _binomial(key_count, keys, share)
+            if chance < _NEGLIGIBLE:
+                break
+            total += chance * exact_rate(LINE_BITS, keys, probe_count)
+            keys += step
+    return min(1.0, total)
+
+
+@lru_cache(maxsize=4096)
+def blocked_probes_for(line_count: int, key_count: int) -> int:
+    """The k with the lowest :func:`blocked_rate`.  Memoised.
+
+    At most a Bloom filter's of the same size: overfull lines count most.
+
+    >>> blocked_probes_for(194, 10_000)
+    6
+    """
+    if line_count < 1 or key_count < 1:
+        return 1
+    best = min(max(1, math.ceil(line_count * LINE_BITS / key_count * math.log(2.0))), MAX_PROBES)
+    while best > 1 and blocked_rate(line_count, key_count, best - 1) <= blocked_rate(
+        line_count, key_count, best
+    ):
+        best -= 1
+    return best
+
+
+@lru_cache(maxsize=4096)
+def blocked_lines_for(key_count: int, error_rate: float) -> int:
+    """The fewest cache lines whose rate is at most ``error_rate`` with the best k.  Memoised.
+
+    The first time it takes some tens of rates.
+
+    Raises:
+        ValueError: ``key_count`` is negative, or ``error_rate`` does not lie between 0 and 1.
+
+    >>> blocked_lines_for(30, 0.01), blocked_lines_for(10_000, 0.01)
+    (1, 194)
+    """
+    check_arguments(key_count, error_rate)
+    low = bits_for(key_count, error_rate) // LINE_BITS  # too few, or as good as no other
+    high = max(1, low)
+    while _blocked_rate_for(high, key_count) > error_rate:
+        low, high = high, high + max(1, high // 4)
+    low = max(low, 0)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _blocked_rate_for(middle, key_count) > error_rate:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def blocked_bits_for(key_count: int, error_rate: float) -> int:
+    """The bits of :func:`blocked_lines_for` cache lines.
+
+    Raises:
+        ValueError: ``key_count`` is negative, or ``error_rate`` does not lie between 0 and 1.
+    """
+    return blocked_lines_for(key_count, error_rate) * LINE_BITS
+
+
+def _blocked_rate_for(line_count: int, key_count: int) -> float:
+    return blocked_rate(line_count, key_count, blocked_probes_for(line_count, key_count))
+
+
+# Cuckoo
+
+
+def cuckoo_rate(fingerprint_bits: int, bucket_count: int, key_count: int) -> float:
+    """The rate of a cuckoo filter with two buckets of four for each key.
+
+    A key is let through when some stored one has its fingerprint, of 2^f - 1 possible ones, and
+    its pair of buckets: the chance is 2/B for a pair, 1/B for the 1/B of keys whose two buckets are
+    the same.  Below the bound 1 - (1 - 2^-f)^(2*4) of Fan et al. 2014 unless the filter is full.
+    O(1).
+
+    >>> cuckoo_rate(1, 1, 1)  # one fingerprint, one bucket
+    1.0
+    """
+    if bucket_count < 1:
+        return 1.0
+    same = 1.0 / bucket_count
+    fingerprint = 1.0 / (2.0**fingerprint_bits - 1.0)
+    both = min(1.0, 2.0 * same)
+    apart = hit_rate(both * fingerprint, key_count)
+    return (1.0 - same) * apart + same * hit_rate(same * fingerprint, key_count)
+
+
+def cuckoo_buckets_for(key_count: int) -> int:
+    """The buckets that ``key_count`` keys need, with next to no risk of being refused.
+
+    n/0.95 slots (Fan et al. 2014 fill 95 %), and sqrt(n) more, without which few keys often fail:
+    an allowance found by trial, not a bound.  Of some ten keys, one set in a few hundred is still
+    refused, of hundreds none that was tried.  O(1).
+
+    Raises:
+        ValueError: ``key_count`` is negative.
+
+    >>> cuckoo_buckets_for(30), cuckoo_buckets_for(100_000)
+    (10, 26395)
+    """
+    check_arguments(key_count, 0.5)
+    slots = key_count / 0.95 + math.sqrt(key_count)
+    return max(1, math.ceil(slots / CUCKOO_SLOTS))
+
+
+def cuckoo_fingerprint_bits_for(key_count: int, error_rate: float) -> int:
+    """The bits of a cuckoo filter's fingerprint: about log2(2*4/p), rounded up.  O(1).
+
+    The least f, from 6, for which :func:`cuckoo_rate` with :func:`cuckoo_buckets_for` buckets is at
+    most ``error_rate``; 31 if none is.
+
+    Raises:
+        ValueError: ``key_count`` is negative, or ``error_rate`` does not lie between 0 and 1.
+
+    >>> cuckoo_fingerprint_bits_for(100_000, 0.01)
+    10
+    """
+    check_arguments(key_count, error_rate)
+    buckets = cuckoo_buckets_for(key_count)
+    bits = 1
+    while bits < MAX_CUCKOO_FINGERPRINT_BITS and cuckoo_rate(bits, buckets, key_count) > error_rate:
+        bits += 1
+    return bits
+
+
+def cuckoo_bits_for(key_count: int, error_rate: float) -> int:
+    """The bits of a cuckoo filter for ``key_count`` keys.  O(1).
+
+    Raises:
+        ValueError: ``key_count`` is negative, or ``error_rate`` does not lie between 0 and 1.
+    """
+    slots = cuckoo_buckets_for(key_count) * CUCKOO_SLOTS
+    return slots * cuckoo_fingerprint_bits_for(key_count, error_rate)
+
+
+# Binary fuse
+
+
+def fuse_rate(fingerprint_bits: int) -> float:
+    """The rate of a binary fuse filter: 2^-f, whatever the number of keys.  O(1)."""
+    return 2.0**-fingerprint_bits
+
+
+def fuse_fingerprint_bits_for(error_rate: float) -> int:
+    """The shorter of 8 and 16 bits that has ``error_rate`` or less; 16 if neither has.  O(1).
+
+    Raises:
+        ValueError: ``error_rate`` does not lie between 0 and 1.
+
+    >>> fuse_fingerprint_bits_for(0.01), fuse_fingerprint_bits_for(0.001)
+    (8, 16)
+    """
+    check_arguments(0, error_rate)
+    narrow, wide = FUSE_WIDTHS
+    return narrow if fuse_rate(narrow) <= error_rate else wide
+
+
+def fuse_shape(key_count: int) -> tuple[int, int]:
+    """Length of a segment, in cells, and the number of segments, for ``key_count`` keys.
+
+    The formulas of Graf and Lemire 2022 for three probes: segments of
+    2^floor(ln n / ln 3.33 + 2.25) cells, and n max(1.125, 0.875 + 0.25 ln 10^6 / ln n) cells in
+    all, rounded up to whole segments.  For few keys that rounding takes a third of the cells, so
+    here the segments are halved where it saves some.  O(1).
+
+    Raises:
+        ValueError: ``key_count`` is negative.
+
+    >>> fuse_shape(30), fuse_shape(1_000_000)
+    ((16, 4), (8192, 138))
+    """
+    check_arguments(key_count, 0.5)
+    logarithm = math.log(max(key_count, 2))
+    length = min(MAX_FUSE_SEGMENT, 1 << math.floor(logarithm / math.log(3.33) + 2.25))
+    cells = round(key_count * max(1.125, 0.875 + 0.25 * math.log(1e6) / logarithm))
+    segments = max(3, -(-cells // length))
+    halves = max(3, -(-cells // (length // 2)))
+    if halves * (length // 2) < segments * length and key_count < _SMALL_FUSE_KEYS:
+        return length // 2, halves
+    return length, segments
+
+
+def fuse_bits_for(key_count: int, error_rate: float) -> int:
+    """The bits of a binary fuse filter for ``key_count`` keys, without its few bytes of header.
+
+    Raises:
+        ValueError: ``key_count`` is negative, or ``error_rate`` does not lie between 0 and 1.
+
+    >>> fuse_bits_for(1_000_000, 0.01) / 1_000_000
+    9.043968
+    """
+    length, segments = fuse_shape(key_count)
+    return length * segments * fuse_fingerprint_bits_for(error_rate)
+
+
+def _binomial(n: int, successes: int, chance: float) -> float:
+    """The chance of that many successes in n trials, 0 < chance < 1."""
+    return math.exp(
+        math.lgamma(n + 1)
+        - math.lgamma(successes + 1)
+        - math.lgamma(n - successes + 1)
+        + successes * math.log(chance)
+        + (n - successes) * math.log1p(-chance)
+    )

@@ -1,0 +1,155 @@
+"""Checks one table against its index, filters and properties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from lsmkv.errors import CorruptionError, UnsupportedFormatError
+from lsmkv.filters.hashing import hash_key
+from lsmkv.inspection.report import Problem
+from lsmkv.sstable.block.block import Block
+from lsmkv.sstable.reader import TableReader
+
+_DAMAGE: Final = (CorruptionError, UnsupportedFormatError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class TableCheck:
+    """What reading every block of a table found.
+
+    Attributes:
+        entry_count: entries in whole blocks.
+        damaged: numbers of the blocks that are not.
+        problems: everything that does not hold.
+    """
+
+    entry_count: int
+    damaged: tuple[int, ...]
+    problems: tuple[Problem, ...]
+
+
+def check_table(table: TableReader, step: Callable[[], None] | None = None) -> TableCheck:
+    """Check every block of ``table``, what lies behind them, and what the table says of itself.
+
+    Args:
+        step: called after each block.
+
+    O(size of the file).
+    """
+    problems: list[Problem] = []
+    damaged: list[int] = []
+    astray: list[int] = []
+    sums = _Sums()
+    try:
+        table.load()
+    except _DAMAGE as error:
+        return TableCheck(0, (), (Problem.of(error, table.path),))
+    try:
+        table.verify_tail()
+    except _DAMAGE as error:
+        problems.append(Problem.of(error, table.path))
+    for number in range(table.index.block_count):
+        offset = table.index.offset(number)
+        try:
+            block = table.verify_block(number)
+            sums.add(block)
+            _check_table_filter(table, block, offset)
+            _check_fingerprints(table, block, offset)
+            if not _is_reachable(table, block, number):
+                astray.append(number)
+        except _DAMAGE as error:
+            problems.append(Problem.of(error, table.path, offset))
+            damaged.append(number)
+        else:
+            if sums.out_of_order:
+                reason = "block does not follow the one before it"
+                problems.append(Problem(table.path, offset, reason))
+                damaged.append(number)
+        if step is not None:
+            step()
+    if not damaged:  # or it is no wonder that look-ups go astray
+        reason = "look-ups of keys of this block are led elsewhere by the index"
+        problems += [Problem(table.path, table.index.offset(number), reason) for number in astray]
+        damaged = astray
+    if not damaged:
+        place = table.footer.properties_offset
+        problems += [Problem(table.path, place, text) for text in _wrong_properties(table, sums)]
+    return TableCheck(sums.entries, tuple(damaged), tuple(problems))
+
+
+class _Sums:
+    """What a table's properties ought to say, added up block by block."""
+
+    def __init__(self) -> None:
+        self.entries = self.tombstones = self.raw_bytes = 0
+        self.smallest_seq: int | None = None
+        self.largest_seq = 0
+        self.has_versions = False
+        self.out_of_order = False
+        self._last: tuple[bytes, int] | None = None
+
+    def add(self, block: Block) -> None:
+        """Take up the next block; ``out_of_order`` then tells whether it may stand there."""
+        keys, seqs = block.keys(), block.seqs()
+        self.out_of_order = False
+        if self._last is not None:
+            key, seq = self._last
+            self.out_of_order = (keys[0], -seqs[0]) <= (key, -seq)
+            self.has_versions |= keys[0] == key
+        self._last = keys[-1], seqs[-1]
+        self.entries += len(keys)
+        self.tombstones += block.values().count(None)
+        self.raw_bytes += len(block.raw)
+        low = min(seqs)
+        self.smallest_seq = low if self.smallest_seq is None else min(self.smallest_seq, low)
+        self.largest_seq = max(self.largest_seq, max(seqs))
+        self.has_versions |= any(left == right for left, right in pairwise(keys))
+
+
+def _wrong_properties(table: TableReader, sums: _Sums) -> Iterator[str]:
+    said = table.properties
+    for name, expected, got in (
+        ("entry_count", sums.entries, said.entry_count),
+        ("tombstone_count", sums.tombstones, said.tombstone_count),
+        ("raw_bytes", sums.raw_bytes, said.raw_bytes),
+        ("smallest_seq", sums.smallest_seq, said.smallest_seq),
+        ("largest_seq", sums.largest_seq, said.largest_seq),
+        ("has_versions", sums.has_versions, said.has_versions),
+        ("block_count", int(table.index.block_count), said.block_count),
+        ("filter_bytes", table.footer.filters_length, said.filter_bytes),
+    ):
+        if expected != got:
+            yield f"property {name} of a table is wrong (expected {expected}, got {got})"
+
+
+def _check_table_filter(table: TableReader, block: Block, offset: int) -> None:
+    """A filter of the whole table must hold each key (``verify_block`` sees to those of blocks)."""
+    if table.filters.per_table:
+        for key in block.keys():  # noqa: SIM118  # a block is no mapping
+            if not table.filters.may_hold(0, table.filters.hash_of(key, hash_key(key))):
+                reason = f"filter of the table denies the key {key[:40]!r} of a block"
+                raise CorruptionError(table.path, offset, reason)
+
+
+def _check_fingerprints(table: TableReader, block: Block, offset: int) -> None:
+    """A look-up that comes to the block must come upon each of its keys."""
+    for key in block.keys():  # noqa: SIM118  # a block is no mapping
+        if block.find(key, hash_key(key)) < 0:
+            reason = f"fingerprint of the key {key[:40]!r} is another's"
+            raise CorruptionError(table.path, offset, reason)
+
+
+def _is_reachable(table: TableReader, block: Block, number: int) -> bool:
+    """Whether look-ups of the keys of the block come to it.
+
+    They may begin in an earlier block, where the newer versions of the same key are.
+    """
+    index = table.index
+    for key in block.keys():  # noqa: SIM118  # a block is no mapping
+        found = index.find(key)
+        if found != number and not (0 <= found < number and index.last_key(found) == key):
+            return False
+    return True

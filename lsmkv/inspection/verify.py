@@ -1,0 +1,295 @@
+"""Verifying: reading a store to the last byte, and telling everything that does not hold.
+
+Damage does not end it: what can still be read is checked as well.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+from lsmkv.errors import CorruptionError, NotAStoreError
+from lsmkv.inspection.report import Problem, Report, count, count_entries
+from lsmkv.inspection.table_check import _DAMAGE, check_table
+from lsmkv.log.batch import decode_batch
+from lsmkv.log.reader import HEADER_BYTES, MOST_LOOKS, LogContents, read_log
+from lsmkv.read.view import View
+from lsmkv.sstable.block_cache import BlockCache
+from lsmkv.sstable.reader import TableReader
+from lsmkv.storage.file_names import CURRENT, log_path, manifest_path, parse_file_name
+from lsmkv.storage.storage import Storage
+from lsmkv.tree.manifest import State, read_current, read_manifest
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport(Report):
+    """What verifying a store found.
+
+    Attributes:
+        table_count, block_count, entry_count: tables and blocks checked, and entries in blocks that
+            are whole.
+        damaged_block_count: blocks that are not.
+        log_count, log_record_count: logs read whose writes are not in tables yet, and their records.
+        torn_bytes: bytes at the ends of logs and manifest that are no records: writes under way, or
+            cut short by a crash.  They are no damage.
+        problems: everything that does not hold.
+    """
+
+    derived: ClassVar[tuple[str, ...]] = ("ok",)
+
+    table_count: int
+    block_count: int
+    entry_count: int
+    damaged_block_count: int
+    log_count: int
+    log_record_count: int
+    torn_bytes: int
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything holds."""
+        return not self.problems
+
+    def text(self) -> str:
+        """What was checked, and a line for each problem."""
+        checked = (
+            f"{count(self.table_count, 'table')}, {count(self.block_count, 'block')}, "
+            f"{count_entries(self.entry_count)}, {count(self.log_count, 'log')}, "
+            f"{count(self.log_record_count, 'log record')}"
+        )
+        torn = ""
+        if self.torn_bytes:
+            verb = "is" if self.torn_bytes == 1 else "are"
+            torn = f"; {count(self.torn_bytes, 'byte')} at their ends {verb} torn"
+        if self.ok:
+            return f"ok: {checked}{torn}"
+        found = (
+            f"{count(len(self.problems), 'problem')}, "
+            f"{count(self.damaged_block_count, 'damaged block')}"
+        )
+        return "\n".join([f"{found} in {checked}{torn}", *(f"  {item}" for item in self.problems)])
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def verify_store(
+    storage: Storage, directory: str, view: View, progress: Progress | None = None
+) -> VerifyReport:
+    """Check every byte of the tables of ``view``, and of the manifest and logs in ``directory``.
+
+    Tables are opened anew, so that what is on disk is checked and not what is in memory.  The store
+    may be written to meanwhile.  Nothing is changed.
+
+    Args:
+        progress: called with blocks checked so far, and blocks in all.
+
+    Reads every file once (blocks past the cache); memory for one block, one table's filters and one
+    log.
+    """
+    problems = _run_problems(view)
+    tables = list(view.version.tables())
+    total = sum(table.properties.block_count for table in tables)
+    entries = damaged = done = 0
+
+    def step() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, total)
+
+    for table in tables:
+        fresh, opening = _opened_anew(storage, directory, table)
+        check = check_table(fresh, step)
+        problems += [*opening, *check.problems]
+        entries += check.entry_count
+        damaged += len(check.damaged)
+    logs = _check_logs(storage, directory)
+    problems += logs.problems
+    return VerifyReport(
+        len(tables),
+        total,
+        entries,
+        damaged,
+        logs.count,
+        logs.records,
+        logs.torn,
+        tuple(dict.fromkeys(problems)),  # the same may be met twice
+    )
+
+
+def _opened_anew(
+    storage: Storage, directory: str, table: TableReader
+) -> tuple[TableReader, list[Problem]]:
+    """The table opened from disk; the given reader, and why, when it cannot be."""
+    try:
+        fresh = TableReader(
+            storage,
+            table.path,
+            BlockCache(0, storage.stats),
+            meta=table.meta,
+            filter_residency="resident",
+        )
+    except FileNotFoundError as error:
+        # A writer beside this reader removes the tables that it has replaced.
+        state = _read_manifest(storage, directory, _LogCheck())
+        if state is not None and table.meta not in state.tree.tables():
+            return table, []
+        return table, [Problem.of(error, table.path)]
+    except _DAMAGE as error:
+        return table, [Problem.of(error, table.path)]
+    return fresh, []
+
+
+def _run_problems(view: View) -> list[Problem]:
+    """Tables of a run whose key ranges overlap."""
+    return [
+        Problem(right.path, None, f"it overlaps {os.path.basename(left.path)}, of the same run")
+        for run in view.version.runs
+        for left, right in pairwise(run.tables)
+        if left.meta.largest >= right.meta.smallest
+    ]
+
+
+class _LogCheck:
+    """What reading manifest and logs found."""
+
+    def __init__(self) -> None:
+        self.count = self.records = self.torn = 0
+        self.problems: list[Problem] = []
+
+
+def _check_logs(storage: Storage, directory: str) -> _LogCheck:
+    """Check CURRENT, the manifest it names, and the logs that this one needs.
+
+    A writer may change the store meanwhile.  So a problem counts if the next look finds it too: a
+    file that was removed is not missed twice, because its number is never used again.
+    """
+    earlier: list[Problem] = []
+    for _ in range(MOST_LOOKS):
+        check = _LogCheck()
+        state = _read_manifest(storage, directory, check)
+        if state is not None:
+            _read_logs(storage, directory, state, check)
+        lasting = [problem for problem in check.problems if problem in earlier]
+        if lasting == check.problems:
+            return check
+        earlier = check.problems
+    check.problems = lasting
+    return check
+
+
+def _read_manifest(storage: Storage, directory: str, check: _LogCheck) -> State | None:
+    """What the manifest in force adds up to; None when it is damaged or missing."""
+    for _ in range(MOST_LOOKS):
+        path = os.path.join(directory, CURRENT)
+        number: int | None = None
+        try:
+            number = read_current(storage, directory)
+            path = manifest_path(directory, number)
+            state, contents = read_manifest(storage, directory, number)
+        except NotAStoreError:
+            check.problems.append(Problem(path, None, "it is missing"))
+            return None
+        except _DAMAGE as error:
+            if number is not None and _is_replaced(storage, directory, number):
+                continue
+            check.problems.append(Problem.of(error, path))
+            return None
+        check.torn += contents.torn_bytes
+        return state
+    check.problems.append(Problem(path, None, f"it changed in each of {MOST_LOOKS} looks"))
+    return None
+
+
+def _is_replaced(storage: Storage, directory: str, number: int) -> bool:
+    """Whether a manifest other than ``number`` is in force by now."""
+    try:
+        return read_current(storage, directory) != number
+    except (NotAStoreError, *_DAMAGE):
+        return False
+
+
+def _read_logs(storage: Storage, directory: str, state: State, check: _LogCheck) -> None:
+    parsed = filter(None, map(parse_file_name, storage.list_directory(directory)))
+    numbers = sorted(
+        number for kind, number in parsed if kind == "log" and number >= state.log_number
+    )
+    if state.log_number not in numbers:
+        path = log_path(directory, state.log_number)
+        check.problems.append(Problem(path, None, "the log that the manifest names is missing"))
+    chain: list[LogContents] = []
+    expected: int | None = state.last_seq + 1
+    closed, closed_end = state.closed_log or (0, 0)
+    for number in numbers:
+        path = log_path(directory, number)
+        check.count += 1
+        try:
+            contents = read_log(storage, path, number, "log")
+        except _DAMAGE as error:
+            check.problems.append(Problem.of(error, path))
+            chain, expected = [], None
+            continue
+        if contents is None:  # its making was cut short
+            continue
+        if len(chain) > 1 and was_given_up(chain[-1], contents):
+            chain.pop()
+        if chain and not _follows(chain[-1], contents, check):
+            expected = None
+        if closed == number and state.closed_salt not in (None, contents.salt):
+            check.problems.append(Problem(path, 0, "it is the log of another store"))
+            chain, expected = [], None
+            continue
+        if closed == number and contents.end < closed_end:
+            reason = f"the log ends before {closed_end}, where it was closed"
+            check.problems.append(Problem(path, contents.end, reason))
+        check.torn += contents.torn_bytes
+        expected = _check_records(contents, expected, check)
+        chain.append(contents)
+    if closed and closed not in numbers:
+        reason = "the log that the store was closed with is missing"
+        check.problems.append(Problem(log_path(directory, closed), None, reason))
+
+
+def was_given_up(log: LogContents, following: LogContents) -> bool:
+    """Whether ``log`` was made to follow the one before it, but ``following`` took that place.
+
+    That happens when making a log fails after its header is on disk, and it cannot be removed.
+    """
+    return log.end == HEADER_BYTES and log.previous_number == following.previous_number
+
+
+def _follows(before: LogContents, contents: LogContents, check: _LogCheck) -> bool:
+    """Whether nothing is missing between two logs."""
+    if contents.previous_number != before.number:
+        reason = f"it follows log {contents.previous_number}, which is missing"
+        check.problems.append(Problem(contents.path, 0, reason))
+        return False
+    if contents.previous_end > before.end:
+        reason = f"the log ended at {contents.previous_end} when the next one was begun"
+        check.problems.append(Problem(before.path, before.end, reason))
+        return False
+    return True
+
+
+def _check_records(contents: LogContents, expected: int | None, check: _LogCheck) -> int | None:
+    """Check each batch of a log; returns the sequence number that must follow, if known."""
+    for offset, payload in contents.records():
+        check.records += 1
+        try:
+            seq, operations = decode_batch(payload, contents.path, offset)
+        except CorruptionError as error:
+            check.problems.append(Problem.of(error, contents.path))
+            expected = None
+            continue
+        if expected is not None and seq != expected:
+            reason = f"a write is missing before this record (expected {expected}, got {seq})"
+            check.problems.append(Problem(contents.path, offset, reason))
+        expected = seq + len(operations)
+    return expected

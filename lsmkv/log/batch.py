@@ -1,0 +1,134 @@
+"""Write batches, and the bytes in which a log keeps them.
+
+Layout, little-endian: u64 sequence number of the first operation, u32 operation count, then each
+operation: u8 tag (0 delete, 1 put), u16 key length, u32 value length, key, value.  Operation i has
+the sequence number of the first plus i.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from librt.strings import (
+    BytesWriter,
+    read_i16_le,
+    read_i32_le,
+    read_i64_le,
+    write_i32_le,
+    write_i64_le,
+)
+from mypy_extensions import i64
+
+from lsmkv.encoding.entries import (
+    MAX_BATCH_BYTES,
+    MAX_KEY_BYTES,
+    MAX_SEQUENCE,
+    MAX_VALUE_BYTES,
+    TAG_DELETE,
+    TAG_PUT,
+    TAGS_RESERVED,
+)
+from lsmkv.errors import CorruptionError
+
+Operation = tuple[bytes, bytes | None]  # key and value; None deletes
+
+_HEADER: Final = struct.Struct("<QI")
+_HEADER_BYTES: Final = 12
+_OPERATION: Final = struct.Struct("<BHI")
+OPERATION_OVERHEAD_BYTES: Final = 7
+
+
+def encode_batch(seq: int, operations: list[Operation]) -> bytes:
+    """A batch of any number of operations."""
+    out = BytesWriter()
+    write_batch(out, seq, operations)
+    return out.getvalue()
+
+
+def write_batch(out: BytesWriter, seq: int, operations: list[Operation]) -> None:
+    """:func:`encode_batch`, to the end of ``out``."""
+    out.write(_HEADER.pack(seq, len(operations)))
+    for key, value in operations:
+        _write_operation(out, key, value)
+
+
+def write_single(out: BytesWriter, seq: i64, key: bytes, value: bytes | None) -> None:
+    """:func:`write_batch` of one operation."""
+    write_i64_le(out, seq)
+    write_i32_le(out, 1)
+    _write_operation(out, key, value)
+
+
+def _write_operation(out: BytesWriter, key: bytes, value: bytes | None) -> None:
+    length = len(key)
+    out.append(TAG_DELETE if value is None else TAG_PUT)
+    out.append(length & 0xFF)
+    out.append(length >> 8)
+    if value is None:
+        write_i32_le(out, 0)
+        out.write(key)
+    else:
+        write_i32_le(out, len(value))
+        out.write(key)
+        out.write(value)
+
+
+def set_sequence(out: BytesWriter, at: i64, seq: int) -> None:
+    """Give the batch that starts at ``at`` its sequence number, once that is known."""
+    for place in range(at, at + 8):
+        out[place] = seq & 0xFF
+        seq >>= 8
+
+
+def decode_batch(data: bytes, path: str, offset: int) -> tuple[int, list[Operation]]:
+    """First sequence number and operations of the batch ``data``, which a log holds at ``offset``.
+
+    Raises:
+        CorruptionError: the bytes are not one whole batch.
+    """
+    return decode_batch_in(data, 0, len(data), path, offset)
+
+
+def decode_batch_in(
+    data: bytes, start: i64, stop: i64, path: str, offset: int
+) -> tuple[int, list[Operation]]:
+    """:func:`decode_batch` of ``data[start:stop]``, which must lie within."""
+    if stop - start < _HEADER_BYTES:
+        raise CorruptionError(path, offset, "write batch is shorter than its header")
+    seq: int = read_i64_le(data, start)
+    if seq < 0:
+        seq += 1 << 64
+    count: i64 = i64(read_i32_le(data, start + 8)) & 0xFFFF_FFFF
+    highest: int = MAX_SEQUENCE - count  # no machine word: 64 bits of seq may be too many for one
+    if not 0 < seq <= highest:
+        reason = f"sequence number {seq} of a write batch is out of range"
+        raise CorruptionError(path, offset, reason)
+    operations: list[Operation] = []
+    at: i64 = start + _HEADER_BYTES
+    for number in range(count):
+        key_start: i64 = at + OPERATION_OVERHEAD_BYTES
+        end: i64 = stop + 1  # of an operation that is cut short inside its lengths
+        key_end: i64 = 0
+        if key_start <= stop:
+            key_end = key_start + (i64(read_i16_le(data, at + 1)) & 0xFFFF)
+            end = key_end + (i64(read_i32_le(data, at + 3)) & 0xFFFF_FFFF)
+        if end > stop:
+            reason = f"write batch ends inside operation {number} of {count}"
+            raise CorruptionError(path, offset, reason)
+        tag = data[at]
+        if tag == TAG_PUT:
+            operations.append((data[key_start:key_end], data[key_end:end]))
+        elif tag == TAG_DELETE and key_end == end:
+            operations.append((data[key_start:key_end], None))
+        else:
+            reason = f"operation tag {tag} ({TAGS_RESERVED.get(tag, 'unknown')}) is not supported"
+            raise CorruptionError(path, offset, reason)
+        at = end
+    if at != stop:
+        raise CorruptionError(path, offset, "write batch is longer than its operations")
+    return seq, operations
+
+
+# One operation at its limits must fit a batch.
+assert OPERATION_OVERHEAD_BYTES + MAX_KEY_BYTES + MAX_VALUE_BYTES < MAX_BATCH_BYTES

@@ -1,0 +1,203 @@
+"""Reads and checks one log file."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from librt.strings import read_i32_le
+from mypy_extensions import i64
+
+from lsmkv.encoding.checksums import checksum, short_checksum
+from lsmkv.errors import (
+    CorruptionError,
+    UnsupportedFormatError,
+)
+from lsmkv.storage.storage import ReadKind, Storage
+
+FORMAT_VERSION: Final = 1
+LOG_MAGIC: Final = b"lsmkvLOG"
+_HEADER: Final = struct.Struct("<8sIIQQQQ")
+HEADER_BYTES: Final = 56
+RECORD_BYTES: Final = 9
+_LENGTH_AND_KIND: Final = struct.Struct("<IB")
+_PAYLOAD: Final = 0
+_SYNC_MARK: Final = 1
+_MARK_HEAD: Final = _LENGTH_AND_KIND.pack(8, _SYNC_MARK)
+MARK_BYTES: Final = RECORD_BYTES + 8
+_MASK_32: Final = 0xFFFF_FFFF
+MAX_LOG_BYTES: Final = 16 << 30  # larger files are refused instead of being read into memory
+LogKind = Literal["log", "manifest"]
+_KINDS: Final[tuple[LogKind, ...]] = ("log", "manifest")
+
+MOST_LOOKS: Final = 1000
+"""So many races in a row a writer must win to make a reader give up."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogContents:
+    """A log file that was read.
+
+    Attributes:
+        kind, number, salt, previous_number, previous_end: from its header.
+        end: where its last good record ends.
+        durable: up to where a sync mark says that it was on disk.
+        torn_bytes: how much follows ``end`` and is neither a record nor room for more.
+    """
+
+    path: str
+    kind: LogKind
+    number: int
+    salt: int
+    previous_number: int
+    previous_end: int
+    end: int
+    durable: int
+    torn_bytes: int
+    _data: bytes
+
+    @property
+    def ends_marked(self) -> bool:
+        """Whether it ends with a sync mark for everything before that: all of it is on disk."""
+        # No payload is as short as a mark's, so that what follows the marked place is the mark.
+        return not self.torn_bytes and self.end - self.durable == MARK_BYTES
+
+    def records(self, start: int = HEADER_BYTES) -> Iterator[tuple[int, bytes]]:
+        """Offset and payload of each good record from offset ``start`` on."""
+        payloads = self.payloads(start)
+        while payloads.advance():
+            payload = payloads.data[payloads.start : payloads.stop]
+            yield payloads.offset, payload
+
+    def payloads(self, start: int = HEADER_BYTES) -> Payloads:
+        """The same where they stand, for those who read many."""
+        return Payloads(self._data, start, self.end)
+
+
+class Payloads:
+    """Goes over the payloads of a log that was checked, without an object for each.
+
+    Attributes:
+        data: the log.
+        offset: where the present record stands in it.
+        start, stop: where its payload does.
+    """
+
+    __slots__ = ("_end", "data", "offset", "start", "stop")
+
+    def __init__(self, data: bytes, start: i64, end: i64) -> None:
+        self.data = data
+        self.offset: i64 = start
+        self.start: i64 = start
+        self.stop: i64 = start
+        self._end = end
+
+    def advance(self) -> bool:
+        """Go to the next payload; False when there is none."""
+        data = self.data
+        while self.stop < self._end:
+            at = self.stop
+            self.offset = at
+            self.start = at + RECORD_BYTES
+            self.stop = _body_end(data, at)
+            if data[at + 8] == _PAYLOAD:
+                return True
+        return False
+
+
+def read_log(storage: Storage, path: str, number: int, kind: LogKind) -> LogContents | None:
+    """Read and check the log at ``path``; None when its creation was cut short.
+
+    Raises:
+        CorruptionError: damage to the header, or to records that had been synced.
+        UnsupportedFormatError: another format version.
+        OSError: the file cannot be read.
+    """
+    data = storage.read_whole(path, ReadKind.LOG, MAX_LOG_BYTES)
+    head = data[: HEADER_BYTES - 8]
+    stored = int.from_bytes(data[HEADER_BYTES - 8 : HEADER_BYTES], "little")
+    if len(data) < HEADER_BYTES or checksum(head, 0) != stored:
+        if len(data) <= HEADER_BYTES:
+            return None
+        raise CorruptionError(path, 0, f"not a {kind} file, or its header is damaged")
+    magic, version, kind_code, own, salt, previous, previous_end = _HEADER.unpack(head)
+    if magic != LOG_MAGIC:
+        raise CorruptionError(path, 0, f"not a {kind} file", expected=LOG_MAGIC, got=magic)
+    if version != FORMAT_VERSION:
+        raise UnsupportedFormatError(
+            path, f"log format {version}; this release reads format {FORMAT_VERSION}"
+        )
+    if kind_code >= len(_KINDS) or _KINDS[kind_code] != kind or own != number:
+        raise CorruptionError(
+            path, 0, "header names another file", expected=(kind, number), got=(kind_code, own)
+        )
+    end, durable = _scan(data, salt, HEADER_BYTES)
+    torn_bytes = _torn_bytes(data, end, kind)
+    if torn_bytes:
+        durable = max(durable, _last_mark(data, end, salt))
+    while torn_bytes and durable > end:
+        # A read is not atomic: a page copied early may lack what a mark copied later vouches for.
+        # But all of that was written before the mark, so that a second read must have it.
+        again = storage.read_whole(path, ReadKind.LOG, MAX_LOG_BYTES, end)[: durable - end]
+        data = data[:end] + again + data[end + len(again) :]
+        reached, mark = _scan(data, salt, end)
+        if reached == end:
+            raise CorruptionError(path, end, f"damaged record in a {kind} that had been synced")
+        end, durable = reached, max(durable, mark)
+        torn_bytes = _torn_bytes(data, end, kind)
+    return LogContents(
+        path, kind, own, salt, previous, previous_end, end, durable, torn_bytes, data
+    )
+
+
+def _scan(data: bytes, salt: int, start: int) -> tuple[int, int]:
+    """Where the unbroken run of good records from ``start`` ends, and the largest sync mark in it."""
+    at: i64 = start
+    durable = 0
+    end = _record_end(data, at, salt)
+    while end >= 0:
+        if data[at + 8] == _SYNC_MARK and end - at == MARK_BYTES:
+            body = at + RECORD_BYTES
+            durable = max(durable, int.from_bytes(data[body:end], "little"))
+        at = end
+        end = _record_end(data, at, salt)
+    return at, durable
+
+
+def _body_end(data: bytes, at: i64) -> i64:
+    """Where the body of the record at ``at`` ends, by its length."""
+    length: int = read_i32_le(data, at + 4)
+    return at + RECORD_BYTES + (length & _MASK_32)
+
+
+def _record_end(data: bytes, at: i64, salt: int) -> i64:
+    """Where the record at ``at`` ends; -1 when no good one stands there."""
+    if at + RECORD_BYTES > len(data):
+        return -1
+    end = _body_end(data, at)
+    if end > len(data) or data[at + 8] > _SYNC_MARK:
+        return -1
+    stored: int = read_i32_le(data, at)
+    checked_from = at + 4
+    offset: int = at  # no machine word: the salt of an older log has 64 bits
+    return end if short_checksum(data[checked_from:end], salt + offset) == stored else -1
+
+
+def _last_mark(data: bytes, start: int, salt: int) -> int:
+    """The largest sync mark anywhere after ``start``, where records can no longer be followed."""
+    largest = 0
+    at = data.find(_MARK_HEAD, start)
+    while at >= 0:
+        record = at - 4
+        if record >= start and _record_end(data, record, salt) >= 0:
+            body = record + RECORD_BYTES
+            largest = max(largest, int.from_bytes(data[body : body + 8], "little"))
+        at = data.find(_MARK_HEAD, at + 1)
+    return largest
+
+
+def _torn_bytes(data: bytes, end: int, kind: LogKind) -> int:
+    """How much follows the last good record, without the room for more that only a log has."""
+    return max(0, len(data if kind == "manifest" else data.rstrip(b"\0")) - end)

@@ -1,0 +1,305 @@
+"""A checksummed record log: the write-ahead log and the manifest are both one.
+
+Layout, little-endian.  Header, 56 bytes, on disk before the first record is written::
+
+    0   magic "lsmkvLOG"                24  u64  salt, random
+    8   u32  format version, 1          32  u64  number of the log before this one, 0 for none
+    12  u32  0 write-ahead, 1 manifest  40  u64  where that log ends
+    16  u64  number                     48  u64  XXH3-64 of the bytes before it
+
+Record, 9 bytes and a payload::
+
+    0   u32  low half of XXH3-64 of the rest, seeded with salt + the record's offset (mod 2^64)
+    4   u32  payload length             8   u8   0 payload, 1 sync mark
+
+After the records of a write-ahead log zeros may follow: room for more.
+
+After a sync the next record is preceded by a *sync mark*, whose payload is the offset (u64) up to
+which the log is known to be on disk.  It lets recovery tell the two kinds of bad bytes apart: past
+every mark they are the torn tail of writes that were never synced, and are dropped; before a mark
+they are damage to acknowledged data, and an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from typing import Final
+
+from librt.strings import BytesWriter, write_i32_le, write_i64_le
+from mypy_extensions import i64, u8
+
+from lsmkv.encoding.checksums import checksum, short_checksum
+from lsmkv.log.group_commit import GroupCommit
+from lsmkv.log.reader import (
+    _HEADER,
+    _KINDS,
+    _PAYLOAD,
+    _SYNC_MARK,
+    FORMAT_VERSION,
+    HEADER_BYTES,
+    LOG_MAGIC,
+    MARK_BYTES,
+    LogContents,
+    LogKind,
+)
+from lsmkv.storage.append_file import LARGE_APPEND_BYTES
+from lsmkv.storage.storage import AppendFile, Storage
+
+RECORD_HEAD_BYTES: Final = 5  # of these, what the checksum is over
+_BLANK: Final = bytes(RECORD_HEAD_BYTES)
+_LARGEST_KEPT_BYTES: Final = 64 * 1024  # memory of larger records is not kept for the next
+
+
+def new_record() -> BytesWriter:
+    """A record to write a payload to, from :data:`RECORD_HEAD_BYTES` on; see ``append_record``."""
+    record = BytesWriter()
+    record.write(_BLANK)
+    return record
+
+
+class LogWriter:
+    """Appends records to a log file.
+
+    ``append`` and what it is made of are for one thread at a time (the caller's lock);
+    ``sync_through`` is for any number at once: one of them syncs for all that wait (group commit).
+
+    Attributes:
+        number: the log's number.
+        end: where the next record will start.
+        obsolete: set once what the log holds is on disk elsewhere; it needs no more syncs.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        file: AppendFile,
+        kind: LogKind,
+        number: int,
+        salt: int,
+        *,
+        synced: int,
+        marked: int,
+        predecessor: LogWriter | None,
+    ) -> None:
+        self.number = number
+        self.obsolete = False
+        self._stats = storage.stats
+        self._file = file
+        self._salt = salt
+        self._has_room = kind == "log"  # a manifest's length tells whether it has changed
+        self._marked = marked
+        self._predecessor = predecessor
+        self._record = new_record()  # kept from append to append, as is
+        self._sealed = BytesWriter()  # what is appended
+        self._group = GroupCommit(synced)
+        self._sync_s = 0.0  # how long the last sync took
+
+    @classmethod
+    def create(
+        cls,
+        storage: Storage,
+        path: str,
+        number: int,
+        kind: LogKind,
+        predecessor: LogWriter | None = None,
+    ) -> LogWriter:
+        """A new log, its header on disk (its directory is the caller's to sync).
+
+        Raises:
+            OSError: the file cannot be created or written; it is removed again if it can be.
+        """
+        # Below 2^61, so that salt + offset is no large integer; always 19 digits, in the manifest.
+        salt = (1 << 60) + (int.from_bytes(os.urandom(8), "little") >> 4)
+        before = (0, 0) if predecessor is None else (predecessor.number, predecessor.end)
+        head = _HEADER.pack(LOG_MAGIC, FORMAT_VERSION, _KINDS.index(kind), number, salt, *before)
+        file = storage.create(path)
+        try:
+            file.append(head + checksum(head, 0).to_bytes(8, "little"))
+            file.sync()
+            return cls(
+                storage,
+                file,
+                kind,
+                number,
+                salt,
+                synced=HEADER_BYTES if predecessor is None else 0,  # 0: nor may its predecessor be
+                marked=HEADER_BYTES,
+                predecessor=predecessor,
+            )
+        except BaseException:
+            file.close()
+            with contextlib.suppress(OSError):  # the next open removes what is left over
+                storage.remove(path)
+            raise
+
+    @classmethod
+    def reopen(cls, storage: Storage, contents: LogContents, is_synced: bool = False) -> LogWriter:
+        """Go on with a log that was read: what follows its last good record is cut off.
+
+        What is left is synced, unless it is known to be: a process that died need not have done so.  It
+        is written again first, because a sync of it may have failed.
+
+        Raises:
+            OSError: it cannot be opened, written or synced.
+        """
+        file = storage.open_append(contents.path, contents.end)
+        durable = contents.durable
+        try:
+            if not is_synced:
+                storage.write_again(contents.path, durable, contents._data[durable : contents.end])
+                file.sync()
+        except OSError:
+            file.close()
+            raise
+        return cls(
+            storage,
+            file,
+            contents.kind,
+            contents.number,
+            contents.salt,
+            synced=contents.end,
+            marked=contents.end if contents.ends_marked else max(contents.durable, HEADER_BYTES),
+            predecessor=None,
+        )
+
+    @property
+    def end(self) -> int:
+        return self._file.offset
+
+    @property
+    def salt(self) -> int:
+        """What its header drew at random: no other log has the same."""
+        return self._salt
+
+    @property
+    def synced(self) -> int:
+        """Up to where the log is known to be on disk."""
+        return self._group.synced
+
+    def append(self, payload: bytes) -> int:
+        """Append a record; returns where it ends.  It has left the process, but is not synced.
+
+        Raises:
+            OSError: nothing was appended.
+        """
+        record = new_record()
+        record.write(payload)
+        return self.append_record(record)
+
+    def own_record(self) -> BytesWriter:
+        """The log's own record, emptied: a :func:`new_record` for its next ``append_record`` alone."""
+        self._record.truncate(RECORD_HEAD_BYTES)
+        return self._record
+
+    def append_record(self, record: BytesWriter) -> int:
+        """:meth:`append` of what was written to a :func:`new_record`, or to :meth:`own_record`."""
+        file = self._file
+        offset = file.offset
+        marked = self._marked
+        sealed = self._sealed
+        sealed.truncate(0)
+        if self._group.synced > marked:
+            marked = self._group.synced
+            self._mark(sealed, marked, offset)
+            offset += MARK_BYTES
+        body = self._seal(sealed, record, _PAYLOAD, offset)
+        if len(body) < LARGE_APPEND_BYTES:
+            sealed.write(body)
+            body = b""
+        elif len(body) > _LARGEST_KEPT_BYTES:
+            self._record = new_record()
+        data = sealed.getvalue()
+        size_bytes = len(data) + len(body)
+        if self._has_room:
+            file.make_room(size_bytes)
+        file.append(data, body)
+        self._marked = marked
+        self._stats.log_bytes += size_bytes
+        return file.offset
+
+    def give_turns(self, wanted: bool) -> None:
+        """Whether other threads of the interpreter are to get their turn in each append."""
+        self._file.gives_turns = wanted
+
+    def _mark(self, sealed: BytesWriter, synced: int, offset: int) -> None:
+        """Write the sync mark that says how far the log is on disk, as it stands at ``offset``."""
+        record = new_record()
+        write_i64_le(record, synced)
+        sealed.write(self._seal(sealed, record, _SYNC_MARK, offset))
+
+    def _seal(self, sealed: BytesWriter, record: BytesWriter, kind: u8, offset: int) -> bytes:
+        """Write the checksum of the record at ``offset``; returns the rest: length, kind, payload."""
+        length: i64 = len(record) - RECORD_HEAD_BYTES
+        place: i64
+        for place in range(4):
+            low: int = length & 0xFF
+            record[place] = low
+            length >>= 8
+        record[4] = kind
+        body = record.getvalue()
+        write_i32_le(sealed, short_checksum(body, self._salt + offset))
+        return body
+
+    def sync_through(self, end: int) -> None:
+        """Return once the first ``end`` bytes are on disk; one fdatasync serves all who wait.
+
+        Raises:
+            OSError: the sync failed, now or earlier.  It is not tried again.
+        """
+        group = self._group
+        if not group.join(end):
+            return
+        try:
+            with group.leading:
+                if group.synced < end:
+                    self._sync()
+        finally:
+            group.pass_on()
+
+    def _sync(self) -> None:
+        """Sync all that was appended, as the one who leads."""
+        if self.obsolete:
+            return
+        group = self._group
+        group.await_company(self._sync_s)
+        target = self._file.offset
+        predecessor = self._predecessor
+        if predecessor is not None:
+            if not predecessor.obsolete:
+                predecessor.sync_through(predecessor.end)
+            self._predecessor = None
+        started = time.perf_counter()
+        self._file.sync()
+        self._sync_s = time.perf_counter() - started
+        served = group.note_synced(target)
+        self._stats.sync_us.add(self._sync_s * 1e6)
+        self._stats.log_syncs += 1
+        self._stats.group_commit_size.add(served)
+
+    def close(self, *, mark: bool = False) -> None:
+        """Close the file, once a sync that runs has ended; a second call does nothing.
+
+        With ``mark``, end it with a sync mark if all of it has been synced (and there is room).
+        """
+        group = self._group
+        group.lead()
+        try:
+            with group.leading:
+                self._close(mark)
+        finally:
+            group.pass_on()
+
+    def _close(self, mark: bool) -> None:
+        self._predecessor = None  # or logs that are never synced would hold on to all before
+        end = self._file.offset
+        if mark and self._group.synced == end > self._marked:
+            sealed = BytesWriter()
+            self._mark(sealed, end, end)
+            with contextlib.suppress(OSError):
+                self._file.append(sealed.getvalue())
+                self._marked = end
+        if not self.obsolete:
+            self._file.trim()
+        self._file.close()

@@ -1,0 +1,1 @@
+"""The newest writes, in memory, by key.  May import encoding."""

@@ -1,0 +1,215 @@
+"""Sorting the keys of a finished memtable by their words.
+
+A comparison of two keys costs a hundred machine instructions, and a sort makes a dozen for each key.
+Where this is compiled, keys are put in order by the first bits in which they differ instead, some of
+these at a time, without comparing any (radix sort: Knuth, TAOCP 3, 5.2.5); only those that share all
+of these bits are compared.  Bits that are the same in all keys, as half of those of digits are, tell
+nothing and are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from librt.vecs import vec
+from mypy_extensions import i32, i64
+
+from lsmkv.encoding.fences import fence
+from lsmkv.encoding.words import COMPILED, common_prefix_length, compare, is_same
+
+_FEWEST: Final = 256  # of fewer keys counting digits takes longer than comparing
+_DIGIT_BITS: Final = 11
+_DIGITS: Final = 2048  # that many bits can say
+_MOST_BITS: Final = 4 * _DIGIT_BITS  # by which keys are sorted, of the 63 of a fence
+
+Value = bytes | None
+
+
+class SortedItems:
+    """The items of a finished memtable in the order of their keys; of equal keys the last alone.
+
+    Keys and values stay in the order in which they came, one after another in memory more often than
+    not; :meth:`stretch` fetches those that are wanted.
+
+    Args:
+        values: one for each of ``keys``.
+    """
+
+    def __init__(self, keys: Iterable[bytes], values: Iterable[Value]) -> None:
+        self._keys = list(keys)
+        self._order = vec[i32]()
+        self._in_order = True
+        if not COMPILED or len(self._keys) < _FEWEST:
+            last = dict(zip(self._keys, values, strict=True))
+            self._keys = sorted(last)
+            self._values = list(map(last.__getitem__, self._keys))
+        else:
+            if not is_ascending(self._keys):  # else a fill in key order, as loads often are
+                self._in_order = False
+                self._order = sorted_positions(self._keys)
+            self._values = list(values)  # not before: sorting takes enough memory
+        self.count: int = len(self._keys) if self._in_order else len(self._order)
+
+    def stretch(self, start: int, stop: int) -> tuple[list[bytes], list[Value]]:
+        """Keys and values from number ``start`` to ``stop`` (not included) or to the last."""
+        if self._in_order:
+            return self._keys[start:stop], self._values[start:stop]
+        order = self._order[start:stop]
+        every_key, every_value = self._keys, self._values
+        keys = [every_key[position] for position in order]
+        return keys, [every_value[position] for position in order]
+
+
+def is_ascending(keys: list[bytes]) -> bool:
+    """Whether the keys are in order already.  O(n), and O(1) for most that are not."""
+    at: i64 = 1
+    while at < len(keys):
+        before, key = keys[at - 1], keys[at]
+        if compare(before, 0, len(before), key, 0, len(key)) >= 0:
+            return False
+        at += 1
+    return True
+
+
+def sorted_positions(keys: list[bytes]) -> vec[i32]:
+    """The positions of at least one key, in the order of the keys; of equal keys that of the last.
+
+    O(n), and O(m log m) comparisons where m keys differ only past the bits looked at.
+    """
+    count: i64 = len(keys)
+    number_bits: i64 = 1  # of a position
+    while count >> number_bits:
+        number_bits += 1
+    prefix_length = _shared_length(keys)
+    items = vec[i64]([0] * count)
+    at: i64 = 0
+    while at < count:
+        items[at] = fence(keys[at], prefix_length)
+        at += 1
+    bits = _squeeze(items, min(_MOST_BITS, 63 - number_bits))
+    at = 0
+    while at < count:  # behind the bits of each key its position, which moves with them
+        items[at] = (items[at] << number_bits) | at
+        at += 1
+    spare = vec[i64]([0] * count)
+    shift = number_bits
+    while shift < number_bits + bits:  # from the last digit to the first, ties as they stand
+        places = vec[i64]([0] * _DIGITS)
+        item: i64
+        for item in items:
+            digit = (item >> shift) & (_DIGITS - 1)
+            places[digit] = places[digit] + 1
+        _sum_up(places)
+        for item in items:
+            digit = (item >> shift) & (_DIGITS - 1)
+            place = places[digit]
+            spare[place] = item
+            places[digit] = place + 1
+        items, spare = spare, items
+        shift += _DIGIT_BITS
+    count = _sort_ties(keys, items, number_bits)
+    order = vec[i32]([0] * count)  # memtables have fewer than 2^31 keys
+    at = 0
+    while at < count:
+        rest = items[at] >> number_bits
+        order[at] = i32(items[at] - (rest << number_bits))
+        at += 1
+    return order
+
+
+def _shared_length(keys: list[bytes]) -> i64:
+    """How many leading bytes all the keys share."""
+    first = keys[0]
+    length: i64 = len(first)
+    for key in keys:
+        if len(key) < length or not is_same(first, 0, key, 0, length):
+            length = min(length, common_prefix_length(first, key))
+    return length
+
+
+def _squeeze(fences: vec[i64], most_bits: i64) -> i64:
+    """Leave of each fence only the first bits that are not the same in all; returns how many these are.
+
+    What remains is in the order of the fences.
+    """
+    first = fences[0]
+    varying: i64 = 0
+    number: i64
+    for number in fences:
+        varying |= number ^ first
+    bits: i64 = 0
+    rest = varying
+    while rest:
+        rest &= rest - 1  # without its lowest bit
+        bits += 1
+    while bits > most_bits:
+        varying &= varying - 1
+        bits -= 1
+    # Each stretch of bits that stand side by side moves down to the one below it.
+    stretches: list[int] = []
+    shifts: list[int] = []
+    shift: i64 = 0
+    at: i64 = 0
+    while varying >> at:
+        if (varying >> at) & 1:
+            rest = (varying >> at) << at
+            stretch = rest & ~(rest + (rest & -rest))
+            stretches.append(stretch)
+            shifts.append(shift)
+            while (stretch >> at) & 1:
+                at += 1
+        else:
+            at += 1
+            shift += 1
+    masks, distances = vec[i64](stretches), vec[i64](shifts)
+    count: i64 = len(fences)
+    at = 0
+    while at < count:
+        number = fences[at]
+        squeezed: i64 = 0
+        place: i64 = 0
+        while place < len(masks):
+            squeezed |= (number & masks[place]) >> distances[place]
+            place += 1
+        fences[at] = squeezed
+        at += 1
+    return bits
+
+
+def _sum_up(counts: vec[i64]) -> None:
+    """Make of the number of each digit the place of the first that has it."""
+    total: i64 = 0
+    digit: i64 = 0
+    while digit < _DIGITS:
+        count = counts[digit]
+        counts[digit] = total
+        total += count
+        digit += 1
+
+
+def _sort_ties(keys: list[bytes], items: vec[i64], number_bits: i64) -> i64:
+    """Sort those with the same bits of the key by the keys themselves, and leave of equal keys the last.
+
+    Returns how many are left; these stand first.
+    """
+    count: i64 = len(items)
+    left: i64 = 0
+    start: i64 = 0
+    at: i64 = 1
+    while at <= count:
+        shared = items[start] >> number_bits
+        if at == count or items[at] >> number_bits != shared:
+            if at - start == 1:
+                items[left] = items[start]
+                left += 1
+            else:
+                first = shared << number_bits
+                # A dict has each key once, with the last of its positions.
+                last = {keys[items[place] - first]: items[place] for place in range(start, at)}
+                for _, item in sorted(last.items()):
+                    items[left] = item
+                    left += 1
+            start = at
+        at += 1
+    return left

@@ -1,0 +1,347 @@
+"""Scans: the entries of one moment between two keys, in order."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from operator import itemgetter
+from typing import Final
+
+from mypy_extensions import i64
+
+from lsmkv.encoding.words import compare
+from lsmkv.filters.hashing import hash_key
+from lsmkv.read.sources import (
+    CACHED_BLOCKS,
+    BlockSource,
+    Entry,
+    ListSource,
+    MemtableSource,
+    RunSource,
+    Source,
+)
+from lsmkv.read.view import Moment
+from lsmkv.sstable.block.block import Block
+from lsmkv.sstable.index import TableIndex
+from lsmkv.sstable.reader import TableReader
+from lsmkv.storage.storage import ReadKind
+
+_Dated = tuple[bytes, bytes | None]  # a deletion has no value
+_KEY: Final = itemgetter(0)
+_FIRST_ENTRIES: Final = (
+    4  # of a scan's first list; each is up to a quarter longer than the one before
+)
+_MOST_ENTRIES: Final = 256  # of one list: about what the processor's nearer caches hold
+_VAIN_ASKS: Final = 8  # a scan pays for each run more about what so many look-ups do
+
+
+class ScanRange:
+    """What a scan asks for: start <= key < stop, forwards or backwards.
+
+    ``prefix`` is what all those keys start with, if that was asked for: blocks whose filters know
+    the prefix and deny it are passed over.
+    """
+
+    __slots__ = ("prefix", "reverse", "start", "stop")
+
+    def __init__(
+        self,
+        start: bytes | None = None,
+        stop: bytes | None = None,
+        prefix: bytes | None = None,
+        reverse: bool = False,
+    ) -> None:
+        self.start = start
+        self.stop = stop
+        self.prefix = prefix
+        self.reverse = reverse
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no key can lie in it."""
+        return self.stop is not None and self.stop <= (self.start or b"")
+
+
+class Scan:
+    """The entries of a moment between two keys, in lists.  Nothing is looked at before the first.
+
+    Entries come upwards, or downwards for a reverse range, within a list and from list to list.  The
+    first lists are short, since most scans end soon; each is about a quarter longer than the one before.
+    """
+
+    def __init__(self, moment: Moment, wanted: ScanRange) -> None:
+        self._moment = moment
+        self._wanted = wanted
+        self._reverse: bool = wanted.reverse
+        self._size: i64 = _FIRST_ENTRIES
+        self._begun = False
+        self._is_running = False
+        self._sources: list[Source] = []  # newest first
+
+    def __iter__(self) -> Scan:
+        return self
+
+    def __next__(self) -> list[Entry]:
+        if self._is_running:
+            raise ValueError(
+                "the iterator is being advanced already, by another thread or from inside itself: "
+                "let each thread make an iterator of its own"
+            )
+        held = self.itself()
+        found: list[Entry] = []
+        try:
+            held._is_running = True
+            if not held._begun:
+                held._begin()
+            held._fill(found)
+        except BaseException:
+            held._begun = True
+            held._sources = []  # what could not be read must not be passed over: this is the end
+            raise
+        finally:
+            held._is_running = False
+        if not found:
+            raise StopIteration
+        return found
+
+    def itself(self) -> Scan:
+        """This scan, held by whoever asks: compiled code only borrows ``self`` from its caller."""
+        return self
+
+    def _begin(self) -> None:
+        self._begun = True
+        wanted, moment, sources = self._wanted, self._moment, self._sources
+        if wanted.is_empty:
+            return
+        start, stop, reverse = wanted.start, wanted.stop, wanted.reverse
+        for memtable in moment.memtables:
+            if not memtable.is_empty:
+                sources.append(MemtableSource(memtable, moment.seq, start, stop, reverse))
+        parts: list[list[TableReader]] = []
+        for run in moment.version.runs:
+            tables = run.tables_between(start, stop)
+            if tables:
+                parts.append(tables)
+        several = len(sources) + len(parts) > 1
+        for tables in parts:
+            if len(tables) == 1:
+                sources.append(_table_source(tables[0], moment.seq, wanted, several))
+            else:
+                each = _table_sources(tables, moment.seq, wanted, several)
+                sources.append(RunSource(each, reverse))
+        if len(parts) > 1:
+            moment.version.note_vain(_VAIN_ASKS * (len(parts) - 1))
+
+    def _fill(self, found: list[Entry]) -> None:
+        size = self._size
+        self._size = min(size + (size >> 2) + 1, _MOST_ENTRIES)
+        missing = size
+        while self._sources and missing > 0:
+            if len(self._sources) == 1:
+                used_up = self._take_alone(missing, found)
+            else:
+                used_up = self._take(missing, found)
+            missing = size - len(found)
+            if used_up and missing < size:  # do not read on before somebody wants it
+                break
+
+    def _take_alone(self, size: i64, found: list[Entry]) -> bool:
+        """As :meth:`_take`, of the only source."""
+        source = self._sources[0]
+        source.alone = True
+        if source.pending:
+            if found:  # do not read on before somebody wants it
+                return True
+            source.advance()
+            if not source.live:
+                self._sources = []
+                return False
+        source.take(None, size, found)
+        return source.pending
+
+    def _take(self, size: i64, found: list[Entry]) -> bool:
+        """Take what comes next: from the source that stands first, as far as the next source's key.
+
+        Of a key that several have, the newest counts; the others pass over it.  A block is not read as
+        long as the index tells that what it holds comes later.
+
+        Returns:
+            Whether something must be read before there is more, and something has been found.
+        """
+        while True:
+            first: Source | None = None
+            bound: bytes | None = None
+            unread: Source | None = None
+            ended = False
+            for source in self._sources:
+                if source.pending and source.live and not source.foretold:
+                    source.advance()
+                if not source.live:
+                    ended = True
+                    continue
+                if first is None:
+                    first = source
+                    continue
+                order = self._order(source.key, first.key)
+                if order == 0:
+                    if first.pending or source.pending:
+                        unread = first if first.pending else source
+                        break
+                    source.skip()
+                    if source.pending and source.live and not source.foretold:
+                        source.advance()
+                    if not source.live:
+                        ended = True
+                        continue
+                    order = 1  # its next key comes later
+                if order < 0:
+                    bound, first = first.key, source
+                elif bound is None or self._order(source.key, bound) < 0:
+                    bound = source.key
+            if ended:
+                self._sources = [source for source in self._sources if source.live]
+            if first is None:
+                return False
+            if unread is None and first.pending:
+                unread = first
+            if unread is not None:
+                if found:  # do not read on before somebody wants it
+                    return True
+                unread.advance()
+                continue
+            first.take(bound, size, found)
+            return first.pending and not first.foretold
+
+    def _order(self, a: bytes, b: bytes) -> i64:
+        order = compare(a, 0, len(a), b, 0, len(b))
+        return -order if self._reverse else order
+
+
+def _table_sources(
+    tables: list[TableReader], seq: int, wanted: ScanRange, several: bool
+) -> Iterator[Source]:
+    for table in reversed(tables) if wanted.reverse else tables:
+        yield _table_source(table, seq, wanted, several)
+
+
+def _table_source(table: TableReader, seq: int, wanted: ScanRange, several: bool) -> Source:
+    """The source of a table; foretold, if it can be and is one of ``several``."""
+    index = table.index
+    start, stop = wanted.start, wanted.stop
+    first: i64 = 0
+    if start is not None and start > table.smallest:
+        first = index.seek(start)
+    else:
+        start = None
+    last = index.block_count - 1
+    between = False
+    if stop is not None and stop <= table.largest:
+        last = index.seek(stop)
+        if index.first_key(last) >= stop:
+            last -= 1
+            between = True
+    else:
+        stop = None
+    if wanted.prefix is None and seq >= table.largest_seq and not table.has_versions:
+        found = BlockSource(table, first, last, None, start, stop, wanted.reverse)
+        if not several:
+            pass
+        elif wanted.reverse:
+            if between or stop is None:
+                found.foretell()
+        elif start is None or index.begins_above(first, start):
+            found.foretell()
+        return found
+    numbers: Sequence[int] = range(first, last + 1)
+    if wanted.prefix is not None:
+        numbers = _blocks_with_prefix(table, numbers, wanted.prefix)
+    if seq < table.largest_seq or table.has_versions:
+        if wanted.reverse:
+            numbers = numbers[::-1]
+        max_seq = None if seq >= table.largest_seq else seq
+        lists = _scan_versions(table, numbers, max_seq, start, stop, wanted.reverse)
+        return ListSource(lists, wanted.reverse)
+    return BlockSource(table, 0, len(numbers) - 1, numbers, start, stop, wanted.reverse)
+
+
+def _scan_versions(
+    table: TableReader,
+    numbers: Sequence[int],
+    max_seq: int | None,
+    start: bytes | None,
+    stop: bytes | None,
+    reverse: bool,
+) -> Iterator[list[_Dated]]:
+    """The newest visible entry of each key of a table; a key may have several, or none."""
+    blocks = table.blocks_ahead(numbers, ReadKind.DATA, cached_first=CACHED_BLOCKS)
+    decoded = map(_entries, blocks, repeat(max_seq))  # mypyc would make a list of a generator
+    for entries in _whole_keys(table, numbers, decoded, reverse):
+        # Only a first and a last block can reach past the range; a look at their ends is cheap.
+        low = (
+            0 if start is None or entries[0][0] >= start else bisect_left(entries, start, key=_KEY)
+        )
+        high = len(entries)
+        if stop is not None and entries[-1][0] >= stop:
+            high = bisect_left(entries, stop, key=_KEY)
+        if low < high:
+            yield _newest(entries[low:high])
+
+
+def _newest(entries: list[_Dated]) -> list[_Dated]:
+    """Of each key the first entry."""
+    found: list[_Dated] = []
+    last: bytes | None = None
+    for entry in entries:
+        if entry[0] != last:
+            last = entry[0]
+            found.append(entry)
+    return found
+
+
+def _entries(block: Block, max_seq: int | None) -> list[_Dated]:
+    if max_seq is not None:
+        return [
+            (key, value)
+            for key, value, seq in zip(block.keys(), block.values(), block.seqs(), strict=True)
+            if seq <= max_seq
+        ]
+    return list(zip(block.keys(), block.values(), strict=True))
+
+
+def _blocks_with_prefix(table: TableReader, numbers: Sequence[int], prefix: bytes) -> Sequence[int]:
+    """Those of ``numbers`` that may hold a key starting with ``prefix``."""
+    if not table.filters.exist:
+        return numbers
+    part = table.filters.filter_key.part_of_prefix(prefix)
+    if part is None:
+        return numbers
+    part_hash = hash_key(part)
+    kept = [number for number in numbers if table.filters.may_hold(number, part_hash)]
+    table.count_prefix_skips(len(numbers) - len(kept))
+    return kept
+
+
+def _whole_keys(
+    table: TableReader, numbers: Sequence[int], lists: Iterator[list[_Dated]], reverse: bool
+) -> Iterator[list[_Dated]]:
+    """The same entries, with all versions of a key in one list, and no empty lists."""
+    if not table.has_versions:
+        yield from filter(None, lists)
+        return
+    index = table.index
+    held: list[_Dated] = []
+    for number, entries in zip(numbers, lists, strict=True):
+        held = entries + held if reverse else held + entries
+        if _shares_key(index, number if reverse else number + 1):
+            continue  # the next list has more versions of a key that is in this one
+        if held:
+            yield held
+        held = []
+    if held:
+        yield held
+
+
+def _shares_key(index: TableIndex, upper: int) -> bool:
+    """Whether block ``upper`` starts with the key that the block before it ends with."""
+    return 0 < upper < index.block_count and index.first_key(upper) == index.last_key(upper - 1)

@@ -1,0 +1,1 @@
+"""Repairing a damaged store.  May import inspection, compaction and what is below."""

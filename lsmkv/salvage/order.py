@@ -1,0 +1,127 @@
+"""Putting tables in order when nothing tells their levels any more: by their sequence numbers.
+
+A look-up takes the first run that knows its key, so a run must be newer than those below it for
+every key they share.  Sequence numbers tell which of two versions is newer, but compaction mixes
+old and new keys in one table: where both the keys and the sequence numbers of two tables overlap,
+neither may be newer as a whole, and they have to be merged.  All others can be stacked as they are.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import merge
+from operator import attrgetter, itemgetter
+from typing import Final
+
+from lsmkv.encoding.entry_batch import Version
+from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.reader import TableReader
+
+_SMALLEST: Final = attrgetter("smallest")
+_LARGEST: Final = attrgetter("largest")
+_ORDER: Final = itemgetter(0, 1, 2)
+
+SortableEntry = tuple[
+    bytes, int, int, bytes | None
+]  # key, minus sequence number, minus table, value
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Tables to merge, and the keys and sequence numbers that they span."""
+
+    smallest: bytes
+    largest: bytes
+    low_seq: int
+    high_seq: int
+    tables: tuple[TableMeta, ...]
+
+    def is_tangled_with(self, other: _Group) -> bool:
+        """Whether the sequence numbers overlap."""
+        return self.low_seq <= other.high_seq and other.low_seq <= self.high_seq
+
+    def joined(self, other: _Group) -> _Group:
+        return _Group(
+            min(self.smallest, other.smallest),
+            max(self.largest, other.largest),
+            min(self.low_seq, other.low_seq),
+            max(self.high_seq, other.high_seq),
+            self.tables + other.tables,
+        )
+
+
+def tangled_groups(tables: list[TableMeta]) -> list[list[TableMeta]]:
+    """The fewest tables that have to be merged, in groups; most groups are of one table.
+
+    Afterwards, tables whose keys overlap have sequence numbers that do not.
+    O(n log n) for n tables, times how many of them overlap one another.
+    """
+    groups = [
+        _Group(table.smallest, table.largest, table.smallest_seq, table.largest_seq, (table,))
+        for table in tables
+    ]
+    while True:
+        joined = _join_once(sorted(groups, key=_SMALLEST))
+        if len(joined) == len(groups):
+            return [list(group.tables) for group in joined]
+        groups = joined
+
+
+def _join_once(groups: list[_Group]) -> list[_Group]:
+    """One sweep over groups by ascending smallest key."""
+    done: list[_Group] = []
+    active: list[_Group] = []
+    for group in groups:
+        apart: list[_Group] = []
+        for other in active:
+            if other.largest < group.smallest:
+                done.append(other)
+            elif other.is_tangled_with(group):
+                group = group.joined(other)
+            else:
+                apart.append(other)
+        active = [*apart, group]
+    return done + active
+
+
+def stack(tables: list[TableMeta]) -> list[list[TableMeta]]:
+    """The tables in as few runs as can be, newest run first; each by ascending key.
+
+    Of tables whose keys overlap, that with the higher sequence numbers comes first (of equals, that
+    with the higher number).  O(n log n) for n tables, times the number of runs.
+    """
+    newest_first = sorted(tables, key=lambda table: (table.largest_seq, table.number), reverse=True)
+    runs: list[list[TableMeta]] = []
+    for table in newest_first:
+        depth = len(runs)
+        while depth and not _overlaps(runs[depth - 1], table):
+            depth -= 1
+        if depth == len(runs):
+            runs.append([])
+        insort(runs[depth], table, key=_SMALLEST)
+    return runs
+
+
+def _overlaps(run: list[TableMeta], table: TableMeta) -> bool:
+    at = bisect_left(run, table.smallest, key=_LARGEST)
+    return at < len(run) and run[at].smallest <= table.largest
+
+
+def newest_versions(sources: list[Iterator[SortableEntry]]) -> Iterator[Version]:
+    """Of each key the version with the highest sequence number, deletions included."""
+    last: bytes | None = None
+    for key, minus_seq, _, value in merge(*sources, key=_ORDER):
+        if key != last:
+            last = key
+            yield key, value, -minus_seq
+
+
+def table_entries(table: TableReader) -> Iterator[SortableEntry]:
+    """The entries of a table, as :func:`newest_versions` takes them."""
+    place = -table.meta.number
+    for number in range(table.index.block_count):
+        block = table.block(number, False)
+        for key, value, seq in zip(block.keys(), block.values(), block.seqs(), strict=True):
+            yield key, -seq, place, value

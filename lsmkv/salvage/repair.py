@@ -1,0 +1,423 @@
+"""Repair: a store made anew from whatever tables and logs still check out.
+
+The manifest, where it can be read, says which tables count and where they belong.  Where it cannot,
+every table file counts, and the order among them is that of their sequence numbers
+(:mod:`lsmkv.salvage.order`).  Whole tables are kept as they are; of damaged ones the whole blocks are
+written to new tables.  The logs are applied up to the first damage, and become a table too.
+
+The originals are never changed.  Repair in place only moves them, once the repaired store is on
+disk, to the folder ``lost`` inside the store, unless they are part of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from lsmkv.encoding.entry_batch import gathered
+from lsmkv.errors import NotAStoreError
+from lsmkv.log.writer import LogWriter
+from lsmkv.options import Options
+from lsmkv.salvage.logs import SalvagedLogs, salvage_logs
+from lsmkv.salvage.order import (
+    SortableEntry,
+    newest_versions,
+    stack,
+    table_entries,
+    tangled_groups,
+)
+from lsmkv.salvage.report import LOST_FOLDER, RepairReport
+from lsmkv.salvage.state import FoundState, find_state, liveness
+from lsmkv.salvage.tables import RescuedTable, TableRescue
+from lsmkv.sstable.block_cache import BlockCache
+from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.multi_writer import TableJob, write_tables
+from lsmkv.sstable.reader import TableReader
+from lsmkv.storage.file_names import CURRENT, LOCK, log_path, parse_file_name, table_path
+from lsmkv.storage.storage import AppendFile, FileLock, ReadKind, Storage, absolute_path
+from lsmkv.storage.store_lock import lock_store
+from lsmkv.tree.levels import PlacedTable
+from lsmkv.tree.manifest import EMPTY_STATE, Edit, Manifest, State, check_file_number
+from lsmkv.tree.ownership import check_is_ours
+
+_COPY_BYTES: Final = 1 << 20
+
+Progress = Callable[[int, int], None]
+
+
+def repair(
+    path: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    *,
+    in_place: bool = False,
+    progress: Progress | None = None,
+) -> RepairReport:
+    """Rebuild a store from whatever tables and logs still check out.
+
+    Of a damaged table it keeps the whole blocks; of a log, the records before its first damage.
+    Whole records behind that are left out, and so are the logs that follow: a store that had them
+    would lack writes that came before.
+
+    Args:
+        path: the damaged store; it must not be open.
+        output: directory for the repaired store, absent or empty, and not inside the damaged one,
+            which stays as it is.
+        in_place: instead, repair in the same directory.  Whatever is not part of the repaired store
+            is moved to the folder ``lost`` in it; nothing is deleted.
+        progress: called with bytes of table files gone through, and bytes in all.
+
+    Raises:
+        ValueError: not exactly one of ``output`` and ``in_place`` is given, or ``output`` is the
+            damaged store's directory or inside it.
+        NotAStoreError: nothing of a store is at ``path``.
+        FileExistsError: ``output`` is not empty.
+        LockedError: the store is open for writing.
+        UnsupportedFormatError: a file is in a format of another release: repair with that one.
+        OSError: the repaired store cannot be written, or ``lost`` is a link or a file.  Repair in
+            place has changed nothing then.
+
+    Reads every byte twice, or three times where tables have to be merged; in memory are the
+    operations of the logs and one table's filters.
+
+    >>> import lsmkv, os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store, output = os.path.join(folder, "store"), os.path.join(folder, "repaired")
+    ...     with lsmkv.open(store) as db:
+    ...         db[b"fox"] = b"red"
+    ...     os.remove(os.path.join(store, "CURRENT"))
+    ...     report = lsmkv.repair(store, output)
+    ...     with lsmkv.open(output) as db:
+    ...         report.is_complete, db[b"fox"]
+    (True, b'red')
+    """
+    if (output is None) != in_place:
+        raise ValueError("give either output or in_place=True")
+    storage = Storage()
+    source = absolute_path(path)
+    target = source if output is None else absolute_path(output, "output")
+    try:
+        names = storage.list_directory(source)
+    except (FileNotFoundError, NotADirectoryError):
+        names = []
+    if CURRENT not in names and not any(map(parse_file_name, names)):
+        raise NotAStoreError(f"{source} holds nothing of a lsmkv store")
+    if in_place:
+        check_is_ours(storage, source)
+        _check_lost_folder(source)
+    else:
+        _check_output(storage, source, target)
+    with contextlib.ExitStack() as stack_of_locks:
+        stack_of_locks.enter_context(_lock_source(storage, source, is_read_only=target != source))
+        if target != source:
+            storage.make_directory(target)
+            stack_of_locks.enter_context(storage.lock(os.path.join(target, LOCK)))
+        return _Repair(storage, source, target, progress).run()
+
+
+def _check_output(storage: Storage, source: str, target: str) -> None:
+    """Refuse an output that is not empty, or that is the damaged store's directory or inside it.
+
+    Raises:
+        ValueError, FileExistsError: it is.
+    """
+    parent = os.path.realpath(target)
+    while True:
+        with contextlib.suppress(FileNotFoundError):  # of what is still to be made
+            if os.path.samefile(parent, source):
+                raise ValueError(
+                    f"output={target!r} is the damaged store's own directory, or inside it; "
+                    "give another directory, or in_place=True instead"
+                )
+        if parent == os.path.dirname(parent):
+            break
+        parent = os.path.dirname(parent)
+    if storage.exists(target) and storage.list_directory(target):
+        raise FileExistsError(errno.EEXIST, "it is not empty; give a directory that is", target)
+
+
+def _check_lost_folder(source: str) -> None:
+    """Refuse a folder for lost files that is anything but a directory.
+
+    Raises:
+        OSError: it is a link or a file.
+    """
+    folder = os.path.join(source, LOST_FOLDER)
+    if os.path.islink(folder):
+        raise OSError(errno.ELOOP, "is a symbolic link; none is followed", folder)
+    if os.path.lexists(folder) and not os.path.isdir(folder):
+        raise NotADirectoryError(errno.ENOTDIR, "is not a directory; move it away", folder)
+
+
+def _lock_source(
+    storage: Storage, source: str, *, is_read_only: bool
+) -> FileLock | contextlib.nullcontext[None]:
+    """The lock of the damaged store; none is needed where nobody can write."""
+    try:
+        return lock_store(storage, source)
+    except OSError as error:
+        if is_read_only and error.errno == errno.EROFS:
+            return contextlib.nullcontext()
+        raise
+
+
+class _Repair:
+    """One repair: ``run`` once."""
+
+    def __init__(
+        self, storage: Storage, source: str, target: str, progress: Progress | None
+    ) -> None:
+        self._storage = storage
+        self._source = source
+        self._target = target
+        self._progress = progress
+        self._originals = storage.list_directory(source)
+        self._numbers: dict[str, list[int]] = {"table": [], "log": [], "manifest": []}
+        highest = 0
+        for kind, number in filter(None, map(parse_file_name, self._originals)):
+            self._numbers.setdefault(kind, []).append(number)
+            highest = max(highest, number)
+        self._next = highest + 1
+        self._created: list[str] = []
+        self._uncertain: list[int] = []
+        self._used = 0
+        self._merged = self._done_bytes = self._all_bytes = 0
+        self._rescue = TableRescue(storage, source, target, self._allocate, self._advance)
+
+    def run(self) -> RepairReport:
+        try:
+            found = find_state(self._storage, self._source, self._numbers)
+            placed, logs = self._gather(found.state)
+            new_state = self._prepare(placed, found.state, logs)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                for path in self._created + self._rescue.created:
+                    self._storage.remove(path)
+            raise
+        moved = self._install(new_state)
+        return self._report(found, logs, moved)
+
+    def _allocate(self) -> int:
+        number = self._next
+        check_file_number(number, self._source)
+        self._next += 1
+        return number
+
+    def _advance(self, size: int) -> None:
+        self._done_bytes += size
+        if self._progress is not None:
+            self._progress(min(self._done_bytes, self._all_bytes), self._all_bytes)
+
+    # What is kept
+
+    def _gather(self, state: State | None) -> tuple[list[PlacedTable], SalvagedLogs]:
+        """The tables of the repaired store, in the target; and what the logs tell."""
+        if state is None:
+            tables = liveness(self._storage, self._source, self._numbers["table"])
+            self._uncertain = tables.uncertain
+            wanted: list[tuple[int, TableMeta | None]] = [(number, None) for number in tables.live]
+        else:
+            wanted = [(table.number, table) for table in state.tree.tables()]
+        for number, _ in wanted:
+            with contextlib.suppress(OSError):
+                self._all_bytes += self._storage.file_size(table_path(self._source, number))
+        self._used = len({number for number, _ in wanted}.intersection(self._numbers["table"]))
+        rescued: dict[int, RescuedTable] = {}
+        for number, expected in wanted:
+            table = self._rescue.take(number, expected)
+            if table is not None:
+                rescued[number] = table
+        logs = salvage_logs(self._storage, self._source, self._numbers["log"], state)
+        logged = self._write_logs(logs)
+        if state is None:
+            return self._placed_by_sequence([*rescued.values(), *logged]), logs
+        run = 1 + max(
+            (placed.run for placed in state.tree.placed() if placed.level == 0), default=0
+        )
+        placed_tables = [PlacedTable(0, max(run, self._next), table.meta) for table in logged]
+        for placed in state.tree.placed():
+            found = rescued.get(placed.meta.number)
+            if found is not None:
+                self._settle(found)
+                placed_tables.append(PlacedTable(placed.level, placed.run, found.meta))
+        return placed_tables, logs
+
+    def _write_logs(self, logs: SalvagedLogs) -> list[RescuedTable]:
+        """Tables of what the logs hold."""
+        newest = logs.newest
+        versions = ((key, *newest[key]) for key in sorted(newest))
+        metas = write_tables(gathered(versions), self._job())
+        return self._written(metas)
+
+    def _job(self) -> TableJob:
+        size = Options().table_size_bytes
+        form = self._rescue.form
+        return TableJob(self._storage, self._target, form, size, self._allocate, lambda: False)
+
+    def _written(self, metas: list[TableMeta]) -> list[RescuedTable]:
+        tables = [
+            RescuedTable(meta, table_path(self._target, meta.number), False) for meta in metas
+        ]
+        self._created += [table.path for table in tables]
+        return tables
+
+    def _placed_by_sequence(self, rescued: list[RescuedTable]) -> list[PlacedTable]:
+        """All tables as runs of level 0, in the order of their sequence numbers."""
+        by_number = {table.meta.number: table for table in rescued}
+        metas: list[TableMeta] = []
+        for group in tangled_groups([table.meta for table in rescued]):
+            if len(group) == 1:
+                self._settle(by_number[group[0].number])
+                metas += group
+            else:
+                metas += self._merge([by_number[meta.number] for meta in group])
+        runs = stack(metas)
+        return [
+            PlacedTable(0, len(runs) - depth, meta)
+            for depth, run in enumerate(runs)
+            for meta in run
+        ]
+
+    def _merge(self, tables: list[RescuedTable]) -> list[TableMeta]:
+        """New tables with the newest version of each key of ``tables``."""
+        self._merged += len(tables)
+        paths = {table.meta.number: table.path for table in tables}
+        sources: list[Iterator[SortableEntry]] = [
+            (entry for meta in run for entry in table_entries(self._open(paths[meta.number], meta)))
+            for run in stack([table.meta for table in tables])
+        ]
+        metas = write_tables(gathered(newest_versions(sources)), self._job())
+        for table in tables:
+            if not table.is_original:
+                self._storage.remove(table.path)
+        return [table.meta for table in self._written(metas)]
+
+    def _open(self, path: str, meta: TableMeta) -> TableReader:
+        cache = BlockCache(0, self._storage.stats)
+        return TableReader(self._storage, path, cache, meta=meta, filter_residency="off")
+
+    def _settle(self, table: RescuedTable) -> None:
+        """Have a table in the target."""
+        path = table_path(self._target, table.meta.number)
+        if path == table.path:
+            return
+        self._created.append(path)
+        with self._storage.open_random(table.path) as old, self._storage.create(path) as new:
+            for offset in range(0, old.size, _COPY_BYTES):
+                length = min(_COPY_BYTES, old.size - offset)
+                new.append(old.pread(offset, length, ReadKind.COMPACTION))
+            new.sync()
+
+    # The repaired store
+
+    def _prepare(self, placed: list[PlacedTable], state: State | None, logs: SalvagedLogs) -> State:
+        """Write the new log; everything but the manifest is on disk then."""
+        log_number = self._allocate()
+        path = log_path(self._target, log_number)
+        self._created.append(path)
+        LogWriter.create(
+            self._storage, path, log_number, "log", self._log_before(logs.last_log)
+        ).close()
+        self._storage.sync_directory(self._target)
+        last_seq = max(
+            logs.last_seq,
+            0 if state is None else state.last_seq,
+            *(table.meta.largest_seq for table in placed),
+        )
+        edit = Edit(added=placed, next_file=self._next, last_seq=last_seq, log_number=log_number)
+        return EMPTY_STATE.changed(edit)
+
+    def _log_before(self, last_log: tuple[int, int] | None) -> LogWriter | None:
+        """The log that the new one is to follow (for its number and end alone; it is not open).
+
+        In place, the damaged store has the new log too until CURRENT changes, and must go on being
+        what it was: one more log, without records, at the end of its chain.
+        """
+        if last_log is None or self._target != self._source:
+            return None
+        number, end = last_log
+        unopened = AppendFile(log_path(self._source, number), -1, end)
+        return LogWriter(
+            self._storage, unopened, "log", number, 0, synced=end, marked=end, predecessor=None
+        )
+
+    def _install(self, state: State) -> list[str]:
+        """Write the manifest, and let CURRENT name it; in place, move what is not needed."""
+        linked: list[tuple[str, str]] = []
+        if self._target == self._source:
+            kept = {f"{table.number:06}.sst" for table in state.tree.tables()}
+            linked = self._link(
+                [name for name in self._originals if parse_file_name(name) and name not in kept]
+            )
+        manifest = Manifest(self._storage, self._target, state)
+        manifest.rewrite()
+        manifest.close()
+        for name, moved in linked:
+            original = os.path.join(self._source, name)
+            if self._storage.exists(moved):
+                self._storage.remove(original)
+            else:
+                self._storage.replace(original, moved)
+        if linked:
+            self._storage.sync_directory(os.path.join(self._source, LOST_FOLDER))
+            self._storage.sync_directory(self._source)
+        return [name for name, _ in linked]
+
+    def _link(self, names: list[str]) -> list[tuple[str, str]]:
+        """Give files a second name in the folder of lost ones: names, and paths there.
+
+        So no crash between this and the end can leave a file that the next open of the store would
+        remove.  Where the file system knows no links they are only moved, at the end.
+        """
+        folder = os.path.join(self._source, LOST_FOLDER)
+        _check_lost_folder(self._source)  # again: much has been read since
+        self._storage.make_directory(folder)
+        linked: list[tuple[str, str]] = []
+        if CURRENT in self._originals:
+            with contextlib.suppress(OSError):
+                self._storage.link(
+                    os.path.join(self._source, CURRENT), self._free_name(folder, CURRENT)
+                )
+        for name in names:
+            moved = self._free_name(folder, name)
+            with contextlib.suppress(OSError):
+                self._storage.link(os.path.join(self._source, name), moved)
+            linked.append((name, moved))
+        self._storage.sync_directory(folder)
+        return linked
+
+    def _free_name(self, folder: str, name: str) -> str:
+        """A path in ``folder`` that nothing has yet."""
+        path = os.path.join(folder, name)
+        count = 0
+        while self._storage.exists(path):
+            count += 1
+            path = os.path.join(folder, f"{name}.{count}")
+        return path
+
+    def _report(self, found: FoundState, logs: SalvagedLogs, moved: list[str]) -> RepairReport:
+        rescue = self._rescue
+        return RepairReport(
+            path=self._source,
+            output=self._target,
+            manifest=found.manifest,
+            tables_kept=len(rescue.kept),
+            tables_salvaged=len(rescue.salvaged),
+            tables_lost=len(rescue.lost),
+            tables_merged=self._merged,
+            tables_ignored=len(self._numbers["table"]) - self._used,
+            tables_uncertain=tuple(self._uncertain),
+            blocks_kept=rescue.blocks_kept,
+            blocks_lost=rescue.blocks_lost,
+            entries_kept=rescue.entries_kept,
+            entries_lost=rescue.entries_lost,
+            log_records_kept=logs.record_count,
+            log_operations_kept=logs.operation_count,
+            log_bytes_lost=logs.lost_bytes,
+            lost_ranges=tuple(rescue.lost_ranges),
+            problems=(*found.problems, *rescue.problems, *logs.problems),
+            notes=tuple(found.notes),
+            moved=tuple(moved),
+        )

@@ -1,0 +1,148 @@
+"""What a repair kept, and what it could not."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from lsmkv.inspection.report import Problem, Report, count, count_entries
+
+LOST_FOLDER: Final = "lost"
+"""Folder inside a store to which repair in place moves what is not part of the repaired store."""
+
+_NO_DAMAGE: Final = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+def raise_unless_damage(error: Exception) -> None:
+    """Raise an error of the operating system that says nothing of the file's bytes.
+
+    Whoever may not read a file, or has too many open, has not lost it.
+    """
+    if isinstance(error, OSError) and error.errno in _NO_DAMAGE:
+        raise error
+
+
+def left_out(byte_count: int) -> str:
+    """What is wrong with a log whose records end before its file does.
+
+    Whole records may stand behind the damaged one.
+
+    >>> left_out(1200)
+    '1,200 bytes from the first damaged record on are left out'
+    """
+    verb = "is" if byte_count == 1 else "are"
+    return f"{count(byte_count, 'byte')} from the first damaged record on {verb} left out"
+
+
+@dataclass(frozen=True, slots=True)
+class LostRange(Report):
+    """Keys of which entries are lost.
+
+    What a look-up of such a key now finds is what older data hold for it, if anything.
+
+    Attributes:
+        table: number of the table that held them.
+        first, last: the lost keys lie between these, both included; None: no bound is known.
+        entry_count: how many entries; None when nothing tells (it may be none).
+        reason: why they are lost.
+    """
+
+    table: int
+    first: bytes | None
+    last: bytes | None
+    entry_count: int | None
+    reason: str
+
+    def __str__(self) -> str:
+        low = "the first key" if self.first is None else repr(self.first)
+        high = "the last key" if self.last is None else repr(self.last)
+        lost = "an unknown number of entries"
+        if self.entry_count is not None:
+            lost = count_entries(self.entry_count)
+        return f"table {self.table}: {lost} from {low} to {high}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport(Report):
+    """What a repair kept, and what it could not.
+
+    Attributes:
+        path, output: the damaged store, and the repaired one.
+        manifest: name of the manifest that told which tables count; None when none could be read.
+        tables_kept, tables_salvaged, tables_lost: tables that were whole, damaged, and not readable
+            at all.
+        tables_merged: kept or salvaged ones that were merged, because nothing but their sequence
+            numbers told which is newer.
+        tables_ignored: table files that the manifest does not name, or, without one, that other
+            tables say they replaced.
+        tables_uncertain: numbers of the tables that were used though nothing tells whether they
+            count: compaction may have replaced them, and what they hold may be out of date.
+        blocks_kept, blocks_lost: blocks; where the index is lost, neighbours count as one.
+        entries_kept, entries_lost: entries of tables; lost ones as far as something tells of them.
+        log_records_kept, log_operations_kept: records of logs applied, and operations in them.
+        log_bytes_lost: bytes of logs that were to be applied and were not.
+        lost_ranges: keys of which entries of tables are lost.
+        problems: what is wrong with the files of the damaged store.
+        notes: what else to know of the result.
+        moved: names of the files that repair in place moved to ``lost``.
+    """
+
+    derived: ClassVar[tuple[str, ...]] = ("is_complete",)
+
+    path: str
+    output: str
+    manifest: str | None
+    tables_kept: int
+    tables_salvaged: int
+    tables_lost: int
+    tables_merged: int
+    tables_ignored: int
+    tables_uncertain: tuple[int, ...]
+    blocks_kept: int
+    blocks_lost: int
+    entries_kept: int
+    entries_lost: int
+    log_records_kept: int
+    log_operations_kept: int
+    log_bytes_lost: int
+    lost_ranges: tuple[LostRange, ...]
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+    moved: tuple[str, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is lost, and nothing that is kept may be out of date."""
+        return not (
+            self.lost_ranges or self.log_bytes_lost or self.tables_lost or self.tables_uncertain
+        )
+
+    def text(self) -> str:
+        """The counts, and a line for each problem, lost range and note."""
+        lines = [
+            f"{self.path} repaired into {self.output}"
+            + (": nothing is lost" if self.is_complete else ""),
+            f"  tables: {self.tables_kept} kept, {self.tables_salvaged} salvaged, "
+            f"{self.tables_lost} lost, {self.tables_merged} merged, {self.tables_ignored} ignored",
+            f"  blocks: {self.blocks_kept} kept, {self.blocks_lost} lost",
+            f"  entries: {self.entries_kept} kept, {self.entries_lost} lost",
+            f"  logs: {count(self.log_records_kept, 'record')} kept "
+            f"({count(self.log_operations_kept, 'operation')}), "
+            f"{count(self.log_bytes_lost, 'byte')} lost",
+        ]
+        if self.tables_uncertain:
+            numbers = ", ".join(map(str, self.tables_uncertain))
+            lines.append(
+                f"  uncertain: tables {numbers}: nothing tells whether compaction had replaced them, "
+                "so keys that were deleted, and values that were overwritten, may reappear from them"
+            )
+        if self.moved:
+            lines.append(f"  moved to {LOST_FOLDER}: {', '.join(self.moved)}")
+        lines += [f"  problem: {problem}" for problem in self.problems]
+        lines += [f"  lost: {lost}" for lost in self.lost_ranges]
+        lines += [f"  note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.text()

@@ -1,0 +1,239 @@
+"""Rescuing tables one by one: whole ones are kept, whole blocks of damaged ones written anew."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lsmkv.errors import CorruptionError
+from lsmkv.filters.keys import filter_key_from_spec
+from lsmkv.filters.policy import policy_for
+from lsmkv.inspection.report import Problem
+from lsmkv.inspection.table_check import check_table
+from lsmkv.options import Options
+from lsmkv.salvage.damaged_table import LostBlock, TableSalvage
+from lsmkv.salvage.report import LostRange, raise_unless_damage
+from lsmkv.sstable.block.block import Block
+from lsmkv.sstable.block_cache import BlockCache
+from lsmkv.sstable.format import Footer, TableMeta, TableProperties
+from lsmkv.sstable.reader import TableReader
+from lsmkv.sstable.writer import TableFormat, TableWriter
+from lsmkv.storage.file_names import table_path
+from lsmkv.storage.storage import Storage
+from lsmkv.tree.version_set import table_format
+
+
+@dataclass(frozen=True, slots=True)
+class RescuedTable:
+    """A table for the repaired store: what it is, where it lies, whether it is an original."""
+
+    meta: TableMeta
+    path: str
+    is_original: bool
+
+
+class TableRescue:
+    """Takes tables one after another, and counts.
+
+    Attributes:
+        kept, salvaged, lost: numbers of tables that are whole, damaged, and not readable at all.
+        blocks_kept, blocks_lost: blocks; lost ones that cannot be told apart count as one.
+        entries_kept, entries_lost: entries; of the lost ones those that something tells of.
+        lost_ranges: keys of which entries are lost.
+        problems: what is wrong with the tables.
+        created: paths of tables written.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        source: str,
+        target: str,
+        allocate: Callable[[], int],
+        advance: Callable[[int], None],
+    ) -> None:
+        self._storage = storage
+        self._source = source
+        self._target = target
+        self._allocate = allocate
+        self._advance = advance
+        self.form = table_format(Options(), Options().error_rate)
+        self.kept: list[int] = []
+        self.salvaged: list[int] = []
+        self.lost: list[int] = []
+        self.blocks_kept = self.blocks_lost = 0
+        self.entries_kept = self.entries_lost = 0
+        self.lost_ranges: list[LostRange] = []
+        self.problems: list[Problem] = []
+        self.created: list[str] = []
+
+    def take(self, number: int, expected: TableMeta | None) -> RescuedTable | None:
+        """The table ``number``, or what is left of it; None when nothing is.
+
+        Args:
+            expected: what the manifest knows of it, if that is known.
+
+        Raises:
+            UnsupportedFormatError: it is in another format.
+            OSError: a new table cannot be written.
+        """
+        path = table_path(self._source, number)
+        try:
+            size = self._storage.file_size(path)
+        except OSError as error:
+            raise_unless_damage(error)
+            self._lose(number, expected, Problem.of(error, path))
+            return None
+        try:
+            table = TableReader(
+                self._storage,
+                path,
+                BlockCache(0, self._storage.stats),
+                meta=expected,
+                filter_residency="resident",
+            )
+        except (CorruptionError, OSError) as error:
+            raise_unless_damage(error)
+            self.problems.append(Problem.of(error, path))
+            return self._salvage(number, path, expected, size)
+        check = check_table(table)
+        if not check.problems and table.meta.number == number:
+            self._advance(size)
+            self.form = form_of(table.properties, table.footer)
+            self.kept.append(number)
+            self.blocks_kept += int(table.index.block_count)
+            self.entries_kept += table.meta.entry_count
+            return RescuedTable(table.meta, path, True)
+        self.problems += check.problems
+        return self._salvage(number, path, expected, size)
+
+    def _lose(self, number: int, expected: TableMeta | None, problem: Problem) -> None:
+        self.lost.append(number)
+        self._note(problem)
+        if expected is None:
+            self.lost_ranges.append(LostRange(number, None, None, None, problem.reason))
+            return
+        count = expected.entry_count
+        self.entries_lost += count
+        self.lost_ranges.append(
+            LostRange(number, expected.smallest, expected.largest, count, problem.reason)
+        )
+
+    def _note(self, problem: Problem) -> None:
+        """Keep a problem, unless one is known for the place already."""
+        known = {(item.path, item.offset) for item in self.problems if item.path == problem.path}
+        if (problem.path, problem.offset) not in known:
+            self.problems.append(problem)
+
+    def _salvage(
+        self, number: int, path: str, expected: TableMeta | None, size: int
+    ) -> RescuedTable | None:
+        """Write the whole blocks of a damaged table to a new one."""
+        try:
+            salvage = TableSalvage(self._storage, path, number)
+        except OSError as error:
+            raise_unless_damage(error)
+            self._lose(number, expected, Problem.of(error, path))
+            self._advance(size)
+            return None
+        known = expected
+        if salvage.properties is not None:
+            said = salvage.properties.meta(size, expected.checksum if expected else 0)
+            if expected is not None and said != expected:
+                self._lose(number, expected, Problem(path, None, "it is another table"))
+                self._advance(size)
+                return None
+            known = said
+        meta, lost, kept_blocks = self._rewrite(salvage, known)
+        self._advance(size)
+        for damage in salvage.problems:
+            self._note(Problem.of(damage, path))
+        kept = 0 if meta is None else meta.entry_count
+        if meta is None:
+            problem = Problem(path, None, "no whole block is left in it")
+            self._lose(number, known, problem)
+            self.blocks_lost += len(lost)
+            return None
+        if known is not None and known.entry_count == kept:
+            lost = [block for block in lost if block.entry_count is not None]
+        self.salvaged.append(number)
+        self.blocks_kept += kept_blocks
+        self.blocks_lost += len(lost)
+        self.entries_kept += kept
+        if known is None:
+            self.entries_lost += sum(block.entry_count or 0 for block in lost)
+        else:
+            self.entries_lost += known.entry_count - kept
+        for block in lost:
+            self._note(Problem(path, block.offset, block.reason))
+            self.lost_ranges.append(_lost_range(number, block, known))
+        return RescuedTable(meta, table_path(self._target, meta.number), False)
+
+    def _rewrite(
+        self, salvage: TableSalvage, known: TableMeta | None
+    ) -> tuple[TableMeta | None, list[LostBlock], int]:
+        """The new table (None when no block is left), the lost blocks, how many were kept."""
+        form = self.form
+        if salvage.properties is not None and salvage.footer is not None:
+            with contextlib.suppress(ValueError):  # a filter key that is none
+                form = form_of(salvage.properties, salvage.footer)
+        number = self._allocate()
+        path = table_path(self._target, number)
+        lost: list[LostBlock] = []
+        kept = 0
+        writer = TableWriter(self._storage, path, number, form)
+        try:
+            for offset, item in salvage.blocks():
+                if isinstance(item, LostBlock):
+                    lost.append(item)
+                elif known is not None and not _belongs(item, known):
+                    lost.append(LostBlock(offset, None, None, None, "block of another table"))
+                else:
+                    kept += 1
+                    for entry in zip(item.keys(), item.values(), item.seqs(), strict=True):
+                        writer.add(*entry)
+            if not kept:
+                writer.abandon()
+                return None, lost, 0
+            meta = writer.finish([])
+        except BaseException:
+            writer.abandon()
+            raise
+        self.created.append(path)
+        return meta, lost, kept
+
+
+def form_of(properties: TableProperties, footer: Footer) -> TableFormat:
+    """The form of a table, as far as it tells, for writing another like it."""
+    options = Options()
+    block_size = properties.raw_bytes // max(1, properties.block_count)
+    return TableFormat(
+        block_size_bytes=min(max(block_size, 256), options.block_size_bytes * 4096),
+        compression="zstd" if footer.data_length < properties.raw_bytes else "none",
+        compression_level=options.compression_level,
+        dictionary_size_bytes=footer.dictionary_length,
+        filter_key=filter_key_from_spec(properties.filter_key),
+        granularity=properties.granularity,
+        policy=policy_for(properties.filter_scheme, properties.filter_policy).name,
+        error_rate=properties.error_rate,
+    )
+
+
+def _belongs(block: Block, known: TableMeta) -> bool:
+    """Whether the keys and sequence numbers of ``block`` can be the table's."""
+    keys, seqs = block.keys(), block.seqs()
+    return (
+        known.smallest <= keys[0]
+        and keys[-1] <= known.largest
+        and known.smallest_seq <= min(seqs)
+        and max(seqs) <= known.largest_seq
+    )
+
+
+def _lost_range(number: int, lost: LostBlock, known: TableMeta | None) -> LostRange:
+    first, last = lost.first, lost.last
+    if known is not None:
+        first = known.smallest if first is None else first
+        last = known.largest if last is None else last
+    return LostRange(number, first, last, lost.entry_count, lost.reason)

@@ -1,0 +1,1 @@
+"""One data block: its layout, search, compression and trailer.  May import encoding and filters."""

@@ -1,0 +1,498 @@
+"""A data block's payload: sorted entries, laid out so that it is searched in place.
+
+Layout, little-endian, before compression::
+
+    0   u32  entry_count n
+    4   u8   flags: bit 0 set when some entry is not a plain put (a tag array follows);
+             bit 1 set when some key has more than one version here
+    5   u8   seq_width: bytes of each sequence number, 0, 1, 2, 4 or 8
+    6   u16  prefix_length: bytes that all the keys of the block share
+    8   u64  base_seq: the smallest sequence number; each entry stores its distance from it
+    16  u32  keys_length
+    20  u32  values_length
+    24       prefix        prefix_length bytes
+             fingerprints  n bytes: the low byte of each key's hash
+             key_lengths   n u16: each key's length without the prefix
+             value_lengths n u32
+             tags          n u8, only with flag bit 0: 0 delete, 1 put
+             seqs          n * seq_width
+             keys          keys_length bytes: the keys without the prefix, one after another
+             values        values_length bytes
+
+Entries are in key order; versions of one key stand newest first.  A look-up finds its fingerprint,
+eight at a time, and compares one key; nothing is decoded.  Lengths compress to almost
+nothing; in memory they are held as running ends, unless all are equal, so that an entry is found
+without summing.  What is compressed is the reduced form (:mod:`lsmkv.sstable.block.transposed`).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+from librt.strings import read_i16_le, read_i32_le, read_i64_le
+from librt.vecs import vec
+from mypy_extensions import i64
+
+from lsmkv.encoding.entries import (
+    MAX_KEY_BYTES,
+    MAX_SEQUENCE,
+    MAX_VALUE_BYTES,
+    TAG_DELETE,
+    TAG_PUT,
+    TAGS_RESERVED,
+    Value,
+)
+from lsmkv.encoding.fences import end_before_head, first_head, head_of
+from lsmkv.encoding.words import COMPILED, compare, find_byte, is_same
+from lsmkv.sstable.block.fingerprints import made_fingerprints
+from lsmkv.sstable.block.lengths import (
+    append_parts,
+    common_width,
+    put_ends,
+    running_ends,
+    u32,
+    with_prefix,
+)
+from lsmkv.sstable.block.order import ascend
+from lsmkv.sstable.block_cache import CacheItem
+
+HEADER_BYTES: Final = 24
+HAS_TAGS: Final = 1
+HAS_VERSIONS: Final = 2
+_SEQ_TYPES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+MAX_BLOCK_BYTES: Final = (1 << 31) - 1
+ENTRY_OVERHEAD_BYTES: Final = 7  # fingerprint, key length, value length
+# What a Block costs in memory besides its payload: the object and the heads of three bytes objects.
+_OBJECT_BYTES: Final = 400
+
+
+_CACHE_LINE_BYTES: Final = 64  # of most processors
+_MOST_TOUCHED_BYTES: Final = 512
+_MOST_DISTANCE: Final = (1 << 32) - 1  # of a sequence number from the base, in 4 bytes
+
+
+class Block(CacheItem):
+    """A payload, checked and ready to be searched; fingerprints that it lacks are made by look-ups.
+
+    Raises (through ``fail``, which is given the reason and must raise): anything in the payload that does
+    not add up.
+    """
+
+    def __init__(
+        self, raw: bytes, fail: Callable[[str], NoReturn], lacks_fingerprints: bool = False
+    ) -> None:
+        if len(raw) < HEADER_BYTES:
+            fail(f"block payload of {len(raw)} bytes is shorter than its header")
+        count = u32(raw, 0)
+        flags, seq_width = raw[4], raw[5]
+        prefix_length: int = read_i16_le(raw, 6)
+        prefix_length &= 0xFFFF
+        base_seq: int = read_i64_le(raw, 8)
+        if base_seq < 0:
+            base_seq += 1 << 64
+        keys_length = u32(raw, 16)
+        values_length = u32(raw, 20)
+        has_tags = flags & HAS_TAGS
+        if flags & ~(HAS_TAGS | HAS_VERSIONS) or seq_width not in (0, 1, 2, 4, 8) or count == 0:
+            fail(f"bad block header: {count} entries, flags {flags}, sequence width {seq_width}")
+        fingerprints = HEADER_BYTES + prefix_length
+        key_lengths = fingerprints + count
+        value_lengths = key_lengths + 2 * count
+        tags = value_lengths + 4 * count
+        seqs = tags + (count if has_tags else 0)
+        keys = seqs + seq_width * count
+        values = keys + keys_length
+        if values + values_length != len(raw):
+            fail(f"block sections of {values + values_length} bytes in a payload of {len(raw)}")
+        # Where all are equally long, positions are multiplied; else they are looked up.
+        key_width = common_width(raw, key_lengths, value_lengths, 2)
+        value_width = common_width(raw, value_lengths, tags, 4)
+        key_ends: bytes | None = b""
+        value_ends: bytes | None = b""
+        if key_width < 0:
+            key_ends = running_ends(raw[key_lengths:value_lengths], 2, keys_length)
+        if value_width < 0:
+            value_ends = running_ends(raw[value_lengths:tags], 4, values_length)
+        if (
+            key_width * count not in (keys_length, -count)
+            or value_width * count not in (values_length, -count)
+            or key_ends is None
+            or value_ends is None
+        ):
+            fail("key or value lengths of a block do not add up")
+        if has_tags:
+            for tag in set(raw[tags:seqs]) - {TAG_DELETE, TAG_PUT}:
+                meaning = TAGS_RESERVED.get(tag, "unknown")
+                fail(f"entry tag {tag} ({meaning}) is not supported by this release")
+        self.has_versions: bool = flags & HAS_VERSIONS != 0
+        prints_bytes = key_lengths if lacks_fingerprints else 0
+        super().__init__(len(raw) + prints_bytes + len(key_ends) + len(value_ends) + _OBJECT_BYTES)
+        # In this order: what look-ups read stands in as few cache lines as can be.
+        self.raw = raw
+        self.count: i64 = count
+        self.prefix_length: i64 = prefix_length
+        self._fingerprints: i64 = fingerprints
+        self._keys: i64 = keys
+        self._values: i64 = values
+        # What holds the fingerprints, at the place that they have in a payload.
+        self._prints = b"" if lacks_fingerprints else raw
+        self._key_width: i64 = key_width
+        self._value_width: i64 = value_width
+        self._tags: i64 = tags if has_tags else -1
+        self._key_ends = key_ends
+        self._value_ends = value_ends
+        self._seqs: i64 = seqs
+        self._seq_width: i64 = seq_width
+        self._base_seq: int = base_seq
+        # All are looked at only where the width of their distances does not tell.
+        may_exceed = base_seq > MAX_SEQUENCE - _MOST_DISTANCE or seq_width == 8
+        if may_exceed and max(self.seqs()) > MAX_SEQUENCE:
+            fail(f"sequence number {max(self.seqs())} of a block is out of range")
+
+    def _key_at(self, position: i64) -> i64:
+        """Where in the payload the key at ``position`` starts; of ``count``, where the last ends."""
+        if self._key_width >= 0:
+            return self._keys + self._key_width * position
+        distance: int = read_i32_le(self._key_ends, 4 * position)
+        return self._keys + distance
+
+    def _value_at(self, position: i64) -> i64:
+        """As :meth:`_key_at`, for values."""
+        if self._value_width >= 0:
+            return self._values + self._value_width * position
+        distance: int = read_i32_le(self._value_ends, 4 * position)
+        return self._values + distance
+
+    def find(self, key: bytes, h: i64) -> i64:
+        """Position of the newest version of ``key``, whose hash is ``h``; -1 when it is not here.
+
+        ``key`` must lie between the block's first and last key, and so share their prefix.
+        O(n / 8), and n / 256 comparisons of keys.
+        """
+        return self._find_from(key, h, 0)
+
+    def touch(self) -> i64:
+        """Have the processor fetch what :meth:`find` reads, without waiting; of many keys the ends."""
+        raw, first = self.raw, self._fingerprints
+        prints = self._prints if self._prints else raw
+        before_keys = self._keys - 1  # the keys themselves may have no bytes
+        ends: i64 = raw[before_keys] + raw[self._values - 1]
+        return prints[first] + prints[first + self.count - 1] + ends
+
+    def touch_keys(self) -> i64:
+        """As :meth:`touch`, for what :meth:`lower_bound` reads; of very many keys only the first."""
+        raw, at = self.raw, self._keys
+        end = min(self._values, at + _MOST_TOUCHED_BYTES)
+        fetched: i64 = raw[HEADER_BYTES]
+        while at < end:
+            fetched += raw[at]
+            at += _CACHE_LINE_BYTES
+        return fetched
+
+    def touch_values(self, low: i64, high: i64) -> i64:
+        """Have the processor fetch the values from ``low`` to ``high`` (not included), all at once."""
+        raw = self.raw
+        at, end = self._value_at(low), self._value_at(high)
+        fetched: i64 = 0
+        while at < end:
+            fetched += raw[at]
+            at += _CACHE_LINE_BYTES
+        return fetched
+
+    def touch_value(self, position: i64) -> i64:
+        """As :meth:`touch_values`, for one to its very end; of a long one only the first bytes."""
+        raw, at = self.raw, self._value_at(position)
+        end = min(self._value_at(position + 1), at + _MOST_TOUCHED_BYTES)
+        fetched: i64 = raw[end - 1]  # of an empty one what stands before it
+        while at < end:
+            fetched += raw[at]
+            at += _CACHE_LINE_BYTES
+        return fetched
+
+    def find_visible(self, key: bytes, h: i64, max_seq: int) -> i64:
+        """As :meth:`find`, for the newest version numbered ``max_seq`` or lower."""
+        position = self._find_from(key, h, 0)
+        while position >= 0 and self.seq(position) > max_seq:
+            position = self._find_from(key, h, position + 1)
+        return position
+
+    def _find_from(self, key: bytes, h: i64, start: i64) -> i64:
+        raw = self.raw
+        fingerprint = h & 0xFF
+        first = self._fingerprints
+        prints = self._prints if self._prints else self._make_fingerprints()
+        end = first + self.count
+        length = len(key) - self.prefix_length
+        found = find_byte(prints, fingerprint, first + start, end)
+        while found >= 0:
+            position = found - first
+            at = self._key_at(position)
+            if self._key_at(position + 1) - at == length and is_same(
+                raw, at, key, self.prefix_length, length
+            ):
+                return position
+            found = find_byte(prints, fingerprint, found + 1, end)
+        return -1
+
+    def _make_fingerprints(self) -> bytes:
+        end, width, ends = self._fingerprints, self._key_width, self._key_ends
+        made = made_fingerprints(self.raw, HEADER_BYTES, end, self._keys, self.count, width, ends)
+        self._prints = made
+        return made
+
+    def value(self, position: i64) -> Value:
+        """The value at ``position``; None for a deletion."""
+        if self._tags >= 0 and self.raw[self._tags + position] == TAG_DELETE:
+            return None
+        start = self._value_at(position)
+        end = self._value_at(position + 1)
+        return self.raw[start:end]
+
+    def seq(self, position: i64) -> int:
+        """The sequence number at ``position``."""
+        width = self._seq_width
+        if width == 0:
+            return self._base_seq
+        at = self._seqs + width * position
+        return self._base_seq + int.from_bytes(self.raw[at : at + width], "little")
+
+    def lower_bound(self, key: bytes) -> i64:
+        """Position of the first entry whose key is ``key`` or above; ``count`` if there is none.
+
+        O(log n) key comparisons.
+        """
+        raw = self.raw
+        prefix, length = self.prefix_length, i64(len(key))
+        order = compare(raw, HEADER_BYTES, HEADER_BYTES + prefix, key, 0, min(prefix, length))
+        if order:  # against the prefix, and so against every key here
+            return 0 if order > 0 else self.count
+        low: i64 = 0
+        high: i64 = self.count
+        width = min(self._key_width, 7)
+        if width > 0:  # go by the first bytes of each, as numbers
+            target = head_of(key, prefix, length, width)
+            if width == self._key_width:  # which are all of them
+                if length - prefix > width:
+                    target += 1  # a key that goes on after one of them is above it
+                return first_head(raw, self._keys, width, high, width, target)
+            low = first_head(raw, self._keys, self._key_width, high, width, target)
+            if low == high or self._is_at_or_above(low, key):
+                return low
+        while low < high:
+            middle = (low + high) >> 1
+            start, end = self._key_at(middle), self._key_at(middle + 1)
+            if compare(raw, start, end, key, prefix, length) < 0:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _is_at_or_above(self, position: i64, key: bytes) -> bool:
+        start, end = self._key_at(position), self._key_at(position + 1)
+        return compare(self.raw, start, end, key, self.prefix_length, len(key)) >= 0
+
+    def prefix(self) -> bytes:
+        """What all keys start with."""
+        return self.raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length]
+
+    def key_after(self, prefix: bytes, position: i64) -> bytes:
+        """As :meth:`key`, for those who have the prefix at hand."""
+        start, end = self._key_at(position), self._key_at(position + 1)
+        suffix = self.raw[start:end]
+        return prefix + suffix
+
+    def key(self, position: i64) -> bytes:
+        """The key at ``position``."""
+        raw = self.raw
+        start, end = self._key_at(position), self._key_at(position + 1)
+        suffix = raw[start:end]
+        if self.prefix_length == 0:
+            return suffix
+        return raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length] + suffix
+
+    def is_key(self, position: i64, data: bytes, start: i64, end: i64) -> bool:
+        """Whether the key at ``position`` is ``data[start:end]``."""
+        raw, prefix, at = self.raw, self.prefix_length, self._key_at(position)
+        length = end - start - prefix
+        return (
+            self._key_at(position + 1) - at == length
+            and is_same(raw, HEADER_BYTES, data, start, prefix)
+            and is_same(raw, at, data, start + prefix, length)
+        )
+
+    def ascends(self, may_repeat: bool) -> bool:
+        """Whether the keys ascend, none over its limit; with ``may_repeat`` some may be the same."""
+        most, width, ends = MAX_KEY_BYTES - self.prefix_length, self._key_width, self._key_ends
+        return ascend(self.raw, self._keys, self.count, width, ends, most, may_repeat)
+
+    def end_before(self, at: i64, end: i64, bound: bytes, reverse: bool) -> i64:
+        """How far from position ``at`` towards ``end`` (not included) the keys lie before ``bound``.
+
+        Before is below, or with ``reverse``, which goes downwards, above.  The key at ``at`` does.
+        It gallops: O(log(distance)) comparisons.
+        """
+        raw, prefix, bound_length = self.raw, self.prefix_length, i64(len(bound))
+        shared = min(prefix, bound_length)
+        if compare(raw, HEADER_BYTES, HEADER_BYTES + prefix, bound, 0, shared):
+            return end  # all keys here are on one side of it
+        width = self._key_width
+        if 0 < width < 8:
+            target = head_of(bound, prefix, bound_length, width)
+            if reverse and bound_length - prefix < width:
+                target -= 1  # a key that goes on after it is above it
+            elif not reverse and bound_length - prefix > width:
+                target += 1
+            return end_before_head(raw, self._keys, width, at, end, target, reverse)
+        direction: i64 = -1 if reverse else 1
+        length = (end - at) * direction
+        low: i64 = 1
+        step: i64 = 1
+        while step < length and self._is_before(at + step * direction, bound, reverse):
+            low = step + 1
+            step *= 2
+        high = min(step, length)
+        while low < high:
+            middle = (low + high) >> 1
+            if self._is_before(at + middle * direction, bound, reverse):
+                low = middle + 1
+            else:
+                high = middle
+        return at + low * direction
+
+    def _is_before(self, position: i64, bound: bytes, reverse: bool) -> bool:
+        """Whether the key at ``position`` lies before ``bound``, which has the block's prefix."""
+        start, end = self._key_at(position), self._key_at(position + 1)
+        order = compare(self.raw, start, end, bound, self.prefix_length, len(bound))
+        return order > 0 if reverse else order < 0
+
+    def append_entries(
+        self,
+        found: list[tuple[bytes, bytes]],
+        prefix: bytes,
+        first: bytes,
+        at: i64,
+        end: i64,
+        step: i64,
+    ) -> None:
+        """Append keys and values from position ``at`` towards ``end`` (not included) to ``found``.
+
+        Deletions are left out.  ``step`` is 1 or -1; ``first`` is the key at ``at``.
+        ``prefix`` is :meth:`prefix`.
+        """
+        raw, tags = self.raw, self._tags
+        key_width, value_width = self._key_width, self._value_width
+        keys, values = self._keys, self._values
+        key = first
+        while at != end:
+            if tags < 0 or raw[tags + at] != TAG_DELETE:
+                if value_width >= 0:  # without calls, which are dear where this is interpreted
+                    start = values + value_width * at
+                    found.append((key, raw[start : start + value_width]))
+                else:
+                    start, stop = self._value_at(at), self._value_at(at + 1)
+                    found.append((key, raw[start:stop]))
+            at += step
+            if at != end:
+                if key_width >= 0:
+                    start = keys + key_width * at
+                    key = prefix + raw[start : start + key_width]
+                else:
+                    start, stop = self._key_at(at), self._key_at(at + 1)
+                    key = prefix + raw[start:stop]
+
+    def keys(self) -> list[bytes]:
+        """Every key, in order (a key with several versions as often).  O(n)."""
+        found: list[bytes] = []
+        raw, length = self.raw, self.prefix_length
+        count, width = self.count, self._key_width
+        if length == 0:
+            append_parts(found, raw, self._keys, count, width, self._key_ends, 0)
+        elif COMPILED:
+            # Whole keys are put behind one another first, so that no object is made of a part of one.
+            keys = self.key_data()
+            append_parts(found, keys, 0, count, width, self._key_ends, length)
+        else:
+            suffixes: list[bytes] = []
+            append_parts(suffixes, raw, self._keys, count, width, self._key_ends, 0)
+            prefix = raw[HEADER_BYTES : HEADER_BYTES + length]
+            found += [prefix + suffix for suffix in suffixes]
+        return found
+
+    def values(self) -> list[Value]:
+        """Every value, in the order of :meth:`keys`; None for a deletion.  O(n)."""
+        found: list[Value] = []
+        width = self._value_width
+        append_parts(found, self.raw, self._values, self.count, width, self._value_ends, 0)
+        if self.has_tags:
+            for position, tag in enumerate(self.tags()):
+                if tag == TAG_DELETE:
+                    found[position] = None
+        return found
+
+    def key_data(self) -> bytes:
+        """The keys with their prefix, one after another."""
+        raw, length = self.raw, self.prefix_length
+        if length == 0:
+            return raw[self._keys : self._values]
+        prefix = raw[HEADER_BYTES : HEADER_BYTES + length]
+        if not COMPILED:
+            suffixes: list[bytes] = []
+            width = self._key_width
+            append_parts(suffixes, raw, self._keys, self.count, width, self._key_ends, 0)
+            return prefix + prefix.join(suffixes)
+        return with_prefix(
+            raw, HEADER_BYTES, length, self._keys, self.count, self._key_width, self._key_ends
+        )
+
+    def value_data(self) -> bytes:
+        """The values, one after another."""
+        return self.raw[self._values :]
+
+    @property
+    def has_tags(self) -> bool:
+        """Whether there are :meth:`tags`; without, nothing here is a deletion."""
+        return self._tags >= 0
+
+    def tags(self) -> bytes:
+        """For each entry ``TAG_DELETE`` or ``TAG_PUT``."""
+        if self._tags < 0:
+            return bytes([TAG_PUT]) * self.count
+        return self.raw[self._tags : self._tags + self.count]
+
+    def put_ends(self, key_ends: vec[i64], value_ends: vec[i64], at: i64) -> None:
+        """Set, from position ``at`` + 1 on, where each in :meth:`key_data` and :meth:`value_data` ends.
+
+        The first begins where ``key_ends[at]`` and ``value_ends[at]`` say.
+        """
+        count = self.count
+        put_ends(key_ends, at, count, self._key_width, self._key_ends, self.prefix_length)
+        put_ends(value_ends, at, count, self._value_width, self._value_ends, 0)
+
+    def seqs(self) -> list[int]:
+        """Every sequence number, in the order of :meth:`keys`.  O(n)."""
+        width = self._seq_width
+        if width == 0:
+            return [self._base_seq] * self.count
+        deltas = self.raw[self._seqs : self._seqs + width * self.count]
+        base = self._base_seq
+        return [
+            base + delta for delta in struct.unpack(f"<{self.count}{_SEQ_TYPES[width]}", deltas)
+        ]
+
+    def one_seq(self) -> int:
+        """The sequence number that every entry has; -1 when they differ."""
+        return self._base_seq if self._seq_width == 0 else -1
+
+    def check_order(self, fail: Callable[[str], NoReturn]) -> None:
+        """Check that keys ascend (sequence numbers descend within one) and none is over its limit."""
+        last_key: bytes | None = None
+        last_seq = 0
+        for key, seq, value in zip(self.keys(), self.seqs(), self.values(), strict=True):
+            if len(key) > MAX_KEY_BYTES or (value is not None and len(value) > MAX_VALUE_BYTES):
+                fail(f"entry of {len(key)} key bytes is over the limits")
+            if last_key is not None and (key < last_key or (key == last_key and seq >= last_seq)):
+                fail(f"key {key[:40]!r} is out of order")
+            last_key, last_seq = key, seq

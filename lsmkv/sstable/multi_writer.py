@@ -1,0 +1,99 @@
+"""Writes sorted entries to as many tables as they need."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from lsmkv.encoding.entry_batch import Versions
+from lsmkv.errors import Error
+from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.writer import TableFormat, TableWriter
+from lsmkv.storage.file_names import table_path
+from lsmkv.storage.storage import Storage
+
+_MOST_NOTED = 1 << 16  # a table's properties are at most 1 MiB
+
+
+class CancelledError(Error):
+    """The store is closing; the job stopped and removed what it had written."""
+
+
+def no_pace(entries: int) -> None:
+    """Give way to nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableJob:
+    """Where and how a flush or compaction writes its tables.
+
+    ``give_way`` is told how many entries have been written; it may sleep, before more are.
+    ``replaces``: numbers of the tables whose place all the written ones take.
+    """
+
+    storage: Storage
+    directory: str
+    form: TableFormat
+    table_size_bytes: int
+    allocate: Callable[[], int]
+    is_cancelled: Callable[[], bool]
+    give_way: Callable[[int], None] = no_pace
+    replaces: tuple[int, ...] = ()
+
+
+def write_tables(stretches: Iterator[Versions], job: TableJob) -> list[TableMeta]:
+    """Write versions in order to as many tables as they need; all are synced, the directory too.
+
+    A new table starts only at a new key; all versions of a key stand in one stretch.  On any failure
+    the tables written so far are removed.
+
+    This loop is interpreted on purpose: other threads get their turn between two stretches.
+
+    Raises:
+        CancelledError: the job was cancelled.
+        OSError: a table could not be written.
+    """
+    done: list[TableMeta] = []
+    writer: TableWriter | None = None
+    try:
+        entries = 0
+        for versions in stretches:
+            job.give_way(entries)
+            entries += versions.count
+            if job.is_cancelled():
+                raise CancelledError("the store is closing")
+            at = 0
+            while at < versions.count:
+                if writer is None:
+                    number = job.allocate()
+                    path = table_path(job.directory, number)
+                    writer = TableWriter(job.storage, path, number, job.form)
+                at = writer.add_from(versions, at, job.table_size_bytes)
+                if at < versions.count:
+                    done.append(writer.finish([]))
+                    writer = None
+        if writer is not None:  # the last: with it all are there
+            done.append(writer.finish(*_note(job.replaces, done)))
+        if done:
+            job.storage.sync_directory(job.directory)
+    except BaseException:
+        with contextlib.suppress(OSError):  # the next open removes what is left over
+            if writer is not None:
+                writer.abandon()
+            remove_tables(job.storage, job.directory, done)
+        raise
+    return done
+
+
+def _note(replaces: tuple[int, ...], beside: list[TableMeta]) -> tuple[list[int] | None, list[int]]:
+    """What the last table says of those that it replaces; nothing of too many."""
+    if len(replaces) + len(beside) > _MOST_NOTED:
+        return None, []
+    return list(replaces), [table.number for table in beside] if replaces else []
+
+
+def remove_tables(storage: Storage, directory: str, tables: Iterable[TableMeta]) -> None:
+    """Remove the files of tables that no manifest names."""
+    for table in tables:
+        storage.remove(table_path(directory, table.number))

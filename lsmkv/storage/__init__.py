@@ -1,0 +1,1 @@
+"""The file system: files, names of files, locks.  May import errors and counters."""

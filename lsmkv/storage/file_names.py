@@ -1,0 +1,48 @@
+"""Names of a store's files."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final
+
+MAX_FILE_NUMBER: Final = (1 << 31) - 1
+"""The highest number of a file: table and block together are known by 63 bits (the cache's keys)."""
+
+CURRENT: Final = "CURRENT"
+LOCK: Final = "LOCK"
+_NUMBER: Final = "([0-9]{6}|[1-9][0-9]{6,9})"  # as the store writes them
+_FILE_NAME: Final = re.compile(rf"(?:MANIFEST-{_NUMBER}|{_NUMBER}\.(sst|log))(\.tmp)?")
+
+
+def table_path(directory: str, number: int) -> str:
+    return os.path.join(directory, f"{number:06}.sst")
+
+
+def log_path(directory: str, number: int) -> str:
+    return os.path.join(directory, f"{number:06}.log")
+
+
+def manifest_path(directory: str, number: int) -> str:
+    return os.path.join(directory, f"MANIFEST-{number:06}")
+
+
+def parse_file_name(name: str) -> tuple[str, int] | None:
+    """Kind (``"table"``, ``"log"``, ``"manifest"``, ``"temporary"``) and number of a store's file.
+
+    None for a name that is not one of the store's numbered files, or has a number that none can have.
+
+    >>> parse_file_name("000012.sst"), parse_file_name("notes.txt")
+    (('table', 12), None)
+    """
+    match = _FILE_NAME.fullmatch(name)
+    if match is None:
+        return None
+    manifest, number, extension, temporary = match.groups()
+    if int(manifest or number) > MAX_FILE_NUMBER:
+        return None
+    if temporary:
+        return "temporary", int(manifest or number)
+    if manifest:
+        return "manifest", int(manifest)
+    return ("table" if extension == "sst" else "log"), int(number)

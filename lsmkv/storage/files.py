@@ -1,0 +1,233 @@
+"""Open files: one that grows at its end, one that is read anywhere, one that stands for a lock.
+
+They are opened by :class:`~lsmkv.storage.storage.Storage`.  System calls sit behind small methods that a
+subclass may replace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import errno
+import mmap
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Self
+
+from mypy_extensions import mypyc_attr
+
+from lsmkv.errors import CorruptionError, caused
+from lsmkv.runtime import Finalizer, Opened
+from lsmkv.stats import Stats
+from lsmkv.storage.posix import fcntl
+
+DIRECT_ALIGNMENT_BYTES: Final = 4096
+"""Direct reads start and end at multiples of this many bytes."""
+
+NO_DIRECT: Final = "direct reads are refused by the file system; open with direct_reads=False"
+
+
+class ReadKind(enum.IntEnum):
+    """What a read is for: which counters of ``Stats`` it goes to."""
+
+    DATA = 0
+    FILTER = 1
+    INDEX = 2
+    LOG = 3
+    COMPACTION = 4
+
+
+_DATA: Final = ReadKind.DATA  # a global is found faster than an enumeration's member
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Descriptor:
+    """A descriptor, closed once: by ``close``, by ``with``, or when the last reference goes.
+
+    The last is for those that :meth:`own` what they use.
+    """
+
+    __slots__ = ("_close", "_descriptor", "_finalizer", "path")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._close: Callable[[int], object] = os.close
+        self._finalizer = Finalizer(object)
+        self.path = path
+
+    def own(self, opened: Opened) -> None:
+        """From now on the descriptor is this object's alone."""
+        self._finalizer = opened
+
+    def close(self) -> None:
+        """Close the descriptor (no other call may be under way); a second call does nothing."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            self._finalizer.cancel()
+            self._close(descriptor)  # at once: an interrupt in between would leave it open
+
+    def fileno(self) -> int:
+        """Its number; -1 once it is closed."""
+        return self._descriptor
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def locate(self, error: BaseException) -> None:
+        """Have ``error`` name the file, which errors of calls on descriptors do not."""
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = self.path
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RandomFile(Descriptor):
+    """A finished file of ``size`` bytes, read at any offset by any number of threads.
+
+    ``can_fetch``: whether :meth:`fetch` does anything; not where reads pass the page cache by.
+    """
+
+    __slots__ = ("_direct", "_stats", "can_fetch", "size")
+
+    def __init__(self, path: str, descriptor: int, size: int, stats: Stats, direct: bool) -> None:
+        super().__init__(path, descriptor)
+        self._direct = direct
+        self.can_fetch = not direct and hasattr(os, "posix_fadvise")
+        self._stats = stats
+        self.size = size
+
+    def pread(self, offset: int, length: int, kind: ReadKind, count: int = 1) -> bytes:
+        """Exactly ``length`` bytes from ``offset``, counted as ``count`` reads of ``kind``.
+
+        The bytes counted are those asked of the operating system: with direct reads the aligned
+        range.  A read that fails counts; an empty range is no read and does not.  A range that the
+        file does not have is a CorruptionError, and no memory is taken for it.
+        """
+        if offset < 0 or length <= 0 or offset + length > self.size:
+            if length == 0 and 0 <= offset <= self.size:
+                return b""
+            raise self._early_end(offset, length, self.size - offset)
+        start, asked = offset, length
+        if self._direct:
+            start &= -DIRECT_ALIGNMENT_BYTES
+            asked += offset - start
+            asked += -asked % DIRECT_ALIGNMENT_BYTES
+        # No call may stand to the right of a +=: after one CPython may switch threads, and the
+        # increment of another would be lost.
+        stats = self._stats
+        if kind is _DATA:
+            stats.block_reads += count
+            stats.block_read_bytes += asked
+        else:
+            _count(stats, kind, count, asked)
+        try:
+            data = self._pread(asked, start)
+            if len(data) == length and start == offset:
+                return data
+            return self._finish(data, start, asked, offset, length)
+        except OSError as error:
+            if self._direct and error.errno == errno.EINVAL:
+                raise caused(OSError(errno.EINVAL, NO_DIRECT, self.path), error)
+            self.locate(error)
+            raise
+
+    def fetch(self, offset: int, length: int) -> None:
+        """Have the operating system read so much into its page cache, without waiting: a mere hint."""
+        if self.can_fetch:
+            with contextlib.suppress(OSError):  # the read that needs it will tell
+                os.posix_fadvise(self._descriptor, offset, length, os.POSIX_FADV_WILLNEED)
+
+    def _finish(self, data: bytes, start: int, asked: int, offset: int, length: int) -> bytes:
+        """The range at ``offset``, after the first read of ``asked`` bytes at ``start``.
+
+        A signal or the kernel's limit (2 GiB) may end a read early, so only one that brings nothing
+        new shows the end of the file.
+        """
+        skipped = offset - start
+        while len(data) < skipped + length:
+            kept = len(data) - (len(data) % DIRECT_ALIGNMENT_BYTES if self._direct else 0)
+            more = self._pread(asked - kept, start + kept)
+            if kept + len(more) <= len(data):
+                raise self._early_end(offset, length, len(data) - skipped)
+            data = data[:kept] + more
+        return data[skipped : skipped + length]
+
+    def _early_end(self, offset: int, length: int, got: int) -> CorruptionError:
+        reason = "file ends early" if offset >= 0 and length >= 0 else "impossible range"
+        return CorruptionError(self.path, offset, reason, expected=length, got=max(0, got))
+
+    def _pread(self, length: int, offset: int) -> bytes:
+        """One system call, which may bring less."""
+        if not self._direct:
+            return os.pread(self._descriptor, length, offset)
+        # A mapping is page-aligned.  It is shared memory, and new for each call, so that a fork in
+        # another thread cannot part it from the pages the device writes to (open(2), NOTES).
+        with mmap.mmap(-1, length) as buffer:
+            count = os.preadv(self._descriptor, [buffer], offset)
+            return buffer[:count]
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class FileLock(Descriptor):
+    """Held until ``release``, the loss of the last reference, or the end of the process.
+
+    A process that inherits the descriptor holds the lock, too.
+    """
+
+    __slots__ = ("_opened", "_pid")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        super().__init__(path, descriptor)
+        self._opened: Opened | None = None
+        self._pid = os.getpid()
+
+    def own(self, opened: Opened) -> None:
+        """From now on the descriptor is this object's alone; it is unlocked before it is closed."""
+        self._opened = opened
+        self._finalizer = Finalizer(partial(_unlock, self._pid, self._descriptor, opened))
+
+    def release(self) -> None:
+        """Let others lock; a second call does nothing.
+
+        A forked child shares its parent's lock: there, only the child's descriptor is closed.
+        """
+        opened = self._opened
+        if opened is not None and self._descriptor >= 0:
+            _unlock(self._pid, self._descriptor, opened)
+        self.close()
+
+    def close(self) -> None:
+        """Close the descriptor without unlocking: a forked child that has it, too, keeps the lock."""
+        opened = self._opened
+        if opened is not None:
+            self._finalizer.cancel()
+            self._finalizer = opened  # what is left to do in the end
+        super().close()
+
+
+def _unlock(pid: int, descriptor: int, _opened: Opened) -> None:
+    """Let others lock, if this is still the process ``pid``.
+
+    The last argument keeps the descriptor open until then.
+    """
+    if os.getpid() == pid:
+        with contextlib.suppress(OSError):  # closing is not enough while a forked child lives
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def _count(stats: Stats, kind: ReadKind, count: int, size_bytes: int) -> None:
+    if kind is ReadKind.COMPACTION:
+        stats.compaction_block_reads += count
+        stats.compaction_read_bytes += size_bytes
+    elif kind is ReadKind.FILTER:
+        stats.filter_reads += count
+        stats.filter_read_bytes += size_bytes
+    elif kind is ReadKind.INDEX:
+        stats.index_reads += count
+        stats.index_read_bytes += size_bytes
+    else:
+        stats.log_reads += count
+        stats.log_read_bytes += size_bytes

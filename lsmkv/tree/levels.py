@@ -1,0 +1,128 @@
+"""The shape of the tree as plain data: which tables make which runs on which levels.
+
+A *run* is a sequence of tables whose key ranges do not overlap; a *level* is a list of runs, newest
+first.  Everything in a run is newer than what older runs of its level and the runs of deeper levels
+hold for the same key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+
+from lsmkv.sstable.format import TableMeta
+
+MAX_LEVELS: Final = 32
+
+
+class PlacedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table and where it belongs.  Within a level, a higher run number is a newer run."""
+
+    level: int
+    run: int
+    meta: TableMeta
+
+
+@dataclass(frozen=True, slots=True)
+class RunMeta:
+    """One run: its number, and its tables by ascending key."""
+
+    number: int
+    tables: tuple[TableMeta, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(table.size_bytes for table in self.tables)
+
+    @property
+    def entry_count(self) -> int:
+        return sum(table.entry_count for table in self.tables)
+
+    def overlapping(self, smallest: bytes, largest: bytes) -> tuple[TableMeta, ...]:
+        """Its tables that hold keys from ``smallest`` to ``largest``, both included."""
+        return tuple(
+            table
+            for table in self.tables
+            if table.largest >= smallest and table.smallest <= largest
+        )
+
+
+Level = tuple[RunMeta, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Every table of the store.  Never changed: ``changed`` makes a new one."""
+
+    levels: tuple[Level, ...] = ()
+
+    def placed(self) -> Iterator[PlacedTable]:
+        """Every table with its place, newest data first."""
+        for level, runs in enumerate(self.levels):
+            for run in runs:
+                for table in run.tables:
+                    yield PlacedTable(level, run.number, table)
+
+    def tables(self) -> Iterator[TableMeta]:
+        for placed in self.placed():
+            yield placed.meta
+
+    def runs(self) -> Iterator[RunMeta]:
+        """Every run, newest data first."""
+        for runs in self.levels:
+            yield from runs
+
+    def level_bytes(self, level: int) -> int:
+        """Size of a level; 0 for one that is not there."""
+        if level >= len(self.levels):
+            return 0
+        return sum(run.size_bytes for run in self.levels[level])
+
+    @property
+    def level0_run_count(self) -> int:
+        """Runs on level 0: flushed, and not compacted yet."""
+        return len(self.levels[0]) if self.levels else 0
+
+    @property
+    def deepest(self) -> int:
+        """The deepest level that has a run; -1 when the tree is empty."""
+        return len(self.levels) - 1
+
+    def changed(self, added: Iterable[PlacedTable], removed: Iterable[int]) -> Tree:
+        """The tree after removing tables by number and adding others.
+
+        Raises:
+            ValueError: a table to remove is not here or one to add is already, or the tables of a
+                run would overlap.
+        """
+        gone = set(removed)
+        kept: dict[int, PlacedTable] = {table.meta.number: table for table in self.placed()}
+        for number in gone:
+            if kept.pop(number, None) is None:
+                raise ValueError(f"table {number} is to be removed but is not in the tree")
+        for table in added:
+            if table.meta.number in kept:
+                raise ValueError(f"table {table.meta.number} is in the tree already")
+            if not 0 <= table.level < MAX_LEVELS or table.run < 0:
+                raise ValueError(
+                    f"table {table.meta.number} has level {table.level}, run {table.run}"
+                )
+            if problem := table.meta.problem():
+                raise ValueError(f"table {table.meta.number} cannot be: {problem}")
+            kept[table.meta.number] = table
+        runs: dict[tuple[int, int], list[TableMeta]] = {}
+        for table in kept.values():
+            runs.setdefault((table.level, table.run), []).append(table.meta)
+        depth = 1 + max((level for level, _ in runs), default=-1)
+        levels: list[list[RunMeta]] = [[] for _ in range(depth)]
+        for (level, number), tables in sorted(runs.items(), reverse=True):
+            tables.sort(key=lambda table: table.smallest)
+            for left, right in pairwise(tables):
+                if left.largest >= right.smallest:
+                    raise ValueError(f"tables {left.number} and {right.number} of a run overlap")
+            levels[level].append(RunMeta(number, tuple(tables)))
+        return Tree(tuple(map(tuple, levels)))

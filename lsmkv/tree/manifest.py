@@ -1,0 +1,304 @@
+"""The manifest: the log of edits that says which files make the store; and CURRENT, which names it.
+
+Each record of a manifest is one :class:`Edit` in JSON.  The first holds the whole state, and those
+that follow change it.  ``CURRENT`` is one line: the manifest's file name, a space, and the XXH3-64
+of the name in hexadecimal; it is replaced by a rename.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from lsmkv.encoding.checksums import checksum
+from lsmkv.encoding.entries import MAX_SEQUENCE
+from lsmkv.errors import CorruptionError, NotAStoreError
+from lsmkv.log.reader import MARK_BYTES, LogContents, read_log
+from lsmkv.log.writer import LogWriter
+from lsmkv.storage.file_names import CURRENT, MAX_FILE_NUMBER, manifest_path, parse_file_name
+from lsmkv.storage.storage import ReadKind, Storage
+from lsmkv.tree.levels import PlacedTable, Tree
+
+CURRENT_BYTES: Final = len(b"MANIFEST-000001 0123456789abcdef\n")  # at least
+_MAX_CURRENT_BYTES: Final = 200
+# A manifest is written anew once its edits take this many times what the whole state takes.
+_GROWTH: Final = 8
+_LEAST_BYTES: Final = 64 * 1024
+
+
+def check_file_number(number: int, directory: str) -> None:
+    """Raise CorruptionError unless a new file may have ``number``, and another one a higher one."""
+    if number >= MAX_FILE_NUMBER:
+        reason = (
+            f"its files have numbers up to {number - 1}, and none is left for a new one: read it "
+            "with read_only=True, and write what it holds to a new store"
+        )
+        raise CorruptionError(directory, None, reason)
+
+
+class Edit(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True
+):
+    """A change of the store's state.  What is None stays as it is.
+
+    Attributes:
+        added, removed: tables, and numbers of tables.
+        next_file: a number that no file has had yet.
+        last_seq: the highest sequence number in the tables.
+        log_number: the oldest log whose writes are not all in tables.
+        closed_log: number and end of the last log when the store was closed in good order.
+        closed_salt: that log's salt, which tells it from the log of another store.
+    """
+
+    added: list[PlacedTable] = []
+    removed: list[int] = []
+    next_file: int | None = None
+    last_seq: int | None = None
+    log_number: int | None = None
+    closed_log: tuple[int, int] | None = None
+    closed_salt: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a manifest adds up to; the fields are those of :class:`Edit`."""
+
+    tree: Tree
+    next_file: int
+    last_seq: int
+    log_number: int
+    closed_log: tuple[int, int] | None = None
+    closed_salt: int | None = None
+
+    def changed(self, edit: Edit) -> State:
+        """The state after ``edit``.
+
+        Raises:
+            ValueError: the edit does not fit.
+        """
+        changed = replace(
+            self,
+            tree=self.tree.changed(edit.added, edit.removed),
+            next_file=self.next_file if edit.next_file is None else edit.next_file,
+            last_seq=self.last_seq if edit.last_seq is None else edit.last_seq,
+            log_number=self.log_number if edit.log_number is None else edit.log_number,
+            closed_log=edit.closed_log,
+            closed_salt=edit.closed_salt,
+        )
+        if not 0 <= changed.last_seq <= MAX_SEQUENCE:
+            raise ValueError(f"last sequence number {changed.last_seq} is out of range")
+        highest = max((table.number for table in changed.tree.tables()), default=0)
+        if changed.log_number < 0:
+            raise ValueError(f"log number {changed.log_number} is out of range")
+        if changed.next_file > MAX_FILE_NUMBER:
+            raise ValueError(f"next file number {changed.next_file} is out of range")
+        if changed.next_file <= max(highest, changed.log_number):
+            raise ValueError(f"next file number {changed.next_file} is in use")
+        return changed
+
+    def was_closed_at(self, number: int, end: int) -> bool:
+        """Whether the store was closed with just that log, of ``end`` bytes (and a mark, maybe)."""
+        closed, closed_end = self.closed_log or (0, 0)
+        return closed == number and end - closed_end in (0, MARK_BYTES)
+
+    def as_edit(self) -> Edit:
+        """The edit that makes this state out of the empty one."""
+        return Edit(
+            added=list(self.tree.placed()),
+            next_file=self.next_file,
+            last_seq=self.last_seq,
+            log_number=self.log_number,
+            closed_log=self.closed_log,
+            closed_salt=self.closed_salt,
+        )
+
+
+EMPTY_STATE: Final = State(Tree(), next_file=1, last_seq=0, log_number=0)
+
+
+def read_current(storage: Storage, directory: str) -> int:
+    """Number of the manifest that CURRENT names.
+
+    Raises:
+        NotAStoreError: there is no CURRENT.
+        CorruptionError: it is damaged.
+    """
+    path = os.path.join(directory, CURRENT)
+    try:
+        data = storage.read_whole(path, ReadKind.LOG, _MAX_CURRENT_BYTES)
+    except FileNotFoundError:
+        raise NotAStoreError(f"{directory} holds no lsmkv store (it has no {CURRENT})") from None
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise CorruptionError(path, 0, "it is too long") from error
+        raise
+    name, _, rest = data.partition(b" ")
+    parsed = parse_file_name(name.decode("ascii", "replace"))
+    if parsed is None or parsed[0] != "manifest" or rest != _current_check(name):
+        raise CorruptionError(path, 0, "it does not name a manifest, or is damaged")
+    return parsed[1]
+
+
+def _current_check(name: bytes) -> bytes:
+    return b"%016x\n" % checksum(name, 0)
+
+
+def read_state(storage: Storage, directory: str, number: int) -> State:
+    """The state that manifest ``number`` adds up to.  Raises as :func:`read_manifest`."""
+    return read_manifest(storage, directory, number)[0]
+
+
+def read_manifest(storage: Storage, directory: str, number: int) -> tuple[State, LogContents]:
+    """The state that manifest ``number`` adds up to, and the manifest as it was read.
+
+    Raises:
+        CorruptionError: the manifest is missing, damaged, or does not make sense.
+        UnsupportedFormatError: it is in another format version.
+    """
+    path = manifest_path(directory, number)
+    try:
+        contents = read_log(storage, path, number, "manifest")
+    except FileNotFoundError:
+        raise CorruptionError(path, None, f"the manifest that {CURRENT} names is missing") from None
+    if contents is None:
+        raise CorruptionError(path, 0, "the manifest is cut short inside its header")
+    state = EMPTY_STATE
+    count = 0
+    for offset, payload in contents.records():
+        try:
+            state = state.changed(msgspec.json.decode(payload, type=Edit))
+        except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
+            raise CorruptionError(path, offset, f"bad manifest record: {error}") from error
+        count += 1
+    if not count:
+        raise CorruptionError(path, contents.end, "the manifest holds no record")
+    return state, contents
+
+
+class Manifest:
+    """The manifest of an open store.  Edits are for one thread at a time (the caller's lock).
+
+    Attributes:
+        state: what it adds up to now.
+        number: of its file; 0 before the first ``rewrite``.
+    """
+
+    def __init__(self, storage: Storage, directory: str, state: State) -> None:
+        self._storage = storage
+        self._directory = directory
+        self._log: LogWriter | None = None
+        self._next_file = state.next_file
+        self._number_lock = threading.Lock()
+        self._longest = 0
+        self.state = state
+        self.number = 0
+
+    def allocate(self, count: int = 1) -> int:
+        """A file number that was never used before, the first of ``count``.  Any thread may call it.
+
+        Raises:
+            CorruptionError: none are left, which no store comes to by itself.
+        """
+        with self._number_lock:
+            number = self._next_file
+            check_file_number(number + count - 1, self._directory)
+            self._next_file += count
+            return number
+
+    def go_on(self, contents: LogContents) -> None:
+        """Append to a manifest that was read, all of which is on disk; it adds up to ``state``.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        _, whole_state = next(contents.records())
+        self._longest = len(whole_state) * _GROWTH + _LEAST_BYTES
+        self._log = LogWriter.reopen(self._storage, contents, is_synced=True)
+        self.number = contents.number
+
+    def note_closed_log(self, number: int, end: int, salt: int) -> None:
+        """Record that the store is closed with this log, unless nothing has changed since it was.
+
+        Raises: as :meth:`append`.
+        """
+        if not self.state.was_closed_at(number, end):
+            self.append(Edit(closed_log=(number, end), closed_salt=salt))
+
+    def rewrite(self) -> None:
+        """Write the whole state to a fresh manifest, durably, and make CURRENT name it.
+
+        Raises:
+            OSError: it could not be; CURRENT names the old one or the new one.
+        """
+        number = self.allocate()
+        state = replace(self.state, next_file=self._next_file)
+        path = manifest_path(self._directory, number)
+        log = LogWriter.create(self._storage, path, number, "manifest")
+        try:
+            log.sync_through(log.append(msgspec.json.encode(state.as_edit())))
+            self._storage.sync_directory(self._directory)
+        except BaseException:
+            log.close()
+            with contextlib.suppress(OSError):  # the next open removes what is left over
+                self._storage.remove(path)
+            raise
+        self._drop_log()  # should the next step fail, CURRENT may name either
+        try:
+            name = os.path.basename(path).encode()
+            self._storage.write_atomically(
+                os.path.join(self._directory, CURRENT), name + b" " + _current_check(name)
+            )
+        except BaseException:
+            log.close()
+            raise
+        previous = self.number
+        self._log = log
+        self._longest = log.end * _GROWTH + _LEAST_BYTES
+        self.number = number
+        self.state = state
+        if previous:
+            with contextlib.suppress(OSError):  # the next open removes what is left over
+                self._storage.remove(manifest_path(self._directory, previous))
+
+    def append(self, edit: Edit) -> None:
+        """Record ``edit`` durably, and change the state.
+
+        After a failure nobody knows whether the edit is on disk: files that it adds must stay until
+        ``rewrite`` has succeeded.  The next ``append`` starts with that.
+
+        Raises:
+            OSError: the edit could not be made durable.
+            ValueError: the edit does not fit the state; nothing was written.
+        """
+        edit = msgspec.structs.replace(edit, next_file=self._next_file)
+        self.state.changed(edit)
+        if self._log is None or self._log.end > self._longest:
+            self.rewrite()
+            edit = msgspec.structs.replace(edit, next_file=self._next_file)
+        changed = self.state.changed(edit)
+        log = self._log
+        assert log is not None
+        try:
+            log.sync_through(log.append(msgspec.json.encode(edit)))
+            self.state = changed
+        except BaseException:  # an interrupt too: file and state must not part
+            self._drop_log()
+            raise
+
+    def _drop_log(self) -> None:
+        """Append to the present file no more: the next edit starts a fresh one."""
+        log, self._log = self._log, None
+        if log is not None:
+            log.close()
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        if self._log is not None:
+            self._log.close(mark=True)
+            self._log = None

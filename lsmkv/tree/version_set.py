@@ -1,0 +1,259 @@
+"""The live tables of an open store: the manifest that names them, and the readers that are open."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from lsmkv.errors import CorruptionError
+from lsmkv.filters.policy import FilterPolicy, policy_named
+from lsmkv.log.reader import LogContents
+from lsmkv.options import Options
+from lsmkv.sstable.block_cache import BlockCache
+from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.multi_writer import TableJob, remove_tables
+from lsmkv.sstable.reader import TableReader
+from lsmkv.sstable.writer import TableFormat
+from lsmkv.storage.file_names import parse_file_name, table_path
+from lsmkv.storage.storage import Storage
+from lsmkv.tree.levels import Tree
+from lsmkv.tree.manifest import Edit, Manifest, State
+from lsmkv.tree.version import Version
+
+
+class TableSet:
+    """Manifest and open tables.
+
+    ``lock`` serialises changes; it is taken before the engine's mutex, never after.  ``undead`` are
+    tables that are in the tree no more, but whose files could not be removed.
+    """
+
+    def __init__(
+        self, storage: Storage, directory: str, options: Options, cache: BlockCache
+    ) -> None:
+        self.lock = threading.Lock()
+        self.storage = storage
+        self.directory = directory
+        self.options = options
+        self._cache = cache
+        self._readers: dict[int, TableReader] = {}
+        self._doubtful: list[TableMeta] = []  # a record that failed names them
+        self.undead: list[int] = []
+        self._manifest: Manifest | None = None
+
+    @property
+    def manifest(self) -> Manifest:
+        assert self._manifest is not None, "a read-only store has no manifest to change"
+        return self._manifest
+
+    def start_manifest(
+        self, state: State, names: list[str], untouched: LogContents | None = None
+    ) -> None:
+        """Go on from ``state``, with numbers above every file that is there.
+
+        Args:
+            names: what is in the directory.
+            untouched: the manifest of a store that was closed in good order, to be gone on with;
+                None for a fresh one.
+        """
+        highest = max(
+            (number for _, number in filter(None, map(parse_file_name, names))), default=0
+        )
+        state = replace(state, next_file=max(state.next_file, highest + 1))
+        if untouched is not None:
+            self._manifest = Manifest(self.storage, self.directory, state)
+            self._manifest.go_on(untouched)
+        else:
+            state = replace(state, closed_log=None, closed_salt=None)
+            self._manifest = Manifest(self.storage, self.directory, state)
+            self._manifest.rewrite()
+
+    def open_version(self, tree: Tree) -> Version:
+        """Open whatever of ``tree`` is not open yet, and close the rest.
+
+        Raises:
+            CorruptionError, UnsupportedFormatError, OSError: a table cannot be opened.
+        """
+        around = self._may_read_around(tree)
+        readers = {
+            meta.number: self._reader_of(meta) or self._open(meta, around) for meta in tree.tables()
+        }
+        self._readers = readers
+        return Version(tree, readers)
+
+    def _reader_of(self, meta: TableMeta) -> TableReader | None:
+        """The open reader of just this table, not of one of another store with its number."""
+        reader = self._readers.get(meta.number)
+        return reader if reader is not None and reader.meta == meta else None
+
+    def _may_read_around(self, tree: Tree) -> bool:
+        """Whether the page cache may be filled with tables: the memory has room for all, twice."""
+        size_bytes = sum([table.size_bytes for table in tree.tables()])
+        pages = os.sysconf("SC_PHYS_PAGES") if "SC_PHYS_PAGES" in os.sysconf_names else 0
+        return self.options.read_around and 2 * size_bytes <= os.sysconf("SC_PAGE_SIZE") * pages
+
+    def _open(self, meta: TableMeta, read_around: bool) -> TableReader:
+        path = table_path(self.directory, meta.number)
+        try:
+            return TableReader(
+                self.storage,
+                path,
+                self._cache,
+                meta=meta,
+                filter_residency=self.options.filter_residency,
+                read_around=read_around,
+            )
+        except FileNotFoundError as error:
+            raise CorruptionError(
+                path, None, "a table that the manifest names is missing"
+            ) from error
+
+    def readers(self, tables: tuple[TableMeta, ...]) -> list[TableReader]:
+        """The readers of tables that are in the tree."""
+        return [self._readers[meta.number] for meta in tables]
+
+    def install(self, edit: Edit, publish: Callable[[Version], None]) -> None:
+        """Open the tables that ``edit`` adds, record it durably, and hand on the new version.
+
+        The files of tables that are in the tree no more are removed at once; whoever reads one has
+        it open.  So a repair without a manifest does not take them for tables that count.
+
+        Raises:
+            CorruptionError, OSError: a new table cannot be opened (the new ones are removed), or
+                the edit cannot be recorded (they stay, because the record may have reached the disk).
+        """
+        with self.lock:
+            metas = [placed.meta for placed in edit.added]
+            fresh = [meta for meta in metas if meta.number not in self._readers]
+            try:
+                around = self._may_read_around(self.manifest.state.tree)
+                opened = {meta.number: self._open(meta, around) for meta in fresh}
+                # Here, and not while somebody waits for an answer; for writers alone, without filters.
+                is_asked = self.storage.stats.gets > 0
+                for reader in opened.values():
+                    reader.load(filters=is_asked)
+            except BaseException:
+                with contextlib.suppress(OSError):  # the next open removes what is left over
+                    remove_tables(self.storage, self.directory, fresh)
+                raise
+            self._readers.update(opened)
+            staying = {meta.number for meta in metas}
+            gone = [number for number in edit.removed if number not in staying]
+            runs = _runs_of(self.manifest.state.tree, gone)
+            try:
+                self.manifest.append(edit)
+            except BaseException:
+                self._doubtful += fresh
+                raise
+            try:
+                self._hand_on(publish, gone)
+            except BaseException:  # set by another thread: manifest and view must not part
+                self._hand_on(publish, gone)
+                raise
+            self._remove(runs, is_noted=bool(metas))
+
+    def _hand_on(self, publish: Callable[[Version], None], gone: list[int]) -> None:
+        """Publish what is in the manifest, and let go of tables; doing it again does no harm."""
+        publish(Version(self.manifest.state.tree, self._readers))
+        for number in gone:
+            reader = self._readers.pop(number, None)
+            if reader is not None:
+                reader.retire()
+
+    def _remove(self, runs: list[list[int]], *, is_noted: bool) -> None:
+        """Remove the files of tables, oldest run first, so that what is left shows nothing older.
+
+        Where no new table notes which ones it replaced, a power failure must keep to this order, too.
+        """
+        for run in runs:
+            if not is_noted:
+                self._sync_directory()
+            for number in run:
+                # Where no table notes them: once one stays, so do newer ones, which hide what it holds.
+                if (self.undead and not is_noted) or not self._is_removed(number):
+                    self.undead.append(number)
+        if runs and not is_noted:
+            self._sync_directory()
+
+    def _is_removed(self, number: int) -> bool:
+        """Remove the file of a table; False when that fails."""
+        try:
+            self.storage.remove(table_path(self.directory, number))
+        except OSError:  # the next open tries again
+            return False
+        return True
+
+    def _sync_directory(self) -> None:
+        with contextlib.suppress(OSError):  # the store is whole without it
+            self.storage.sync_directory(self.directory)
+
+    def mend_manifest(self) -> None:
+        """Start a fresh manifest after a failure, and remove tables that only a lost record names.
+
+        The caller holds ``lock``.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self.manifest.rewrite()
+        live = {meta.number for meta in self.manifest.state.tree.tables()}
+        lost = [meta for meta in self._doubtful if meta.number not in live]
+        self._doubtful = []
+        for meta in lost:
+            self._readers.pop(meta.number, None)
+        with contextlib.suppress(OSError):  # the next open removes what is left over
+            remove_tables(self.storage, self.directory, lost)
+
+    def job(
+        self,
+        error_rate: float,
+        is_cancelled: Callable[[], bool],
+        give_way: Callable[[int], None],
+        replaces: Sequence[int] = (),
+    ) -> TableJob:
+        """How a flush, or a compaction of the tables ``replaces``, writes tables for this store."""
+        return TableJob(
+            self.storage,
+            self.directory,
+            table_format(self.options, error_rate),
+            self.options.table_size_bytes,
+            self.manifest.allocate,
+            is_cancelled,
+            give_way,
+            (*replaces, *self.undead),
+        )
+
+    def policies(self) -> set[FilterPolicy]:
+        """The filter policies of new tables and of all that are open."""
+        used = {reader.filter_policy for reader in self._readers.values()}
+        return {policy_named(self.options.filter_policy), *used}
+
+    def close(self) -> None:
+        """Let go of every table (each is closed with its last reader) and of the manifest."""
+        self._readers = {}
+        if self._manifest is not None:
+            self._manifest.close()
+
+
+def _runs_of(tree: Tree, numbers: list[int]) -> list[list[int]]:
+    """The tables of these numbers, run by run, the oldest first."""
+    wanted = set(numbers)
+    runs = [[table.number for table in run.tables if table.number in wanted] for run in tree.runs()]
+    return [run for run in reversed(runs) if run]
+
+
+def table_format(options: Options, error_rate: float) -> TableFormat:
+    """The form of new tables of a store with these options."""
+    return TableFormat(
+        options.block_size_bytes,
+        options.compression,
+        options.compression_level,
+        options.compression_dictionary_size_bytes,
+        options.filter_key,
+        options.filter_granularity,
+        options.filter_policy,
+        error_rate,
+    )

@@ -1,0 +1,1 @@
+"""Generated sections of documents, and the machine that results depend on."""

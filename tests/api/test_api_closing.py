@@ -1,0 +1,221 @@
+"""What the public API promises of closing a store and of destroying it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import warnings
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import SMALL, fill, open_small
+
+import lsmkv
+from lsmkv import DB, ClosedError
+
+# Closing
+
+USES: dict[str, Callable[[DB], object]] = {
+    "get": lambda db: db.get(b"k"),
+    "getitem": lambda db: db[b"k"],
+    "contains": lambda db: b"k" in db,
+    "multi_get": lambda db: db.multi_get([b"k"]),
+    "put": lambda db: db.put(b"k", b"v"),
+    "put synced": lambda db: db.put(b"k", b"v", sync=True),
+    "setitem": lambda db: db.__setitem__(b"k", b"v"),
+    "delete": lambda db: db.delete(b"k"),
+    "delitem": lambda db: db.__delitem__(b"k"),
+    "iter": lambda db: list(db),
+    "reversed": lambda db: list(reversed(db)),
+    "len": len,
+    "bool": bool,
+    "equal": lambda db: db == {},
+    "keys": lambda db: db.keys(),
+    "values": lambda db: db.values(),
+    "items": lambda db: db.items(),
+    "clear": lambda db: db.clear(),
+    "update": lambda db: db.update({b"k": b"v"}),
+    "pop": lambda db: db.pop(b"k"),
+    "popitem": lambda db: db.popitem(),
+    "setdefault": lambda db: db.setdefault(b"k", b"v"),
+    "snapshot": lambda db: db.snapshot(),
+    "cursor": lambda db: db.cursor(),
+    "write_batch": lambda db: db.write_batch(),
+    "sync": lambda db: db.sync(),
+    "flush": lambda db: db.flush(),
+    "compact_range": lambda db: db.compact_range(),
+    "wait_until_settled": lambda db: db.wait_until_settled(),
+    "resume": lambda db: db.resume(),
+    "refresh": lambda db: db.refresh(),
+    "stats": lambda db: db.stats(),
+    "memory_usage": lambda db: db.memory_usage(),
+    "approximate_count": lambda db: db.approximate_count(),
+    "approximate_size": lambda db: db.approximate_size(),
+    "explain": lambda db: db.explain(b"k"),
+    "inspect": lambda db: db.inspect(),
+    "blocks": lambda db: db.blocks(1),
+    "verify": lambda db: db.verify(),
+    "with": lambda db: db.__enter__(),
+}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_a_closed_store_refuses(name: str, path: str) -> None:
+    db = open_small(path)
+    db[b"k"] = b"v"
+    db.close()
+    with pytest.raises(ClosedError, match="is closed"):
+        USES[name](db)
+
+
+def test_every_public_method_is_tried_on_a_closed_store() -> None:
+    tried = set(USES) | {"close", "closed", "path", "options", "read_only"}
+    public = {name for name in dir(DB) if not name.startswith("_")}
+    assert public <= tried
+
+
+def test_what_needs_no_open_store_works_on_a_closed_one(path: str) -> None:
+    db = open_small(path)
+    db.close()
+    assert (db.closed, db.path, db.read_only, db.options) == (True, path, False, SMALL)
+
+
+def test_close_can_be_called_again(path: str) -> None:
+    db = open_small(path)
+    db.close()
+    db.close()
+    with open_small(path) as again:
+        assert not again.closed
+
+
+def test_a_live_iterator_ends_with_an_error_when_the_store_is_closed(path: str) -> None:
+    db = open_small(path)
+    fill(db, range(3000))
+    walks: list[Any] = [iter(db), iter(db.items()), iter(db.values(reverse=True))]
+    unstarted = iter(db.keys())
+    for walk in walks:
+        next(walk)
+    db.close()
+    for walk in walks:
+        with pytest.raises(ClosedError, match="is closed"):
+            next(walk)
+    with pytest.raises(ClosedError, match="is closed"):
+        next(unstarted)
+
+
+@pytest.mark.parametrize("taken", [1, 10, 100, 1000, 1500])
+@pytest.mark.parametrize("flushed", [False, True])
+def test_an_iterator_raises_at_its_next_step(path: str, taken: int, flushed: bool) -> None:
+    db = open_small(path, block_size_bytes=65_536)
+    fill(db, range(3000), value=b"")
+    if flushed:
+        db.flush()
+    walk = iter(db.items())
+    assert len(list(islice(walk, taken))) == taken
+    db.close()
+    with pytest.raises(ClosedError, match="is closed"):
+        next(walk)
+
+
+def test_views_refuse_once_the_store_is_closed(path: str) -> None:
+    db = open_small(path)
+    db[b"k"] = b"v"
+    keys = db.keys()
+    db.close()
+    for use in (len, list, lambda view: b"k" in view):
+        with pytest.raises(ClosedError):
+            use(keys)
+
+
+def test_cursors_snapshots_and_batches_refuse_once_the_store_is_closed(path: str) -> None:
+    db = open_small(path)
+    db[b"k"] = b"v"
+    cursor, snapshot, batch = db.cursor(), db.snapshot(), db.write_batch()
+    assert cursor.first()
+    batch.put(b"k", b"w")
+    db.close()
+    uses: list[Callable[[], object]] = [
+        cursor.first, cursor.next, lambda: cursor.item, lambda: cursor.seek(b"k"),
+        lambda: snapshot[b"k"], lambda: list(snapshot), lambda: len(snapshot), snapshot.cursor,
+        batch.commit,
+    ]  # fmt: skip
+    for use in uses:
+        with pytest.raises(ClosedError):
+            use()
+    for held in (cursor, snapshot, batch):
+        held.close()
+
+
+def test_leaving_the_with_block_closes_even_after_an_exception(path: str) -> None:
+    with pytest.raises(RuntimeError), open_small(path) as db:
+        raise RuntimeError
+    assert db.closed
+
+
+def test_a_store_dropped_unclosed_warns_and_is_closed(path: str) -> None:
+    db = open_small(path)
+    db[b"k"] = b"v"
+    with pytest.warns(ResourceWarning, match="was not closed"):
+        del db
+        gc.collect()
+    with open_small(path) as again:
+        assert again[b"k"] == b"v"
+
+
+def test_a_closed_store_dropped_does_not_warn(path: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        db = open_small(path)
+        db.close()
+        del db
+        gc.collect()
+
+
+# Destroying
+
+
+def test_destroy_removes_the_store_and_its_directory(path: str) -> None:
+    with open_small(path) as db:
+        fill(db, range(500))
+        db.flush()
+    lsmkv.destroy(path)
+    assert not os.path.exists(path)
+
+
+def test_destroy_removes_only_what_is_the_stores(path: str) -> None:
+    with open_small(path) as db:
+        fill(db, range(500))
+    Path(path, "notes.txt").write_text("mine")
+    Path(path, "folder").mkdir()
+    lsmkv.destroy(path)
+    assert sorted(os.listdir(path)) == ["folder", "notes.txt"]
+
+
+def test_destroy_refuses_what_is_no_store(tmp_path: Path) -> None:
+    Path(tmp_path, "000001.log").write_text("not ours to judge")
+    with pytest.raises(lsmkv.NotAStoreError):
+        lsmkv.destroy(tmp_path)
+    with pytest.raises(lsmkv.NotAStoreError):
+        lsmkv.destroy(tmp_path / "absent")
+    assert os.listdir(tmp_path) == ["000001.log"]
+
+
+def test_destroy_refuses_a_store_that_is_open(path: str) -> None:
+    with open_small(path) as db:
+        db[b"k"] = b"v"
+        with pytest.raises(lsmkv.LockedError):
+            lsmkv.destroy(path)
+        assert db[b"k"] == b"v"
+    with open_small(path) as db:
+        assert db[b"k"] == b"v"
+
+
+def test_a_destroyed_store_can_be_made_anew(path: str) -> None:
+    with open_small(path) as db:
+        db[b"k"] = b"v"
+    lsmkv.destroy(path)
+    with open_small(path, error_if_exists=True) as db:
+        assert not db

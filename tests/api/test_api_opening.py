@@ -1,0 +1,383 @@
+"""What the public API promises of opening a store, to write or to read only."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import SMALL, fill, number_key, open_small
+
+import lsmkv
+from lsmkv import DB
+from lsmkv.storage.storage import FileLock, Storage
+from other_processes import HOLDER, line_of, process
+
+# Opening
+
+
+def test_open_makes_missing_directories(tmp_path: Path) -> None:
+    with open_small(tmp_path / "a" / "b" / "store") as db:
+        db[b"k"] = b"v"
+    assert (tmp_path / "a" / "b" / "store" / "CURRENT").is_file()
+
+
+def test_open_takes_str_and_path(tmp_path: Path) -> None:
+    with open_small(tmp_path / "s") as db:
+        db[b"k"] = b"v"
+    with open_small(str(tmp_path / "s")) as db:
+        assert db[b"k"] == b"v"
+
+
+def test_open_refuses_a_path_of_bytes(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="path is str"):
+        lsmkv.open(os.fsencode(tmp_path / "s"))  # type: ignore[arg-type]
+
+
+PATH_USES: dict[str, Callable[[str], object]] = {
+    "open": lsmkv.open,
+    "open to read": lambda path: lsmkv.open(path, read_only=True),
+    "destroy": lsmkv.destroy,
+    "repair": lambda path: lsmkv.repair(path, in_place=True),
+    "repair to": lambda path: lsmkv.repair(".", path),
+}
+
+
+@pytest.mark.parametrize("use", PATH_USES)
+def test_an_empty_path_is_refused(
+    use: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"^(path|output)='': give a directory"):
+        PATH_USES[use]("")
+    assert os.listdir() == []
+
+
+@pytest.mark.parametrize("use", PATH_USES)
+def test_a_path_with_a_nul_is_refused(
+    use: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"^(path|output)='a\\x00b': no path may hold a NUL"):
+        PATH_USES[use]("a\0b")
+    assert os.listdir() == []
+
+
+def test_the_working_directory_is_opened_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with lsmkv.open(".") as db:
+        assert db.path == str(tmp_path)
+
+
+def test_what_was_written_is_there_after_reopening(path: str) -> None:
+    with open_small(path) as db:
+        contents = fill(db, range(500))
+        db.delete(number_key(7))
+        del contents[number_key(7)]
+    with open_small(path) as db:
+        assert dict(db) == contents
+
+
+def test_create_if_missing_false_refuses_and_makes_nothing(path: str) -> None:
+    with pytest.raises(lsmkv.NotAStoreError, match="holds no lsmkv store"):
+        open_small(path, create_if_missing=False)
+    assert not os.path.exists(path)
+
+
+def test_create_if_missing_false_opens_what_is_there(path: str) -> None:
+    open_small(path).close()
+    open_small(path, create_if_missing=False).close()
+
+
+def test_error_if_exists_refuses_a_store(path: str) -> None:
+    with open_small(path, error_if_exists=True) as db:
+        db[b"k"] = b"v"
+    with pytest.raises(lsmkv.StoreExistsError):
+        open_small(path, error_if_exists=True)
+
+
+class _LateLock(Storage):
+    """Somebody else makes the store just before the lock is taken."""
+
+    def lock(self, path: str) -> FileLock:
+        open_small(os.path.dirname(path)).close()
+        return super().lock(path)
+
+
+def test_error_if_exists_refuses_a_store_made_meanwhile(path: str) -> None:
+    with pytest.raises(lsmkv.StoreExistsError):
+        open_small(path, error_if_exists=True, storage=_LateLock())
+    open_small(path).close()  # the lock was let go
+
+
+def test_a_second_writer_is_locked_out_and_told_by_whom(path: str) -> None:
+    with open_small(path):
+        with pytest.raises(lsmkv.LockedError, match=str(os.getpid())) as caught:
+            open_small(path)
+        assert (caught.value.path, caught.value.pid) == (path, os.getpid())
+    open_small(path).close()
+
+
+@pytest.mark.parametrize(
+    "use",
+    [lsmkv.open, lsmkv.destroy, lambda path: lsmkv.repair(path, in_place=True)],
+    ids=["open", "destroy", "repair"],
+)
+def test_a_handle_of_this_process_is_said_to_be_in_this_process(
+    path: str, use: Callable[[str], object]
+) -> None:
+    with open_small(path), pytest.raises(lsmkv.LockedError) as caught:
+        use(path)
+    assert "in this process" in str(caught.value)
+    assert "close that handle" in str(caught.value)
+    assert "read_only" not in str(caught.value)
+
+
+def test_whom_another_process_locks_out_may_read(path: str) -> None:
+    with process(HOLDER, path) as holder:
+        assert line_of(holder) == "open"
+        with pytest.raises(lsmkv.LockedError) as caught:
+            open_small(path)
+    assert f"in process {holder.pid}; close it there, or open it with read_only=True" in str(
+        caught.value
+    )
+
+
+@pytest.mark.parametrize(
+    "use",
+    [lsmkv.destroy, lambda path: lsmkv.repair(path, in_place=True)],
+    ids=["destroy", "repair"],
+)
+def test_who_needs_the_store_alone_is_not_told_to_read(
+    path: str, use: Callable[[str], object]
+) -> None:
+    with process(HOLDER, path) as holder:
+        assert line_of(holder) == "open"
+        with pytest.raises(lsmkv.LockedError) as caught:
+            use(path)
+    assert str(caught.value).endswith(f"in process {holder.pid}; close it there")
+
+
+def test_a_directory_that_lost_its_current_is_not_taken_for_a_new_store(path: str) -> None:
+    with open_small(path) as db:
+        db[b"k"] = b"v"
+    os.remove(os.path.join(path, "CURRENT"))
+    for read_only in (False, True):
+        with pytest.raises(lsmkv.NotAStoreError, match=r"lsmkv\.repair"):
+            open_small(path, read_only=read_only)
+
+
+def test_files_of_others_in_the_directory_are_left_alone(path: str) -> None:
+    os.mkdir(path)
+    Path(path, "notes.txt").write_text("mine")
+    with open_small(path) as db:
+        fill(db, range(300))
+        db.compact_range()
+    assert Path(path, "notes.txt").read_text() == "mine"
+
+
+def test_an_unknown_option_is_a_type_error_that_names_it(path: str) -> None:
+    with pytest.raises(TypeError, match="no such option: blok_size"):
+        lsmkv.open(path, blok_size=1)
+    assert not os.path.exists(path)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("blok_size", "block_size_bytes"),
+        ("cache_size_bytes", "block_cache_size_bytes"),
+        ("create_if_mising", "create_if_missing"),
+        ("readonly", "read_only"),
+        ("option", "options"),
+    ],
+)
+def test_an_unknown_option_is_told_which_was_meant(path: str, given: str, meant: str) -> None:
+    wrong: dict[str, Any] = {given: 1}
+    with pytest.raises(TypeError, match=rf"{given} \(did you mean '{meant}'\?\)"):
+        lsmkv.open(path, **wrong)
+    assert not os.path.exists(path)
+
+
+def test_an_unknown_option_like_no_other_is_told_where_they_are(path: str) -> None:
+    with pytest.raises(TypeError, match=r"no such option: zzz \(see lsmkv\.Options\)"):
+        lsmkv.open(path, zzz=1)
+
+
+def test_an_option_out_of_range_touches_nothing(path: str) -> None:
+    with pytest.raises(ValueError, match="error_rate"):
+        lsmkv.open(path, error_rate=2.0)
+    assert not os.path.exists(path)
+
+
+def test_options_that_are_no_options_are_a_type_error(path: str) -> None:
+    with pytest.raises(TypeError, match=r"lsmkv\.Options, not dict"):
+        lsmkv.open(path, {"size_ratio": 4})  # type: ignore[arg-type]
+
+
+def test_overrides_replace_single_options(path: str) -> None:
+    with lsmkv.open(path, SMALL, size_ratio=5) as db:
+        assert db.options == SMALL.replace(size_ratio=5)
+
+
+def test_the_default_options_are_in_force_when_none_are_given(path: str) -> None:
+    with lsmkv.open(path) as db:
+        assert db.options == lsmkv.Options()
+
+
+def test_files_belong_to_the_owner_alone_by_default(path: str) -> None:
+    with open_small(path) as db:
+        fill(db, range(300))
+        db.flush()
+        db.wait_until_settled()  # then nothing removes the log that was flushed
+        modes = {stat.S_IMODE(entry.stat().st_mode) for entry in os.scandir(path)}
+    assert modes == {0o600}
+
+
+# Opening to read only
+
+
+def test_read_only_reads_beside_a_writer(path: str) -> None:
+    with open_small(path) as writer:
+        writer[b"k"] = b"v"
+        with open_small(path, read_only=True) as reader:
+            assert reader.read_only
+            assert dict(reader) == {b"k": b"v"}
+
+
+def test_read_only_needs_a_store(path: str) -> None:
+    with pytest.raises(lsmkv.NotAStoreError):
+        open_small(path, read_only=True)
+    assert not os.path.exists(path)
+
+
+def test_read_only_changes_no_file(path: str) -> None:
+    with open_small(path) as db:
+        fill(db, range(300))
+    before = {entry.name: entry.stat().st_mtime_ns for entry in os.scandir(path)}
+    with open_small(path, read_only=True) as db:
+        assert len(db) == 300
+    assert {entry.name: entry.stat().st_mtime_ns for entry in os.scandir(path)} == before
+
+
+WRITES: dict[str, Callable[[DB], object]] = {
+    "put": lambda db: db.put(b"k", b"v"),
+    "delete": lambda db: db.delete(b"k"),
+    "setitem": lambda db: db.__setitem__(b"k", b"v"),
+    "delitem": lambda db: db.__delitem__(b"there"),
+    "update": lambda db: db.update({b"k": b"v"}),
+    "pop": lambda db: db.pop(b"there"),
+    "clear": lambda db: db.clear(),
+    "flush": lambda db: db.flush(),
+    "compact_range": lambda db: db.compact_range(),
+    "sync": lambda db: db.sync(),
+    "write_batch": lambda db: db.write_batch(),
+    "resume": lambda db: db.resume(),
+    "wait_until_settled": lambda db: db.wait_until_settled(),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_read_only_refuses(name: str, path: str) -> None:
+    with open_small(path) as db:
+        db[b"there"] = b"v"
+    with open_small(path, read_only=True) as db:
+        with pytest.raises(lsmkv.ReadOnlyError, match="read_only=True"):
+            WRITES[name](db)
+        assert dict(db) == {b"there": b"v"}
+
+
+def test_read_only_refuses_to_clear_an_empty_store(path: str) -> None:
+    open_small(path).close()
+    with open_small(path, read_only=True) as db, pytest.raises(lsmkv.ReadOnlyError):
+        db.clear()
+
+
+def test_refresh_shows_what_the_writer_has_written_since(path: str) -> None:
+    with open_small(path) as writer:
+        writer[b"k"] = b"1"
+        with open_small(path, read_only=True) as reader:
+            contents = fill(writer, range(300))
+            writer[b"k"] = b"2"
+            assert dict(reader) == {b"k": b"1"}
+            reader.refresh()
+            assert dict(reader) == contents | {b"k": b"2"}
+
+
+def test_a_reader_keeps_its_view_while_the_writer_compacts(path: str) -> None:
+    with open_small(path) as writer:
+        contents = fill(writer, range(300))
+        writer.flush()
+        with open_small(path, read_only=True) as reader:
+            writer.clear()
+            writer.compact_range()
+            assert dict(reader) == contents
+
+
+def test_refresh_of_a_writer_changes_nothing(db: DB) -> None:
+    db[b"k"] = b"v"
+    db.refresh()
+    assert dict(db) == {b"k": b"v"}
+
+
+def _leveldb(directory: Path) -> dict[str, bytes]:
+    """Files named and begun as LevelDB's are."""
+    files = {
+        "CURRENT": b"MANIFEST-000002\n",
+        "MANIFEST-000002": b"\x56\xf9\xb8\xf8\x1c\x00\x01\x01leveldb.BytewiseComparator",
+        "000003.log": b"\x9f\x00" * 500,
+        "000005.sst": b"\x00\x04\x01" * 400 + b"\x57\xfb\x80\x8b\x24\x75\x47\xdb",
+        "LOCK": b"",
+    }
+    directory.mkdir()
+    for name, data in files.items():
+        (directory / name).write_bytes(data)
+    return files
+
+
+@pytest.mark.parametrize("current", [b"MANIFEST-000002\n", b"hello\n", b"x" * 100])
+def test_another_programs_directory_is_not_destroyed(tmp_path: Path, current: bytes) -> None:
+    files = _leveldb(tmp_path / "other") | {"CURRENT": current}
+    (tmp_path / "other" / "CURRENT").write_bytes(current)
+    with pytest.raises(lsmkv.NotAStoreError, match="not lsmkv's"):
+        lsmkv.destroy(tmp_path / "other")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "other").iterdir()} == files
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_another_programs_directory_is_not_opened(tmp_path: Path, read_only: bool) -> None:
+    files = _leveldb(tmp_path / "other")
+    with pytest.raises(lsmkv.NotAStoreError, match="not lsmkv's"):
+        lsmkv.open(tmp_path / "other", read_only=read_only)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "other").iterdir()} == files
+
+
+def test_another_programs_directory_is_not_repaired_in_place(tmp_path: Path) -> None:
+    files = _leveldb(tmp_path / "other")
+    with pytest.raises(lsmkv.NotAStoreError, match="not lsmkv's"):
+        lsmkv.repair(tmp_path / "other", in_place=True)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "other").iterdir()} == files
+
+
+def test_a_store_whose_current_is_damaged_can_be_destroyed(tmp_path: Path) -> None:
+    lsmkv.open(tmp_path / "store").close()
+    (tmp_path / "store" / "CURRENT").write_bytes(b"?")
+    lsmkv.destroy(tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_store_is_not_made_by_its_class(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"lsmkv\.open"):
+        lsmkv.DB(str(tmp_path))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["create_if_missing", "error_if_exists", "read_only"])
+def test_a_flag_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name} is True or False, not 'no'"):
+        lsmkv.open(tmp_path / "store", **{name: "no"})  # type: ignore[arg-type]
+    assert not (tmp_path / "store").exists()

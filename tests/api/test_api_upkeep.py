@@ -1,0 +1,275 @@
+"""What the public API promises of counts, sizes and upkeep."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import SMALL, fill, number_key, open_small
+
+import lsmkv
+from lsmkv import DB
+from lsmkv.storage.storage import Storage
+
+# Counting and measuring
+
+
+def test_approximate_count_is_exact_for_keys_written_once(db: DB) -> None:
+    fill(db, range(700))
+    assert db.approximate_count() == 700
+    db.compact_range()
+    assert db.approximate_count() == 700
+
+
+def test_approximate_count_counts_deletions_once_compacted(db: DB) -> None:
+    fill(db, range(400))
+    for number in range(100):
+        db.delete(number_key(number))
+    db.compact_range()
+    assert db.approximate_count() == 300
+
+
+def test_approximate_count_reads_nothing(db: DB) -> None:
+    fill(db, range(700))
+    db.flush()
+    before = db.stats()
+    db.approximate_count()
+    db.approximate_size()
+    after = db.stats() - before
+    assert (after.block_reads, after.index_reads, after.filter_reads) == (0, 0, 0)
+
+
+def test_approximate_size_of_everything_is_that_of_the_blocks(db: DB) -> None:
+    fill(db, range(1000))
+    db.compact_range()
+    tables = list(db.inspect().tables())
+    assert db.approximate_size() == sum(table.stored_bytes for table in tables)
+
+
+def test_approximate_size_of_parts_adds_up(db: DB) -> None:
+    fill(db, range(1000))
+    db.compact_range()
+    middle = number_key(400)
+    parts = db.approximate_size(stop=middle) + db.approximate_size(start=middle)
+    whole = db.approximate_size()
+    assert whole <= parts <= whole + 2 * SMALL.block_size_bytes
+    assert db.approximate_size(stop=middle) == pytest.approx(0.4 * whole, rel=0.05)
+
+
+def test_approximate_size_of_an_empty_range_is_zero(db: DB) -> None:
+    fill(db, range(1000))
+    db.flush()
+    assert db.approximate_size(b"b", b"a") == 0
+    assert db.approximate_size(start=b"zzz") == 0
+    assert db.approximate_size(stop=b"a") == 0
+
+
+def test_memory_usage_tells_purposes_apart(db: DB) -> None:
+    fill(db, range(1000))
+    db.compact_range()
+    tables = list(db.inspect().tables())
+    usage = db.memory_usage()
+    assert usage.filters == sum(table.filter_memory_bytes for table in tables) > 0
+    assert usage.indexes > sum(table.index_bytes for table in tables) > 0
+    assert usage.block_cache_budget == db.options.block_cache_size_bytes
+    assert usage.as_dict().keys() == {
+        "memtables", "snapshot_versions", "block_cache", "block_cache_budget", "filters", "indexes",
+    }  # fmt: skip
+
+
+def test_memory_of_memtables_grows_with_writes_and_goes_with_the_flush(path: str) -> None:
+    with lsmkv.open(path) as db:
+        empty = db.memory_usage().memtables
+        db[b"k"] = bytes(100_000)
+        assert 100_000 <= db.memory_usage().memtables - empty <= 101_000
+        db.flush()
+        assert db.memory_usage().memtables <= empty + 100
+
+
+def test_memory_of_the_block_cache_grows_with_reads_up_to_its_budget(path: str) -> None:
+    with open_small(path, block_cache_size_bytes=4096) as db:
+        contents = fill(db, range(600))
+        db.compact_range()
+        assert db.memory_usage().block_cache == 0
+        for key in contents:
+            db.get(key)
+            assert db.memory_usage().block_cache <= 4096
+        assert db.memory_usage().block_cache > 0
+
+
+def test_snapshot_versions_are_those_kept_in_memory_for_snapshots(db: DB) -> None:
+    db[b"k"] = b"1"
+    db[b"k"] = b"2"
+    assert db.memory_usage().snapshot_versions == 0
+    with db.snapshot():
+        db[b"k"] = b"3"
+        assert db.memory_usage().snapshot_versions == 1
+
+
+def test_stats_count_from_the_opening(path: str) -> None:
+    with open_small(path) as db:
+        db[b"k"] = b"v"
+    with open_small(path) as db:
+        assert (db.stats().writes, db.stats().gets) == (0, 0)
+
+
+def test_stats_of_two_moments_subtract(db: DB) -> None:
+    db[b"a"] = b"1"
+    before = db.stats()
+    db.get(b"a")
+    db.get(b"x")
+    db.multi_get([b"a", b"a"])
+    assert b"a" in db
+    after = db.stats() - before
+    assert (after.gets, after.get_hits, after.memtable_hits, after.writes) == (5, 4, 4, 0)
+
+
+def test_flush_counts_what_it_wrote(db: DB) -> None:
+    fill(db, range(50))
+    before = db.stats()
+    db.flush()
+    flushed = db.stats() - before
+    assert flushed.flushes == 1
+    assert flushed.flush_bytes == sum(table.size_bytes for table in db.inspect().tables())
+
+
+def test_blocks_tell_every_block_of_a_table(db: DB) -> None:
+    contents = fill(db, range(150))
+    db.compact_range()
+    (table,) = db.inspect().tables()
+    blocks = list(db.blocks(table.number))
+    assert [block.number for block in blocks] == list(range(table.block_count))
+    assert sum(block.entry_count for block in blocks) == 150
+    assert (blocks[0].first_key, blocks[-1].last_key) == (min(contents), max(contents))
+
+
+def test_blocks_of_a_table_that_is_not_there_are_a_value_error(db: DB) -> None:
+    with pytest.raises(ValueError, match="table_number=99"):
+        db.blocks(99)
+
+
+# Upkeep
+
+
+def test_flush_of_an_empty_memtable_writes_nothing(db: DB) -> None:
+    db.flush()
+    db[b"k"] = b"v"
+    db.flush()
+    db.flush()
+    assert db.stats().flushes == 1
+
+
+def test_compact_range_leaves_one_entry_for_each_key(db: DB) -> None:
+    for _ in range(3):
+        fill(db, range(300))
+    db.delete(number_key(1))
+    db.compact_range()
+    assert db.inspect().entry_count == 299
+    assert sum(len(level.runs) for level in db.inspect().levels) == 1
+
+
+def test_compact_range_of_a_part_leaves_the_rest(path: str) -> None:
+    with open_small(path, level0_compaction_trigger=12) as db:
+        contents = fill(db, range(300), seed=1)
+        db.flush()
+        for number in range(100):
+            db.delete(number_key(number))
+            del contents[number_key(number)]
+        db.compact_range(stop=number_key(100))
+        assert not any(table.tombstone_count for table in db.inspect().tables())
+        assert dict(db) == contents
+
+
+@pytest.mark.parametrize(
+    ("start", "stop"),
+    [(number_key(200), number_key(100)), (number_key(9), number_key(9)), (b"zzz", None)],
+    ids=["descending", "equal", "beyond"],
+)
+def test_compact_range_of_an_empty_range_merges_nothing(
+    path: str, start: bytes, stop: bytes | None
+) -> None:
+    with open_small(path, level0_compaction_trigger=12) as db:
+        contents = fill(db, range(300))
+        db.compact_range(start, stop)
+        assert (db.stats().compactions, len(db.inspect().levels)) == (0, 1)
+        assert dict(db) == contents
+
+
+def test_compact_range_leaves_what_is_one_run_already(db: DB) -> None:
+    fill(db, range(300))
+    db.compact_range()
+    before = [table.number for table in db.inspect().tables()]
+    db.compact_range()
+    assert [table.number for table in db.inspect().tables()] == before
+
+
+def test_compact_range_by_force_gives_it_the_form_of_the_present_options(path: str) -> None:
+    with open_small(path) as db:
+        contents = fill(db, range(300))
+        db.compact_range()
+    with open_small(path, compression="zstd", error_rate=0.2) as db:
+        db.compact_range(force=True)
+        assert {table.requested_rate for table in db.inspect().tables()} == {0.2}
+        assert dict(db.items()) == contents
+
+
+def test_wait_until_settled_returns_with_every_level_in_shape(db: DB) -> None:
+    fill(db, range(3000))
+    db.wait_until_settled()
+    info = db.inspect()
+    assert len(info.levels[0].runs) < SMALL.level0_compaction_trigger
+    assert all(len(level.runs) <= 1 for level in info.levels[1:])
+
+
+@pytest.mark.parametrize("style", ["leveled", "tiered", "lazy-leveled"])
+def test_deletions_on_their_way_down_go_on_hiding_what_is_below(path: str, style: str) -> None:
+    with open_small(
+        path, compaction=style, level0_compaction_trigger=2, size_ratio=4, table_size_bytes=4096
+    ) as db:
+        contents = fill(db, range(2000))
+        db.compact_range()
+        for start in range(8):
+            for number in range(start, 2000, 10):
+                db.delete(number_key(number))
+                del contents[number_key(number)]
+            db.flush()
+            db.wait_until_settled()
+            assert list(iter(db)) == list(contents)
+            assert db.get(number_key(start)) is None
+
+
+def test_resume_does_nothing_when_there_was_no_failure(db: DB) -> None:
+    db[b"k"] = b"v"
+    db.resume()
+    db[b"k"] = b"w"
+    assert db[b"k"] == b"w"
+
+
+def test_a_copy_of_the_directory_of_a_closed_store_is_a_store(path: str, tmp_path: Path) -> None:
+    with open_small(path) as db:
+        contents = fill(db, range(500))
+    shutil.copytree(path, tmp_path / "copy")
+    with open_small(tmp_path / "copy") as db:
+        assert dict(db) == contents
+        assert db.verify().ok
+
+
+def test_reading_where_a_store_is_being_made_finds_none_yet(path: str) -> None:
+    class Vanishing(Storage):
+        """A directory whose temporary files are gone by the time one looks at them."""
+
+        def list_directory(self, path: str) -> list[str]:
+            return [*super().list_directory(path), "000001.log", "CURRENT.tmp"]
+
+    Path(path).mkdir()
+    with pytest.raises(lsmkv.NotAStoreError, match="holds no lsmkv store"):
+        lsmkv.open(path, read_only=True, storage=Vanishing())
+
+
+def test_the_approximate_count_of_a_memtable_takes_no_deletion_twice(db: DB) -> None:
+    for number in range(100):
+        db[b"%03d" % number] = b"v"
+    for number in range(50):
+        db.delete(b"%03d" % number)
+    assert db.approximate_count() == 50

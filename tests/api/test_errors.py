@@ -1,0 +1,194 @@
+"""Exceptions: they can be copied and pickled, and each use of what is closed raises its own."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import importlib
+import multiprocessing
+import os
+import pickle
+import pkgutil
+import traceback
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from conftest import open_small
+
+import lsmkv
+from lsmkv import DB, ClosedError, CorruptionError, ForkedError, LockedError
+from lsmkv import UnsupportedFormatError as Unsupported
+from lsmkv.background.process.parent import HelperDiedError
+
+HANG_S = 60  # only ends what would hang
+
+MADE: dict[str, lsmkv.Error] = {
+    "CorruptionError": CorruptionError("/a/b", 17, "wrong", expected=b"x", got=(1, None)),
+    "CorruptionError without a place": CorruptionError("/a/b", None, "r" * 1000),
+    "UnsupportedFormatError": Unsupported("/a/b", "version 9"),
+    "LockedError": LockedError("/a/b", 1, may_read=True),
+    "LockedError of nobody known": LockedError("/a/b", None),
+    "LockedError in this process": LockedError("/a/b", os.getpid()),
+    "HelperDiedError": HelperDiedError(-9, "killed"),
+}
+
+
+def pickled(protocol: int) -> Callable[[Any], Any]:
+    return lambda error: pickle.loads(pickle.dumps(error, protocol))
+
+
+WAYS: dict[str, Callable[[Any], Any]] = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    **{f"pickle {number}": pickled(number) for number in range(pickle.HIGHEST_PROTOCOL + 1)},
+}
+
+
+def kinds() -> Iterator[type[lsmkv.Error]]:
+    """Every exception of the package that takes nothing but a message, hidden ones too."""
+    for module in pkgutil.walk_packages(lsmkv.__path__, "lsmkv."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    waiting = [lsmkv.Error]
+    while waiting:
+        kind = waiting.pop()
+        waiting += kind.__subclasses__()
+        if kind.__init__ is Exception.__init__:
+            yield kind
+
+
+def all_errors() -> dict[str, lsmkv.Error]:
+    return {**MADE, **{kind.__name__: kind("what is wrong") for kind in kinds()}}
+
+
+ERRORS = all_errors()
+
+
+def test_every_public_exception_is_tried() -> None:
+    named = {name: getattr(lsmkv, name) for name in lsmkv.__all__}
+    public = {
+        name
+        for name, value in named.items()
+        if isinstance(value, type) and issubclass(value, BaseException)
+    }
+    assert "CursorError" in public
+    assert public <= ERRORS.keys()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ERRORS)
+def test_an_exception_keeps_kind_message_and_fields(name: str, way: str) -> None:
+    error = ERRORS[name]
+    again = WAYS[way](error)
+    assert again is not error
+    assert type(again) is type(error)
+    assert (str(again), repr(again)) == (str(error), repr(error))
+    assert (again.args, vars(again)) == (error.args, vars(error))
+
+
+def test_an_exception_of_a_subclass_keeps_its_fields() -> None:
+    again = pickle.loads(pickle.dumps(_UserError("there", 3)))
+    assert (type(again), str(again), again.path, again.count) == (
+        _UserError,
+        "there: 3",
+        "there",
+        3,
+    )
+
+
+def test_an_exception_keeps_its_notes() -> None:
+    error = LockedError("/a/b", 1)
+    error.add_note("while the report was written")
+    assert pickle.loads(pickle.dumps(error)).__notes__ == ["while the report was written"]
+
+
+class _UserError(CorruptionError):
+    def __init__(self, path: str, count: int) -> None:
+        super().__init__(path, None, str(count))
+        self.count = count
+
+
+def _open_locked(path: str) -> None:
+    lsmkv.open(path)
+
+
+def test_an_exception_of_a_pool_of_processes_arrives(path: str) -> None:
+    with open_small(path), multiprocessing.get_context("spawn").Pool(1) as pool:
+        with pytest.raises(LockedError) as caught:
+            pool.apply_async(_open_locked, (path,)).get(timeout=HANG_S)
+        assert (caught.value.path, caught.value.pid) == (path, os.getpid())
+
+
+# Each use raises an exception of its own
+
+
+def uses(db: DB) -> list[Callable[[], object]]:
+    """Uses of a store and of what it has handed out."""
+    snapshot, cursor, batch, items = db.snapshot(), db.cursor(), db.write_batch(), db.items()
+    return [
+        lambda: db.get(b"k"),
+        lambda: db.put(b"k", b"v"),
+        lambda: db.multi_get([b"k"]),
+        lambda: db.flush(),
+        lambda: db.compact_range(),
+        lambda: db.stats(),
+        lambda: snapshot.get(b"k"),
+        lambda: cursor.first(),
+        lambda: batch.commit(),
+        lambda: len(items),
+        lambda: next(iter(items)),
+    ]
+
+
+def raised(use: Callable[[], object], kind: type[lsmkv.Error]) -> lsmkv.Error:
+    with pytest.raises(kind) as caught:
+        use()
+    return caught.value
+
+
+def check_each_raises_its_own(tried: list[Callable[[], object]], kind: type[lsmkv.Error]) -> None:
+    for use in tried:
+        first, second = raised(use, kind), raised(use, kind)
+        assert first is not second
+        lengths = [len(traceback.extract_tb(error.__traceback__)) for error in (first, second)]
+        assert lengths[0] == lengths[1]
+
+
+def test_each_use_of_a_closed_store_raises_an_error_of_its_own(path: str) -> None:
+    db = open_small(path)
+    tried = uses(db)
+    db.close()
+    check_each_raises_its_own(tried, ClosedError)
+
+
+def test_each_use_of_a_forked_store_raises_an_error_of_its_own(path: str) -> None:
+    with open_small(path) as db:
+        tried = uses(db)
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                check_each_raises_its_own(tried, ForkedError)
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_closed_store_keeps_nothing_of_those_who_used_it(path: str) -> None:
+    class Local:
+        pass
+
+    def use() -> weakref.ref[Local]:
+        local = Local()
+        with pytest.raises(ClosedError):
+            db.get(b"k")
+        return weakref.ref(local)
+
+    db = open_small(path)
+    db.close()
+    left = use()
+    gc.collect()
+    assert left() is None

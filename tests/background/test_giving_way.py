@@ -1,0 +1,214 @@
+"""Stores whose writers are never idle: background work waits for them, but never those for it."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lsmkv
+from gates import WAIT_S
+from leaks import write_calls
+from log_files import where_logs_are_mapped
+from lsmkv.background import pace
+from lsmkv.background.maintenance import Maintenance
+from lsmkv.background.pace import Writers
+from lsmkv.read.view import View
+from storages import FaultyStorage
+from threaded_stores import open_store, run_all, wait_until
+
+
+@pytest.fixture(autouse=True)
+def always_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writers seem busy for ever, and a nap lasts until somebody waits."""
+    monkeypatch.setattr(Writers, "are_busy", lambda self: True)
+    monkeypatch.setattr(pace, "_NAP_S", 10 * WAIT_S)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+def fill(db: lsmkv.DB, memtables: int) -> None:
+    """Fill at least that many memtables, whose runs overlap, and begin another."""
+    for _ in range(memtables):
+        for number in range(10):
+            db.put(b"key%05d" % number, b"v" * 1000)
+
+
+def is_flushing(db: lsmkv.DB) -> bool:
+    return len(db.inspect().memtable_key_counts) > 1
+
+
+def level0_runs(db: lsmkv.DB) -> int:
+    levels = db.inspect().levels
+    return len(levels[0].runs) if levels else 0
+
+
+def test_a_flush_waits_for_writers_and_they_for_nothing(path: Path) -> None:
+    with open_store(path) as db:
+        fill(db, 1)
+        assert is_flushing(db)
+        assert db.stats().flushes == 0
+
+
+@where_logs_are_mapped
+def test_a_flush_that_waits_needs_no_turns(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    napping = threading.Event()
+    nap = pace.Haste.nap
+
+    def told(haste: pace.Haste) -> None:
+        napping.set()
+        nap(haste)
+
+    monkeypatch.setattr(pace.Haste, "nap", told)
+    with open_store(path) as db:
+        fill(db, 1)
+        assert napping.wait(WAIT_S)
+        before = write_calls()
+        db.put(b"key", b"value")
+        assert write_calls() == before
+
+
+@pytest.mark.parametrize(
+    "wait", [lsmkv.DB.flush, lsmkv.DB.wait_until_settled, lsmkv.DB.compact_range, lsmkv.DB.close]
+)
+def test_a_flush_goes_on_at_once_when_somebody_waits(path: Path, wait) -> None:  # type: ignore[no-untyped-def]
+    db = open_store(path)
+    fill(db, 1)
+    run_all(lambda: wait(db))
+    if not db.closed:
+        assert not is_flushing(db)
+        db.close()
+    with open_store(path) as db:
+        assert len(db) == 10
+
+
+def test_a_flush_goes_on_when_a_writer_waits_for_it(path: Path) -> None:
+    with open_store(path, max_immutable_memtables=1) as db:
+        run_all(lambda: fill(db, 5))
+        assert db.stats().flushes >= 3
+
+
+def test_a_flush_goes_on_when_another_memtable_waits(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "_NAP_S", 0.001)
+    with open_store(path, max_immutable_memtables=64) as db:
+        fill(db, 3)
+        wait_until(lambda: db.stats().flushes >= 2)
+
+
+def test_a_flush_goes_on_when_a_failure_is_mended(path: Path) -> None:
+    storage = FaultyStorage()
+    with open_store(path, storage=storage) as db:
+        db.put(b"before", b"1")
+        storage.fail("append", error=errno.ENOSPC)
+        with pytest.raises(OSError, match="No space"):
+            db.put(b"lost", b"1")
+        run_all(db.resume)
+        assert not is_flushing(db)
+
+
+class Compactor:
+    """Counts how often the compactor waits for more runs; all else is done without giving way."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.naps = 0
+        nap = pace.Haste.nap
+
+        def counted(haste: pace.Haste) -> None:
+            self.naps += threading.current_thread().name == "lsmkv-compact"
+            nap(haste)
+
+        monkeypatch.setattr(pace, "_NAP_S", 0.001)
+        monkeypatch.setattr(pace.Haste, "nap", counted)
+        monkeypatch.setattr(pace.Pace, "give_way", lambda self, done: None)
+
+    def look_again(self) -> None:
+        """Return once it has looked for work anew, and found that it may wait."""
+        naps = self.naps
+        wait_until(lambda: self.naps > naps + 1)
+
+
+@pytest.fixture
+def compactor(monkeypatch: pytest.MonkeyPatch) -> Compactor:
+    return Compactor(monkeypatch)
+
+
+PATIENT: dict[str, Any] = {
+    "max_immutable_memtables": 64,  # no writer waits
+    "level0_compaction_trigger": 2,
+    "level0_slowdown_trigger": 10,
+    "level0_stop_trigger": 1000,
+}
+
+
+def test_level_0_gathers_runs_while_writers_are_busy(path: Path, compactor: Compactor) -> None:
+    with open_store(path, **PATIENT) as db:
+        fill(db, 4)
+        wait_until(lambda: level0_runs(db) == 4)
+        compactor.look_again()
+        assert level0_runs(db) == 4
+
+
+def test_a_compaction_is_picked_of_the_tree_that_had_too_few_runs_to_gather(
+    path: Path, compactor: Compactor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_gather = Maintenance._may_gather
+    asked = threading.Event()
+
+    def slow(maintenance: Maintenance, view: View) -> bool:
+        found = may_gather(maintenance, view)
+        if not asked.is_set():
+            asked.set()
+            wait_until(lambda: level0_runs(db) == 4)
+        return found
+
+    monkeypatch.setattr(Maintenance, "_may_gather", slow)
+    with open_store(path, **PATIENT) as db:
+        fill(db, 1)
+        assert asked.wait(WAIT_S)
+        fill(db, 3)
+        compactor.look_again()
+        assert db.stats().compactions == 0
+
+
+@pytest.mark.usefixtures("compactor")
+def test_level_0_gathers_runs_no_further_than_half_way_to_the_slowdown(path: Path) -> None:
+    with open_store(path, **PATIENT) as db:
+        fill(db, 6)
+        wait_until(lambda: db.stats().compactions > 0)
+
+
+def test_what_level_0_has_gathered_is_compacted_when_somebody_waits(
+    path: Path, compactor: Compactor
+) -> None:
+    with open_store(path, **PATIENT) as db:
+        fill(db, 4)
+        wait_until(lambda: level0_runs(db) == 4)
+        compactor.look_again()
+        run_all(db.wait_until_settled)
+        assert level0_runs(db) < 2
+
+
+def test_what_level_0_has_gathered_does_not_hold_up_a_close(
+    path: Path, compactor: Compactor
+) -> None:
+    db = open_store(path, **PATIENT)
+    fill(db, 4)
+    wait_until(lambda: level0_runs(db) == 4)
+    compactor.look_again()
+    run_all(db.close)
+
+
+@pytest.mark.usefixtures("compactor")
+@pytest.mark.parametrize("style", ["tiered", "lazy-leveled"])
+def test_a_tiered_tree_gathers_no_more_runs_than_it_is_told(path: Path, style: str) -> None:
+    with open_store(path, **PATIENT, compaction=style) as db:
+        fill(db, 2)
+        wait_until(lambda: db.stats().compactions > 0)

@@ -1,0 +1,75 @@
+"""Memory that background work has let go of is given back to the operating system."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import psutil
+import pytest
+
+import lsmkv
+from lsmkv.background.malloc_trim import Heap, trimmer
+
+
+class Allocator:
+    """Counts how often it is asked, on a clock that only it moves."""
+
+    def __init__(self, takes_s: float) -> None:
+        self.takes_s = takes_s
+        self.now_s = 100.0
+        self.trims = 0
+
+    def trim(self, _kept: int) -> None:
+        self.trims += 1
+        self.now_s += self.takes_s
+
+    def clock(self) -> float:
+        return self.now_s
+
+
+def test_memory_is_given_back_at_once_and_then_in_a_fiftieth_of_the_time() -> None:
+    allocator = Allocator(takes_s=0.01)
+    heap = Heap(lambda: allocator.trim, allocator.clock)
+    heap.give_back()
+    assert allocator.trims == 1
+    allocator.now_s += 0.49
+    heap.give_back()
+    assert allocator.trims == 1
+    allocator.now_s += 0.02
+    heap.give_back()
+    assert allocator.trims == 2
+
+
+def test_an_allocator_that_cannot_give_back_is_looked_for_once() -> None:
+    looked = []
+    heap = Heap(lambda: looked.append(1))
+    heap.give_back()
+    heap.give_back()
+    assert looked == [1]
+
+
+def test_glibc_alone_can_give_back() -> None:
+    assert (trimmer() is not None) == (platform.libc_ver()[0] == "glibc")
+
+
+def test_what_was_freed_is_given_back_where_the_allocator_can() -> None:
+    memory = psutil.Process().memory_info
+    lumps = [b"%d" % number * 200 for number in range(64_000)]
+    del lumps[:-1]  # the last keeps the end of the heap, which would else go back by itself
+    before_bytes = memory().rss
+    Heap().give_back()
+    assert before_bytes - memory().rss > 32 << 20 or trimmer() is None
+
+
+def test_flushes_and_compactions_give_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[str] = []
+    with lsmkv.open(tmp_path / "store") as db:
+        monkeypatch.setattr(Heap, "give_back", lambda _heap: given.append(""))
+        db[b"key"] = b"value"
+        db.flush()
+        db.wait_until_settled()
+        after_flush = len(given)
+        assert after_flush > 0
+        db.compact_range(force=True)
+        assert len(given) > after_flush

@@ -1,0 +1,304 @@
+"""Background work in helper processes: that it is done there, or here where it cannot be."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from conftest import fill, number_key, open_small
+
+import lsmkv
+from damage import files
+from filter_kinds import own_registry
+from helper_processes import (
+    MODES,
+    helpers,
+    is_running,
+    live_tables,
+    open_store,
+    running,
+    table_names,
+)
+from log_files import written_bytes
+from lsmkv.background import maintenance
+from lsmkv.background.process import parent as process
+from lsmkv.background.process.jobs import FlushJob, LogUnusableError, Order, run_job
+from lsmkv.filters.policy import BLOOM, PRIVATE_SCHEMES, FilterPolicy, register
+from lsmkv.sstable.format import TableMeta
+from lsmkv.stats import Stats
+from lsmkv.storage.storage import Storage
+from lsmkv.tree import version_set as tables
+
+
+def has_runners(db: lsmkv.DB) -> bool:
+    return db._engine._maintenance._flush_runner is not None
+
+
+# --- where work is done --------------------------------------------------------------------------
+
+
+def test_flushes_and_compactions_run_each_in_a_process_of_their_own(path: str) -> None:
+    with open_store(path) as db:
+        assert [helper.pid for helper in helpers(db)] == [None, None]
+        contents = fill(db, range(100))
+        db.flush()
+        flusher, compactor = helpers(db)
+        assert flusher.pid is not None and compactor.pid is None
+        db.compact_range(force=True)
+        assert len({flusher.pid, compactor.pid, os.getpid(), None}) == 4
+        assert dict(db.items()) == contents
+        pids = [running(helper) for helper in helpers(db)]
+    assert not any(map(is_running, pids))
+    with open_small(path) as db:
+        assert dict(db.items()) == contents and db.verify().ok
+
+
+def test_no_process_is_started_for_little_work(path: str) -> None:
+    with open_store(path, process_job_size_bytes=lsmkv.Options().process_job_size_bytes) as db:
+        fill(db, range(1000))
+        db.flush()
+        db.compact_range(force=True)
+        assert [helper.pid for helper in helpers(db)] == [None, None]
+
+
+def test_what_helpers_count_is_counted(path: str, tmp_path: Path) -> None:
+    counted = []
+    for mode in MODES:
+        with open_store(tmp_path / mode, mode, write_buffer_size_bytes=1 << 20) as db:
+            for seed in range(3):
+                fill(db, range(500), seed=seed)
+                db.flush()
+            db.compact_range()
+            counted.append(db.stats())
+    thread, elsewhere = counted
+    for name in (
+        *("flushes", "flush_bytes", "compactions", "compaction_write_bytes"),
+        *("compaction_block_reads", "compaction_read_bytes", "block_reads", "filter_read_bytes"),
+    ):
+        # The digits of a table's number are in the table.
+        assert getattr(elsewhere, name) == pytest.approx(getattr(thread, name), abs=20), name
+    assert elsewhere.filter_build_ns > 0
+    assert elsewhere.log_read_bytes - thread.log_read_bytes >= 1500 * 40  # what flushes read
+    assert elsewhere.index_reads > thread.index_reads
+    assert elsewhere.flush_us.count == thread.flush_us.count == 3
+
+
+def test_a_snapshot_older_than_a_flush_sees_what_the_log_alone_holds(path: str) -> None:
+    with open_store(path, write_buffer_size_bytes=1 << 20) as db:
+        snapshots = []
+        for turn in range(4):
+            with db.write_batch() as batch:
+                for number in range(50):
+                    batch.put(number_key(number), b"batch %d" % turn)
+                batch.delete(number_key(turn))
+            db[b"single"] = b"%d" % turn
+            snapshots.append((db.snapshot(), dict(db.items())))
+        db[b"single"] = b"last"
+        db.flush()
+        for snapshot, contents in snapshots:
+            assert dict(snapshot.items()) == contents
+        assert db[b"single"] == b"last"
+        for snapshot, _ in snapshots:
+            snapshot.close()
+        db.compact_range()
+        assert db.inspect().entry_count == len(db) == 50
+
+
+def test_more_tables_come_out_than_expected(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "numbers_wanted", lambda *_: 1)
+    with open_store(path, table_size_bytes=4096, write_buffer_size_bytes=1 << 20) as db:
+        contents = fill(db, range(1000))
+        db.flush()
+        assert len(live_tables(db)) > 3
+        assert live_tables(db) == table_names(path)
+        assert dict(db.items()) == contents
+
+
+def test_a_job_is_a_plain_function_of_files(path: str) -> None:
+    with open_small(path, write_buffer_size_bytes=1 << 20) as db:
+        fill(db, range(200))
+        db.sync()
+        order = Order.of(path, db.options, 0.01, [], range(100, 200))
+        log = files(Path(path), ".log")[0]
+        job = FlushJob(
+            order=order,
+            log_number=int(log.stem),
+            log_bytes=written_bytes(log),
+            first_seq=1,
+            end_seq=201,
+            key_count=200,
+            drop_deletions=False,
+        )
+        stats = Stats()
+        written = run_job(job, stats)
+        assert [meta.number for meta in written] == list(range(100, 100 + len(written)))
+        assert sum(meta.entry_count for meta in written) == 200
+        assert stats.log_reads == 1
+
+
+@pytest.mark.parametrize(
+    ("log_keys", "known_keys", "usable"), [(200, 200, True), (200, None, True), (200, 201, False)]
+)
+def test_a_flush_of_a_log_wants_the_keys_that_the_memtable_counted(
+    path: str, log_keys: int, known_keys: int | None, usable: bool
+) -> None:
+    with open_small(path, write_buffer_size_bytes=1 << 20) as db:
+        fill(db, range(log_keys))
+        db.sync()
+        log = files(Path(path), ".log")[0]
+        job = FlushJob(
+            order=Order.of(path, db.options, 0.01, [], range(100, 200)),
+            log_number=int(log.stem),
+            log_bytes=written_bytes(log),
+            first_seq=1,
+            end_seq=log_keys + 1,
+            key_count=known_keys,
+            drop_deletions=False,
+        )
+        with nullcontext() if usable else pytest.raises(LogUnusableError, match="does not hold"):
+            run_job(job, Stats())
+
+
+def test_a_flush_of_batches_runs_in_a_process_whether_or_not_they_were_read(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flushed_here(*_: object) -> list[TableMeta]:
+        raise OSError("flushed in this process")
+
+    monkeypatch.setattr(maintenance, "write_tables", flushed_here)
+    with open_store(path, write_buffer_size_bytes=1 << 20) as db:
+        contents = {}
+        for value in (b"1", b"2", b"3", b"4"):
+            with db.write_batch() as batch:
+                for number in range(500):  # keys that the batch before names too
+                    batch[number_key(number)] = contents[number_key(number)] = value
+            if value in (b"2", b"4"):
+                if value == b"4":
+                    assert db[number_key(0)] == b"4"
+                db.flush()
+        assert db.stats().log_reads == 2
+        assert dict(db.items()) == contents
+
+
+# --- where it cannot be done ---------------------------------------------------------------------
+
+
+def test_a_storage_of_ones_own_keeps_the_work_here(path: str) -> None:
+    class OwnStorage(Storage):
+        pass
+
+    with (
+        pytest.warns(RuntimeWarning, match="only this process has"),
+        open_store(path, storage=OwnStorage()) as db,
+    ):
+        contents = fill(db, range(500))
+        db.compact_range()
+        assert not has_runners(db) and dict(db.items()) == contents
+
+
+class OwnPolicy(FilterPolicy):
+    """A policy that only this process knows: Bloom filters, by another name."""
+
+    @property
+    def scheme(self) -> int:
+        return PRIVATE_SCHEMES[0]
+
+    @property
+    def name(self) -> str:
+        return "own-bloom"
+
+    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
+        return BLOOM.build(hashes, error_rate)
+
+    def may_contain(self, bits: bytes, start: int, byte_count: int, parameter: int, h: int) -> bool:
+        return BLOOM.may_contain(bits, start, byte_count, parameter, h)
+
+    def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
+        return BLOOM.exact_rate(byte_count, key_count, parameter)
+
+    def is_possible(self, byte_count: int, parameter: int) -> bool:
+        return BLOOM.is_possible(byte_count, parameter)
+
+
+def test_a_registered_filter_policy_keeps_the_work_here(path: str) -> None:
+    with own_registry():
+        register(OwnPolicy())
+        for policy in ("own-bloom", "bloom"):  # to write with; and only to read what is there
+            with (
+                pytest.warns(RuntimeWarning, match="'own-bloom' is registered in this process"),
+                open_store(path, filter_policy=policy) as db,
+            ):
+                contents = fill(db, range(500))
+                db.flush()
+                assert not has_runners(db) and dict(db.items()) == contents
+                db.compact_range(force=True)
+        with open_store(path) as db:  # nothing is left of that policy
+            assert has_runners(db)
+
+
+@pytest.mark.parametrize("executable", ["", None, "/usr/sbin/uwsgi"], ids=repr)
+def test_without_an_interpreter_the_work_stays_here(
+    path: str, monkeypatch: pytest.MonkeyPatch, executable: str | None
+) -> None:
+    monkeypatch.setattr(sys, "executable", executable)
+    with (
+        pytest.warns(RuntimeWarning, match="is not known to be a Python interpreter"),
+        open_store(path) as db,
+    ):
+        contents = fill(db, range(500))
+        db.compact_range()
+        assert not has_runners(db) and dict(db.items()) == contents
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "raise SystemExit(4)",
+        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+        "print('x' * 4000, flush=True); input()",
+        "from lsmkv.nowhere import main",
+    ],
+)
+def test_a_process_that_does_not_start_is_warned_of_once_and_the_work_done_here(
+    path: str, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    monkeypatch.setattr(process, "_PROGRAM", program)
+    if "input" in program:  # it never answers, and is not waited for as long as usual
+        monkeypatch.setattr(process, "_START_LIMIT_S", 0.5)
+    with (
+        pytest.warns(RuntimeWarning, match="goes on in a thread") as warned,
+        open_store(path) as db,
+    ):
+        contents = fill(db, range(1000))
+        db.flush()
+        db.wait_until_settled()
+        assert dict(db.items()) == contents
+        assert db.stats().flushes > 3
+    assert len(warned) <= 2  # one for each kind of work
+
+
+def test_a_process_killed_before_it_is_ready_is_not_said_to_have_had_a_job(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    monkeypatch.setattr(process, "_PROGRAM", killed)
+    with pytest.warns(RuntimeWarning, match="in a thread") as warned, open_store(path) as db:
+        fill(db, range(100))
+        db.flush()
+    assert str(warned[0].message) == (
+        "background work goes on in a thread: "
+        "the helper process was killed by signal 9 before it was ready"
+    )
+
+
+def test_an_interpreter_that_is_gone_is_no_reason_to_fail(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python3")
+    with pytest.warns(RuntimeWarning, match="cannot be started"), open_store(path) as db:
+        contents = fill(db, range(1000))
+        db.flush()
+        assert dict(db.items()) == contents

@@ -1,0 +1,258 @@
+"""Stores that are read: levels that are not full are merged once runs were asked in vain too often."""
+
+from __future__ import annotations
+
+import _thread
+import errno
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import lsmkv
+from lsmkv.background.pace import Writers
+from lsmkv.background.worker import Worker
+from lsmkv.compaction.picker import Compaction, PickState, pick_for_reads
+from lsmkv.sstable.format import TableMeta
+from made_trees import KIB, LAZY, LEVELED, TIERED, level0, numbers, table, tree
+from storages import FaultyStorage
+
+RUNS: Final = 4
+ENOUGH: Final = 1 << 16  # times that a run is asked in vain, of stores as small as these
+KEYS: Final = [b"key%03d" % number for number in range(0, 300, 2)]
+ABSENT: Final = [b"key%03d" % number for number in range(1, 299, 2)]
+
+
+@pytest.fixture(autouse=True)
+def idle_writers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However short a while ago a store was filled, its writers do not seem busy."""
+    monkeypatch.setattr(Writers, "are_busy", lambda self: False)
+
+
+def open_read(path: Path, **options: Any) -> lsmkv.DB:
+    """A store of runs that each span all keys, none of which is ever too many."""
+    chosen: dict[str, Any] = {
+        "level0_compaction_trigger": 100,
+        "level0_slowdown_trigger": 100,
+        "level0_stop_trigger": 100,
+        **options,
+    }
+    db = lsmkv.open(path, **chosen)
+    for run in range(RUNS):
+        for key in KEYS:
+            db.put(key, b"%d" % run)
+        db.flush()
+    return db
+
+
+def run_counts(db: lsmkv.DB) -> list[int]:
+    """Runs of each level."""
+    return [len(level.runs) for level in db.inspect().levels]
+
+
+def get(db: lsmkv.DB) -> None:
+    for number in range(ENOUGH // RUNS + 1):
+        assert db.get(ABSENT[number % len(ABSENT)]) is None
+
+
+def multi_get(db: lsmkv.DB) -> None:
+    for _ in range(ENOUGH // RUNS // len(ABSENT) + 1):
+        assert not any(db.multi_get(ABSENT))
+
+
+def seek(db: lsmkv.DB) -> None:
+    for number in range(ENOUGH // 8 // (RUNS - 1) + 1):
+        start = KEYS[number % len(KEYS)]
+        assert next(iter(db.keys(start=start))) == start
+
+
+def get_of_a_snapshot(db: lsmkv.DB) -> None:
+    with db.snapshot() as snapshot:
+        for number in range(ENOUGH // RUNS + 1):
+            assert snapshot.get(ABSENT[number % len(ABSENT)]) is None
+
+
+@pytest.mark.parametrize("ask", [get, multi_get, seek, get_of_a_snapshot])
+def test_a_store_whose_runs_were_asked_in_vain_has_fewer(
+    tmp_path: Path, ask: Callable[[lsmkv.DB], None]
+) -> None:
+    with open_read(tmp_path) as db:
+        assert run_counts(db) == [RUNS]
+        ask(db)
+        db.wait_until_settled()
+        assert run_counts(db) == [0, 1]
+        assert dict(db.items()) == dict.fromkeys(KEYS, b"%d" % (RUNS - 1))
+
+
+def test_look_ups_go_on_counting_in_a_store_that_was_opened_again(tmp_path: Path) -> None:
+    open_read(tmp_path).close()
+    with lsmkv.open(
+        tmp_path,
+        level0_compaction_trigger=100,
+        level0_slowdown_trigger=100,
+        level0_stop_trigger=100,
+    ) as db:
+        multi_get(db)
+        db.wait_until_settled()
+        assert db.stats().compactions == 1
+
+
+def test_runs_asked_less_often_stay(tmp_path: Path) -> None:
+    with open_read(tmp_path) as db:
+        for _ in range((ENOUGH - 1) // RUNS // len(ABSENT)):
+            db.multi_get(ABSENT)
+        db.wait_until_settled()
+        assert run_counts(db) == [RUNS]
+
+
+def test_the_more_there_is_to_merge_the_more_often_runs_must_have_been_asked(
+    tmp_path: Path,
+) -> None:
+    with open_read(tmp_path, read_compaction_rate_bytes=1, compression="none") as db:
+        db.put(b"key000", bytes(ENOUGH * 2))
+        db.flush()
+        multi_get(db)
+        db.wait_until_settled()
+        assert run_counts(db) == [RUNS + 1]
+
+
+def test_what_was_found_at_once_counts_for_nothing(tmp_path: Path) -> None:
+    with open_read(tmp_path) as db:
+        for _ in range(2 * ENOUGH // len(KEYS)):
+            db.multi_get(KEYS)
+        db.wait_until_settled()
+        assert run_counts(db) == [RUNS]
+
+
+def test_a_scan_of_one_run_counts_for_nothing(tmp_path: Path) -> None:
+    with open_read(tmp_path) as db:
+        db.compact_range()
+        db.put(b"other", b"")
+        db.flush()
+        for _ in range(ENOUGH // 8 + 1):
+            assert next(islice(db.keys(stop=b"l"), 1, None)) == KEYS[1]
+        db.wait_until_settled()
+        assert run_counts(db) == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "options", [{"read_compaction_rate_bytes": 0}, {"compaction": "tiered"}], ids=str
+)
+def test_reading_compacts_nothing_where_it_is_not_to(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    with open_read(tmp_path, **options) as db:
+        multi_get(db)
+        db.wait_until_settled()
+        assert run_counts(db) == [RUNS]
+
+
+def test_reading_compacts_nothing_while_writers_are_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_read(tmp_path) as db:
+        monkeypatch.setattr(Writers, "are_busy", lambda self: True)
+        multi_get(db)
+        db.wait_until_settled()
+        assert run_counts(db) == [RUNS]
+        monkeypatch.setattr(Writers, "are_busy", lambda self: False)
+        multi_get(db)
+        db.wait_until_settled()
+        assert run_counts(db) == [0, 1]
+
+
+def test_a_disk_too_full_to_compact_for_readers_fails_no_write(tmp_path: Path) -> None:
+    storage = FaultyStorage()
+    with open_read(tmp_path, storage=storage) as db:
+        before = storage.calls["create"]
+        storage.fail("create", error=errno.ENOSPC, times=None, path_suffix=".sst")
+        multi_get(db)
+        db.wait_until_settled()
+        tried = storage.calls["create"]
+        assert tried > before
+        multi_get(db)
+        db.wait_until_settled()
+        assert storage.calls["create"] == tried  # not again and again
+        db.put(b"key", b"value")
+        assert run_counts(db) == [RUNS]
+
+
+def test_a_look_up_does_not_fail_for_want_of_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_read(tmp_path, read_compaction_rate_bytes=0).close()
+    options = lsmkv.Options(
+        level0_compaction_trigger=100, level0_slowdown_trigger=100, level0_stop_trigger=100
+    )
+
+    def refused(target: object, arguments: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with lsmkv.open(tmp_path, options) as db:
+        monkeypatch.setattr(_thread, "start_new_thread", refused)
+        multi_get(db)
+        monkeypatch.undo()
+        db.wait_until_settled()
+        assert run_counts(db) == [0, 1]
+
+
+def test_a_worker_whose_thread_cannot_start_is_not_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(target: object, arguments: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(_thread, "start_new_thread", refused)
+    worker = Worker("idle", lambda: False, lambda error: None)
+    with pytest.raises(RuntimeError, match="can't start"):
+        worker.wake()
+    assert not worker.busy
+
+
+# What is picked
+
+
+def picked(placed: dict[tuple[int, int], list[TableMeta]]) -> Compaction | None:
+    return pick_for_reads(tree(placed), LEVELED, PickState())
+
+
+def test_level_0_is_merged_first_with_what_it_overlaps() -> None:
+    found = picked({**level0(2, "f", "m"), (1, 0): [table(1, "a", "g"), table(2, "n", "p")]})
+    assert found is not None
+    assert numbers(found) == [[102], [101], [1]]
+    assert (found.output_level, found.output_run, found.move) == (1, 0, False)
+
+
+def test_a_level_gives_the_tables_that_overlap_something_one_by_one() -> None:
+    upper = [table(1, "a", "c"), table(2, "d", "f"), table(3, "g", "i")]
+    placed = {(1, 0): upper, (2, 0): [table(11, "b", "e"), table(12, "h", "k")]}
+    state = PickState()
+    found = [numbers(pick_for_reads(tree(placed), LEVELED, state)) for _ in range(4)]
+    assert found == [[[1], [11]], [[2], [11]], [[3], [12]], [[1], [11]]]
+
+
+def test_a_run_of_level_0_that_overlaps_nothing_is_passed_over() -> None:
+    upper = {(1, 0): [table(1, "a", "c")], (2, 0): [table(11, "b", "e")]}
+    assert numbers(picked({**level0(1, "x", "z"), **upper})) == [[1], [11]]
+
+
+@pytest.mark.parametrize(
+    "placed",
+    [
+        {},
+        level0(1),
+        {(0, 1): [table(1, "a", "c", deletions=1)]},
+        {(1, 0): [table(1, "a", "c")]},
+        {(1, 0): [table(1, "a", "c")], (2, 0): [table(11, "d", "f")]},
+        {**level0(1, "a", "c"), (1, 0): [table(1, "d", "f", size_bytes=KIB)]},
+    ],
+)
+def test_a_tree_in_which_no_key_is_in_the_reach_of_two_runs_is_left_alone(
+    placed: dict[tuple[int, int], list[TableMeta]],
+) -> None:
+    assert picked(placed) is None
+
+
+@pytest.mark.parametrize("options", [TIERED, LAZY])
+def test_only_a_leveled_tree_is_compacted_for_readers(options: lsmkv.Options) -> None:
+    assert pick_for_reads(tree(level0(3)), options, PickState()) is None

@@ -1,0 +1,300 @@
+"""The compaction benchmark: counts repeat, amplification is what it says, answers are right."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy
+import pytest
+
+import lsmkv
+from bench.experiments.compaction import EXPERIMENT, main
+from bench.experiments.compaction.decision import WORST, decide, dominators
+from bench.experiments.compaction.experiment import tasks
+from bench.experiments.compaction.loads import (
+    CHUNK_ENTRIES,
+    ENTRY_BYTES,
+    LOADS,
+    Model,
+    chunks,
+    user_bytes,
+)
+from bench.experiments.compaction.measure import Task, measure, options_of
+from bench.experiments.compaction.rows import Row
+from bench.experiments.compaction.summary import (
+    DEFAULT,
+    MAIN_LOAD,
+    STYLES,
+    Summary,
+    summarise,
+)
+from bench.harness import experiment, records, write_cost
+from bench.harness.experiment import Plan
+from lsmkv.options import CompactionStyle
+
+TINY = Task(
+    load="overwrite",
+    style="leveled",
+    size_ratio=2,
+    error_rate=0.1,
+    allocation="uniform",
+    key_count=6 * CHUNK_ENTRIES,
+    chunk_count=20,
+    stride=3,
+    seed=1,
+)
+ARGUMENTS = ["--quick", "--write-buffers", "16", "--size-ratios", "2", "--error-rates", "0.1"]
+
+
+def planned(*arguments: str) -> list[Task]:
+    given = experiment.parser_for(EXPERIMENT).parse_args(["--out", "unused", *arguments])
+    return tasks(Plan(given.quick, given.seed, given))
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
+    """One row for each style."""
+    return [
+        measure(replace(TINY, style=style), str(tmp_path_factory.mktemp("store")))
+        for style in get_args(CompactionStyle)
+    ]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the command writes, measured by two processes."""
+    directory = tmp_path_factory.mktemp("out")
+    main([*ARGUMENTS, "--jobs", "2", "--out", str(directory)])
+    return directory
+
+
+def test_counts_repeat_for_a_seed(rows: list[Row], tmp_path: Path) -> None:
+    again = measure(replace(TINY, style="leveled"), str(tmp_path))
+    assert records.repeatable([again]) == records.repeatable(rows[:1])
+
+
+def test_counts_do_not_depend_on_the_executor(written: Path) -> None:
+    alone = experiment.run(EXPERIMENT, [*ARGUMENTS, "--out", "unused"]).rows
+    together = json.loads((written / "compaction.json").read_text())["rows"]
+    assert records.repeatable(alone) == records.repeatable(Row(**row) for row in together)
+
+
+def test_another_seed_gives_other_counts(rows: list[Row], tmp_path: Path) -> None:
+    other = measure(replace(TINY, seed=2), str(tmp_path))
+    assert other.flush_bytes != rows[0].flush_bytes
+
+
+def test_write_amplification_is_table_bytes_written_over_bytes_handed_over(
+    tmp_path: Path,
+) -> None:
+    # Tiered with 8 chunks: flushes, and the two compactions of four flushed tables each.
+    task = replace(TINY, style="tiered", size_ratio=10, load="sequential", chunk_count=8)
+    task = replace(task, key_count=8 * CHUNK_ENTRIES)
+    row = measure(task, str(tmp_path))
+    handed_over = CHUNK_ENTRIES * (16 + 100)
+    files = [path.stat().st_size for path in (tmp_path / "store").glob("*.sst")]
+    assert row.user_bytes == 8 * handed_over
+    assert (row.compaction_count, row.run_counts) == (2, "1 2 3 1 2 3 4 2")
+    assert row.compaction_write_bytes == sum(files)  # nothing is left of what was flushed
+    late = row.flush_bytes / 2 + row.compaction_write_bytes / 2  # of chunks 5 to 8
+    assert row.write_amplification == pytest.approx(late / (4 * handed_over), rel=0.01)
+
+
+def test_a_chunk_is_as_much_as_a_write_buffer_holds(tmp_path: Path) -> None:
+    options = options_of(TINY)
+    with lsmkv.open(tmp_path / "store", options) as db:
+        model = Model(TINY.key_count, 1)
+        (operations,) = chunks("overwrite", TINY.key_count, 1, 1)
+        with db.write_batch() as batch:
+            for key, value in model.apply(operations):
+                assert value is not None
+                batch.put(key, value)
+        log_bytes = db.stats().log_bytes
+    each = log_bytes / CHUNK_ENTRIES
+    assert log_bytes <= options.write_buffer_size_bytes < log_bytes + each
+
+
+def test_every_style_answers_rightly(rows: list[Row]) -> None:
+    assert [row.style for row in rows] == list(STYLES)
+    assert [row.wrong_answers for row in rows] == [0, 0, 0]
+    assert all(row.present_reads_min >= 1.0 for row in rows)  # no cache: each was read
+
+
+@pytest.mark.parametrize("load", LOADS)
+def test_every_load_is_answered_rightly(load: str, tmp_path: Path) -> None:
+    row = measure(replace(TINY, load=load, key_count=20 * CHUNK_ENTRIES), str(tmp_path))
+    assert row.wrong_answers == 0
+    assert row.sample_count == 3
+
+
+def test_a_wrong_answer_fails_the_run(rows: list[Row]) -> None:
+    assert EXPERIMENT.story(rows).failures == []
+    assert EXPERIMENT.story([replace(rows[0], wrong_answers=3)]).failures
+
+
+def test_reads_of_absent_keys_are_those_of_the_filters(rows: list[Row]) -> None:
+    for row in rows:
+        assert row.absent_reads_mean == pytest.approx(row.absent_reads_expected_mean, rel=0.25)
+
+
+def test_expected_reads_are_the_rate_of_the_only_table(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "store", options_of(TINY)) as db:
+        with db.write_batch() as batch:
+            for number in range(100):
+                batch.put(b"%016d" % (2 * number), b"v" * 100)
+        db.flush()
+        (table,) = db.inspect().tables()
+        expected = write_cost.expected_absent_reads(db.inspect(), numpy.arange(100))
+    assert table.expected_rate is not None
+    # 99 gaps between keys lie in the table, and all but block_count - 1 of them in a block.
+    inside = (99 - (table.block_count - 1)) / 100
+    assert expected == pytest.approx(table.expected_rate * inside)
+
+
+def test_theory_of_writes_has_the_orders_of_dayan_and_idreos() -> None:
+    def written(style: str, size_ratio: int, levels: int) -> float:
+        return write_cost.write_amplification(style, size_ratio, levels) - 1
+
+    assert written("leveled", 10, 4) == 2 * written("leveled", 10, 2)
+    assert written("leveled", 10, 3) == 2 * written("leveled", 5, 3)
+    assert written("tiered", 10, 3) == written("tiered", 5, 3) == 3
+    assert written("lazy-leveled", 10, 1) == written("leveled", 10, 1)
+    assert written("lazy-leveled", 10, 4) == written("lazy-leveled", 10, 3) + 1
+
+
+@pytest.mark.parametrize("load", LOADS)
+def test_a_load_repeats_and_stays_in_its_key_space(load: str) -> None:
+    key_count = 5 * CHUNK_ENTRIES
+    first = list(chunks(load, key_count, 5, seed=3))
+    assert first == list(chunks(load, key_count, 5, seed=3))
+    assert [len(chunk) for chunk in first] == [CHUNK_ENTRIES] * 5
+    assert all(0 <= number < key_count for chunk in first for number, _ in chunk)
+
+
+@pytest.mark.parametrize("load", ["insert", "sequential"])
+def test_growing_loads_put_each_key_once(load: str) -> None:
+    written = [number for chunk in chunks(load, 660, 5, seed=3) for number, _ in chunk]
+    assert sorted(written) == list(range(660))
+
+
+def test_zipf_is_skewed() -> None:
+    drawn = [number for chunk in chunks("zipf", 1000, 20, seed=3) for number, _ in chunk]
+    most = max(drawn.count(number) for number in set(drawn))
+    assert most > 20 * len(drawn) / 1000
+
+
+def test_a_deletion_counts_with_its_key_alone() -> None:
+    assert user_bytes([(1, True), (2, False)]) == ENTRY_BYTES + 16
+
+
+def test_the_model_knows_the_newest_value_and_what_lives() -> None:
+    model = Model(4, seed=1)
+    written = model.apply([(2, True), (0, True), (2, True), (0, False)])
+    assert model.live_numbers().tolist() == [2]
+    assert written[2][1] == model.value(2) != written[0][1]
+    assert written[3] == (b"0000000000000000", None)
+
+
+# The decision
+
+
+def summary(row: Row, style: str, **figures: float) -> Summary:
+    alike: dict[str, Any] = dict.fromkeys(WORST, 1.0)
+    alike |= {"style": style, "size_ratio": DEFAULT.size_ratio, "error_rate": DEFAULT.error_rate}
+    (found,) = summarise([replace(row, load=MAIN_LOAD, **(alike | figures))])
+    return found
+
+
+def test_the_criterion_bounds_the_worst_before_it_minds_writes(rows: list[Row]) -> None:
+    styles = [
+        summary(rows[0], "leveled", write_amplification=9.0),
+        summary(rows[0], "lazy-leveled", write_amplification=5.0, scan_reads_max=1.9),
+        summary(rows[0], "tiered", write_amplification=2.0, space_amplification_max=2.1),
+    ]
+    chosen = decide(styles, tolerance=2.0)
+    assert chosen is not None
+    assert chosen.winner.style == "lazy-leveled"
+    assert [standing.admitted for standing in chosen.standings] == [True, True, False]
+    assert chosen.standings[2].column == "space_amplification_max"
+    steps = [(limit, config.style) for limit, config in chosen.by_tolerance]
+    assert steps == [(1.0, "leveled"), (1.9, "lazy-leveled"), (2.1, "tiered")]
+
+
+def test_there_is_no_decision_without_measurements_or_when_nobody_is_within(
+    rows: list[Row],
+) -> None:
+    styles = [
+        summary(rows[0], "leveled", scan_reads_max=9.0),
+        summary(rows[0], "tiered", space_amplification_max=9.0),
+    ]
+    assert decide([]) is None
+    assert decide(styles) is None
+
+
+@pytest.mark.parametrize(("write_buffers", "verdict"), [(798, False), (800, True)])
+def test_less_than_a_whole_cycle_gives_no_verdict(
+    rows: list[Row], write_buffers: int, verdict: bool
+) -> None:
+    length: dict[str, Any] = {"operation_count": write_buffers * CHUNK_ENTRIES}
+    default: dict[str, Any] = {"size_ratio": DEFAULT.size_ratio, "error_rate": DEFAULT.error_rate}
+    findings = EXPERIMENT.story([replace(row, **length, **default) for row in rows]).findings
+    assert any("No verdict" in finding for finding in findings) is not verdict
+
+
+def test_dominated_is_what_another_beats_in_something_and_equals_in_the_rest(
+    rows: list[Row],
+) -> None:
+    good = summary(rows[0], "leveled", write_amplification=3.0)
+    bad = summary(rows[0], "tiered", write_amplification=4.0)
+    other = summary(rows[0], "lazy-leveled", write_amplification=2.0, scan_reads_mean=99.0)
+    assert dominators(bad, [good, bad, other]) == [good]
+    assert dominators(good, [good, bad, other]) == []
+
+
+# The command
+
+
+def test_quick_measures_the_default_at_several_key_spaces() -> None:
+    spaces = {
+        task.key_count
+        for task in planned("--quick")
+        if (task.size_ratio, task.error_rate) == (DEFAULT.size_ratio, DEFAULT.error_rate)
+    }
+    assert len(spaces) > 1
+
+
+def test_strides_meet_every_phase_of_the_cycles() -> None:
+    for task in (*planned("--quick"), *planned()):
+        phases = {number * task.stride % 40 for number in range(40)}
+        assert len(phases) == 40
+
+
+def test_repetitions_take_other_seeds() -> None:
+    seeds = {task.seed for task in planned("--quick", "--repeat", "2", "--seed", "5")}
+    assert seeds == {5, 6}
+
+
+def test_a_run_writes_its_files(written: Path) -> None:
+    names = {path.name for path in written.iterdir()}
+    assert {"report.html", "compaction.json", "compaction.csv"} <= names
+    charts = {"trade-off", "writes", "space", "runs", "absent-reads"}
+    assert {f"compaction-{chart}.{kind}" for chart in charts for kind in ("png", "svg")} <= names
+    document = json.loads((written / "compaction.json").read_text())
+    with open(written / "compaction.csv", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == len(document["rows"]) == len(STYLES) * 2
+
+
+def test_without_the_default_there_is_no_decision_about_it(rows: list[Row]) -> None:
+    findings = EXPERIMENT.story(rows).findings
+    assert any("No decision about the default" in finding for finding in findings)
+
+
+def test_a_load_too_short_to_sample_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        planned("--write-buffers", "4")
+    assert "at least 16" in capsys.readouterr().err

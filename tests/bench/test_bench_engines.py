@@ -1,0 +1,294 @@
+"""Every engine keeps the one contract that measurements rely on."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import bench.engines  # registers the built-in ones  # noqa: F401
+from bench.engines.base import COUNTERS, Engine, Settings, Store, engine_named, engines, register
+from bench.engines.lsmkv_engine import error_rate_for
+from bench.workloads.keys import Values, absent_key, present_key
+from lsmkv.filters.maths.sizing import bits_for, rate_for
+
+NAMES = ("lsmkv", "rocksdb", "leveldb", "lmdb", "sqlite")
+COUNTING = ("lsmkv", "rocksdb")
+SMALL = Settings(cache_size_bytes=1 << 20, write_buffer_size_bytes=1 << 16, count=True)
+
+
+def installed(name: str) -> Engine:
+    engine = engine_named(name)
+    if not engine.is_installed():
+        pytest.skip(f"{engine.distribution} is not installed")
+    return engine
+
+
+@pytest.fixture(params=NAMES)
+def engine(request: pytest.FixtureRequest) -> Engine:
+    return installed(request.param)
+
+
+@pytest.fixture
+def store(engine: Engine, tmp_path: Path) -> Iterator[Store]:
+    opened = engine.open(str(tmp_path), SMALL)
+    yield opened
+    opened.close()
+
+
+def fill(store: Store, count: int) -> None:
+    values = Values(100, seed=1)
+    store.put_batch([(present_key(number), values.of(number)) for number in range(count)])
+
+
+def test_the_built_in_engines_are_registered() -> None:
+    assert [engine.name for engine in engines()][: len(NAMES)] == list(NAMES)
+
+
+def test_a_name_is_registered_once() -> None:
+    with pytest.raises(ValueError, match="lsmkv"):
+        register(engine_named("lsmkv"))
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="must be one of lsmkv, rocksdb"):
+        engine_named("nosuch")
+
+
+def test_no_library_of_a_peer_is_imported_before_a_store_is_opened() -> None:
+    code = (
+        "import sys, bench.engines\n"
+        "print([name for name in ('rocksdict', 'plyvel', 'lmdb', '_sqlite3') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_engine_tells_its_version(engine: Engine) -> None:
+    assert re.search(r"\d+\.\d+\.\d+", engine.version())
+
+
+def test_what_was_put_is_found_and_the_rest_is_not(store: Store) -> None:
+    store.put(b"key", b"value")
+    store.put(b"empty", b"")
+    assert store.get(b"key") == b"value"
+    assert store.get(b"empty") == b""
+    assert store.get(b"other") is None
+
+
+def test_a_later_put_is_seen_by_the_next_look_up(store: Store) -> None:
+    store.put(b"key", b"1")
+    assert store.get(b"key") == b"1"
+    store.put(b"key", b"2")
+    assert store.get(b"key") == b"2"
+
+
+def test_a_synced_put_is_found(store: Store) -> None:
+    store.put_sync(b"key", b"value")
+    assert store.get(b"key") == b"value"
+
+
+def test_a_deleted_key_is_gone(store: Store) -> None:
+    store.put(b"key", b"value")
+    store.delete(b"key")
+    assert store.get(b"key") is None
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_a_batch_sets_all_its_keys(store: Store, sync: bool) -> None:
+    store.put_batch([(b"a", b"1"), (b"b", b"2"), (b"a", b"3")], sync)
+    assert (store.get(b"a"), store.get(b"b")) == (b"3", b"2")
+
+
+def test_multi_get_answers_in_the_order_asked_with_repetitions(store: Store) -> None:
+    store.put_batch([(b"a", b"1"), (b"b", b"2")])
+    assert list(store.multi_get([b"b", b"x", b"a", b"b"])) == [b"2", None, b"1", b"2"]
+
+
+def test_multi_get_of_many_keys(store: Store) -> None:
+    fill(store, 2500)
+    found = store.multi_get([present_key(number) for number in reversed(range(2500))])
+    assert list(found) == [Values(100, seed=1).of(number) for number in reversed(range(2500))]
+
+
+@pytest.mark.parametrize(
+    ("start", "limit", "forward", "backward"),
+    [
+        (None, None, 10, 10),
+        (None, 4, 4, 4),
+        (present_key(3), None, 7, 4),
+        (absent_key(3), None, 6, 4),
+        (present_key(3), 2, 2, 2),
+        (b"", None, 10, 0),
+        (b"~", None, 0, 10),
+    ],
+)
+def test_a_scan_counts_what_lies_ahead_of_its_start(
+    store: Store, start: bytes | None, limit: int | None, forward: int, backward: int
+) -> None:
+    fill(store, 10)
+    assert store.scan(start, limit) == forward
+    assert store.scan(start, limit, reverse=True) == backward
+
+
+def test_an_empty_store_has_nothing_to_scan(store: Store) -> None:
+    assert store.scan(None, None) == store.scan(None, None, reverse=True) == 0
+
+
+def test_a_scan_sees_what_was_written_before_it(store: Store) -> None:
+    fill(store, 5)
+    store.scan(None, None)
+    store.put(b"~", b"last")
+    assert store.scan(None, None) == 6
+
+
+def test_settling_changes_no_answer(store: Store) -> None:
+    values = Values(100, seed=1)
+    for number in range(3000):  # several write buffers
+        store.put(present_key(number), values.of(number))
+    store.settle()
+    store.settle()  # nothing left to do
+    assert store.scan(None, None) == 3000
+    assert store.get(present_key(2999)) == values.of(2999)
+    assert store.get(absent_key(2999)) is None
+
+
+def test_all_is_there_when_opened_again(engine: Engine, tmp_path: Path) -> None:
+    for number in range(3):
+        store = engine.open(str(tmp_path), SMALL)
+        assert store.scan(None, None) == number
+        store.put(b"key %d" % number, b"value")
+        store.close()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(bits_per_key=0),
+        Settings(compression="zstd"),
+        Settings(synced=True),
+        Settings(cache_size_bytes=16 << 10, block_size_bytes=1 << 14),
+    ],
+)
+def test_every_setting_keeps_the_data(engine: Engine, settings: Settings, tmp_path: Path) -> None:
+    store = engine.open(str(tmp_path), settings)
+    fill(store, 1000)
+    store.put_sync(b"~", b"")
+    store.settle()
+    store.close()
+    store = engine.open(str(tmp_path), settings)
+    assert store.scan(None, None) == 1001
+    assert all(store.get(absent_key(number)) is None for number in range(1000))
+    store.close()
+
+
+def test_compression_makes_a_store_smaller(tmp_path: Path) -> None:
+    def size(name: str, settings: Settings) -> int:
+        path = tmp_path / name / settings.compression
+        path.mkdir(parents=True)
+        store = installed(name).open(str(path), settings)
+        fill(store, 5000)
+        store.settle()
+        store.close()
+        return sum(file.stat().st_size for file in path.iterdir())
+
+    for name in ("lsmkv", "rocksdb", "leveldb"):
+        if engine_named(name).is_installed():
+            assert size(name, Settings(compression="zstd")) < 0.8 * size(name, Settings()), name
+
+
+def test_an_engine_that_is_only_written_to_uses_its_space_again(
+    engine: Engine, tmp_path: Path
+) -> None:
+    # LMDB uses no page again that an open read transaction can see.
+    store = engine.open(str(tmp_path), replace(SMALL, write_buffer_size_bytes=1 << 16))
+    for number in range(2000):
+        store.put(present_key(number % 100), b"v" * 100)
+    store.settle()
+    store.close()
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 1 << 20
+
+
+def test_a_reader_beside_a_writer_sees_what_was_written_before_its_look_up(store: Store) -> None:
+    written, failures = [-1], []
+
+    def write() -> None:
+        for number in range(300):
+            store.put(present_key(number), b"value")
+            written[0] = number
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while writer.is_alive():
+        latest = written[0]
+        if latest >= 0 and store.get(present_key(latest)) is None:
+            failures.append(latest)
+    writer.join()
+    assert failures == []
+    assert store.get(present_key(299)) == b"value"
+
+
+def test_synced_puts_of_several_threads_are_all_kept(store: Store) -> None:
+    def write(part: int) -> None:
+        for number in range(5):
+            store.put_sync(b"%d/%d" % (part, number), b"value")
+
+    threads = [threading.Thread(target=write, args=(part,)) for part in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert store.scan(None, None) == 20
+
+
+def test_only_known_counters_are_given(store: Store) -> None:
+    assert set(store.counters()) <= set(COUNTERS)
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_counters_tell_what_the_filters_spared(name: str, tmp_path: Path) -> None:
+    engine = installed(name)
+    store = engine.open(str(tmp_path), SMALL)
+    fill(store, 3000)
+    store.settle()
+    store.close()
+    tiny = Settings(cache_size_bytes=4 << 10, count=True)
+    store = engine.open(str(tmp_path), tiny)
+    for number in range(3000):
+        assert store.get(absent_key(number)) is None
+    absent = store.counters()
+    for number in range(3000):
+        assert store.get(present_key(number)) is not None
+    present = store.counters()
+    store.close()
+    # A key between two blocks needs no filter, so a few in a hundred are not counted at all.
+    assert absent["filter_negatives"] + absent["filter_positives"] > 2800
+    assert absent["filter_true_positives"] == 0
+    assert absent["filter_positives"] < 100
+    assert present["filter_true_positives"] == 3000
+    assert 0 < absent["data_block_reads"] <= absent["filter_positives"]
+    assert present["data_block_reads"] > absent["data_block_reads"]
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_without_bits_per_key_no_filter_spares_anything(name: str, tmp_path: Path) -> None:
+    store = installed(name).open(str(tmp_path), replace(SMALL, bits_per_key=0))
+    fill(store, 1000)
+    store.settle()
+    for number in range(1000):
+        store.get(absent_key(number))
+    assert store.counters()["filter_negatives"] == 0
+    store.close()
+
+
+@pytest.mark.parametrize("bits", [2, 5, 10, 14.4])
+def test_the_error_rate_stands_for_the_bits_per_key(bits: float) -> None:
+    rate = error_rate_for(bits)
+    assert bits_for(10_000, rate) == pytest.approx(bits * 10_000, abs=1)
+    assert rate == pytest.approx(rate_for(round(bits * 10_000), 10_000), rel=0.1)

@@ -1,0 +1,268 @@
+"""The comparison of filters per block and per table: trees, budgets, counts, report."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+import lsmkv
+from bench.experiments import granularity
+from bench.experiments.granularity import EXPERIMENT
+from bench.experiments.granularity.contenders import Contender
+from bench.experiments.granularity.expected import TableSpans, expect_absent
+from bench.experiments.granularity.groups import at_budget, reads_at
+from bench.experiments.granularity.measure import (
+    ORDERS,
+    Effort,
+    Task,
+    fence_searches,
+    measure,
+)
+from bench.experiments.granularity.rows import Row
+from bench.experiments.granularity.shapes import BLOCK_KEYS, STYLES, Load, Style, fill, plan
+from bench.experiments.granularity.story import BUDGET_TOLERANCE, failures
+from bench.harness.experiment import Plan, Results, run, write
+from bench.harness.records import repeatable
+from bench.harness.sweep import executor_for, sweep
+from lsmkv.inspection.store_info import StoreInfo
+from lsmkv.stats import Stats
+
+BITS = 8.0
+TINY = Effort(absent=600, present=50, cached=40, timed=20)
+UNIFORM = Contender("block", "bloom", "uniform")
+MONKEY = Contender("table", "bloom", "monkey")
+
+
+def tiny_load(style: Style) -> Load:
+    return Load(style, flushes=31, flush_entries=128, seed=1)
+
+
+def tiny_tasks(given: Plan) -> list[Task]:
+    return [
+        dataclasses.replace(task, load=tiny_load(task.load.style), effort=TINY)
+        for task in granularity.tasks(given)
+    ]
+
+
+@pytest.fixture(scope="module")
+def results() -> Results[Row]:
+    experiment = dataclasses.replace(EXPERIMENT, tasks=tiny_tasks)
+    return run(experiment, ["--out", "unused", "--quick", "--bits", f"{BITS:g}"])
+
+
+def built(
+    path: Path, load: Load, contender: Contender = UNIFORM, error_rate: float = 0.02
+) -> StoreInfo:
+    with lsmkv.open(path, contender.options(load.options(), error_rate)) as db:
+        fill(db, load)
+        return db.inspect()
+
+
+def shape(info: StoreInfo) -> list[tuple[int, int]]:
+    return [(level.number, run.entry_count) for level in info.levels for run in level.runs]
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_the_shape_is_the_planned_one_whatever_the_filters(tmp_path: Path, style: Style) -> None:
+    load = tiny_load(style)
+    planned = [(table.level, table.entries) for table in plan(load)]
+    again = built(tmp_path / "again", load)
+    assert shape(built(tmp_path / "one", load)) == shape(again) == planned
+    wide = Contender("block", "binary-fuse", "monkey")
+    assert shape(built(tmp_path / "wide", load, wide, 2.0**-16)) == planned
+    assert all(len(run.tables) == 1 for level in again.levels for run in level.runs)
+
+
+def test_trees_have_the_levels_that_are_promised() -> None:
+    runs = {
+        style: [(table.level, table.entries // 64) for table in plan(Load(style, 127, 64, 1))]
+        for style in STYLES
+    }
+    newest = [(0, 1)] * 3
+    assert runs["leveled"] == [*newest, (1, 4), (2, 24), (3, 96)]
+    assert runs["tiered"] == [*newest, *[(1, 4)] * 3, *[(2, 16)] * 3, (3, 64)]
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize(
+    "contender",
+    [
+        Contender("block", "bloom", "monkey"),
+        MONKEY,
+        Contender("table", "blocked-bloom", "monkey"),
+        Contender("table", "binary-fuse", "monkey"),
+    ],
+    ids=str,
+)
+def test_rates_and_memory_are_known_before_a_store_is_built(
+    tmp_path: Path, style: Style, contender: Contender
+) -> None:
+    load = tiny_load(style)
+    info = built(tmp_path, load, contender)
+    planned, options = plan(load), contender.options(load.options(), 0.02)
+    assert [table.requested_rate for table in info.tables()] == [
+        table.error_rate(options) for table in planned
+    ]
+    predicted = contender.memory_bytes(planned, load.options(), 0.02)
+    assert info.filter_memory_bytes == predicted
+
+
+@pytest.mark.parametrize("bits", granularity.FULL_BITS)
+@pytest.mark.parametrize("contender", granularity.contenders(), ids=str)
+def test_budgets_are_met(contender: Contender, bits: float) -> None:
+    for style in STYLES:
+        load = Load(style, 127, granularity.QUICK_FLUSH_ENTRIES, 1)
+        tables, budget = plan(load), bits * load.entries / 8
+        rate = contender.rate_for(tables, load.options(), budget)
+        assert contender.memory_bytes(tables, load.options(), rate) == pytest.approx(
+            budget, rel=0.02
+        )
+
+
+def test_every_budget_is_whole_bytes_for_a_block() -> None:
+    assert all((bits * BLOCK_KEYS / 8).is_integer() for bits in granularity.FULL_BITS)
+
+
+def test_rows_use_what_they_were_given(results: Results[Row]) -> None:
+    for row in results.rows:
+        assert row.wrong_answers == row.miscounted == 0
+        assert row.filter_bits_per_key == row.filter_bytes * 8 / row.entries
+        if row.budget_bits_per_key is not None:
+            assert abs(row.filter_bits_per_key / BITS - 1) < BUDGET_TOLERANCE
+    assert not failures(results.rows)
+
+
+def test_measured_rates_agree_with_the_exact_ones(results: Results[Row]) -> None:
+    for row in results.rows:
+        if row.filter_probes:
+            expected = row.false_positive_rate_exact * row.filter_probes
+            # Filters are a sample, too, and small: some times the binomial spread.
+            assert abs(row.false_positives - expected) <= 8 * math.sqrt(expected) + 4
+            reads = row.absent_block_reads_per_lookup * row.absent_lookups
+            assert reads <= row.false_positives
+
+
+def test_without_filters_every_block_that_spans_a_key_is_read(results: Results[Row]) -> None:
+    for row in results.rows:
+        if row.policy == "none":
+            assert row.filter_bytes == row.filter_probes == 0
+            assert row.absent_block_reads_per_lookup == row.absent_block_reads_expected
+            assert row.absent_block_reads_per_lookup > 0.9 * row.runs
+
+
+def test_monkey_wastes_no_more_reads_at_equal_memory(results: Results[Row]) -> None:
+    for style in STYLES:
+        for kind in ("per block, bloom", "per table, bloom", "per table, blocked-bloom"):
+            alike = at_budget(results.rows, style, kind, "uniform", BITS)
+            monkey = at_budget(results.rows, style, kind, "monkey", BITS)
+            assert reads_at(monkey, BITS) < reads_at(alike, BITS)
+
+
+def test_monkey_as_delivered_takes_more_memory_at_one_error_rate(results: Results[Row]) -> None:
+    for style in STYLES:
+        row = at_budget(results.rows, style, "per table, bloom", "monkey", BITS)
+        assert row.same_rate_uniform_bits_per_key is not None
+        assert row.same_rate_uniform_bits_per_key < row.filter_bits_per_key
+
+
+def test_per_block_searches_every_index_and_per_table_hardly_any(results: Results[Row]) -> None:
+    for style in STYLES:
+        block = at_budget(results.rows, style, "per block, bloom", "uniform", BITS)
+        table = at_budget(results.rows, style, "per table, bloom", "uniform", BITS)
+        assert block.absent_fence_searches_per_lookup > 0.9 * block.runs
+        searches = table.absent_fence_searches_per_lookup * table.absent_lookups
+        assert searches == pytest.approx(table.false_positives)
+        assert block.filter_disk_bytes == 2 * block.filter_bytes
+        assert table.filter_disk_bytes == table.filter_bytes
+
+
+def test_cached_filters_are_read_whole_per_table(results: Results[Row]) -> None:
+    row = at_budget(results.rows, "leveled", "per table, bloom", "uniform", BITS)
+    assert row.largest_filter_read_bytes == pytest.approx(row.filter_bytes * 24 / 31, rel=0.01)
+    # Three quarters of all filters do not hold the largest, so each look-up reads it.
+    assert row.cached_uniform_filter_read_bytes_per_lookup >= row.largest_filter_read_bytes
+
+
+def test_counts_repeat_in_other_processes() -> None:
+    wanted = [
+        Task(tiny_load(style), contender, BITS, None, TINY, 0.75)
+        for style, contender in zip(STYLES, (UNIFORM, MONKEY), strict=True)
+    ]
+    with executor_for(2, None) as pool:
+        elsewhere = sweep(measure, wanted, pool)
+    here = sweep(measure, wanted, None)
+    assert repeatable(elsewhere) == repeatable(here)
+
+
+def test_fence_searches_follow_the_order_of_a_lookup() -> None:
+    counted = Stats(
+        fence_negatives=1,
+        filter_negatives=10,
+        filter_true_positives=3,
+        filter_false_positives=2,
+        unfiltered_probes=0,
+    )
+    assert fence_searches(counted, UNIFORM) == 16
+    assert fence_searches(counted, MONKEY) == 5
+    bare = Stats(fence_negatives=1, unfiltered_probes=7)
+    assert fence_searches(bare, Contender("table", "none", "uniform")) == 8
+
+
+def test_a_key_between_blocks_costs_no_read() -> None:
+    per_block = TableSpans(b"b", b"m", [b"b", b"k"], [b"f", b"m"], 1.0, [0.25, 0.5])
+    keys = [b"a", b"c", b"g", b"l", b"z"]  # outside, block 0, between, block 1, outside
+    found = expect_absent([per_block], keys, "block")
+    assert (found.out_of_range, found.between_blocks, found.probes) == (2, 1, 2)
+    assert found.false_positives == found.block_reads == 0.75
+    per_table = dataclasses.replace(per_block, rate=0.1, block_rates=[1.0, 1.0])
+    found = expect_absent([per_table], keys, "table")
+    assert found.probes == 3
+    assert (found.false_positives, found.block_reads) == pytest.approx((0.3, 0.2))
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_orders_are_seeded_and_of_the_length_asked_for(name: str) -> None:
+    first, again, other = (ORDERS[name](1000, 150, random.Random(seed)) for seed in (1, 1, 2))
+    assert first == again != other
+    assert len(first) == 150
+    assert all(int(key) % 2 == 1 for key in first)
+
+
+def test_what_does_not_hold_fails_the_report(results: Results[Row]) -> None:
+    row = results.rows[1]
+    for change, reason in (
+        ({"shape": "0:1"}, "different shapes"),
+        ({"wrong_answers": 2}, "2 wrong answers"),
+        ({"miscounted": 3}, "off by 3"),
+        ({"filter_bits_per_key": 2 * BITS}, "off its budget"),
+    ):
+        changed = dataclasses.replace(row, **change)
+        assert any(reason in failure for failure in failures([*results.rows, changed]))
+
+
+def test_files_are_written(tmp_path: Path, results: Results[Row]) -> None:
+    written = write(EXPERIMENT, results, str(tmp_path))
+    names = {Path(path).name for path in written}
+    assert {"report.html", "granularity.json", "granularity.csv", "granularity-reads.svg"} <= names
+    content = json.loads((tmp_path / "granularity.json").read_text())
+    assert len(content["rows"]) == len(results.rows) == 20
+    page = (tmp_path / "report.html").read_text()
+    assert re.search(r"Per table is right|Per block is right", page)
+    assert "nan" not in re.sub(r"base64,[^\"]*", "", page)
+
+
+@pytest.mark.parametrize(
+    "option", [["--bits", "2"], ["--cache-share", "0"], ["--flush-entries", "1"]]
+)
+def test_options_out_of_range_are_refused(
+    option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run(EXPERIMENT, ["--out", "unused", *option])
+    assert "must" in capsys.readouterr().err

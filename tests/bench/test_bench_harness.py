@@ -1,0 +1,153 @@
+"""What experiments share: rows and their files, sweeps, sections of documents, the command."""
+
+from __future__ import annotations
+
+import json
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bench.harness import experiment, records
+from bench.harness.experiment import Experiment, Plan
+from bench.harness.intervals import percentiles, rate_interval
+from bench.harness.records import column
+from bench.harness.story import Story, Table
+from bench.harness.sweep import sweep
+from reports import document
+from reports.environment import environment, file_system
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A row of the experiment below."""
+
+    number: int = column("what was asked", "setting")
+    square: int = column("what came out")
+    took_s: float = column("how long", "time")
+
+
+def square(number: int, directory: str) -> Row:
+    """Measures: and leaves a file behind, in a directory of its own."""
+    assert not list(Path(directory).iterdir())
+    (Path(directory) / "left").write_text("over")
+    if number < 0:
+        raise ValueError(f"{number} is negative")
+    return Row(number=number, square=number * number, took_s=float("nan"))
+
+
+def numbers(plan: Plan) -> list[int]:
+    return [plan.seed, 2] if plan.quick else [plan.seed, 2, 3]
+
+
+def story(rows: list[Row]) -> Story:
+    table = Table("Squares", ("of", "is"), [[str(row.number), str(row.square)] for row in rows])
+    failures = ["a square is odd"] if any(row.square % 2 for row in rows) else []
+    return Story(["Squares were taken."], [table], [], failures)
+
+
+SQUARES: Experiment[int, Row, Row] = Experiment(
+    name="squares",
+    title="Squares",
+    question="What are the squares?",
+    method=("Multiplication.",),
+    row_type=Row,
+    tasks=numbers,
+    measure=square,
+    rows=list,
+    story=story,
+)
+
+
+def test_results_come_in_the_order_of_the_tasks_whoever_runs_them() -> None:
+    here = sweep(square, [3, 1, 2], None)
+    with ThreadPoolExecutor(3) as pool:
+        there = sweep(square, [3, 1, 2], pool)
+    assert [row.number for row in there] == [row.number for row in here] == [3, 1, 2]
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_configuration_that_fails_ends_the_sweep(threads: int) -> None:
+    if not threads:
+        with pytest.raises(ValueError, match="-1 is negative"):
+            sweep(square, [1, -1, 2], None)
+        return
+    with ThreadPoolExecutor(threads) as pool, pytest.raises(ValueError, match="-1 is negative"):
+        sweep(square, [1, -1, 2], pool)
+
+
+def test_steps_are_told() -> None:
+    told: list[str] = []
+    sweep(square, [4, 5], None, step=told.append)
+    assert told == ["4", "5"]
+
+
+def test_times_are_left_out_of_what_repeats() -> None:
+    assert records.repeatable([square_row(2)]) == [{"number": 2, "square": 4}]
+
+
+def square_row(number: int) -> Row:
+    return Row(number=number, square=number**2, took_s=0.5)
+
+
+def test_files_describe_their_columns_and_know_no_nan(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    records.write_json(str(path), {"seed": 1}, Row, [Row(number=1, square=1, took_s=math.inf)])
+    content = json.loads(path.read_text())
+    assert content["rows"] == [{"number": 1, "square": 1, "took_s": None}]
+    assert content["columns"][2] == {"name": "took_s", "kind": "time", "meaning": "how long"}
+
+
+def test_the_command_writes_every_file_and_the_section(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- bench squares -->\nold\n<!-- end -->\nafter\n")
+    out = tmp_path / "out"
+    arguments = ["--out", str(out), "--quick", "--seed", "4", "--into", str(page)]
+    experiment.main(SQUARES, arguments)
+    assert sorted(path.name for path in out.iterdir()) == [
+        "report.html",
+        "squares.csv",
+        "squares.json",
+    ]
+    assert (out / "squares.csv").read_text().split() == ["number,square,took_s", "4,16,", "2,4,"]
+    once = page.read_text()
+    assert once.startswith(
+        "before\n<!-- bench squares -->\n\nCommand: `python -m bench squares --out "
+    )
+    assert once.endswith("| 2 | 4 |\n\n<!-- end -->\nafter\n")
+    assert "- Squares were taken." in once
+    document.insert(str(page), "squares", "new")
+    assert page.read_text() == "before\n<!-- bench squares -->\n\nnew\n<!-- end -->\nafter\n"
+
+
+def test_what_must_hold_and_does_not_fails_the_command_after_it_has_written(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="a square is odd"):
+        experiment.main(SQUARES, ["--out", str(tmp_path), "--quick", "--seed", "3"])
+    assert "a square is odd" in (tmp_path / "report.html").read_text()
+
+
+def test_a_document_without_the_section_is_refused_before_anything_is_measured(
+    tmp_path: Path,
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("no marks")
+    with pytest.raises(ValueError, match="no section from <!-- bench squares -->"):
+        experiment.main(SQUARES, ["--out", str(tmp_path / "out"), "--into", str(page)])
+    assert page.read_text() == "no marks"
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_the_environment_names_what_results_depend_on(tmp_path: Path) -> None:
+    found = environment(str(tmp_path), ["numpy", "no-such-library"])
+    assert found["file_system"] == file_system(str(tmp_path)) != ""
+    assert found["versions"]["no-such-library"] == "not installed"
+    assert found["lsmkv_build"] in ("compiled", "interpreted")
+
+
+def test_intervals_hold_the_rate_and_need_trials() -> None:
+    low, high = rate_interval(10, 1000)
+    assert low < 0.01 < high
+    assert rate_interval(0, 0) == (0.0, 1.0)
+    assert math.isnan(percentiles([]).p50)

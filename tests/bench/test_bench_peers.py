@@ -1,0 +1,380 @@
+"""The comparison of engines: its arithmetic, its processes, and a tiny run from end to end."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from bench.engines import base
+from bench.engines.base import engines
+from bench.experiments.peers import main
+from bench.experiments.peers.experiment import EXPERIMENT, missing, tasks
+from bench.experiments.peers.outcome import Outcome, steps, timed, with_latencies
+from bench.experiments.peers.phases import PHASES
+from bench.experiments.peers.rows import Row
+from bench.experiments.peers.side_by_side import Measured, Repetition, measure
+from bench.experiments.peers.stores import Setup, Stores
+from bench.experiments.peers.story import disagreements, number, story
+from bench.harness import records
+from bench.harness.experiment import DEFAULT_SEED, Plan, Results, run, write
+from bench.harness.process_meter import Meter
+from bench.harness.ratios import Figures, Spread
+
+TINY = ("--entries", "300", "--repetitions", "2", "--engines", "lsmkv,sqlite")
+FEW_PHASES = ("--phases", "fillbatch,readrandom,readmissing_cold")
+
+PLUGIN = """
+from bench.engines.base import Engine, register
+from bench.engines.lsmkv_engine import Lsmkv
+
+class Renamed(Lsmkv):
+    name = "renamed"
+
+class Absent(Engine):
+    name = "absent"
+    distribution = module = "no_such_library_at_all"
+
+    def open(self, directory, settings):
+        raise AssertionError("it is not installed")
+
+register(Renamed())
+register(Absent())
+"""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What the arithmetic needs of a row."""
+
+    engine: str
+    phase: str
+    repetition: int
+    value: float | None
+
+
+def figures(phase: str, **by_engine: list[float | None]) -> list[Figure]:
+    return [
+        Figure(engine, phase, repetition, value)
+        for engine, values in by_engine.items()
+        for repetition, value in enumerate(values)
+    ]
+
+
+def compared(rows: list[Figure]) -> Figures[Figure]:
+    return Figures(rows, lambda row: row.value)
+
+
+# Arithmetic
+
+
+def test_a_ratio_is_taken_within_each_repetition() -> None:
+    rows = figures("get", lsmkv=[1.0, 10.0, 2.0], rocksdb=[2.0, 30.0, 2.0])
+    (ratio,) = compared(rows).ratios()
+    # The ratio of the two medians would be 1.
+    assert (ratio.peer, ratio.ratio) == ("rocksdb", Spread(2.0, 1.0, 3.0))
+
+
+def test_the_best_peer_is_the_one_with_the_lowest_median() -> None:
+    rows = figures("get", lsmkv=[1.0] * 3, rocksdb=[0.1, 5.0, 5.0], lmdb=[4.0, 4.0, 9.0])
+    (ratio,) = compared(rows).ratios()
+    assert ratio.peer == "lmdb"
+
+
+def test_each_phase_has_its_own_best_peer() -> None:
+    rows = figures("get", lsmkv=[1.0], rocksdb=[2.0], lmdb=[3.0])
+    rows += figures("put", lsmkv=[1.0], rocksdb=[3.0], lmdb=[2.0])
+    assert [(r.phase, r.peer) for r in compared(rows).ratios()] == [
+        ("get", "rocksdb"),
+        ("put", "lmdb"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "verdict"),
+    [([1.1, 2.0], "ahead"), ([0.5, 0.9], "behind"), ([0.9, 1.1], "level"), ([1.0, 1.0], "level")],
+)
+def test_the_verdict_needs_every_repetition(theirs: list[float | None], verdict: str) -> None:
+    (ratio,) = compared(figures("get", lsmkv=[1.0, 1.0], rocksdb=theirs)).ratios()
+    assert ratio.verdict == verdict
+
+
+def test_without_lsmkv_or_without_a_peer_there_is_no_ratio() -> None:
+    assert compared(figures("get", rocksdb=[1.0], lmdb=[2.0])).ratios() == []
+    assert compared(figures("get", lsmkv=[1.0])).ratios() == []
+
+
+def test_what_has_no_figure_is_left_out() -> None:
+    found = compared(figures("get", lsmkv=[1.0, 2.0], rocksdb=[None, 4.0], lmdb=[None, None]))
+    assert found.spread("get", "lmdb") is None
+    assert found.ratios()[0].ratio == Spread(2.0, 2.0, 2.0)
+
+
+def test_figures_of_nothing_at_all_make_no_ratio() -> None:
+    assert compared(figures("reads", lsmkv=[0.0, 0.0], rocksdb=[1.0, 2.0])).ratios() == []
+
+
+def test_latencies_are_percentiles_by_nearest_rank_in_microseconds() -> None:
+    outcome = with_latencies(timed(Meter(), 1000, 0), [1000 * number for number in range(1000)])
+    found = (outcome.latency_us_p50, outcome.latency_us_p99, outcome.latency_us_p999)
+    assert found == (500, 990, 999)
+
+
+def test_steps_lie_between_readings_of_a_clock() -> None:
+    assert steps([10, 15, 15, 40]) == [5, 0, 25]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.99949, "0.999"), (0.99996, "1.00"), (9.999, "10.0"), (99.96, "100"), (999.7, "1.00k")],
+)
+def test_figures_have_three_digits(value: float, shown: str) -> None:
+    assert number(value) == shown
+
+
+# Rows made up
+
+
+def row(engine: str, phase: str = "readrandom", repetition: int = 0, us: float = 1.0) -> Row:
+    content: dict[str, Any] = dict.fromkeys(column["name"] for column in records.columns(Row))
+    content |= {"engine": engine, "engine_version": "1", "phase": phase, "repetition": repetition}
+    content |= {"entries": 300, "bits_per_key": 10.0, "operations": 300, "us_per_operation": us}
+    content |= {"result_count": 300, "result_checksum": 7}
+    return Row(**content)
+
+
+def test_the_story_counts_the_phases_ahead_and_behind() -> None:
+    rows = [row("lsmkv"), row("lmdb", us=2.0)]
+    rows += [row("lsmkv", "readseq"), row("lmdb", "readseq", us=0.25)]
+    findings = " ".join(story(rows).findings)
+    assert "ahead in 1 (readrandom)" in findings
+    assert "behind in 1 (readseq)" in findings
+    assert "readseq, lmdb takes 0.25 times" in findings
+
+
+def test_engines_that_find_different_things_are_a_failure() -> None:
+    agreeing = [row("lsmkv"), row("lmdb")]
+    assert disagreements(agreeing) == []
+    wrong = replace(row("sqlite"), result_count=299)
+    (failure,) = disagreements([*agreeing, wrong])
+    assert "readrandom, repetition 1" in failure and "sqlite 299" in failure
+    assert disagreements([*agreeing, replace(row("sqlite"), result_checksum=8)])
+    assert story([*agreeing, wrong]).failures == [failure]
+
+
+def test_reads_of_absent_keys_stand_beside_the_rate_in_theory() -> None:
+    cold = replace(
+        row("lsmkv", "readmissing_cold"),
+        data_block_reads=3,
+        filter_false_positives=3,
+        filter_negatives=297,
+    )
+    findings = " ".join(story([cold]).findings)
+    assert "let 1.000% pass" in findings and "a look-up read 0.0100 data blocks" in findings
+    assert "lets 0.820% pass" in findings
+
+
+# Runs
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Results[Row]:
+    """One tiny run of every phase on every engine that is here."""
+    work = str(tmp_path_factory.mktemp("work"))
+    return run(
+        EXPERIMENT, ["--out", "unused", "--work", work, "--entries", "300", "--repetitions", "1"]
+    )
+
+
+def test_every_phase_is_measured_on_every_engine_that_is_here(outcome: Results[Row]) -> None:
+    here = {engine.name for engine in engines() if engine.is_installed()}
+    measured = {(row.engine, row.phase) for row in outcome.rows}
+    assert {"lsmkv", "sqlite"} <= here
+    assert measured >= {(engine, phase) for engine in here for phase in PHASES}
+
+
+def test_all_engines_find_the_same(outcome: Results[Row]) -> None:
+    assert story(outcome.rows).failures == []
+    found = {row.phase: row.result_count for row in outcome.rows}
+    assert found["fillrandom"] == found["readrandom"] == found["readseq"] == 300
+    assert found["readmissing"] == found["readmissing_cold"] == 0
+
+
+def test_timed_phases_have_a_time_and_the_others_a_size(outcome: Results[Row]) -> None:
+    for row in outcome.rows:
+        if row.phase.startswith("disk_"):
+            assert row.us_per_operation is None and (row.disk_bytes or 0) > 300 * 16
+        else:
+            assert (row.us_per_operation or 0) > 0 and row.cpu_s is not None
+
+
+def test_latencies_are_there_where_they_are_promised(outcome: Results[Row]) -> None:
+    having = {row.phase for row in outcome.rows if row.latency_us_p999 is not None}
+    assert having == {"sustained", "fillsync", "fillsync_8", "readwhilewriting"}
+
+
+def test_lsmkv_counts_cold_reads(outcome: Results[Row]) -> None:
+    cold = {row.phase: row for row in outcome.rows if row.engine == "lsmkv" and "cold" in row.phase}
+    absent, present = cold["readmissing_cold"], cold["readrandom_cold"]
+    assert absent.data_block_reads == absent.filter_false_positives
+    assert (absent.filter_negatives or 0) > 250
+    assert (present.data_block_reads or 0) > (absent.data_block_reads or 0)
+
+
+def test_memory_is_told_of_the_sustained_fill(outcome: Results[Row]) -> None:
+    assert {row.phase for row in outcome.rows if row.peak_memory_bytes is not None} == {"sustained"}
+
+
+def test_every_file_is_written(outcome: Results[Row], tmp_path: Path) -> None:
+    write(EXPERIMENT, outcome, str(tmp_path))
+    names = {path.name for path in tmp_path.iterdir()}
+    charts = {f"peers-{chart}.{kind}" for chart in ("ratios", "times") for kind in ("png", "svg")}
+    assert names == {"peers.json", "peers.csv", "report.html", *charts}
+    content = json.loads((tmp_path / "peers.json").read_text())
+    with (tmp_path / "peers.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert len(content["rows"]) == len(lines) == len(outcome.rows)
+    assert lines[0]["engine"] == outcome.rows[0].engine
+
+
+def test_tables_fit_a_terminal_of_130_columns(outcome: Results[Row]) -> None:
+    rows = [replace(row, us_per_operation=row.us_per_operation and 0.12345) for row in outcome.rows]
+    console = Console(width=130, no_color=True)
+    with console.capture() as capture:
+        for table in story(rows).tables:
+            console.print(table.to_rich())
+    assert "…" not in capture.get()
+
+
+def test_counts_repeat(tmp_path: Path) -> None:
+    arguments = ["--out", "unused", "--work", str(tmp_path), *TINY, *FEW_PHASES]
+    once, again = (records.repeatable(run(EXPERIMENT, arguments).rows) for _ in range(2))
+    assert once == again
+    assert len(once) == 2 * 2 * 3
+
+
+def test_the_command_says_what_came_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--out", str(tmp_path / "out"), "--work", str(tmp_path), *TINY, *FEW_PHASES])
+    shown = capsys.readouterr().out
+    assert "repetition 2: lsmkv, sqlite" in shown
+    assert "Of 3 timed phases" in shown
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A plug-in with an engine that is there and one that is not."""
+    monkeypatch.setattr(base, "_ENGINES", dict(base._ENGINES))
+    modules = set(sys.modules)
+    file = tmp_path / "plugin.py"
+    file.write_text(PLUGIN)
+    yield str(file)
+    for name in sys.modules.keys() - modules:
+        if name.startswith("bench_plugin_"):
+            del sys.modules[name]
+
+
+def test_engines_come_from_plugins_and_a_missing_one_is_reported(
+    plugin: str, tmp_path: Path
+) -> None:
+    arguments = ["--out", "unused", "--plugin", plugin, "--entries", "300", "--repetitions", "1"]
+    arguments += ["--engines", "lsmkv,renamed,absent", "--phases", "fillbatch"]
+    results = run(EXPERIMENT, [*arguments, "--work", str(tmp_path)])
+    assert [row.engine for row in results.rows] == ["lsmkv", "renamed"]
+    assert results.header["missing"] == missing() == ["absent"]
+
+
+def test_a_failing_engine_is_named_with_its_error(tmp_path: Path) -> None:
+    task = repetition(0, engines=("sqlite",), phases=("no such phase",))
+    with pytest.raises(RuntimeError, match=r"sqlite: no such phase failed:(.|\n)*KeyError"):
+        measure(task, str(tmp_path))
+
+
+def repetition(number: int, **changes: tuple[str, ...]) -> Repetition:
+    settings = {"engines": ("a", "b", "c"), "phases": ("fillseq",), **changes}
+    return Repetition(
+        number=number,
+        engines=settings["engines"],
+        phases=settings["phases"],
+        entries=300,
+        seed=1,
+        bits_per_key=10.0,
+        cache_size_bytes=1 << 20,
+        compression="none",
+    )
+
+
+def test_another_engine_begins_each_repetition() -> None:
+    assert [repetition(number).order()[0] for number in range(4)] == ["a", "b", "c", "a"]
+    assert repetition(1).order() == ("b", "c", "a")
+
+
+def options(**changes: object) -> argparse.Namespace:
+    return argparse.Namespace(
+        **{
+            "engines": "all",
+            "phases": "all",
+            "entries": None,
+            "repetitions": None,
+            "bits_per_key": 10.0,
+            "cache_mib": None,
+            "compression": "none",
+            "background": "thread",
+            "plugin": [],
+            **changes,
+        }
+    )
+
+
+def test_a_quick_run_is_smaller() -> None:
+    full, quick = (tasks(Plan(quick, DEFAULT_SEED, options())) for quick in (False, True))
+    assert len(full) > len(quick)
+    assert full[0].entries > quick[0].entries
+
+
+def test_the_cache_holds_everything_unless_told() -> None:
+    (task,) = tasks(Plan(False, 1, options(entries=1_000_000, repetitions=1)))
+    assert task.cache_size_bytes > 2 * 1_000_000 * 116
+    (task,) = tasks(Plan(False, 1, options(cache_mib=3, repetitions=1)))
+    assert task.cache_size_bytes == 3 << 20
+
+
+@pytest.mark.parametrize("wrong", [{"engines": "lsmkv,nosuch"}, {"phases": "nosuch"}])
+def test_unknown_names_are_refused_with_the_known_ones(wrong: dict[str, str]) -> None:
+    with pytest.raises(SystemExit, match="'nosuch': must be one of"):
+        tasks(Plan(False, 1, options(**wrong)))
+
+
+@pytest.mark.parametrize("phase", ["readrandom", "readwhilewriting", "readmissing_cold", "open"])
+def test_a_reading_phase_alone_fills_its_store_itself(phase: str, tmp_path: Path) -> None:
+    stores = Stores(
+        Setup(
+            engine="lsmkv",
+            directory=str(tmp_path),
+            entries=200,
+            seed=1,
+            bits_per_key=10.0,
+            cache_size_bytes=1 << 20,
+            compression="none",
+            direct_reads=False,
+        )
+    )
+    found = PHASES[phase](stores)
+    stores.close()
+    assert isinstance(found, Outcome)
+    assert found.result_count == (0 if phase == "readmissing_cold" else found.operations)
+
+
+def test_a_measurement_keeps_its_repetition() -> None:
+    task = repetition(2)
+    outcome = Outcome(operations=4, seconds=8e-6, cpu_s=0.0, result_count=4)
+    (made,) = EXPERIMENT.rows([[Measured(task, "a", "1", "fillseq", outcome)]])
+    assert (made.repetition, made.us_per_operation, made.disk_bytes) == (2, 2.0, None)

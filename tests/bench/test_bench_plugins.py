@@ -1,0 +1,192 @@
+"""Plug-ins: files that add an engine or a filter policy; those that come along are sound."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+from conftest import fill, number_key, open_small
+
+import lsmkv
+from bench.engines import base
+from bench.engines.base import Settings, Store, engine_named
+from bench.experiments.ycsb import workloads
+from bench.experiments.ycsb.experiment import EXPERIMENT
+from bench.harness import experiment, plugins
+from bench.harness.sweep import sweep
+from filter_kinds import assert_is_the_rate, own_registry
+from lsmkv.filters import policies, policy_named
+
+FOLDER = Path(plugins.__file__).parent.parent / "plugins"
+POLICY = str(FOLDER / "partitioned_policy.py")
+ENGINE = str(FOLDER / "log_engine.py")
+WORKLOAD = str(FOLDER / "scan_workload.py")
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    """What plug-ins register is forgotten afterwards, and that they were loaded."""
+    engines = dict(base._ENGINES)
+    known = dict(workloads.WORKLOADS)
+    base._ENGINES.pop("log", None)
+    with own_registry():
+        yield
+    base._ENGINES.clear()
+    base._ENGINES.update(engines)
+    workloads.WORKLOADS.clear()
+    workloads.WORKLOADS.update(known)
+    for name in [name for name in sys.modules if name.startswith("bench_plugin_")]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    plugins.load([ENGINE])
+    opened = engine_named("log").open(str(tmp_path), Settings())
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.py")), ids=lambda file: file.stem)
+def test_a_plug_in_adds_something_and_says_how_it_is_given(file: Path) -> None:
+    def known() -> int:
+        return len(policies()) + len(base.engines()) + len(workloads.WORKLOADS)
+
+    before = known()
+    plugins.load([str(file)])
+    assert known() == before + 1
+    assert f"--plugin bench/plugins/{file.name}" in file.read_text()
+
+
+def test_the_workload_is_run_with_the_others() -> None:
+    arguments = ["--quick", "--out", "unused", "--workloads", "CS", "--engines", "lsmkv"]
+    arguments += ["--records", "200", "--operations", "100", "--repetitions", "1"]
+    found = experiment.run(EXPERIMENT, [*arguments, "--plugin", WORKLOAD])
+    assert {row.workload for row in found.rows} == {"load", "C", "S"}
+    assert all(row.scan_count > 20 for row in found.rows if row.workload == "S")
+
+
+@pytest.mark.parametrize(
+    ("name", "mix", "reason"),
+    [
+        ("A", (1, 0, 0, 0, 0), "none of A"),
+        ("XY", (1, 0, 0, 0, 0), "one letter"),
+        ("X", (1, 1, 0, 0, 0), "add up to 1"),
+        ("X", (2, -1, 0, 0, 0), "not be negative"),
+    ],
+)
+def test_a_workload_that_cannot_be_is_refused(
+    name: str, mix: tuple[float, float, float, float, float], reason: str
+) -> None:
+    with pytest.raises(ValueError, match=reason):
+        workloads.register(workloads.Workload(name, "wrong", mix))
+
+
+def test_a_plug_in_is_loaded_once() -> None:
+    plugins.load([POLICY, POLICY])
+    plugins.load([POLICY])
+    assert [policy.name for policy in policies()].count("partitioned") == 1
+
+
+def test_a_file_that_is_missing_is_named() -> None:
+    with pytest.raises(SystemExit, match=r"nowhere\.py: no such Python file"):
+        plugins.load(["nowhere.py"])
+
+
+# The policy
+
+
+@pytest.mark.parametrize(("key_count", "error_rate"), [(4, 0.1), (30, 0.01), (300, 0.01)])
+def test_the_policy_errs_at_its_rate_and_one_way_only(key_count: int, error_rate: float) -> None:
+    plugins.load([POLICY])
+    policy = policy_named("partitioned")
+    draw = random.Random(f"{key_count}, {error_rate}")
+    asked, per_filter = 12_000, max(16, key_count)
+    passed = 0
+    rate = 0.0
+    for _ in range(asked // per_filter):
+        hashes = [draw.getrandbits(63) for _ in range(key_count)]
+        bits, parameter = policy.build(hashes, error_rate)
+        assert policy.is_possible(len(bits), parameter)
+        assert all(policy.may_contain(b"x" + bits, 1, len(bits), parameter, h) for h in hashes)
+        rate = policy.exact_rate(len(bits), key_count, parameter)
+        passed += sum(
+            policy.may_contain(bits, 0, len(bits), parameter, draw.getrandbits(63))
+            for _ in range(per_filter)
+        )
+    assert_is_the_rate(passed, asked // per_filter * per_filter, rate)
+    assert rate < error_rate * 1.1
+
+
+def test_the_policy_works_in_a_store(tmp_path: Path) -> None:
+    plugins.load([POLICY])
+    with open_small(tmp_path / "db", filter_policy="partitioned") as db:
+        contents = fill(db, range(0, 600, 2))
+        db.compact_range()
+        before = db.stats()
+        assert all(db.get(number_key(number)) is None for number in range(1, 599, 2))
+        spent = db.stats() - before
+        assert spent.filter_negatives > 20 * spent.filter_false_positives > 0
+        assert dict(db.items()) == contents
+        assert db.verify().ok
+
+
+def policy_of(name: str, directory: str) -> str:
+    """What a table that is written here with the policy ``name`` says of it."""
+    with lsmkv.open(directory, filter_policy=name) as db:
+        db.put(b"key", b"value")
+        db.flush()
+        return next(db.inspect().tables()).filter_kind
+
+
+def test_plug_ins_are_loaded_wherever_is_measured() -> None:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
+        found = sweep(policy_of, ["partitioned", "bloom"], executor, plugin_files=[POLICY])
+    assert found == ["partitioned", "bloom"]
+
+
+# The engine
+
+
+def test_the_engine_does_what_an_engine_must(store: Store) -> None:
+    store.put(b"b", b"2")
+    store.put_sync(b"a", b"1")
+    store.put_batch([(b"c", b"3"), (b"d", b""), (b"a", b"one")], sync=True)
+    store.delete(b"b")
+    store.settle()
+    assert store.multi_get([b"a", b"b", b"c", b"d", b"e"]) == [b"one", None, b"3", b"", None]
+    assert store.get(b"a") == b"one"
+    assert [store.scan(None, None), store.scan(b"b", None), store.scan(None, 2)] == [3, 2, 2]
+    assert store.scan(b"c", None, reverse=True) == 2
+    assert store.counters() == {}
+
+
+def test_the_engine_keeps_whole_batches_and_no_part_of_one(store: Store, tmp_path: Path) -> None:
+    store.put(b"kept", b"1")
+    store.put_batch([(b"torn", b"1"), (b"kept", b"2")])
+    log = tmp_path / "entries.log"
+    log.write_bytes(log.read_bytes()[:-1])
+    again = engine_named("log").open(str(tmp_path), Settings())
+    assert (again.get(b"kept"), again.get(b"torn")) == (b"1", None)
+    again.put(b"next", b"3")
+    again.close()
+    last = engine_named("log").open(str(tmp_path), Settings())
+    assert last.multi_get([b"kept", b"torn", b"next"]) == [b"1", None, b"3"]
+    last.close()
+
+
+def test_plug_ins_are_offered_by_the_command_line() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "bench", "filters", "--help"],
+        cwd=FOLDER.parent.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "--plugin FILE" in shown

@@ -1,0 +1,194 @@
+"""The main experiment: its counts repeat, agree with theory and the system, and its files are whole."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lsmkv
+from bench.experiments.saved_io import EXPERIMENT, theory
+from bench.experiments.saved_io.datasets import ALONE, DATASETS, DIGITS, PATHS, dataset
+from bench.experiments.saved_io.measure import count, os_check
+from bench.experiments.saved_io.rows import Row, join
+from bench.experiments.saved_io.tasks import ERROR_RATES
+from bench.harness import experiment, records
+
+# In one worker, or each would make the quick run anew.
+pytestmark = pytest.mark.xdist_group("saved-io")
+
+QUICK = ("--quick", "--out", "unused", "--jobs", "2")
+SMALL = ("--quick", "--out", "unused", "--entries", "2000", "--lookups", "300", "--datasets")
+
+
+@pytest.fixture(scope="module")
+def results() -> experiment.Results[Row]:
+    """A quick run with the default seed, as the command makes it."""
+    return experiment.run(EXPERIMENT, QUICK)
+
+
+@pytest.fixture(scope="module")
+def rows(results: experiment.Results[Row]) -> list[Row]:
+    """Its rows."""
+    return results.rows
+
+
+def stores(rows: list[Row], **wanted: Any) -> list[Row]:
+    """The rows of stores whose columns have the wanted values."""
+    return [
+        row
+        for row in rows
+        if row.is_store and all(getattr(row, name) == value for name, value in wanted.items())
+    ]
+
+
+def test_a_small_run_counts_the_same_twice() -> None:
+    first, second = (experiment.run(EXPERIMENT, [*SMALL, "digits,paths"]).rows for _ in range(2))
+    assert records.repeatable(first) == records.repeatable(second)
+
+
+@pytest.mark.slow
+def test_the_quick_run_counts_the_same_twice(rows: list[Row]) -> None:
+    assert records.repeatable(experiment.run(EXPERIMENT, QUICK).rows) == records.repeatable(rows)
+
+
+def test_filters_of_one_per_cent_save_99_per_cent_of_absent_reads(rows: list[Row]) -> None:
+    asked = stores(rows, error_rate_requested=0.01, hit_ratio=0.0)
+    unfiltered = sum(row.data_block_reads_unfiltered or 0 for row in asked)
+    assert unfiltered > 100_000
+    assert sum(row.data_block_reads or 0 for row in asked) <= 0.01 * unfiltered
+
+
+def test_the_measured_rate_is_the_exact_one(rows: list[Row]) -> None:
+    for rate in ERROR_RATES:
+        if rate is None:
+            continue
+        judged = stores(rows, error_rate_requested=rate)
+        trials = [row.filter_false_positives + (row.filter_negatives or 0) for row in judged]
+        expected = math.fsum(
+            count * (row.error_rate_exact or 0.0) for row, count in zip(judged, trials, strict=True)
+        )
+        hits = sum(row.filter_false_positives for row in judged)
+        assert abs(hits - expected) < 4 * math.sqrt(expected) + 1, rate
+
+
+def test_the_system_counts_the_bytes_that_we_count(rows: list[Row]) -> None:
+    told = [row for row in stores(rows) if row.os_read_bytes is not None]
+    if not told:
+        pytest.skip(f"no count of the system's: {stores(rows)[0].os_check}")
+    assert [row for row in told if row.os_check != "agrees"] == []
+    assert len(told) == len(stores(rows))
+
+
+def test_reads_saved_follow_theory(rows: list[Row]) -> None:
+    # Absent keys between two blocks are read for by nobody; so a little less is there to be saved.
+    for row in stores(rows, dataset=DIGITS):
+        if row.error_rate_exact is not None:
+            expected = theory.saved_share(row.error_rate_exact, row.hit_ratio, row.run_count or 0)
+            assert row.reads_saved_gross_share == pytest.approx(expected, abs=0.02)
+
+
+def test_net_savings_pay_for_loading_the_filters(rows: list[Row]) -> None:
+    for row in stores(rows):
+        if row.error_rate_requested is not None:
+            assert row.filter_reads == row.table_count
+            assert row.reads_saved_net == (row.reads_saved_gross or 0) - (row.filter_reads or 0)
+            assert row.bytes_saved_net == (row.bytes_saved_gross or 0) - (
+                row.filter_read_bytes or 0
+            )
+        else:
+            assert row.filter_read_bytes == row.filter_bytes_per_key == 0
+
+
+def test_the_products_hash_strategy_keeps_its_word_where_double_hashing_does_not(
+    rows: list[Row],
+) -> None:
+    def over(strategy: str) -> float:
+        (row,) = [
+            row
+            for row in rows
+            if row.dataset == ALONE
+            and row.hash_strategy == strategy
+            and row.error_rate_requested == 0.001
+        ]
+        return (row.error_rate_measured or 0.0) / (row.error_rate_exact or 1.0)
+
+    assert over("product") < 1.4 < 3 < over("double-hashing")
+
+
+def test_a_cluster_counts_what_one_process_counts() -> None:
+    pytest.importorskip("distributed")
+    here = experiment.run(EXPERIMENT, [*SMALL, "digits"]).rows
+    there = experiment.run(EXPERIMENT, [*SMALL, "digits", "--dask", "local"]).rows
+    assert records.repeatable(there) == records.repeatable(here)
+
+
+def test_too_few_lookups_are_an_error() -> None:
+    with pytest.raises(SystemExit, match="--lookups 9: must be 10 or more"):
+        experiment.run(EXPERIMENT, ["--quick", "--out", "unused", "--lookups", "9"])
+
+
+def test_every_file_is_written_and_the_report_needs_no_network(
+    results: experiment.Results[Row], tmp_path: Path
+) -> None:
+    rows = results.rows
+    written = experiment.write(EXPERIMENT, results, str(tmp_path))
+    assert {Path(path).suffix for path in written} == {".html", ".json", ".csv", ".png", ".svg"}
+    content = json.loads((tmp_path / "saved-io.json").read_text(encoding="utf-8"))
+    assert [column["name"] for column in content["columns"]] == list(content["rows"][0])
+    assert len(content["rows"]) == len(rows)
+    with open(tmp_path / "saved-io.csv", encoding="utf-8", newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [row["data_block_reads"] for row in table] == [
+        "" if row.data_block_reads is None else str(row.data_block_reads) for row in rows
+    ]
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.count('<img src="data:image/svg+xml;base64,') == len(written) // 2 - 1
+    assert "http" not in page.replace("data:image", "")
+
+
+def test_stores_that_differ_are_not_compared(rows: list[Row]) -> None:
+    changed = [
+        dataclasses.replace(row, block_count=(row.block_count or 0) + 1)
+        if row.error_rate_requested == 0.01 and row.is_store
+        else row
+        for row in rows
+    ]
+    with pytest.raises(ValueError, match="not the same store"):
+        join([changed])
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_absent_keys_are_absent_and_lie_between_present_ones(name: str) -> None:
+    data = dataset(name, 500, seed=5)
+    present = {key for key, _ in data.entries}
+    assert len(present) == len(data.entries) == 500
+    assert data.absent
+    assert present.isdisjoint(data.absent)
+    assert all(key < max(present) for key in data.absent)
+    if name != PATHS:
+        assert all(min(present) < key for key in data.absent)
+
+
+def test_an_unknown_data_set_is_refused() -> None:
+    with pytest.raises(ValueError, match="'nothing': must be one of"):
+        dataset("nothing", 1, seed=1)
+
+
+def test_a_difference_of_more_than_one_per_cent_fails() -> None:
+    assert os_check(1000, 1011) == os_check(1000, 989) == "FAILED"
+    assert os_check(1000, 1010) == os_check(1000, 990) == "agrees"
+
+
+def test_the_load_of_the_filters_is_counted(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db") as db:
+        db.update({b"key1": b"value", b"key3": b"value"})
+        db.flush()
+    counted = count(str(tmp_path / "db"), [b"key2"])
+    assert counted.filter_reads == 1
+    assert counted.block_reads == 0

@@ -1,0 +1,285 @@
+"""The ``lsmkv`` command as a whole: its help, and how it ends as a process."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lsmkv
+from commands import ENVIRONMENT, fail, fill, fill_tables, one_line, process, read, succeed
+from lsmkv.cli import cli
+from lsmkv.cli.group import describe
+from lsmkv.storage.file_names import MAX_FILE_NUMBER
+from lsmkv.storage.files import NO_DIRECT
+from lsmkv.tree.manifest import check_file_number
+
+COMMANDS = sorted(cli.commands)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """Where a store may be made."""
+    return str(tmp_path / "store")
+
+
+# --- help ---
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(command: str) -> None:
+    assert f"Example:  lsmkv {command}" in succeed(command, "--help").decode()
+
+
+EXAMPLES = [
+    line.strip()
+    for command in cli.commands.values()
+    for line in (command.help or "").partition("Example:")[2].strip().splitlines()
+]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_examples_in_help_are_right_usage(line: str, tmp_path: Path) -> None:
+    fill_tables(str(tmp_path / "users.db"))
+    fill_tables(str(tmp_path / "old.db"))
+    (tmp_path / "users.jsonl.gz").write_bytes(b'{"key": "a", "value": ""}\n')
+    (tmp_path / "users.csv").write_bytes(b"id,name\n7,Alice\n")
+    (tmp_path / "alice.jpeg").write_bytes(b"\xff\xd8")
+    script = f'set -o pipefail\nlsmkv() {{ "{sys.executable}" -m lsmkv "$@"; }}\n{line}\n'
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        capture_output=True,
+    )
+    assert done.returncode in (0, 1, 3), done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+# --- advice in errors ---
+
+
+@pytest.mark.parametrize(
+    "arguments", [["put", "{}", "b", "2"], ["delete", "{}", "a"], ["compact", "{}"]]
+)
+def test_a_locked_store_is_refused_without_advice_for_python(
+    store: str, arguments: list[str]
+) -> None:
+    fill(store, {b"a": b"1"})
+    script = "import lsmkv, sys; db = lsmkv.open(sys.argv[1]); print(flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, store],
+        env=ENVIRONMENT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as holder:
+        assert holder.stdin is not None and holder.stdout is not None
+        holder.stdout.readline()
+        message = fail(*(argument.format(store) for argument in arguments))
+        holder.stdin.write(b"\n")
+    assert f"process {holder.pid}; close it there; commands that only read work" in message
+    assert "read_only" not in message
+
+
+def test_a_store_without_current_is_referred_to_the_repair_command(store: str) -> None:
+    fill_tables(store)
+    os.unlink(os.path.join(store, "CURRENT"))
+    assert 'which "lsmkv repair" can rebuild' in fail("get", store, "a")
+
+
+def test_a_store_without_file_numbers_is_referred_to_dump(store: str) -> None:
+    with pytest.raises(lsmkv.CorruptionError) as caught:
+        check_file_number(MAX_FILE_NUMBER, store)
+    assert 'read it with "lsmkv dump"' in describe(caught.value)
+
+
+def test_refused_direct_reads_are_told_of_by_the_name_of_the_option() -> None:
+    error = OSError(errno.EINVAL, NO_DIRECT, "000001.sst")
+    assert describe(error).endswith("; do without --set direct_reads=true")
+
+
+def test_a_failure_in_the_background_is_answered_by_running_the_command_again(store: str) -> None:
+    with lsmkv.open(store) as db:
+        db._engine._fail(OSError(errno.ENOSPC, "No space left on device"))
+        with pytest.raises(lsmkv.BackgroundError) as caught:
+            db[b"a"] = b"1"
+        db.resume()
+    assert "mend its cause and run the command again" in describe(caught.value)
+
+
+# --- as a process ---
+
+
+def test_version_is_the_packages() -> None:
+    running = process("--version")
+    out, _ = running.communicate()
+    assert out.decode().startswith(f"lsmkv {lsmkv.__version__} (")
+
+
+def test_an_unknown_command_exits_with_2() -> None:
+    running = process("frobnicate")
+    running.communicate()
+    assert running.returncode == 2
+
+
+def test_help_fits_a_terminal() -> None:
+    for command in ([], *([name] for name in COMMANDS)):
+        shown = succeed(*command, "--help").decode()
+        assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_no_command_is_described_in_part_only() -> None:
+    assert b"...\n" not in succeed("--help").partition(b"\nCommands:\n")[2]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["scan", "--help"], ["--version"]])
+def test_help_that_nobody_reads_ends_quietly(arguments: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    running = process(*arguments, stdout=writing)
+    os.close(writing)
+    _, err = running.communicate()
+    assert (running.returncode, err) == (141, b"")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("scan store >&-", 1),
+        ("get store a >&-", 1),
+        ("stats store >&-", 1),
+        ("--help >&-", 1),
+        ("put store b 2 >&-", 0),
+        ("load store - <&-", 1),
+        ("put store b - <&-", 1),
+        ("put store b 2 <&- >&- 2>&-", 0),
+        ("get store x 2>&-", 3),
+    ],
+)
+def test_a_closed_stream_is_no_traceback(store: str, tmp_path: Path, line: str, code: int) -> None:
+    fill(store, {b"a": b"1"})
+    done = subprocess.run(
+        ["bash", "-c", f'"{sys.executable}" -m lsmkv {line}'],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        capture_output=True,
+    )
+    assert done.returncode == code, done.stderr
+    assert code == 1 or done.stderr == b""
+    assert code != 1 or one_line(done.stderr.decode())
+    assert read(store)[b"a"] == b"1"
+
+
+def test_memory_that_is_not_enough_is_an_error_in_one_line(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    fill(store, {b"a": b"1"})
+    monkeypatch.setattr("lsmkv.cli.data.render", fails)
+    assert fail("get", store, "a") == "Error: there is not enough memory\n"
+
+
+def test_failures_have_no_traceback(store: str) -> None:
+    running = process("get", store, "a")
+    out, err = running.communicate()
+    assert (running.returncode, out) == (1, b"")
+    assert one_line(err.decode())
+
+
+def test_a_reader_that_stops_early_ends_it_quietly(store: str) -> None:
+    fill(store, {b"%06d" % number: b"v" * 100 for number in range(20_000)})
+    running = process("scan", store)
+    assert running.stdout is not None and running.stderr is not None
+    running.stdout.readline()
+    running.stdout.close()
+    assert running.stderr.read() == b""
+    assert running.wait() == 141
+    running.stderr.close()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_output_that_cannot_be_written_is_an_error_in_one_line(store: str) -> None:
+    fill(store, {b"a": b"1"})
+    with open("/dev/full", "wb") as full:
+        running = process("scan", store, stdout=full.fileno())
+        _, err = running.communicate()
+    assert running.returncode == 1
+    assert err.decode() == f"Error: {os.strerror(errno.ENOSPC)}\n"
+
+
+@pytest.mark.usefixtures("heeds_interrupts")
+def test_control_c_at_a_question_ends_with_130(store: str) -> None:
+    fill(store, {b"a": b"1"})
+    running = process("delete", store, "--prefix", "a", stdin=subprocess.PIPE)
+    assert running.stderr is not None
+    while (shown := running.stderr.read(1)) != b"?":
+        assert shown, "it ended without a question"
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate()
+    assert running.returncode == 130
+    assert b"Traceback" not in err
+    assert read(store) == {b"a": b"1"}
+
+
+@pytest.mark.usefixtures("heeds_interrupts")
+def test_control_c_ends_load_with_130_and_keeps_what_was_loaded(store: str) -> None:
+    running = process(
+        "load", store, "-", "--format", "tsv", "--batch-size", "1", stdin=subprocess.PIPE
+    )
+    assert running.stdin is not None
+    running.stdin.write(b"a\t1\nb\t2\n")
+    running.stdin.flush()
+    while running.poll() is None and not holds(store, b"b"):
+        pass
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate()
+    assert running.returncode == 130
+    assert b"2 entries loaded" in err and b"Traceback" not in err
+    assert read(store) == {b"a": b"1", b"b": b"2"}
+
+
+def holds(store: str, key: bytes) -> bool:
+    try:
+        return key in read(store)
+    except lsmkv.NotAStoreError:  # not made yet
+        return False
+
+
+def test_progress_is_drawn_on_a_terminal(store: str) -> None:
+    leader, follower = os.openpty()
+    running = subprocess.Popen(
+        [sys.executable, "-m", "lsmkv", "verify", fill_tables(store)],
+        stdout=subprocess.DEVNULL,
+        stderr=follower,
+        env={**ENVIRONMENT, "TERM": "xterm"},
+    )
+    os.close(follower)
+    drawn = b""
+    try:
+        while chunk := os.read(leader, 4096):
+            drawn += chunk
+    except OSError:  # the terminal's other side is closed
+        pass
+    os.close(leader)
+    assert running.wait() == 0
+    assert b"Verifying" in drawn
+
+
+def test_importing_the_package_imports_neither_click_nor_rich() -> None:
+    script = "import lsmkv, sys; sys.exit('click' in sys.modules or 'rich' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], env=ENVIRONMENT).returncode == 0
+
+
+def test_the_command_line_imports_rich_only_to_draw() -> None:
+    script = "import lsmkv.cli, sys; sys.exit('rich' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], env=ENVIRONMENT).returncode == 0

@@ -1,0 +1,158 @@
+"""What compactions write: the error rates of their filters, and where a new table starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import count, groupby
+from pathlib import Path
+
+import pytest
+
+from columns import as_columns, as_rows
+from lsmkv.compaction.picker import output_error_rate
+from lsmkv.encoding.entry_batch import Versions
+from lsmkv.filters import monkey_error_rates
+from lsmkv.options import Options
+from lsmkv.sstable.block_cache import BlockCache
+from lsmkv.sstable.multi_writer import CancelledError, TableJob, write_tables
+from lsmkv.sstable.reader import TableReader
+from lsmkv.storage.storage import Storage
+from lsmkv.tree.version_set import table_format
+from made_trees import LEVELED, level0, table, tree
+
+# --- error rates of what is written ---
+
+
+def test_a_uniform_rate_is_given_to_every_table() -> None:
+    assert output_error_rate(tree(level0(2)), (), 1000, LEVELED) == LEVELED.error_rate
+
+
+MONKEY = LEVELED.replace(filter_allocation="monkey")
+
+
+def test_monkey_gives_a_run_the_rate_of_its_size_among_all_runs() -> None:
+    placed = {
+        (0, 9): [table(9, "a", "z", entries=100)],
+        (1, 0): [table(1, "a", "b", entries=600), table(2, "c", "d", entries=400)],
+    }
+    rate = output_error_rate(tree(placed), (), 10, MONKEY)
+    assert rate == monkey_error_rates([10, 100, 1000], MONKEY.error_rate)[0]
+
+
+def test_monkey_leaves_out_the_tables_that_are_replaced() -> None:
+    placed = {(0, 9): [table(9, "a", "z", entries=100)], (1, 0): [table(1, "a", "b", entries=600)]}
+    rate = output_error_rate(tree(placed), [9], 100, MONKEY)
+    assert rate == monkey_error_rates([100, 600], MONKEY.error_rate)[0]
+
+
+def test_monkey_counts_the_whole_run_that_new_tables_become_part_of() -> None:
+    placed = {
+        (1, 0): [table(1, "a", "b", entries=50)],
+        (2, 0): [table(2, "a", "b", entries=60), table(3, "c", "d", entries=900)],
+    }
+    rate = output_error_rate(tree(placed), [1, 2], 110, MONKEY, (2, 0))
+    assert rate == monkey_error_rates([1010], MONKEY.error_rate)[0]
+
+
+# --- writing tables ---
+
+
+def job(
+    directory: Path, table_size_bytes: int, is_cancelled: Callable[[], bool] = lambda: False
+) -> TableJob:
+    form = table_format(Options(block_size_bytes=512, compression="none"), 0.01)
+    return TableJob(
+        Storage(), str(directory), form, table_size_bytes, count(1).__next__, is_cancelled
+    )
+
+
+def versions_of(sizes: list[tuple[int, int]], value: bytes) -> Iterator[Versions]:
+    """A stretch for each pair of a key number and how many versions it has."""
+    for number, version_count in sizes:
+        yield as_columns([(b"key%06d" % number, value, seq) for seq in range(version_count, 0, -1)])
+
+
+def test_a_new_table_starts_at_the_table_size(tmp_path: Path) -> None:
+    metas = write_tables(
+        versions_of([(n, 1) for n in range(2000)], b"v" * 90), job(tmp_path, 16_384)
+    )
+    assert len(metas) > 5
+    assert all(16_384 <= meta.size_bytes < 20_000 for meta in metas[:-1])
+
+
+def test_tables_follow_each_other_and_hold_everything(tmp_path: Path) -> None:
+    metas = write_tables(versions_of([(n, 1) for n in range(500)], b"v" * 90), job(tmp_path, 8192))
+    cache = BlockCache(0, Storage().stats)
+    found: list[bytes] = []
+    for meta in metas:
+        path = str(tmp_path / f"{meta.number:06}.sst")
+        reader = TableReader(Storage(), path, cache, meta=meta, filter_residency="resident")
+        for number in range(reader.index.block_count):
+            found += reader.block(number, False).keys()
+    assert found == [b"key%06d" % n for n in range(500)]
+
+
+def test_a_new_table_starts_only_at_a_new_key(tmp_path: Path) -> None:
+    sizes = [(1, 5), (2, 400), (3, 1), (4, 400), (5, 400)]
+    metas = write_tables(versions_of(sizes, b"v" * 90), job(tmp_path, 4096))
+    ranges = [(meta.smallest[-1:], meta.largest[-1:]) for meta in metas]
+    assert ranges == [(b"1", b"2"), (b"3", b"4"), (b"5", b"5")]
+
+
+@pytest.mark.parametrize("stretch_keys", [1, 7, 2000])
+def test_tables_do_not_depend_on_how_their_entries_came(tmp_path: Path, stretch_keys: int) -> None:
+    rows = as_rows(versions_of([(n, 1 + n % 3) for n in range(600)], b"v" * 90))
+    keys = [list(group) for _, group in groupby(rows, key=lambda row: row[0])]
+    stretches = [
+        as_columns([row for group in keys[at : at + stretch_keys] for row in group])
+        for at in range(0, len(keys), stretch_keys)
+    ]
+    expected, found = tmp_path / "expected", tmp_path / "found"
+    for directory, versions in ((expected, map(as_columns, keys)), (found, iter(stretches))):
+        directory.mkdir()
+        write_tables(versions, job(directory, 8192))
+    names = sorted(os.listdir(expected))
+    assert len(names) > 5
+    assert [(found / name).read_bytes() for name in sorted(os.listdir(found))] == [
+        (expected / name).read_bytes() for name in names
+    ]
+
+
+def test_nothing_to_write_makes_no_table(tmp_path: Path) -> None:
+    assert write_tables(iter(()), job(tmp_path, 4096)) == []
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_cancelled_job_removes_what_it_wrote(tmp_path: Path) -> None:
+    calls = count()
+    with pytest.raises(CancelledError):
+        write_tables(
+            versions_of([(n, 1) for n in range(2000)], b"v" * 90),
+            job(tmp_path, 8192, lambda: next(calls) > 10),
+        )
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_job_asks_before_each_stretch_whether_it_is_cancelled(tmp_path: Path) -> None:
+    taken = count()
+
+    def versions() -> Iterator[Versions]:
+        for stretch in versions_of([(n, 1) for n in range(2000)], b"v" * 16_384):
+            next(taken)
+            yield stretch
+
+    calls = count()
+    with pytest.raises(CancelledError):
+        write_tables(versions(), job(tmp_path, 1 << 20, lambda: next(calls) > 0))
+    assert next(taken) == 2
+
+
+def test_an_error_while_merging_removes_what_was_written(tmp_path: Path) -> None:
+    def versions() -> Iterator[Versions]:
+        yield from versions_of([(n, 1) for n in range(2000)], b"v" * 90)
+        raise RuntimeError("a block is damaged")
+
+    with pytest.raises(RuntimeError):
+        write_tables(versions(), job(tmp_path, 8192))
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,339 @@
+"""An interrupt (Ctrl-C) at any place: nothing hangs, nothing is lost, nothing stays open."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from conftest import contents, fill, number_key, open_small
+
+import lsmkv
+from interruptions import at_each_place, in_time
+from leaks import open_descriptors, our_threads
+from lsmkv.background.worker import Worker
+from lsmkv.memtable.memtable import Memtable
+from lsmkv.sstable.block_cache import BlockCache, CacheItem
+from lsmkv.stats import Stats
+from lsmkv.storage.storage import Storage
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.skipif(
+        sys.version_info >= (3, 14),
+        reason="there Python may be interrupted between a lock and the block that it is taken for",
+    ),
+]
+
+
+@pytest.fixture(params=[11, pytest.param(1, marks=pytest.mark.slow)])
+def stride(request: pytest.FixtureRequest) -> int:
+    """Of what takes long only every so many places are tried, and every one of them in a long test."""
+    return int(request.param)
+
+
+def works(db: lsmkv.DB) -> Callable[[], None]:
+    """What any store must do after an interrupt."""
+
+    def check() -> None:
+        db.put(b"after", b"", sync=True)
+        db.flush()
+
+    return check
+
+
+def fill_up(db: lsmkv.DB) -> None:
+    """Write so much that a fresh log is needed."""
+    for _ in range(2):
+        db.put(b"a", b"new" * 3000)
+
+
+WRITES: dict[str, Callable[[lsmkv.DB], object]] = {
+    "put": partial(lsmkv.DB.put, key=b"a", value=b"new"),
+    "synced": partial(lsmkv.DB.put, key=b"a", value=b"new", sync=True),
+    "delete": partial(lsmkv.DB.delete, key=b"a"),
+    "full": fill_up,
+}
+
+
+@pytest.mark.parametrize("kind", WRITES)
+def test_an_interrupted_write_is_done_or_not_and_the_store_works(path: str, kind: str) -> None:
+    with open_small(path) as db:
+        write = WRITES[kind]
+        write(db)
+        new = db.get(b"a")
+        db.put(b"a", b"old")
+
+        def check() -> None:
+            works(db)()
+            found = db.get(b"a")
+            assert found in (b"old", new)
+            db.put(b"a", b"old")
+
+        assert at_each_place(lambda: write(db), check)
+    assert contents(path) == {b"a": b"old", b"after": b""}
+
+
+def test_an_interrupted_batch_is_written_as_a_whole_or_not_at_all(path: str, stride: int) -> None:
+    numbers = range(30)
+
+    def write(db: lsmkv.DB, value: bytes) -> None:
+        with db.write_batch(sync=True) as batch:
+            for number in numbers:
+                batch.put(number_key(number), value)
+
+    with open_small(path) as db, db.snapshot():  # for which batches keep what they replace
+        write(db, b"old")
+
+        def check() -> None:
+            works(db)()
+            assert len({db[number_key(number)] for number in numbers}) == 1
+            write(db, b"old")
+
+        assert at_each_place(lambda: write(db, b"new"), check, stride=stride)
+    assert contents(path) == {b"after": b"", **{number_key(number): b"old" for number in numbers}}
+
+
+UPKEEP: dict[str, Callable[[lsmkv.DB], object]] = {
+    "flush": lambda db: db.flush(),
+    "sync": lambda db: db.sync(),
+    "compact": lambda db: db.compact_range(force=True),
+    "settle": lambda db: db.wait_until_settled(),
+    "snapshot": lambda db: db.snapshot().close(),
+}
+
+
+@pytest.mark.parametrize("kind", UPKEEP)
+def test_the_store_works_after_upkeep_was_interrupted(path: str, kind: str) -> None:
+    with open_small(path) as db:
+        expected = fill(db, range(100))
+
+        def work() -> None:
+            db.put(b"filling", b"")
+            UPKEEP[kind](db)
+
+        assert at_each_place(work, works(db))
+        assert db.memory_usage().snapshot_versions == 0
+        assert dict(db.items(prefix=b"key")) == expected
+    assert contents(path) == {**expected, b"filling": b"", b"after": b""}
+
+
+def test_a_store_that_failed_is_resumed_after_an_interrupted_resume(path: str, stride: int) -> None:
+    with open_small(path) as db:
+        db.put(b"a", b"1")
+
+        def resume() -> None:
+            db._engine.work_failed(OSError("mended meanwhile"))
+            db.resume()
+
+        def check() -> None:
+            db.resume()
+            works(db)()
+
+        assert at_each_place(resume, check, stride=stride)
+    assert contents(path) == {b"a": b"1", b"after": b""}
+
+
+def test_a_cache_that_is_interrupted_knows_what_it_holds() -> None:
+    cache = BlockCache(100, Stats())
+    shelf = cache.shelf(50)
+    places = iter(range(10**6))
+
+    def put() -> None:
+        for _ in range(2):
+            place = next(places) % 50
+            cache.get(shelf, place)
+            cache.put(shelf, place, CacheItem(30))
+
+    def check() -> None:
+        held = [place for place, item in enumerate(shelf.items) if item is not None]
+        assert sorted(cache._order) == held
+        assert cache.used_bytes == 30 * len(held) <= 100
+
+    assert at_each_place(put, check)
+
+
+@pytest.mark.parametrize("count", [2, 300])
+def test_a_memtable_that_is_interrupted_while_it_orders_keys_has_all_of_them(count: int) -> None:
+    memtable = Memtable(1, 1)
+    numbers = iter(range(10**9, 0, -7))
+    keys: list[bytes] = []
+
+    def read() -> None:
+        for _ in range(count):
+            keys.append(b"%09d" % next(numbers))
+            memtable.put(keys[-1], b"", 1, False)
+        memtable.keys_above(None, True, 5)
+
+    def check() -> None:
+        assert memtable.keys_above(None, True, len(keys)) == sorted(
+            key for key in keys if memtable.get(key) == b""
+        )
+
+    assert at_each_place(read, check, stride=count // 2 + 1)
+
+
+def test_closing_again_ends_an_interrupted_close(path: str, stride: int) -> None:
+    opened: list[lsmkv.DB] = [open_small(path)]
+    before = open_descriptors()
+
+    def close() -> None:
+        opened[-1].put(b"a", b"1")
+        opened[-1].close()
+
+    def check() -> None:
+        opened.pop().close()
+        opened.append(open_small(path))
+        assert opened[0][b"a"] == b"1"
+
+    opened[0].put(b"a", b"1")
+    assert at_each_place(close, check, stride=stride)
+    opened.pop().close()
+    assert not our_threads()
+    assert len(open_descriptors()) < len(before)
+
+
+def test_an_interrupted_opening_leaves_nothing_open(path: str, stride: int) -> None:
+    with open_small(path) as db:
+        fill(db, range(100))
+    before = open_descriptors()
+    opened: list[lsmkv.DB] = []
+
+    def reopen() -> None:
+        for db in opened:
+            db.close()
+        opened.clear()
+        gc.collect()
+        assert open_descriptors() == before
+        with open_small(path) as db:
+            assert len(db) == 100
+
+    assert at_each_place(lambda: opened.append(open_small(path)), reopen, stride=4 * stride - 3)
+
+
+@pytest.mark.parametrize("kind", ["create", "open_append", "open_random", "lock"])
+def test_an_interrupt_while_a_file_is_opened_leaves_no_descriptor(path: str, kind: str) -> None:
+    storage = Storage()
+    with storage.create(path) as file:
+        file.append(b"contents")
+    before = open_descriptors()
+
+    def open_and_close() -> None:
+        if kind == "create":
+            storage.remove(path)
+            storage.create(path).close()
+        elif kind == "open_append":
+            storage.open_append(path, 0).close()
+        elif kind == "open_random":
+            storage.open_random(path)  # which the last reference closes
+        else:
+            storage.lock(path).release()
+
+    def check() -> None:
+        gc.collect()
+        assert open_descriptors() == before
+
+    assert at_each_place(open_and_close, check)
+
+
+# Workers
+
+
+class Rounds:
+    """A job that counts how often it runs, and has something to do once for each wake."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self) -> bool:
+        self.count += 1
+        return False
+
+
+def test_a_worker_does_its_work_after_an_interrupted_wake() -> None:
+    workers: list[Any] = []
+    rounds = Rounds()
+
+    def start() -> None:
+        workers.append(Worker("lsmkv-test", rounds, lambda error: None))
+        workers[-1].wake()
+
+    def check() -> None:
+        count = rounds.count
+        if workers:
+            worker = workers.pop()
+            worker.wake()
+            worker.rest()
+            assert rounds.count > count
+            worker.stop()
+
+    assert at_each_place(start, check)
+    assert not our_threads()
+
+
+def test_a_worker_that_an_exception_has_ended_tells_it_and_starts_anew() -> None:
+    errors: list[BaseException] = []
+    rounds = Rounds()
+
+    def job() -> bool:
+        if rounds() or rounds.count > 1:
+            return False
+        raise SystemExit
+
+    def failed(error: BaseException) -> None:
+        errors.append(error)
+        if len(errors) == 1:
+            raise KeyboardInterrupt  # as one that another thread has set
+
+    worker = Worker("lsmkv-test", job, failed)
+    worker.wake()
+    worker.rest()
+    assert [type(error) for error in errors] == [SystemExit, KeyboardInterrupt]
+    worker.wake()
+    worker.rest()
+    assert rounds.count == 2
+    worker.stop()
+    assert threading.active_count() >= 1 and not our_threads()
+
+
+class SetFromOutside(BaseException):
+    """What another thread sets in a worker's."""
+
+
+def test_exceptions_that_are_set_in_workers_stop_the_store_or_do_no_harm(path: str) -> None:
+    """Whatever they hit: nothing hangs, and a store that has stopped is resumed."""
+    expected = {}
+    dice = random.Random(1)
+    with open_small(path, level0_compaction_trigger=2) as db:
+        db.put(b"first", b"")
+        db.flush()
+
+        def work() -> None:
+            for number in range(150):
+                with contextlib.suppress(lsmkv.BackgroundError):
+                    db.put(number_key(number % 40), b"%d" % number * 100)
+                    expected[number_key(number % 40)] = b"%d" % number * 100
+                    for thread in our_threads():
+                        time.sleep(dice.random() * 0.003)
+                        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                            ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SetFromOutside)
+                        )
+                    db.flush()
+                while db._engine.failure is not None:
+                    with contextlib.suppress(lsmkv.BackgroundError):
+                        db.resume()
+
+        in_time(work)
+        in_time(works(db))
+        assert dict(db.items(prefix=b"key")) == expected
+        in_time(db.close)
+    assert contents(path) == {b"first": b"", b"after": b"", **expected}

@@ -1,0 +1,243 @@
+"""Opening removes what a crash left over, keeps others' files, and changes nothing without need."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import contents, fill, open_small
+
+import lsmkv
+from damage import files
+from lsmkv.errors import CorruptionError
+from lsmkv.log.reader import HEADER_BYTES, MARK_BYTES
+from lsmkv.storage.file_names import CURRENT, parse_file_name
+from lsmkv.storage.storage import AppendFile, Storage
+from lsmkv.tree import manifest
+from storages import FaultyStorage
+
+
+def names(path: str | Path, kind: str) -> list[str]:
+    """Names of the files of one kind."""
+    return [
+        name for name in sorted(os.listdir(path)) if (parse_file_name(name) or ("",))[0] == kind
+    ]
+
+
+def test_leftovers_are_removed_by_the_next_opening(path: str) -> None:
+    with open_small(path) as db:
+        db[b"a"] = b"1"
+    leftovers = ["000900.sst", "MANIFEST-000901", "000902.sst.tmp", "MANIFEST-000001"]
+    for name in leftovers:
+        (Path(path) / name).write_bytes(b"left by a crash")
+    open_small(path).close()
+    assert not set(leftovers) & set(os.listdir(path))
+
+
+def test_an_unfinished_current_is_removed_by_the_next_opening(path: str) -> None:
+    with lsmkv.open(path) as db:
+        db[b"k"] = b"v"
+    with open(os.path.join(path, "CURRENT.tmp"), "wb") as file:
+        file.write(b"MANIF")
+    with lsmkv.open(path) as db:
+        assert db[b"k"] == b"v"
+    assert "CURRENT.tmp" not in os.listdir(path)
+
+
+def test_old_logs_left_by_a_crash_are_removed_and_not_read(path: str) -> None:
+    with open_small(path) as db:
+        db[b"a"] = b"old"
+        log = files(Path(path), ".log")[0]
+        old = log.read_bytes()
+        db.flush()
+        db[b"a"] = b"new"
+    log.write_bytes(old)
+    assert contents(path) == {b"a": b"new"}
+    assert not log.exists()
+
+
+def test_files_of_others_are_left_alone(path: str) -> None:
+    with open_small(path) as db:
+        db[b"a"] = b"1"
+    others = ["notes.txt", "000900.sst.bak", "1.log", "CURRENT.old", ".hidden", "0000900.log"]
+    for name in others:
+        (Path(path) / name).write_bytes(b"mine")
+    (Path(path) / "folder").mkdir()
+    contents(path)
+    assert all((Path(path) / name).read_bytes() == b"mine" for name in others)
+    assert (Path(path) / "folder").is_dir()
+
+
+def test_a_leftover_that_cannot_be_removed_is_no_obstacle(path: str) -> None:
+    with open_small(path) as db:
+        db[b"a"] = b"1"
+    (Path(path) / "000900.sst").write_bytes(b"left by a crash")
+    storage = FaultyStorage()
+    storage.fail("remove", path_suffix="000900.sst", times=None)
+    with open_small(path, storage=storage) as db:
+        assert db[b"a"] == b"1"
+
+
+def test_file_numbers_are_never_used_twice(path: str) -> None:
+    seen: set[str] = set()
+    for round_number in range(4):
+        with open_small(path) as db:
+            kept = set(os.listdir(path))
+            if round_number % 2:
+                with db._engine._tables.lock:
+                    db._engine._tables.manifest.rewrite()
+            fill(db, range(100 * round_number, 100 * round_number + 200))
+            db.flush()
+            fresh = {name for name in os.listdir(path) if parse_file_name(name)} - kept
+            assert fresh and not fresh & seen
+            seen |= fresh
+
+
+CHANGES = ("create", "append", "truncate", "sync", "sync_directory", "replace", "remove")
+
+
+def changes(storage: FaultyStorage) -> dict[str, int]:
+    """What was done to the file system."""
+    return {name: storage.calls[name] for name in CHANGES if storage.calls[name]}
+
+
+@pytest.mark.parametrize("flushed", [True, False])
+def test_a_store_that_was_closed_in_good_order_is_opened_and_closed_without_a_change(
+    path: str, flushed: bool
+) -> None:
+    with open_small(path) as db:
+        expected = fill(db, range(100))
+        if flushed:
+            db.compact_range()
+    before = {name: (Path(path) / name).read_bytes() for name in os.listdir(path)}
+    for _ in range(3):
+        storage = FaultyStorage()
+        with open_small(path, storage=storage) as db:
+            assert dict(db.items()) == expected
+        storage.calls["create"] -= 1  # of the lock's file, which is there
+        assert changes(storage) == {}
+    assert {name: (Path(path) / name).read_bytes() for name in os.listdir(path)} == before
+
+
+def test_writes_after_such_an_opening_are_there_after_a_crash(path: str, tmp_path: Path) -> None:
+    with open_small(path, write_buffer_size_bytes=1 << 20) as db:
+        expected = fill(db, range(300))
+    for turn in range(3):
+        with open_small(path, write_buffer_size_bytes=1 << 20) as db:
+            expected[b"turn%d" % turn] = db[b"turn%d" % turn] = b"x"
+            db.sync()
+            db.wait_until_settled()  # no file goes while it is copied
+            copy = tmp_path / f"copy{turn}"
+            shutil.copytree(path, copy)  # as a crash would leave it
+            assert contents(copy) == expected
+            if turn == 1:
+                db.flush()
+                db.wait_until_settled()
+    assert contents(path) == expected
+
+
+@pytest.mark.parametrize("suffix", [".log", "MANIFEST"])
+@pytest.mark.parametrize("how", ["lost", "half", "more"])
+def test_a_file_whose_last_mark_is_not_whole_is_synced_when_opened(
+    path: str, suffix: str, how: str
+) -> None:
+    with open_small(path) as db:
+        expected = fill(db, range(20))
+    (file,) = [Path(path) / name for name in os.listdir(path) if suffix in name]
+    data = file.read_bytes()
+    file.write_bytes(
+        {"lost": data[:-MARK_BYTES], "half": data[:-5], "more": data + b"torn record"}[how]
+    )
+    storage = FaultyStorage()
+    with open_small(path, storage=storage) as db:
+        assert dict(db.items()) == expected
+        if how != "lost" or suffix == "MANIFEST":
+            assert storage.calls["sync"] > 0
+    assert contents(path) == expected
+
+
+def test_a_manifest_that_has_grown_long_is_not_gone_on_with_for_ever(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest, "_LEAST_BYTES", 500)
+    expected = {}
+    numbers = set()
+    for turn in range(60):
+        with open_small(path) as db:
+            expected[b"%d" % turn] = db[b"%d" % turn] = b"x"
+        (name,) = names(path, "manifest")
+        numbers.add(name)
+        assert (Path(path) / name).stat().st_size < 10_000
+    assert 1 < len(numbers) < 30
+    assert contents(path) == expected
+
+
+def test_numbers_of_leftovers_are_not_used_again(path: str) -> None:
+    with open_small(path) as db:
+        db[b"a"] = b"1"
+    (Path(path) / "000900.sst").write_bytes(b"left by a crash")
+    with open_small(path) as db:
+        db.flush()
+        numbers = [(parse_file_name(name) or ("", 0))[1] for name in names(path, "table")]
+    assert min(numbers) > 900
+
+
+def test_a_missing_table_is_named(path: str) -> None:
+    with open_small(path) as db:
+        fill(db, range(100))
+        db.flush()
+    table = files(Path(path), ".sst")[0]
+    table.unlink()
+    with pytest.raises(CorruptionError, match="is missing") as caught:
+        open_small(path)
+    assert caught.value.path == str(table)
+
+
+def test_a_store_that_lost_current_is_not_made_anew(path: str) -> None:
+    with open_small(path) as db:
+        db[b"a"] = b"1"
+    (Path(path) / CURRENT).unlink()
+    with pytest.raises(lsmkv.NotAStoreError, match="repair"):
+        open_small(path)
+
+
+def test_an_interrupted_rotation_takes_back_the_new_log_and_writing_goes_on(path: str) -> None:
+    storage = InterruptedStorage()
+    expected = {}
+    with open_small(path, storage=storage) as db:
+        storage.armed = True
+        for number in range(300):
+            try:
+                db.put(b"%03d" % number, b"x" * 100)
+                expected[b"%03d" % number] = b"x" * 100
+            except KeyboardInterrupt:
+                assert not Path(storage.interrupted).exists()
+        assert not storage.armed
+    assert contents(path) == expected
+
+
+class InterruptedStorage(Storage):
+    """Raises KeyboardInterrupt, once, after the first sync of a log's header since ``armed``."""
+
+    armed = False
+    interrupted = ""
+
+    def _append_file(self, path: str, descriptor: int, offset: int) -> AppendFile:
+        return _InterruptedFile(self, path, descriptor, offset)
+
+
+class _InterruptedFile(AppendFile):
+    def __init__(
+        self, storage: InterruptedStorage, path: str, descriptor: int, offset: int
+    ) -> None:
+        super().__init__(path, descriptor, offset)
+        self._storage = storage
+
+    def _sync(self) -> None:
+        super()._sync()
+        if self._storage.armed and self.path.endswith(".log") and self.offset == HEADER_BYTES:
+            self._storage.armed = False
+            self._storage.interrupted = self.path
+            raise KeyboardInterrupt

@@ -1,0 +1,154 @@
+"""Monkey: filter memory shared out among runs."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from lsmkv.filters.maths.allocation import (
+    expected_wasted_reads,
+    memory_bits,
+    monkey_error_rates,
+)
+from lsmkv.filters.maths.sizing import bits_for
+
+ROUNDING = 1e-9
+
+runs = st.lists(st.integers(0, 10**12), max_size=12)
+filled_runs = st.lists(st.integers(1, 10**12), min_size=1, max_size=12)
+error_rates = st.floats(1e-9, 0.99)
+
+
+def uniform_bits(run_key_counts: list[int], error_rate: float) -> float:
+    return memory_bits(run_key_counts, [error_rate] * len(run_key_counts))
+
+
+@given(runs, error_rates)
+def test_memory_equals_that_of_the_uniform_rate(counts: list[int], rate: float) -> None:
+    monkey = memory_bits(counts, monkey_error_rates(counts, rate))
+    assert monkey == pytest.approx(uniform_bits(counts, rate), rel=ROUNDING)
+
+
+@given(runs, error_rates)
+def test_reads_wasted_are_never_more_than_at_the_uniform_rate(
+    counts: list[int], rate: float
+) -> None:
+    wasted = expected_wasted_reads(monkey_error_rates(counts, rate))
+    assert wasted <= expected_wasted_reads([rate] * len(counts)) * (1 + ROUNDING)
+
+
+@given(runs, st.floats(1e-300, 1.0))
+def test_rates_are_above_zero_and_at_most_one(counts: list[int], rate: float) -> None:
+    assert all(0.0 < p <= 1.0 for p in monkey_error_rates(counts, rate))
+
+
+@given(filled_runs, error_rates)
+def test_rates_are_in_proportion_to_keys_up_to_one(counts: list[int], rate: float) -> None:
+    rates = monkey_error_rates(counts, rate)
+    factor = max(p / count for p, count in zip(rates, counts, strict=True))
+    expected = [min(1.0, factor * count) for count in counts]
+    assert rates == pytest.approx(expected, rel=ROUNDING)
+
+
+@given(filled_runs, error_rates, st.data())
+def test_no_memory_moved_between_two_runs_saves_reads(
+    counts: list[int], rate: float, data: st.DataObject
+) -> None:
+    assume(len(counts) > 1)
+    rates = monkey_error_rates(counts, rate)
+    giver, taker = data.draw(st.permutations(range(len(counts))))[:2]
+    share = data.draw(st.floats(0.0, 1.0))
+    moved_nats = -share * counts[giver] * math.log(rates[giver])  # never more than the giver has
+    moved = list(rates)
+    moved[giver] *= math.exp(moved_nats / counts[giver])
+    moved[taker] *= math.exp(-moved_nats / counts[taker])
+    assert expected_wasted_reads(moved) >= expected_wasted_reads(rates) * (1 - ROUNDING)
+
+
+@pytest.mark.parametrize(("size_ratio", "saving"), [(4, 2.4), (10, 3.5)])
+def test_five_levels_at_ten_bits_per_key_waste_fewer_reads(size_ratio: int, saving: float) -> None:
+    levels = [1000 * size_ratio**level for level in range(5)]
+    rate = math.exp(-10 * math.log(2) ** 2)
+    monkey = monkey_error_rates(levels, rate)
+    assert memory_bits(levels, monkey) == pytest.approx(10 * sum(levels))
+    assert 5 * rate / expected_wasted_reads(monkey) == pytest.approx(saving, abs=0.05)
+
+
+@given(st.integers(1, 10**12), st.integers(1, 12), st.floats(1e-9, 1.0))
+def test_runs_of_one_size_share_evenly(count: int, runs_of_it: int, rate: float) -> None:
+    assert monkey_error_rates([count] * runs_of_it, rate) == pytest.approx([rate] * runs_of_it)
+
+
+@given(runs, error_rates, st.randoms(use_true_random=False))
+def test_the_order_of_the_runs_does_not_matter(
+    counts: list[int], rate: float, shuffler: random.Random
+) -> None:
+    order = list(range(len(counts)))
+    shuffler.shuffle(order)
+    rates = monkey_error_rates(counts, rate)
+    shuffled = monkey_error_rates([counts[i] for i in order], rate)
+    assert shuffled == [rates[i] for i in order]
+
+
+def test_the_largest_run_goes_without_a_filter_when_memory_is_scarce() -> None:
+    rates = monkey_error_rates([10, 1000, 100_000], 0.99)
+    assert rates[2] == 1.0
+    assert rates[0] < rates[1] < 1.0
+    assert bits_for(100_000, rates[2]) == 0
+
+
+def test_a_small_run_keeps_its_memory_beside_huge_ones() -> None:
+    counts = [10, 10**15, 10**15 + 1]
+    rates = monkey_error_rates(counts, 0.5)
+    assert memory_bits(counts, rates) == pytest.approx(uniform_bits(counts, 0.5), rel=1e-12)
+
+
+def test_empty_runs_get_the_uniform_rate() -> None:
+    assert monkey_error_rates([0, 500, 0], 0.01) == pytest.approx([0.01, 0.01, 0.01])
+
+
+def test_no_runs_have_no_rates() -> None:
+    assert monkey_error_rates([], 0.01) == []
+
+
+@given(runs)
+def test_a_rate_of_one_leaves_every_run_without_a_filter(counts: list[int]) -> None:
+    assert monkey_error_rates(counts, 1.0) == pytest.approx([1.0] * len(counts))
+
+
+def test_rates_stop_at_the_smallest_normal_float() -> None:
+    assert min(monkey_error_rates([1, 10**12], 1e-307)) == 2.2250738585072014e-308
+
+
+def test_wasted_reads_are_the_sum_of_the_rates() -> None:
+    assert expected_wasted_reads([0.01, 0.02, 1.0]) == pytest.approx(1.03)
+    assert expected_wasted_reads([]) == 0.0
+
+
+@given(st.integers(0, 10**9), error_rates)
+def test_memory_bits_are_those_of_one_filter_before_rounding(count: int, rate: float) -> None:
+    assert math.ceil(memory_bits([count], [rate])) == pytest.approx(bits_for(count, rate), abs=1)
+
+
+@pytest.mark.parametrize("rate", [0.0, -0.1, 1.1, math.nan])
+def test_a_rate_out_of_range_is_named(rate: float) -> None:
+    with pytest.raises(ValueError, match=f"error_rate={rate}: must be above 0 and at most 1"):
+        monkey_error_rates([1], rate)
+    with pytest.raises(ValueError, match=f"rate {rate}: must be above 0 and at most 1"):
+        memory_bits([1], [rate])
+
+
+def test_a_negative_key_count_is_named() -> None:
+    with pytest.raises(ValueError, match="run of -3 keys"):
+        monkey_error_rates([5, -3], 0.01)
+    with pytest.raises(ValueError, match="run of -3 keys"):
+        memory_bits([5, -3], [0.01, 0.01])
+
+
+def test_memory_needs_one_rate_for_each_run() -> None:
+    with pytest.raises(ValueError, match="2 key counts but 1 rates"):
+        memory_bits([5, 3], [0.01])

@@ -1,0 +1,77 @@
+"""One filter for a whole table, beside one for each block."""
+
+from __future__ import annotations
+
+import pytest
+
+from filtered_stores import (
+    KEY_COUNT,
+    RATES,
+    absent,
+    answers,
+    assert_likely,
+    block_of,
+    counted,
+    loaded,
+    look_up,
+    present,
+    tables_of,
+)
+from lsmkv.filters.maths.sizing import exact_rate
+from lsmkv.storage.storage import ReadKind
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_a_filter_per_table_errs_at_its_exact_rate(path: str, rate: float) -> None:
+    """With table granularity too, reads per absent look-up are the exact rate for (m, n, k)."""
+    with loaded(path, error_rate=rate, filter_granularity="table") as (db, storage):
+        tables = tables_of(db)
+        rates = {
+            table.meta.number: exact_rate(
+                8 * table.footer.filters_length,
+                table.properties.filter_key_count,
+                table.properties.probe_count,
+            )
+            for table in tables
+        }
+        keys, expected = [], []
+        for number in range(KEY_COUNT):
+            for variant in range(8 if rate < 0.01 else 2):
+                place = block_of(tables, absent(number, variant))
+                if place is not None:
+                    keys.append(absent(number, variant))
+                    expected.append(rates[place[0].meta.number])
+        storage.reset()
+        counts = look_up(db, keys)
+        assert_likely(storage.reads(ReadKind.DATA), expected)
+        assert counts.filter_negatives + counts.filter_false_positives == len(keys)
+
+
+def test_a_filter_per_table_answers_before_the_index_is_searched(path: str) -> None:
+    """It denies keys between blocks as well, which the index would have answered for."""
+    with loaded(path, error_rate=0.001, filter_granularity="table") as (db, storage):
+        gaps = [
+            table.index.last_key(number) + b"-"
+            for table in tables_of(db)
+            for number in range(table.index.block_count - 1)
+        ]
+        storage.reset()
+        counts = look_up(db, gaps)
+        assert counts.filter_negatives + counts.fence_negatives == len(gaps)
+        assert counts.filter_negatives > 0.9 * len(gaps)
+        assert storage.reads() == 0
+
+
+def test_both_granularities_answer_alike_and_cost_alike(path: str) -> None:
+    """One filter of a table is about as large as those of its blocks together."""
+    with loaded(path) as (db, _):
+        by_block = answers(db), db.inspect().filter_bytes
+    with counted(path, filter_granularity="table") as (db, _):
+        assert answers(db) == by_block[0]
+        db.delete(present(KEY_COUNT - 1))
+        db.compact_range()
+        db[present(KEY_COUNT - 1)] = b"v" * 50
+        db.compact_range()
+        assert {table.granularity for table in db.inspect().tables()} == {"table"}
+        assert answers(db) == by_block[0]
+        assert db.inspect().filter_bytes == pytest.approx(by_block[1], rel=0.05)

@@ -1,0 +1,103 @@
+"""Stores written with each kind of filter: same answers, fewer reads, and any other can open them."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import fill, number_key, open_small
+from scipy.stats import binom
+
+import lsmkv
+from lsmkv.filters.policy import POLICIES
+from lsmkv.inspection.store_info import expected_error_rate
+
+NAMES = [policy.name for policy in POLICIES]
+GRANULARITIES = ["block", "table"]
+
+
+def written(path: Path, **options: Any) -> dict[bytes, bytes]:
+    with open_small(path, **options) as db:
+        contents = fill(db, range(0, 3000, 2))
+        db.compact_range()
+    return contents
+
+
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_key_is_found(tmp_path: Path, name: str, granularity: str) -> None:
+    contents = written(tmp_path / "db", filter_policy=name, filter_granularity=granularity)
+    with open_small(tmp_path / "db") as db:
+        assert {table.filter_kind for table in db.inspect().tables()} == {name}
+        assert all(db[key] == value for key, value in contents.items())
+
+
+@pytest.mark.parametrize("residency", ["resident", "cached"])
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+@pytest.mark.parametrize("name", NAMES)
+def test_absent_look_ups_read_no_more_blocks_than_the_rate_allows(
+    tmp_path: Path, name: str, granularity: str, residency: str
+) -> None:
+    written(tmp_path / "db", filter_policy=name, filter_granularity=granularity, error_rate=0.01)
+    with open_small(
+        tmp_path / "db", filter_residency=residency, block_cache_size_bytes=1 << 20
+    ) as db:
+        before = db.stats()
+        for number in range(1, 2999, 2):
+            assert db.get(number_key(number)) is None
+        spent = db.stats() - before
+        rate = max(expected_error_rate(table) for table in tables(db))
+        asked = spent.filter_negatives + spent.filter_false_positives
+        assert asked > 1000
+        assert spent.filter_false_positives <= binom.ppf(1 - 1e-9, asked, rate)
+
+
+def tables(db: lsmkv.DB) -> list[Any]:
+    return list(db._engine.usable_view().version.tables())
+
+
+@pytest.mark.parametrize(("name", "other"), list(itertools.permutations(NAMES, 2)))
+def test_a_store_written_with_one_kind_goes_on_with_another(
+    tmp_path: Path, name: str, other: str
+) -> None:
+    contents = written(tmp_path / "db", filter_policy=name)
+    many = (
+        1000  # runs on level 0: no compaction rewrites all of the old tables before they are seen
+    )
+    with open_small(
+        tmp_path / "db",
+        filter_policy=other,
+        level0_compaction_trigger=many,
+        level0_slowdown_trigger=many,
+        level0_stop_trigger=many,
+        level1_size_bytes=1 << 30,
+    ) as db:
+        contents |= fill(db, range(1, 3000, 2))
+        db.flush()
+        assert {table.filter_kind for table in db.inspect().tables()} == {name, other}
+        assert dict(db.items()) == contents
+        db.compact_range(force=True)
+        assert {table.filter_kind for table in db.inspect().tables()} == {other}
+        assert all(db[key] == value for key, value in contents.items())
+        assert db.verify().ok
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_prefix_filters_work_with_each_kind(tmp_path: Path, name: str) -> None:
+    with open_small(
+        tmp_path / "db", filter_policy=name, filter_key=lsmkv.FixedPrefix(4), error_rate=0.01
+    ) as db:
+        for group in range(0, 200, 2):
+            db.put(b"%04d-x" % group, b"v" * 100)
+        db.flush()
+        assert [len(db.keys(prefix=b"%04d" % group)) for group in range(4)] == [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_look_up_is_explained_with_each_kind(tmp_path: Path, name: str) -> None:
+    written(tmp_path / "db", filter_policy=name)
+    with open_small(tmp_path / "db") as db:
+        explained = [str(db.explain(number_key(number))) for number in range(1, 200, 2)]
+        assert any("filter says no" in text for text in explained)

@@ -1,0 +1,133 @@
+"""Policies: what a table needs of its filters, whatever their kind."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lsmkv import filters
+from lsmkv.filters import FilterPolicy, blocked, bloom, fuse
+from lsmkv.filters.maths.sizing import filter_bytes_for, probes_for
+from lsmkv.filters.policy import MAX_PARAMETER, NO_FILTER, NONE, POLICIES
+
+hash_sets = st.sets(st.integers(0, (1 << 63) - 1), max_size=80)
+every_policy = pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+
+
+@every_policy
+@settings(deadline=None)
+@given(
+    hashes=hash_sets,
+    error_rate=st.floats(1e-6, 1.0),
+    before=st.binary(max_size=9),
+    after=st.binary(max_size=9),
+)
+def test_no_hash_is_denied_wherever_the_filter_stands(
+    policy: FilterPolicy, hashes: set[int], error_rate: float, before: bytes, after: bytes
+) -> None:
+    bits, parameter = policy.build(sorted(hashes), error_rate)
+    held = before + bits + after
+    for h in hashes:
+        assert policy.may_contain(held, len(before), len(bits), parameter, h)
+
+
+@every_policy
+@settings(deadline=None)
+@given(hashes=hash_sets, error_rate=st.floats(1e-9, 2.0))
+def test_what_is_built_fits_a_blocks_trailer(
+    policy: FilterPolicy, hashes: set[int], error_rate: float
+) -> None:
+    bits, parameter = policy.build(sorted(hashes), error_rate)
+    assert 0 <= parameter <= MAX_PARAMETER
+    assert policy.is_possible(len(bits), parameter)
+    assert 1 <= policy.scheme <= 7
+    assert 0.0 <= policy.exact_rate(len(bits), len(hashes), parameter) <= 1.0
+
+
+@every_policy
+def test_no_keys_or_a_rate_of_one_make_no_filter(policy: FilterPolicy) -> None:
+    assert policy.build([], 0.01) == policy.build([1, 2, 3], 1.0) == NO_FILTER
+    assert policy.may_contain(b"", 0, 0, 0, 1)
+    assert policy.exact_rate(0, 3, 0) == 1.0
+    assert policy.is_possible(0, 0)
+
+
+@every_policy
+@given(
+    data=st.binary(max_size=300),
+    byte_count=st.integers(0, 300),
+    parameter=st.integers(0, 31),
+    h=st.integers(0, (1 << 63) - 1),
+)
+def test_any_bits_of_a_possible_shape_can_be_asked(
+    policy: FilterPolicy, data: bytes, byte_count: int, parameter: int, h: int
+) -> None:
+    byte_count = min(byte_count, len(data))
+    if policy.is_possible(byte_count, parameter):
+        start = len(data) - byte_count
+        assert policy.may_contain(data, start, byte_count, parameter, h) in (True, False)
+
+
+@pytest.mark.parametrize(("key_count", "error_rate"), [(30, 0.01), (4, 0.1), (600, 0.0001)])
+def test_the_bloom_policy_is_what_blocks_embed(key_count: int, error_rate: float) -> None:
+    hashes = [filters.hash_key(b"key %d" % number) for number in range(key_count)]
+    byte_count = filter_bytes_for(key_count, error_rate)
+    probe_count = probes_for(byte_count * 8, key_count)
+    built = bloom.build(hashes, byte_count, probe_count)
+    assert filters.policy_for(1).build(hashes, error_rate) == (built, probe_count)
+
+
+def test_filters_of_policies_and_filter_objects_have_the_same_bits() -> None:
+    hashes = [filters.hash_key(b"key %d" % number) for number in range(300)]
+    lines = filters.BlockedBloomFilter.for_keys(300, 0.01)
+    for h in hashes:
+        lines.add_hash(h)
+    assert filters.policy_named("blocked-bloom").build(hashes, 0.01) == (
+        lines.bits,
+        lines.probe_count,
+    )
+    static = filters.BinaryFuseFilter.from_hashes(hashes, 0.01)
+    assert filters.policy_named("binary-fuse").build(hashes, 0.01) == (static.bits, 8)
+
+
+def test_repeats_make_no_binary_fuse_filter_rather_than_a_wrong_one() -> None:
+    assert filters.policy_named("binary-fuse").build([5, 5], 0.01) == NO_FILTER
+
+
+@pytest.mark.parametrize("bits", [b"", b"\0", b"\0\3", b"\0\x13" + bytes(99), b"\0\xff" + bytes(9)])
+def test_a_binary_fuse_filter_that_is_none_may_hold_anything(bits: bytes) -> None:
+    assert fuse.may_contain(bits, 0, len(bits), 8, 12345)
+    assert not fuse.is_shape(bits, 8)
+
+
+def test_less_than_a_line_may_hold_anything() -> None:
+    assert blocked.may_contain(bytes(63), 0, 63, 5, 12345)
+    assert not filters.policy_named("blocked-bloom").is_possible(63, 5)
+
+
+def test_no_policy_builds_nothing_and_denies_nothing() -> None:
+    assert NONE.build([1, 2, 3], 0.01) == NO_FILTER
+    assert NONE.may_contain(b"", 0, 0, 0, 1)
+    assert NONE.exact_rate(0, 3, 0) == 1.0
+    assert NONE.is_possible(0, 0)
+    assert not NONE.is_possible(1, 0)
+
+
+def test_policies_are_found_by_scheme_and_name() -> None:
+    for policy in (NONE, *POLICIES):
+        assert filters.policy_for(policy.scheme) is policy
+        assert filters.policy_named(policy.name) is policy
+    assert [policy.scheme for policy in (NONE, *POLICIES)] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("scheme", [-1, 4, 5, 8])
+def test_unknown_schemes_are_named(scheme: int) -> None:
+    with pytest.raises(ValueError, match=f"filter scheme {scheme}: this release knows no such"):
+        filters.policy_for(scheme)
+
+
+def test_unknown_names_are_named() -> None:
+    names = "none, bloom, blocked-bloom, binary-fuse, or be registered"
+    with pytest.raises(ValueError, match=f"'xor': must be one of {names}"):
+        filters.policy_named("xor")

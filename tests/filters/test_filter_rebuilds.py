@@ -1,0 +1,223 @@
+"""Filters whose copy in the filter section is damaged: the blocks' own copies take its place."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lsmkv
+from damage import files, flip, footer_of, open_table
+from lsmkv.errors import CorruptionError
+from lsmkv.sstable.block.trailer import TRAILER_BYTES
+
+KEYS = [b"%05d" % number for number in range(0, 27_000, 3)]
+ABSENT = [key + b"x" for key in KEYS[:-1:3]]
+# Small blocks and long filters: several chunks.
+OPTIONS: dict[str, Any] = {
+    "block_size_bytes": 512,
+    "error_rate": 1e-9,
+    "compression": "none",
+    "read_compaction_rate_bytes": 0,
+}
+
+
+def written(path: Path, **options: Any) -> Path:
+    """The one table of a closed store of that many keys."""
+    with lsmkv.open(path, **{**OPTIONS, **options}) as db:
+        for key in KEYS:
+            db[key] = b"value " + key
+        db.flush()
+    (table,) = files(path, ".sst")
+    return table
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The files of such a store."""
+    folder = tmp_path_factory.mktemp("whole") / "store"
+    written(folder)
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.fixture
+def table(whole: dict[str, bytes], tmp_path: Path) -> Path:
+    """The table of a copy of it."""
+    store = tmp_path / "store"
+    store.mkdir()
+    for name, data in whole.items():
+        (store / name).write_bytes(data)
+    (table,) = files(store, ".sst")
+    return table
+
+
+def opened(table: Path, residency: str) -> lsmkv.DB:
+    return lsmkv.open(
+        table.parent, read_only=True, filter_residency=residency, block_cache_size_bytes=0
+    )
+
+
+def flip_embedded(table: Path, block: int) -> None:
+    """Damage the copy of its filter that a block holds."""
+    flip(table, open_table(table, residency="off").index.offset(block + 1) - TRAILER_BYTES - 1)
+
+
+def chunk_middle(table: Path, chunk: int) -> int:
+    """A place in the file within a chunk of the filter section."""
+    low, high = open_table(table, residency="off").index.chunk_span(chunk)
+    return footer_of(table).filters_offset + int(low + high) // 2
+
+
+@pytest.mark.parametrize("residency", ["resident", "cached"])
+@pytest.mark.parametrize("where", ["first", "middle", "last"])
+@pytest.mark.parametrize("mask", [0x01, 0x80])
+def test_a_flipped_bit_changes_no_answer_and_is_counted_once(
+    table: Path, residency: str, where: str, mask: int
+) -> None:
+    footer = footer_of(table)
+    place = {
+        "first": footer.filters_offset,
+        "middle": footer.filters_offset + footer.filters_length // 2,
+        "last": footer.index_offset - 1,
+    }[where]
+    flip(table, place, mask)
+    before = table.read_bytes()
+    with opened(table, residency) as db:
+        assert db.multi_get(KEYS) == [b"value " + key for key in KEYS]
+        assert all(db.get(key) == b"value " + key for key in KEYS[::7])
+        assert db.stats().filter_rebuilds == 1
+    assert table.read_bytes() == before
+
+
+@pytest.mark.parametrize("residency", ["resident", "cached"])
+def test_rebuilt_filters_save_the_reads_that_whole_ones_do(table: Path, residency: str) -> None:
+    counts = []
+    for damaged in (False, True):
+        if damaged:
+            flip(table, chunk_middle(table, 1))
+        with opened(table, residency) as db:
+            assert db.multi_get(ABSENT) == [None] * len(ABSENT)
+            stats = db.stats()
+            counts.append((stats.block_reads, stats.filter_negatives, stats.fence_negatives))
+    assert counts[0] == counts[1]
+    assert counts[0][1] > len(ABSENT) // 2
+
+
+def test_every_chunk_may_be_damaged(table: Path) -> None:
+    count = int(open_table(table, residency="off").index.chunk_count)
+    assert count > 2
+    for chunk in range(count):
+        flip(table, chunk_middle(table, chunk))
+    with opened(table, "resident") as db:
+        assert all(db.get(key) == b"value " + key for key in KEYS[::7])
+        assert db.stats().filter_rebuilds == count
+
+
+@pytest.mark.parametrize("residency", ["resident", "cached"])
+def test_a_rebuilding_is_told_once_with_the_place(
+    table: Path, residency: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    flip(table, chunk_middle(table, 1))
+    with caplog.at_level(logging.WARNING, logger="lsmkv"), opened(table, residency) as db:
+        db.multi_get(KEYS)
+        db.multi_get(KEYS)
+    (record,) = caplog.records
+    low, _ = open_table(table, residency="off").index.chunk_span(1)
+    assert record.name == "lsmkv"
+    assert f"{table} at offset {footer_of(table).filters_offset + low}" in record.getMessage()
+    assert "compact_range(force=True)" in record.getMessage()
+
+
+def test_whole_filters_are_not_rebuilt(table: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with opened(table, "resident") as db:
+        db.multi_get(KEYS)
+        assert db.stats().filter_rebuilds == 0
+    assert caplog.records == []
+
+
+def test_verify_reports_the_damage_after_a_rebuilding(table: Path) -> None:
+    place = chunk_middle(table, 1)
+    flip(table, place)
+    with opened(table, "resident") as db:
+        assert db[KEYS[0]] == b"value " + KEYS[0]
+        reasons = [problem.reason for problem in db.verify().problems]
+    assert "checksum of a table's filter chunk fails" in reasons[0]
+
+
+def test_a_compaction_ends_the_damage(table: Path) -> None:
+    flip(table, chunk_middle(table, 1))
+    with lsmkv.open(table.parent, **OPTIONS) as db:
+        db.compact_range(force=True)
+        assert db.verify().ok
+        assert dict(db.items()) == {key: b"value " + key for key in KEYS}
+
+
+@pytest.mark.parametrize("residency", ["resident", "cached"])
+def test_damage_to_both_copies_is_corrupt(table: Path, residency: str) -> None:
+    flip(table, chunk_middle(table, 0))
+    flip_embedded(table, 3)
+    with opened(table, residency) as db:
+        with pytest.raises(CorruptionError, match="filter chunk") as caught:
+            db.get(KEYS[0])
+        assert caught.value.path == str(table)
+        assert caught.value.offset == footer_of(table).filters_offset
+        assert db.stats().filter_rebuilds == 0
+
+
+@pytest.mark.parametrize("residency", ["resident", "cached"])
+def test_damage_to_a_table_s_only_filter_is_corrupt(tmp_path: Path, residency: str) -> None:
+    table = written(tmp_path / "store", filter_granularity="table")
+    flip(table, footer_of(table).index_offset - 1)
+    with opened(table, residency) as db, pytest.raises(CorruptionError, match="filter chunk"):
+        db.get(KEYS[0])
+
+
+def test_threads_that_ask_at_once_rebuild_once(table: Path) -> None:
+    flip(table, chunk_middle(table, 1))
+    start = threading.Barrier(6)
+    wrong: list[bytes] = []
+
+    def ask() -> None:
+        start.wait()
+        wrong.extend(key for key in KEYS[::3] if db.get(key) != b"value " + key)
+
+    with opened(table, "cached") as db:
+        threads = [threading.Thread(target=ask) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert db.stats().filter_rebuilds == 1
+    assert wrong == []
+
+
+def test_a_handler_of_log_records_may_use_the_store(table: Path) -> None:
+    flip(table, chunk_middle(table, 0))
+    found: list[bytes | None] = []
+
+    class Asking(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            found.append(db.get(KEYS[1]))
+
+    logger, handler = logging.getLogger("lsmkv"), Asking()
+    for residency in ("resident", "cached"):
+        with opened(table, residency) as db:
+            logger.addHandler(handler)
+            try:
+                assert db.get(KEYS[0]) == b"value " + KEYS[0]
+            finally:
+                logger.removeHandler(handler)
+    assert found == [b"value " + KEYS[1]] * 2
+
+
+def test_rebuilt_chunks_are_counted_as_memory(table: Path) -> None:
+    flip(table, chunk_middle(table, 0))
+    reader = open_table(table, residency="cached")
+    assert reader.filter_memory_bytes == 0
+    reader.filters.may_hold(0, 1)
+    low, high = reader.index.chunk_span(0)
+    assert reader.filter_memory_bytes >= high - low
+    assert reader.filters.bytes_to_read(0) == 0

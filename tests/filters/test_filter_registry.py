@@ -1,0 +1,222 @@
+"""Filter policies of others: registered, written and read like ours, and never mistaken for another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from conftest import fill, number_key, open_small
+
+import lsmkv
+from filter_kinds import own_registry
+from lsmkv.filters import FilterPolicy, policies, policy_for, policy_named
+from lsmkv.filters.policy import NONE, POLICIES, register
+from lsmkv.options import FilterPolicyName, Options
+
+
+class Checksums(FilterPolicy):
+    """A toy: the low byte of each hash, all in a row; the parameter means nothing."""
+
+    def __init__(self, name: str = "checksums", scheme: int = 6, parameter: int = 9) -> None:
+        self._name, self._scheme, self._parameter = name, scheme, parameter
+
+    @property
+    def scheme(self) -> int:
+        return self._scheme
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
+        return bytes(h & 0xFF for h in hashes), self._parameter
+
+    def may_contain(self, bits: bytes, start: int, byte_count: int, parameter: int, h: int) -> bool:
+        return byte_count == 0 or bits.find(h & 0xFF, start, start + byte_count) >= 0
+
+    def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
+        return 1.0 - (255 / 256) ** byte_count if byte_count else 1.0
+
+    def is_possible(self, byte_count: int, parameter: int) -> bool:
+        return byte_count >= 0
+
+
+@pytest.fixture(autouse=True)
+def registry() -> Iterator[None]:
+    with own_registry():
+        yield
+
+
+def options(**given: Any) -> Options:
+    """Options whose types the type checker does not see."""
+    return Options(**given)
+
+
+def write(path: Path, **given: Any) -> dict[bytes, bytes]:
+    with open_small(path, **given) as db:
+        contents = fill(db, range(0, 1000, 2))
+        db.compact_range()
+    return contents
+
+
+def kinds(path: Path) -> set[str]:
+    with open_small(path, read_only=True) as db:
+        return {table.filter_kind for table in db.inspect().tables()}
+
+
+# The registry
+
+
+def test_a_registered_policy_is_found_by_scheme_and_name() -> None:
+    mine = Checksums()
+    register(mine)
+    assert policy_for(6) is policy_for(6, "checksums") is policy_named("checksums") is mine
+    assert policies() == [NONE, *POLICIES, mine]
+
+
+@pytest.mark.parametrize("scheme", [-1, 0, 1, 3, 4, 5, 8, 255])
+def test_schemes_that_are_not_for_others_are_refused(scheme: int) -> None:
+    with pytest.raises(ValueError, match=rf"scheme {scheme} is not for registered .* 6 and 7"):
+        register(Checksums(scheme=scheme))
+
+
+@pytest.mark.parametrize("name", ["", "Upper", "with space", "a,b", "-dash", "x" * 41, "naïve"])
+def test_names_that_no_option_or_file_name_could_hold_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="a name is 1 to 40"):
+        register(Checksums(name))
+
+
+@pytest.mark.parametrize("name", ["none", "bloom", "taken"])
+def test_a_name_that_is_taken_is_refused(name: str) -> None:
+    register(Checksums("taken", 6))
+    with pytest.raises(ValueError, match=f"'{name}' is registered"):
+        register(Checksums(name, 7))
+
+
+def test_a_scheme_that_is_taken_is_refused() -> None:
+    register(Checksums("first", 7))
+    with pytest.raises(ValueError, match="'second', scheme 7: 'first' is registered"):
+        register(Checksums("second", 7))
+    assert [policy.name for policy in policies()][-1] == "first"
+
+
+def test_a_scheme_that_is_not_registered_says_what_to_do() -> None:
+    with pytest.raises(ValueError, match=r"scheme 6 is not registered .*policy\.register"):
+        policy_for(6)
+    register(Checksums("another", 6))
+    with pytest.raises(ValueError, match="scheme 6 of policy 'checksums' is not registered"):
+        policy_for(6, "checksums")
+
+
+# Options
+
+
+def test_the_type_of_the_option_names_our_policies() -> None:
+    assert get_args(FilterPolicyName) == tuple(policy.name for policy in (NONE, *POLICIES))
+
+
+def test_options_take_registered_names_only() -> None:
+    with pytest.raises(ValueError, match="filter_policy='checksums': must be one of 'none', 'bloo"):
+        Options(filter_policy="checksums")
+    register(Checksums())
+    assert Options(filter_policy="checksums").filter_policy == "checksums"
+    with pytest.raises(ValueError, match=r"filter_policy='xor': .*'binary-fuse', 'checksums'"):
+        Options(filter_policy="xor")
+
+
+@pytest.mark.parametrize("wrong", [None, 1, ["bloom"], "", "BLOOM"], ids=repr)
+def test_options_refuse_what_is_no_name(wrong: object) -> None:
+    with pytest.raises(ValueError, match="filter_policy="):
+        options(filter_policy=wrong)
+
+
+# In a store
+
+
+@pytest.mark.parametrize("granularity", ["block", "table"])
+def test_tables_are_written_and_read_with_a_registered_policy(
+    tmp_path: Path, granularity: str
+) -> None:
+    register(Checksums())
+    contents = write(tmp_path / "db", filter_policy="checksums", filter_granularity=granularity)
+    with open_small(tmp_path / "db") as db:
+        assert all(db[key] == value for key, value in contents.items())
+        assert {table.filter_kind for table in db.inspect().tables()} == {"checksums"}
+        before = db.stats()
+        assert all(db.get(number_key(number)) is None for number in range(1, 999, 2))
+        spent = db.stats() - before
+        assert spent.unfiltered_probes == 0
+        assert spent.filter_negatives > 0
+        assert db.verify().ok
+
+
+def test_filters_of_a_registered_policy_are_explained(tmp_path: Path) -> None:
+    register(Checksums())
+    write(tmp_path / "db", filter_policy="checksums")
+    with open_small(tmp_path / "db") as db:
+        explained = [str(db.explain(number_key(number))) for number in range(1, 200, 2)]
+        assert any("filter says no" in text and "k=9" in text for text in explained)
+
+
+def test_a_table_of_a_policy_that_is_not_registered_says_so(tmp_path: Path) -> None:
+    with own_registry():
+        register(Checksums())
+        write(tmp_path / "db", filter_policy="checksums")
+    with pytest.raises(
+        lsmkv.UnsupportedFormatError,
+        match=r"\.sst.*scheme 6 of policy 'checksums' .* lsmkv.filters.policy.register",
+    ):
+        lsmkv.open(tmp_path / "db")
+
+
+def test_another_policy_with_the_same_number_does_not_read_the_table(tmp_path: Path) -> None:
+    """It would take the wrong bits for an answer, and deny keys that are there."""
+    with own_registry():
+        register(Checksums())
+        write(tmp_path / "db", filter_policy="checksums")
+    register(Checksums("other", 6))
+    with pytest.raises(lsmkv.UnsupportedFormatError, match="'checksums' is not registered"):
+        lsmkv.open(tmp_path / "db")
+
+
+def test_repair_leaves_a_store_alone_whose_policy_it_does_not_know(tmp_path: Path) -> None:
+    with own_registry():
+        register(Checksums())
+        write(tmp_path / "db", filter_policy="checksums")
+    with pytest.raises(lsmkv.UnsupportedFormatError, match=r"policy\.register"):
+        lsmkv.repair(tmp_path / "db", in_place=True)
+    register(Checksums())
+    with open_small(tmp_path / "db") as db:
+        assert len(db.keys()) == 500
+
+
+def test_a_damaged_table_is_repaired_with_the_policy_that_it_had(tmp_path: Path) -> None:
+    register(Checksums())
+    write(tmp_path / "db", filter_policy="checksums")
+    damage(max((tmp_path / "db").glob("*.sst")))
+    assert lsmkv.repair(tmp_path / "db", in_place=True).entries_lost > 0
+    assert kinds(tmp_path / "db") == {"checksums"}
+
+
+def damage(table: Path) -> None:
+    """Spoil the first block, in its payload."""
+    content = bytearray(table.read_bytes())
+    content[100] ^= 0xFF
+    table.write_bytes(content)
+
+
+@pytest.mark.parametrize("parameter", [-1, 32, 40, 256])
+def test_a_parameter_that_would_change_the_scheme_is_refused(
+    tmp_path: Path, parameter: int
+) -> None:
+    register(Checksums(parameter=parameter))
+    with open_small(tmp_path / "db", filter_policy="checksums") as db:
+        db.put(b"key", b"value")
+        with pytest.raises(lsmkv.BackgroundError) as raised:
+            db.flush()
+        assert db[b"key"] == b"value"
+    assert f"'checksums' built a filter with the parameter {parameter}" in str(
+        raised.value.__cause__
+    )

@@ -1,0 +1,135 @@
+"""Filters in memory, fetched on demand or switched off: the same answers, other reads."""
+
+from __future__ import annotations
+
+import lsmkv
+from filtered_stores import (
+    KEY_COUNT,
+    absent,
+    absent_in_blocks,
+    answers,
+    assert_likely,
+    counted,
+    loaded,
+    look_up,
+)
+from lsmkv.storage.storage import ReadKind
+
+# The kill switch
+
+
+def test_without_filters_every_look_up_inside_a_block_reads_it(path: str) -> None:
+    """With filters ignored, an absent key inside a block costs exactly one read."""
+    with loaded(path, filter_residency="off") as (db, storage):
+        keys, _ = absent_in_blocks(db, per_key=1)
+        storage.reset()
+        counts = look_up(db, keys)
+        assert storage.reads(ReadKind.DATA) == counts.unfiltered_probes == len(keys)
+        assert storage.reads(ReadKind.FILTER) == 0
+
+
+def test_switching_filters_off_changes_reads_and_no_answer(path: str) -> None:
+    """Filters can be ignored at open, on data written with them, and heeded again later."""
+    reads: list[int] = []
+    found = []
+    with loaded(path):
+        pass
+    for residency in ("resident", "off", "resident"):
+        with counted(path, filter_residency=residency) as (db, storage):
+            keys, _ = absent_in_blocks(db, per_key=1)
+            storage.reset()
+            look_up(db, keys)
+            reads.append(storage.reads(ReadKind.DATA))
+            found.append(answers(db))
+    assert found[0] == found[1] == found[2]
+    assert reads[0] == reads[2] < 0.05 * reads[1]
+
+
+def test_filters_are_written_while_they_are_switched_off(path: str) -> None:
+    """The switch is for reading: data written under it has filters to be used later."""
+    with loaded(path, filter_residency="off") as (db, _):
+        info = db.inspect()
+        assert info.filter_bytes > 0
+        assert info.filter_memory_bytes == db.memory_usage().filters == 0
+    with counted(path) as (db, _):
+        keys, expected = absent_in_blocks(db, per_key=1)
+        assert_likely(look_up(db, keys).block_reads, expected)
+
+
+# Filters fetched on demand
+
+
+def test_cached_filters_give_the_same_answers_and_reads(path: str) -> None:
+    """Fetching filters on demand changes nothing but when they are read."""
+    with loaded(path) as (db, _):
+        keys, _ = absent_in_blocks(db, per_key=1)
+        resident = look_up(db, keys).block_reads
+        expected = answers(db)
+    with counted(path, filter_residency="cached", block_cache_size_bytes=1 << 20) as (db, _):
+        assert db.memory_usage().filters == 0
+        db.multi_get([absent(number, 0) for number in range(KEY_COUNT)])
+        assert answers(db) == expected
+    with counted(path, filter_residency="cached") as (db, _):
+        assert look_up(db, keys).block_reads == resident
+
+
+def test_cached_filters_are_read_once_while_they_fit(path: str) -> None:
+    """Their reads are counted, and do not recur as long as the cache holds them."""
+    with loaded(path):
+        pass
+    with counted(path, filter_residency="cached", block_cache_size_bytes=1 << 20) as (db, storage):
+        assert db.stats().filter_reads == 0
+        keys, _ = absent_in_blocks(db, per_key=1)
+        cold, warm = look_up(db, keys), look_up(db, keys)
+        assert cold.filter_read_bytes == db.inspect().filter_bytes
+        assert cold.filter_reads == storage.reads(ReadKind.FILTER) > 0
+        assert warm.filter_reads == 0
+
+
+def test_cached_filters_without_a_cache_are_read_each_time(path: str) -> None:
+    """With no cache at all, each look-up inside a block pays for a filter read."""
+    with loaded(path):
+        pass
+    with counted(path, filter_residency="cached") as (db, storage):
+        keys, _ = absent_in_blocks(db, per_key=1)
+        counts = look_up(db, keys)
+        assert counts.filter_reads == storage.reads(ReadKind.FILTER) == len(keys)
+
+
+def test_cached_filters_stay_within_the_budget_of_the_cache(path: str) -> None:
+    """However many filters there are, memory is bounded by the block cache's size."""
+    with loaded(path, error_rate=1e-6):
+        pass
+    budget = 8192
+    with counted(path, filter_residency="cached", block_cache_size_bytes=budget) as (db, _):
+        assert db.inspect().filter_bytes > budget
+        for number in range(0, KEY_COUNT, 11):
+            db.get(absent(number, 0))
+            usage = db.memory_usage()
+            assert usage.block_cache <= budget
+            assert usage.filters == 0
+        assert db.stats().block_cache_evictions > 0
+
+
+# In memory
+
+
+def test_filters_are_not_read_before_somebody_looks_a_key_up(path: str) -> None:
+    with lsmkv.open(path) as db:
+        db[b"key"] = b"value"
+        db.flush()
+        assert db.memory_usage().indexes > 0
+        assert db.memory_usage().filters == 0
+        assert db[b"key"] == b"value"
+        assert db.memory_usage().filters > 0
+
+
+def test_filters_of_new_tables_are_in_memory_once_keys_are_looked_up(path: str) -> None:
+    with lsmkv.open(path) as db:
+        db[b"key"] = b"value"
+        db.flush()
+        assert b"other" not in db
+        before = db.memory_usage().filters
+        db[b"later"] = b"value"
+        db.flush()
+        assert db.memory_usage().filters > before

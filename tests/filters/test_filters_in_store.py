@@ -1,0 +1,258 @@
+"""What the filters are for: reads saved, as many as theory says, by numbers of ours that are true."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Final
+
+import pytest
+
+import lsmkv
+from filtered_stores import (
+    KEY_COUNT,
+    RATES,
+    absent,
+    absent_in_blocks,
+    assert_likely,
+    block_of,
+    counted,
+    load,
+    loaded,
+    look_up,
+    present,
+    tables_of,
+)
+from lsmkv.filters.maths.sizing import exact_rate
+from lsmkv.storage.storage import ReadKind
+
+THREAD_IO: Final = "/proc/thread-self/io"
+LOOK_UP_COUNTERS: Final = (
+    "gets",
+    "get_hits",
+    "memtable_hits",
+    "range_negatives",
+    "fence_negatives",
+    "filter_negatives",
+    "filter_true_positives",
+    "filter_false_positives",
+    "unfiltered_probes",
+)
+
+
+# A filter is asked before the disk
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_an_absent_key_costs_as_many_reads_as_the_filter_errs(path: str, rate: float) -> None:
+    """Look-ups of absent keys inside block ranges read a block only when its filter errs: as often
+    as the exact theory says for the filters as built."""
+    with loaded(path, error_rate=rate) as (db, storage):
+        keys, expected = absent_in_blocks(db, per_key=8 if rate < 0.01 else 2)
+        storage.reset()
+        look_up(db, keys)
+        reads = storage.reads(ReadKind.DATA, ".sst")
+        assert_likely(reads, expected)
+        assert reads == storage.reads()
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_the_exact_rate_of_the_blocks_is_the_one_asked_for(path: str, rate: float) -> None:
+    """Filters sized for p have an exact rate near p, in spite of whole bytes and whole probes."""
+    with loaded(path, error_rate=rate) as (db, _):
+        for table in db.inspect().tables():
+            assert table.requested_rate == rate
+            assert table.expected_rate == pytest.approx(rate, rel=0.25)
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_a_present_key_costs_one_read(path: str, rate: float) -> None:
+    """A filter never denies a key that is there, and its block is the only one read."""
+    with loaded(path, error_rate=rate) as (db, storage):
+        storage.reset()
+        before = db.stats()
+        assert all(db.get(present(number)) for number in range(0, KEY_COUNT, 3))
+        counts = db.stats() - before
+        assert storage.reads(ReadKind.DATA) == counts.filter_true_positives == KEY_COUNT / 3
+        assert counts.filter_negatives == counts.filter_false_positives == 0
+
+
+@pytest.mark.parametrize("residency", ["resident", "cached", "off"])
+@pytest.mark.parametrize("granularity", ["block", "table"])
+def test_many_keys_looked_up_together_are_counted_as_one_by_one(
+    path: str, granularity: str, residency: str
+) -> None:
+    with loaded(path, filter_granularity=granularity, filter_residency=residency) as (db, _):
+        for number in range(0, KEY_COUNT, 3):  # a second run
+            db.put(present(number), b"newer")
+        db.flush()
+        keys = [present(number) for number in range(0, KEY_COUNT, 5)]
+        keys += [absent(number, 0) for number in range(0, KEY_COUNT, 5)]
+        keys += [b"", b"\xff"]
+        start = db.stats()
+        one_by_one = [db.get(key) for key in keys]
+        middle = db.stats()
+        assert db.multi_get(keys) == one_by_one
+        end = db.stats()
+        for name in LOOK_UP_COUNTERS:
+            assert getattr(end - middle, name) == getattr(middle - start, name), name
+
+
+def test_our_counts_are_those_of_the_storage(path: str) -> None:
+    """Reads and bytes of every kind in ``stats`` equal what reached the operating system."""
+    with loaded(path, filter_residency="cached") as (db, storage):
+        db.multi_get([present(number) for number in range(0, KEY_COUNT, 5)])
+        db.multi_get([absent(number, 0) for number in range(0, KEY_COUNT, 5)])
+        db.delete(present(5))
+        db.flush()
+        db.compact_range()
+        db.verify()
+        stats = db.stats()
+        for kind, reads, size_bytes in (
+            (ReadKind.DATA, stats.block_reads, stats.block_read_bytes),
+            (ReadKind.FILTER, stats.filter_reads, stats.filter_read_bytes),
+            (ReadKind.INDEX, stats.index_reads, stats.index_read_bytes),
+        ):
+            assert reads == storage.reads(kind) > 0
+            assert size_bytes == storage.read_bytes(kind)
+        # Neighbouring blocks are fetched together: more blocks than calls, but the same bytes.
+        assert stats.compaction_block_reads >= storage.reads(ReadKind.COMPACTION) > 0
+        assert stats.compaction_read_bytes == storage.read_bytes(ReadKind.COMPACTION)
+
+
+def _thread_reads() -> tuple[int, int]:
+    """Read calls of this thread, and the bytes they brought, by the kernel's count."""
+    descriptor = os.open(THREAD_IO, os.O_RDONLY)
+    try:
+        lines = os.read(descriptor, 4096).split()
+    finally:
+        os.close(descriptor)
+    return int(lines[lines.index(b"syscr:") + 1]), int(lines[lines.index(b"rchar:") + 1])
+
+
+@pytest.mark.skipif(not os.access(THREAD_IO, os.R_OK), reason="the kernel does not tell")
+def test_our_counts_are_those_of_the_kernel(path: str) -> None:
+    """Read calls and bytes of absent look-ups, by the kernel's own accounting of this thread."""
+    with loaded(path, error_rate=0.1) as (db, _):
+        keys, expected = absent_in_blocks(db, per_key=1)
+        before = db.stats()
+        first, second = _thread_reads(), _thread_reads()
+        for key in keys:
+            db.get(key)
+        third = _thread_reads()
+        calls, size_bytes = (
+            (after - middle) - (middle - start)  # less what reading the count itself takes
+            for start, middle, after in zip(first, second, third, strict=True)
+        )
+        counts = db.stats() - before
+        assert calls == counts.block_reads
+        assert size_bytes == pytest.approx(counts.block_read_bytes, abs=64)  # the count's digits
+        assert_likely(calls, expected)
+
+
+def test_every_absent_look_up_is_told_apart(path: str) -> None:
+    """Each in-block look-up of an absent key is either a filter's no or its false positive."""
+    with loaded(path, error_rate=0.1) as (db, _):
+        keys, _ = absent_in_blocks(db, per_key=1)
+        counts = look_up(db, keys)
+        assert counts.filter_negatives + counts.filter_false_positives == len(keys) == counts.gets
+        assert counts.filter_false_positives == counts.block_reads
+        assert counts.fence_negatives == counts.unfiltered_probes == counts.get_hits == 0
+
+
+def test_a_key_between_two_blocks_costs_neither_probe_nor_read(path: str) -> None:
+    """The index alone answers for keys above one block's last key and below the next one's first."""
+    with loaded(path) as (db, storage):
+        gaps = [
+            table.index.last_key(number) + b"-"
+            for table in tables_of(db)
+            for number in range(table.index.block_count - 1)
+        ]
+        storage.reset()
+        counts = look_up(db, gaps)
+        assert counts.fence_negatives == len(gaps) > 100
+        assert counts.filter_negatives == counts.filter_false_positives == 0
+        assert storage.reads() == 0
+
+
+def test_a_key_outside_all_tables_costs_nothing(path: str) -> None:
+    """The key ranges of the tables answer before any index is searched."""
+    with loaded(path) as (db, storage):
+        storage.reset()
+        counts = look_up(db, [b"", b"zzz"])
+        assert counts.range_negatives == 2
+        assert counts.fence_negatives == counts.filter_negatives == storage.reads() == 0
+
+
+def test_a_look_up_of_an_absent_key_asks_every_run(path: str) -> None:
+    """Over several overlapping runs, the expected reads are the sum of their exact rates."""
+    with counted(path, error_rate=0.1, compaction="tiered") as (db, storage):
+        for run in range(3):
+            with db.write_batch() as batch:
+                for number in range(run, KEY_COUNT, 3):
+                    batch.put(present(number), b"v" * 50)
+            db.flush()
+        runs = db._engine.usable_view().version.runs
+        assert len(runs) == 3
+        expected: list[float] = []
+        keys = [absent(number, 0) for number in range(3, KEY_COUNT - 3)]
+        for run_of_tables in runs:
+            tables = run_of_tables.tables
+            for key in keys:
+                place = block_of(tables, key)
+                if place is not None:
+                    info = place[0].block_info(place[1])
+                    rate = exact_rate(info.filter_bits, info.filter_key_count, info.probe_count)
+                    expected.append(rate)
+        storage.reset()
+        counts = look_up(db, keys)
+        assert counts.fence_negatives + len(expected) == 3 * len(keys)
+        assert_likely(storage.reads(ReadKind.DATA), expected)
+
+
+def test_a_filter_is_sized_for_the_distinct_keys_of_its_block(path: str) -> None:
+    """Old versions kept for snapshots do not count: n is the exact number of keys."""
+    with counted(path) as (db, _):
+        held = []
+        for version in range(4):
+            for number in range(200):
+                db[present(number)] = b"%d" % version
+            held.append(db.snapshot())
+        db.flush()
+        for table in tables_of(db):
+            for number in range(table.index.block_count):
+                info = table.block_info(number)
+                keys = set(table.block(number, False).keys())
+                assert info.filter_key_count == len(keys) < info.entry_count
+
+
+# The setting
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0, -0.5, 2.0, math.nan])
+def test_an_error_rate_outside_zero_and_one_opens_nothing(path: str, rate: float) -> None:
+    """The rate must lie between 0 and 1, both excluded, or the store is not even made."""
+    with pytest.raises(ValueError, match="error_rate"):
+        lsmkv.open(path, error_rate=rate)
+    assert not os.path.exists(path)
+
+
+def test_the_rate_is_one_percent_unless_set(path: str) -> None:
+    """What is written without setting it has filters for 1 %."""
+    with lsmkv.open(path) as db:
+        db[b"k"] = b"v"
+        db.flush()
+        assert [table.requested_rate for table in db.inspect().tables()] == [0.01]
+
+
+def test_a_new_rate_applies_to_what_is_written_from_then_on(path: str) -> None:
+    """Old tables keep theirs until a compaction rewrites them."""
+    with counted(path, error_rate=0.1) as (db, _):
+        load(db)
+    with counted(path, error_rate=0.001) as (db, _):
+        db[b"new"] = b"v"
+        db.flush()
+        rates = {run.number: run.tables[0] for level in db.inspect().levels for run in level.runs}
+        assert {table.requested_rate for table in rates.values()} == {0.1, 0.001}
+        db.compact_range()
+        assert {table.requested_rate for table in db.inspect().tables()} == {0.001}

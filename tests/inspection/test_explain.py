@@ -1,0 +1,336 @@
+"""Explaining a look-up: each step is the one that a look-up makes, and its numbers are true."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import lsmkv
+from damage import Entry, open_table, write_table
+from lsmkv.filters.maths.sizing import exact_rate
+from lsmkv.inspection.explain import Explanation, RunStep, explain_lookup
+from lsmkv.memtable.memtable import Memtable
+from lsmkv.options import Options
+from lsmkv.read.view import View
+from lsmkv.tree.levels import Tree
+from lsmkv.tree.version import Run, Version
+from lsmkv.tree.version_set import table_format
+
+KEYS = [b"key%05d" % number for number in range(0, 2000, 2)]
+ABSENT_KEYS = [b"key%05d" % number for number in range(1, 1999, 2)]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[lsmkv.DB]:
+    """A store with one table of many blocks, and an empty memtable."""
+    with lsmkv.open(tmp_path / "db", block_size_bytes=512) as db:
+        _fill(db)
+        yield db
+
+
+def _fill(db: lsmkv.DB) -> None:
+    for key in KEYS:
+        db.put(key, b"value of " + key)
+    db.flush()
+
+
+def _only_run(explanation: Explanation) -> RunStep:
+    (step,) = explanation.runs
+    return step
+
+
+def _first(db: lsmkv.DB, wanted: Callable[[RunStep], bool]) -> Explanation:
+    """The explanation of the first absent key whose only run step is as wanted."""
+    return next(
+        explanation
+        for explanation in map(db.explain, ABSENT_KEYS)
+        if wanted(_only_run(explanation))
+    )
+
+
+def _view(*tables: list[Entry], path: Path, **options: object) -> View:
+    """A view of one run for each list of entries, newest first."""
+    form = table_format(Options(**options), 0.01)  # type: ignore[arg-type]
+    version = Version(Tree(), {})
+    for number, entries in enumerate(tables, 1):
+        file = path / f"{number:06}.sst"
+        table = open_table(file, write_table(file, entries, form, number))
+        version.runs.append(Run(0, 100 - number, [table]))
+    return View(Memtable(1000, 9), (), version)
+
+
+# --- memtables ---
+
+
+def test_a_key_in_the_memtable_is_found_there_and_nowhere_else(db: lsmkv.DB) -> None:
+    db.put(KEYS[0], b"newer")
+    explanation = db.explain(KEYS[0])
+    assert (explanation.outcome, explanation.value) == ("found", b"newer")
+    assert [step.outcome for step in explanation.memtables] == ["found"]
+    assert explanation.runs == ()
+
+
+def test_a_deletion_in_the_memtable_ends_the_lookup(db: lsmkv.DB) -> None:
+    db.delete(KEYS[0])
+    explanation = db.explain(KEYS[0])
+    assert (explanation.outcome, explanation.value) == ("deleted", None)
+    assert explanation.memtables[0].outcome == "deleted"
+    assert explanation.runs == ()
+
+
+def test_memtables_are_asked_the_active_one_first(tmp_path: Path) -> None:
+    flushing, active = Memtable(1, 4), Memtable(2, 5)
+    flushing.put(b"a", b"old", 1, False)
+    view = View(active, (flushing,), Version(Tree(), {}))
+    steps = explain_lookup(view, b"a", 9).memtables
+    assert [(step.role, step.log_number, step.outcome) for step in steps] == [
+        ("active", 5, "absent"),
+        ("flushing", 4, "found"),
+    ]
+
+
+def test_the_memtable_answers_as_of_the_sequence_number(tmp_path: Path) -> None:
+    memtable = Memtable(1, 4)
+    memtable.put(b"a", b"old", 1, False)
+    memtable.put(b"a", b"new", 2, True)
+    view = View(memtable, (), Version(Tree(), {}))
+    assert explain_lookup(view, b"a", 1).value == b"old"
+
+
+# --- tables ---
+
+
+def test_a_key_outside_every_table_needs_nothing(db: lsmkv.DB) -> None:
+    explanation = db.explain(b"zebra")
+    step = _only_run(explanation)
+    assert (step.outcome, step.table, step.filter, step.blocks) == ("no table", None, None, ())
+    assert (explanation.outcome, explanation.blocks_read) == ("absent", 0)
+
+
+def test_a_key_between_two_blocks_falls_into_a_gap(db: lsmkv.DB) -> None:
+    step = _only_run(_first(db, lambda step: step.outcome == "gap"))
+    assert (step.block, step.filter, step.blocks) == (None, None, ())
+    assert step.table is not None
+
+
+def test_a_filter_that_says_no_saves_the_block(db: lsmkv.DB) -> None:
+    explanation = _first(db, lambda step: step.outcome == "filtered")
+    step = _only_run(explanation)
+    assert step.filter is not None and step.filter.verdict == "no"
+    assert step.blocks == ()
+    assert (explanation.filters_asked, explanation.filter_negatives) == (1, 1)
+    assert (explanation.blocks_read, explanation.read_bytes) == (0, 0)
+
+
+def test_a_filter_that_errs_is_called_a_false_positive(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db", block_size_bytes=512, error_rate=0.3) as db:
+        _fill(db)
+        explanation = _first(db, lambda step: step.outcome == "absent")
+    step = _only_run(explanation)
+    assert step.filter is not None and step.filter.verdict == "maybe"
+    assert step.is_false_positive and explanation.false_positives == 1
+    assert explanation.outcome == "absent"
+    assert len(step.blocks) == 1
+
+
+def test_a_key_that_is_there_is_found_with_its_sequence_number(tmp_path: Path) -> None:
+    view = _view([(b"a", b"1", 5), (b"b", b"2", 7)], path=tmp_path)
+    explanation = explain_lookup(view, b"b", 9)
+    assert (explanation.outcome, explanation.value) == ("found", b"2")
+    assert _only_run(explanation).seq == 7
+
+
+def test_a_deletion_in_a_table_ends_the_lookup(tmp_path: Path) -> None:
+    view = _view([(b"a", None, 5)], [(b"a", b"1", 3)], path=tmp_path)
+    explanation = explain_lookup(view, b"a", 9)
+    assert (explanation.outcome, explanation.value) == ("deleted", None)
+    assert _only_run(explanation).outcome == "deleted"
+
+
+def test_the_lookup_stops_at_the_newest_run_that_knows_the_key(tmp_path: Path) -> None:
+    view = _view([(b"b", b"x", 8)], [(b"a", b"new", 6)], [(b"a", b"old", 4)], path=tmp_path)
+    explanation = explain_lookup(view, b"a", 9)
+    assert [step.outcome for step in explanation.runs] == ["no table", "found"]
+    assert explanation.value == b"new"
+
+
+def test_runs_are_named(tmp_path: Path) -> None:
+    step = _only_run(explain_lookup(_view([(b"a", b"1", 5)], path=tmp_path), b"a", 9))
+    assert (step.level, step.run, step.table, step.file_name) == (0, 99, 1, "000001.sst")
+
+
+def test_a_block_is_read_once_and_then_cached(db: lsmkv.DB) -> None:
+    (first,) = _only_run(db.explain(KEYS[0])).blocks
+    (second,) = _only_run(db.explain(KEYS[0])).blocks
+    assert not first.was_cached and first.read_bytes == first.length_bytes > 0
+    assert second.was_cached and second.read_bytes == 0
+
+
+def test_an_older_version_is_found_as_of_its_sequence_number(tmp_path: Path) -> None:
+    versions: list[Entry] = [(b"a", b"%0100d" % seq, seq) for seq in range(40, 0, -1)]
+    view = _view(versions, path=tmp_path, block_size_bytes=256)
+    explanation = explain_lookup(view, b"a", 3)
+    step = _only_run(explanation)
+    assert (explanation.value, step.seq) == (b"%0100d" % 3, 3)
+    assert [block.number for block in step.blocks] == list(range(len(step.blocks)))
+    assert len(step.blocks) > 5
+
+
+def test_a_version_that_is_too_new_is_not_found(tmp_path: Path) -> None:
+    view = _view([(b"a", b"1", 5), (b"b", b"1", 9)], path=tmp_path)
+    assert explain_lookup(view, b"b", 8).outcome == "absent"
+
+
+# --- filters ---
+
+
+def test_a_filters_numbers_are_those_of_its_block(db: lsmkv.DB) -> None:
+    explanation = _first(db, lambda step: step.outcome == "filtered")
+    step = _only_run(explanation)
+    assert step.filter is not None and step.block is not None
+    file = Path(db.path) / str(step.file_name)
+    info = open_table(file).block_info(step.block)
+    assert step.filter.scope == "block"
+    assert step.filter.key_count == info.filter_key_count
+    assert step.filter.bit_count == info.filter_bits
+    assert step.filter.probe_count == info.probe_count
+    assert step.filter.expected_rate == exact_rate(
+        info.filter_bits, info.filter_key_count, info.probe_count
+    )
+
+
+def test_one_filter_for_the_table_is_asked_before_the_fences(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db", block_size_bytes=512, filter_granularity="table") as db:
+        _fill(db)
+        step = _only_run(_first(db, lambda step: step.outcome == "filtered"))
+    assert step.block is None
+    assert step.filter is not None
+    assert (step.filter.scope, step.filter.key_count) == ("table", len(KEYS))
+    assert step.filter.expected_rate is not None and 0 < step.filter.expected_rate < 0.02
+
+
+def test_filters_that_are_off_are_not_asked(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db", block_size_bytes=512, filter_residency="off") as db:
+        _fill(db)
+        explanation = _first(db, lambda step: step.outcome == "absent")
+    step = _only_run(explanation)
+    assert step.filter is not None and step.filter.verdict == "off"
+    assert step.filter.expected_rate is not None
+    assert not step.is_false_positive
+    assert (explanation.filters_asked, explanation.blocks_searched) == (0, 1)
+
+
+def test_a_block_without_a_filter_is_searched(tmp_path: Path) -> None:
+    form = table_format(Options(), 1.0)
+    path = tmp_path / "000001.sst"
+    version = Version(Tree(), {})
+    table = open_table(path, write_table(path, [(b"a", b"", 1), (b"c", b"", 1)], form))
+    version.runs = [Run(0, 1, [table])]
+    step = _only_run(explain_lookup(View(Memtable(5, 1), (), version), b"b", 9))
+    assert step.filter is not None and step.filter.verdict == "none"
+    assert (step.outcome, len(step.blocks)) == ("absent", 1)
+
+
+def test_a_filter_fetched_on_demand_says_what_was_read(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db", block_size_bytes=512, filter_residency="cached") as db:
+        _fill(db)
+        before = db.stats()
+        first = _first(db, lambda step: step.outcome == "filtered")
+        delta = db.stats() - before
+        again = db.explain(first.key)
+    step = _only_run(first)
+    assert step.filter is not None
+    assert step.filter.read_bytes == delta.filter_read_bytes == first.read_bytes > 0
+    assert again.read_bytes == 0
+
+
+def test_n_of_a_prefix_filter_is_counted_in_the_block_that_is_read(tmp_path: Path) -> None:
+    entries: list[Entry] = [
+        (b"%d/%d" % (row, column), b"", 1) for row in range(5) for column in range(5)
+    ]
+    view = _view(entries, path=tmp_path, filter_key=lsmkv.DelimitedPrefix(b"/"))
+    found = _only_run(explain_lookup(view, b"1/1", 9)).filter
+    denied = _only_run(explain_lookup(view, b"1x", 9)).filter
+    assert found is not None and found.key_count == 5
+    assert found.expected_rate == exact_rate(found.bit_count, 5, found.probe_count)
+    assert denied is not None and denied.verdict == "no"
+    assert denied.key_count is None and denied.expected_rate is None
+
+
+# --- as a whole ---
+
+
+def test_it_says_what_get_does(tmp_path: Path) -> None:
+    chooser = random.Random(11)
+    with lsmkv.open(tmp_path / "db", block_size_bytes=256, error_rate=0.2) as db:
+        snapshots = []
+        for _ in range(3):
+            for key in chooser.sample(KEYS, 300):
+                if chooser.random() < 0.2:
+                    db.delete(key)
+                else:
+                    db.put(key, b"%d" % chooser.randrange(1000))
+            snapshots.append(db.snapshot())
+            db.flush()
+        for key in chooser.sample(KEYS, 200) + chooser.sample(ABSENT_KEYS, 200):
+            explanation = db.explain(key)
+            assert explanation.value == db.get(key)
+            assert (explanation.outcome == "found") == (key in db)
+
+
+def test_it_reads_what_get_reads(tmp_path: Path) -> None:
+    chooser = random.Random(12)
+    keys = chooser.sample(KEYS, 300) + chooser.sample(ABSENT_KEYS, 300)
+    with lsmkv.open(
+        tmp_path / "db", block_size_bytes=256, error_rate=0.2, block_cache_size_bytes=0
+    ) as db:
+        for part in (KEYS[::3], KEYS[1::3], KEYS[::2]):
+            for key in part:
+                db.put(key, key)
+            db.flush()
+        db.wait_until_settled()
+        before = db.stats()
+        explained = [db.explain(key) for key in keys]
+        by_explain = db.stats() - before
+        before = db.stats()
+        for key in keys:
+            db.get(key)
+        by_get = db.stats() - before
+    assert (
+        sum(item.blocks_read for item in explained) == by_explain.block_reads == by_get.block_reads
+    )
+    assert by_explain.block_read_bytes == by_get.block_read_bytes
+    assert sum(item.read_bytes for item in explained) == by_get.block_read_bytes
+    assert sum(item.filter_negatives for item in explained) == by_get.filter_negatives
+    assert sum(item.false_positives for item in explained) == by_get.filter_false_positives
+    assert by_explain.gets == by_explain.filter_negatives == 0
+
+
+def test_it_is_json_safe(db: lsmkv.DB) -> None:
+    shown = json.loads(json.dumps(db.explain(KEYS[3]).as_dict()))
+    assert bytes.fromhex(shown["key_hex"]) == KEYS[3]
+    assert bytes.fromhex(shown["value_hex"]) == b"value of " + KEYS[3]
+    assert shown["runs"][0]["filter"]["verdict"] == "maybe"
+    assert shown["blocks_read"] == 1
+
+
+def test_no_value_is_null_in_json(db: lsmkv.DB) -> None:
+    assert db.explain(b"zebra").as_dict()["value_hex"] is None
+
+
+def test_the_text_has_a_line_for_each_step_and_one_of_totals(db: lsmkv.DB) -> None:
+    explanation = db.explain(KEYS[3])
+    lines = str(explanation).splitlines()
+    assert len(lines) == 2 + len(explanation.memtables) + len(explanation.runs)
+    assert repr(KEYS[3]) in lines[0]
+    assert "memtable, active" in lines[1] and "not there" in lines[1]
+    assert "says maybe (n=" in lines[2] and "bytes read" in lines[2]
+    assert "read: 1" in lines[-1]
+
+
+def test_long_keys_are_cut_in_the_text(db: lsmkv.DB) -> None:
+    assert "(5,000 bytes)" in str(db.explain(b"x" * 5000)).splitlines()[0]

@@ -1,0 +1,393 @@
+"""Verifying: every damage is found, with its place, and does not hide the next one."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import lsmkv
+from damage import (
+    cut,
+    files,
+    flip,
+    footer_of,
+    forge_table,
+    open_table,
+    sections,
+    unloaded,
+    write_table,
+)
+from log_files import written_bytes
+from lsmkv.inspection.table_check import check_table
+from lsmkv.inspection.verify import VerifyReport, verify_store
+from lsmkv.memtable.memtable import Memtable
+from lsmkv.options import Options
+from lsmkv.read.view import View
+from lsmkv.sstable.writer import TableFormat
+from lsmkv.storage.storage import Storage
+from lsmkv.tree.levels import Tree
+from lsmkv.tree.version import Run, Version
+from lsmkv.tree.version_set import table_format
+
+KEYS = [b"key%04d" % number for number in range(300)]
+
+
+def _form(**changes: object) -> TableFormat:
+    return table_format(Options(block_size_bytes=512, **changes), 0.01)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[lsmkv.DB]:
+    """A store with two tables of several blocks each, and writes in its log."""
+    with lsmkv.open(tmp_path / "db", block_size_bytes=512) as db:
+        for half in (KEYS[::2], KEYS[1::2]):
+            for key in half:
+                db.put(key, b"value of " + key)
+            db.delete(half[7])
+            db.flush()
+        for key in KEYS[:10]:
+            db.put(key, b"newer")
+        db.wait_until_settled()
+        yield db
+
+
+def _tables(db: lsmkv.DB) -> list[Path]:
+    return files(Path(db.path), ".sst")
+
+
+def _log(db: lsmkv.DB) -> Path:
+    return files(Path(db.path), ".log")[-1]
+
+
+def _manifest(db: lsmkv.DB) -> Path:
+    return next(path for path in Path(db.path).iterdir() if path.name.startswith("MANIFEST"))
+
+
+def test_a_whole_store_is_ok(db: lsmkv.DB) -> None:
+    report = db.verify()
+    assert report.ok and report.problems == ()
+    assert report.damaged_block_count == report.torn_bytes == 0
+
+
+def test_everything_checked_is_counted(db: lsmkv.DB) -> None:
+    report = db.verify()
+    info = db.inspect()
+    assert report.table_count == 2
+    assert report.block_count == sum(table.block_count for table in info.tables())
+    assert report.entry_count == info.entry_count == 299  # one deletion hid nothing older
+    assert (report.log_count, report.log_record_count) == (1, 10)
+
+
+def test_an_empty_store_is_ok(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db") as db:
+        assert db.verify().ok
+
+
+def test_a_store_without_whole_key_filters_is_ok(tmp_path: Path) -> None:
+    options = Options(
+        block_size_bytes=512, filter_key=lsmkv.FixedPrefix(5), filter_granularity="table"
+    )
+    with lsmkv.open(tmp_path / "db", options) as db:
+        for key in KEYS:
+            db.put(key, key)
+        db.flush()
+        assert db.verify().ok
+
+
+def test_a_table_with_old_versions_across_blocks_is_ok(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db", block_size_bytes=256) as db:
+        snapshots = []
+        for number in range(50):
+            db.put(b"same", b"%050d" % number)
+            snapshots.append(db.snapshot())
+        db.flush()
+        assert db.verify().ok
+        assert next(db.inspect().tables()).block_count > 1
+
+
+def test_progress_counts_up_to_all_blocks(db: lsmkv.DB) -> None:
+    seen: list[tuple[int, int]] = []
+    report = db.verify(lambda done, total: seen.append((done, total)))
+    total = report.block_count
+    assert seen == [(done, total) for done in range(1, total + 1)]
+
+
+@pytest.mark.parametrize("part", ["payload", "block filter", "trailer"])
+def test_damage_in_a_block_is_reported_at_the_block(db: lsmkv.DB, part: str) -> None:
+    path = _tables(db)[0]
+    start, stop = sections(path)[part]
+    block_start = sections(path)["payload"][0]
+    flip(path, (start + stop) // 2)
+    report = db.verify()
+    assert [(problem.path, problem.offset) for problem in report.problems] == [
+        (str(path), block_start)
+    ]
+    assert report.damaged_block_count == 1
+
+
+@pytest.mark.parametrize("part", ["filters", "index", "properties", "footer"])
+def test_damage_behind_the_blocks_is_reported_though_the_store_holds_it_in_memory(
+    db: lsmkv.DB, part: str
+) -> None:
+    path = _tables(db)[0]
+    start, stop = sections(path)[part]
+    flip(path, (start + stop) // 2)
+    report = db.verify()
+    assert not report.ok
+    assert {problem.path for problem in report.problems} == {str(path)}
+    assert all(problem.offset is not None for problem in report.problems)
+    assert len(set(report.problems)) == len(report.problems)
+
+
+def test_damage_in_a_dictionary_is_reported_where_it_starts(tmp_path: Path) -> None:
+    chooser = random.Random(7)
+    words = [b"%032x" % chooser.getrandbits(128) for _ in range(20)]
+    with lsmkv.open(
+        tmp_path / "db", block_size_bytes=512, compression_dictionary_size_bytes=1024
+    ) as db:
+        for key in KEYS * 10:
+            db.put(key + b"%d" % chooser.randrange(10), b" ".join(chooser.choices(words, k=3)))
+        db.flush()
+        path = _tables(db)[0]
+        start, stop = sections(path)["dictionary"]
+        flip(path, (start + stop) // 2)
+        report = db.verify()
+        assert [problem.offset for problem in report.problems] == [start]
+
+
+def test_verifying_goes_on_after_damage(db: lsmkv.DB) -> None:
+    for path in _tables(db):
+        flip(path, 3)
+        flip(path, sections(path)["payload"][0] + 3)
+    flip(_log(db), 70)
+    report = db.verify()
+    assert report.damaged_block_count == 4
+    assert len(report.problems) >= 4
+    info = db.inspect()
+    whole = sum(table.entry_count for table in info.tables())
+    assert 0 < report.entry_count < whole
+
+
+def test_a_truncated_table_is_reported(db: lsmkv.DB) -> None:
+    path = _tables(db)[0]
+    cut(path, path.stat().st_size - 100)
+    report = db.verify()
+    assert any(problem.path == str(path) for problem in report.problems)
+
+
+def test_a_missing_table_is_reported(db: lsmkv.DB) -> None:
+    path = _tables(db)[0]
+    path.unlink()
+    report = db.verify()
+    assert [problem.path for problem in report.problems] == [str(path)]
+
+
+def test_tables_that_a_writer_has_replaced_are_not_missed(db: lsmkv.DB) -> None:
+    with lsmkv.open(db.path, read_only=True) as reader:
+        before = _tables(db)
+        db.compact_range()
+        db.close()
+        assert not set(before) & set(_tables(db))
+        report = reader.verify()
+        assert report.ok
+        assert report.table_count == len(before)
+
+
+def test_a_store_that_is_written_to_meanwhile_is_ok(tmp_path: Path) -> None:
+    chooser = random.Random(5)
+    stop = threading.Event()
+    with lsmkv.open(
+        tmp_path / "db",
+        write_buffer_size_bytes=4096,
+        table_size_bytes=4096,
+        level1_size_bytes=8192,
+        level0_compaction_trigger=2,
+    ) as db:
+
+        def write() -> None:
+            while not stop.is_set():
+                db.put(b"%04d" % chooser.randrange(2000), b"x" * 50)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            while db.stats().compactions < 10:
+                report = db.verify()
+                assert report.ok, str(report)
+        finally:
+            stop.set()
+            writer.join()
+
+
+def test_every_flipped_byte_of_a_table_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "000001.sst"
+    entries = [(key, b"v", 5) for key in KEYS[:40]]
+    meta = write_table(path, entries, _form(compression="none"))
+    whole = path.read_bytes()
+    tree = Tree()
+    with lsmkv.open(tmp_path / "db") as db:
+        directory = db.path
+        table = open_table(path, meta)
+        version = Version(tree, {})
+        version.runs = [Run(1, 0, [table])]
+        view = View(Memtable(6, 1), (), version)
+        assert verify_store(Storage(), directory, view).ok
+        for offset in range(len(whole)):
+            flip(path, offset, 0x40)
+            assert not verify_store(Storage(), directory, view).ok, offset
+            flip(path, offset, 0x40)
+
+
+def test_a_missing_current_is_reported(db: lsmkv.DB) -> None:
+    current = Path(db.path) / "CURRENT"
+    current.unlink()
+    report = db.verify()
+    assert [problem.path for problem in report.problems] == [str(current)]
+
+
+def test_a_damaged_current_is_reported(db: lsmkv.DB) -> None:
+    current = Path(db.path) / "CURRENT"
+    flip(current, 10)
+    assert [problem.path for problem in db.verify().problems] == [str(current)]
+
+
+def test_damage_in_the_manifest_is_reported(db: lsmkv.DB) -> None:
+    flip(_manifest(db), 80)
+    assert [problem.path for problem in db.verify().problems] == [str(_manifest(db))]
+
+
+def test_damage_to_synced_log_records_is_reported_with_its_offset(db: lsmkv.DB) -> None:
+    db.put(b"a", b"1", sync=True)
+    end = written_bytes(_log(db))
+    db.put(b"b", b"2", sync=True)  # preceded by a mark that the first is on disk
+    flip(_log(db), end - 1)
+    (problem,) = db.verify().problems
+    assert problem.path == str(_log(db))
+    assert problem.offset is not None and problem.offset < end
+
+
+def test_a_missing_log_is_reported(db: lsmkv.DB) -> None:
+    path = _log(db)
+    path.unlink()
+    assert [problem.path for problem in db.verify().problems] == [str(path)]
+
+
+def test_a_torn_end_of_a_log_is_counted_and_no_problem(db: lsmkv.DB) -> None:
+    end = written_bytes(_log(db))
+    with _log(db).open("r+b") as log:
+        log.seek(end)
+        log.write(b"half a rec")
+    report = db.verify()
+    assert report.ok
+    assert report.torn_bytes == 10
+
+
+def test_what_properties_say_is_checked(tmp_path: Path) -> None:
+    path = tmp_path / "000001.sst"
+    block = [(b"a", b"1", 7), (b"b", None, 8), (b"c", b"3", 9)]
+    for name, wrong in (
+        ("tombstone_count", 0),
+        ("smallest_seq", 6),
+        ("largest_seq", 8),
+        ("has_versions", True),
+        ("raw_bytes", 1),
+        ("filter_bytes", 0),
+    ):
+        forge_table(path, [block], properties={name: wrong})
+        problems = check_table(open_table(path)).problems
+        assert [name in problem.reason for problem in problems] == [True]
+
+
+@pytest.mark.parametrize("name", ["entry_count", "block_count"])
+def test_properties_that_the_index_contradicts_are_reported(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "000001.sst"
+    forge_table(path, [[(b"a", b"1", 7), (b"b", b"2", 8)]], properties={name: 3})
+    (problem,) = check_table(unloaded(path)).problems
+    assert "of the index" in problem.reason or "index of" in problem.reason
+    assert problem.offset == footer_of(path).index_offset
+
+
+def test_blocks_out_of_order_are_reported(tmp_path: Path) -> None:
+    path = tmp_path / "000001.sst"
+    forge_table(
+        path,
+        [
+            [(b"a", b"", 1)],
+            [(b"b" * 9 + b"2", b"", 1)],
+            [(b"b" * 9 + b"1", b"", 1)],
+            [(b"c", b"", 1)],
+        ],
+    )
+    check = check_table(open_table(path))
+    assert check.damaged == (2,)
+
+
+def test_versions_out_of_order_across_blocks_are_reported(tmp_path: Path) -> None:
+    path = tmp_path / "000001.sst"
+    forge_table(path, [[(b"a", b"", 1)], [(b"a", b"", 2)]])
+    assert check_table(open_table(path)).damaged == (1,)
+
+
+def test_entries_out_of_order_in_a_block_are_reported(tmp_path: Path) -> None:
+    path = tmp_path / "000001.sst"
+    forge_table(path, [[(b"a", b"", 1), (b"c", b"", 1), (b"b", b"", 1), (b"d", b"", 1)]])
+    assert check_table(open_table(path)).damaged == (0,)
+
+
+def test_a_filter_that_denies_its_keys_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "000001.sst"
+    forge_table(path, [[(b"a", b"", 1)], [(b"b", b"", 1)]], empty_filters=True)
+    assert check_table(open_table(path)).damaged == (0, 1)
+
+
+def test_tables_of_a_run_that_overlap_are_reported(tmp_path: Path) -> None:
+    paths = [tmp_path / "000001.sst", tmp_path / "000002.sst"]
+    tables = []
+    for number, (path, keys) in enumerate(zip(paths, (KEYS[:20], KEYS[10:30]), strict=True), 1):
+        meta = write_table(path, [(key, b"v", 5) for key in keys], _form(), number)
+        tables.append(open_table(path, meta))
+    version = Version(Tree(), {})
+    version.runs = [Run(1, 0, tables)]
+    with lsmkv.open(tmp_path / "db") as db:
+        report = verify_store(Storage(), db.path, View(Memtable(6, 1), (), version))
+    assert [problem.path for problem in report.problems] == [str(paths[1])]
+
+
+def test_verifying_changes_nothing(db: lsmkv.DB) -> None:
+    before = {path.name: path.read_bytes() for path in Path(db.path).iterdir()}
+    db.verify()
+    assert {path.name: path.read_bytes() for path in Path(db.path).iterdir()} == before
+
+
+def test_verifying_leaves_the_cache_alone(db: lsmkv.DB) -> None:
+    before = db.stats()
+    db.verify()
+    delta = db.stats() - before
+    assert (delta.block_cache_hits, delta.block_cache_misses) == (0, 0)
+
+
+def _report(db: lsmkv.DB) -> VerifyReport:
+    flip(_tables(db)[0], 3)
+    return db.verify()
+
+
+def test_the_report_is_json_safe(db: lsmkv.DB) -> None:
+    report = _report(db)
+    shown = json.loads(json.dumps(report.as_dict()))
+    assert shown["ok"] is False
+    assert shown["problems"][0]["offset"] == 0
+
+
+def test_the_report_prints_each_problem_with_its_place(db: lsmkv.DB) -> None:
+    text = str(_report(db))
+    assert f"{os.path.join(db.path, _tables(db)[0].name)} at offset 0" in text
+
+
+def test_the_report_of_a_whole_store_says_ok(db: lsmkv.DB) -> None:
+    assert str(db.verify()).startswith("ok: 2 tables")

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from librt.strings import BytesWriter
+
+from lsmkv.api.write_batch import OperationList
+from lsmkv.encoding.entries import MAX_BATCH_BYTES, MAX_KEY_BYTES, MAX_SEQUENCE, TAGS_RESERVED
+from lsmkv.errors import CorruptionError
+from lsmkv.log.batch import (
+    OPERATION_OVERHEAD_BYTES,
+    Operation,
+    decode_batch,
+    encode_batch,
+    set_sequence,
+    write_single,
+)
+
+keys = st.binary(max_size=6)
+operation_lists = st.lists(st.tuples(keys, st.none() | st.binary(max_size=9)), max_size=8)
+SAMPLE: list[Operation] = [(b"key", b"value"), (b"", None), (b"k" * 300, b""), (b"z", b"\0" * 70)]
+
+
+@given(st.integers(1, MAX_SEQUENCE - 8), operation_lists)
+def test_a_batch_comes_back_as_it_was_encoded(seq: int, operations: list[Operation]) -> None:
+    assert decode_batch(encode_batch(seq, operations), "log", 0) == (seq, operations)
+
+
+@given(st.integers(1, MAX_SEQUENCE - 8), keys, st.none() | st.binary(max_size=9))
+def test_one_operation_is_encoded_as_a_batch_of_one(
+    seq: int, key: bytes, value: bytes | None
+) -> None:
+    out = BytesWriter()
+    write_single(out, seq, key, value)
+    assert out.getvalue() == encode_batch(seq, [(key, value)])
+
+
+@given(st.integers(0, MAX_SEQUENCE), operation_lists, st.binary(max_size=9))
+def test_a_sequence_number_can_be_given_later(
+    seq: int, operations: list[Operation], before: bytes
+) -> None:
+    out = BytesWriter()
+    out.write(before + encode_batch(0, operations))
+    set_sequence(out, len(before), seq)
+    assert out.getvalue() == before + encode_batch(seq, operations)
+
+
+def test_lengths_use_all_of_their_bits() -> None:
+    operations: list[Operation] = [(b"k" * MAX_KEY_BYTES, b"v" * 70_000), (b"k" * 0x8000, None)]
+    assert decode_batch(encode_batch(1, operations), "log", 0) == (1, operations)
+
+
+def test_every_truncation_is_noticed() -> None:
+    data = encode_batch(7, SAMPLE)
+    for length in range(len(data)):
+        with pytest.raises(CorruptionError):
+            decode_batch(data[:length], "000001.log", 99)
+
+
+def test_trailing_bytes_are_noticed() -> None:
+    with pytest.raises(CorruptionError, match="longer than its operations"):
+        decode_batch(encode_batch(7, SAMPLE) + b"\0", "log", 0)
+
+
+def test_the_error_names_file_and_offset() -> None:
+    with pytest.raises(CorruptionError) as caught:
+        decode_batch(b"", "000001.log", 99)
+    assert (caught.value.path, caught.value.offset) == ("000001.log", 99)
+
+
+@pytest.mark.parametrize("seq", [0, MAX_SEQUENCE, (1 << 64) - 1])
+def test_a_sequence_number_out_of_range_is_noticed(seq: int) -> None:
+    with pytest.raises(CorruptionError, match="out of range"):
+        decode_batch(encode_batch(seq, SAMPLE), "log", 0)
+
+
+@pytest.mark.parametrize("tag", [*TAGS_RESERVED, 200])
+def test_unknown_and_reserved_tags_are_refused(tag: int) -> None:
+    data = struct.pack("<QIBHI", 1, 1, tag, 1, 1) + b"kv"
+    with pytest.raises(CorruptionError, match=f"tag {tag} "):
+        decode_batch(data, "log", 0)
+
+
+def test_a_deletion_with_a_value_is_refused() -> None:
+    with pytest.raises(CorruptionError, match="tag 0"):
+        decode_batch(struct.pack("<QIBHI", 1, 1, 0, 1, 1) + b"kv", "log", 0)
+
+
+def test_a_count_that_promises_too_much_takes_no_memory() -> None:
+    with pytest.raises(CorruptionError, match="ends inside operation 1"):
+        decode_batch(struct.pack("<QIBHI", 1, (1 << 32) - 1, 1, 0, 0), "log", 0)
+
+
+@given(operation_lists)
+def test_an_operation_list_knows_its_encoded_size(operations: list[Operation]) -> None:
+    collected = OperationList()
+    for key, value in operations:
+        collected.add(key, value)
+    assert collected.size_bytes == len(encode_batch(1, collected.operations))
+
+
+def test_a_cleared_operation_list_is_as_new() -> None:
+    collected = OperationList()
+    collected.add(b"k", b"v")
+    collected.clear()
+    assert (collected.operations, collected.size_bytes) == ([], OperationList().size_bytes)
+
+
+def test_a_batch_up_to_its_limit_is_taken_and_no_more() -> None:
+    collected = OperationList()
+    value = bytes(64 << 20)  # one object, held many times
+    while collected.size_bytes + OPERATION_OVERHEAD_BYTES + len(value) <= MAX_BATCH_BYTES:
+        collected.add(b"", value)
+    rest = MAX_BATCH_BYTES - collected.size_bytes - OPERATION_OVERHEAD_BYTES
+    count = len(collected.operations)
+    with pytest.raises(ValueError, match="over the limit of 1073741824 bytes; commit it in parts"):
+        collected.add(b"k", value[:rest])
+    assert len(collected.operations) == count
+    collected.add(b"", value[:rest])
+    assert collected.size_bytes == MAX_BATCH_BYTES

@@ -1,0 +1,302 @@
+"""Syncing logs: one sync for many writers, failures that stick, and the log before."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from log_files import create
+from lsmkv.log.reader import HEADER_BYTES
+from lsmkv.log.writer import LogWriter
+from lsmkv.storage.storage import Storage
+from storages import FaultyStorage, SlowStorage
+from threaded_stores import wait_until
+
+HUNG_S = 60.0  # only stops a test that hangs
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "000007.log"
+
+
+class Gate:
+    """Lets a test hold syncs back: what SlowStorage calls in place of sleeping.
+
+    Each sync announces itself and then waits to be let through.
+    """
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.arrived = threading.Semaphore(0)
+        self.count = 0
+
+    def __call__(self, _seconds: float) -> None:
+        self.count += 1
+        self.arrived.release()
+        assert self.open.wait(HUNG_S)
+
+
+def gated(gate: Gate) -> SlowStorage:
+    return SlowStorage(gate, sync_s=1.0)
+
+
+def start(*targets: Callable[[], None]) -> list[threading.Thread]:
+    threads = [threading.Thread(target=target, daemon=True) for target in targets]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def join(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        thread.join(HUNG_S)
+        assert not thread.is_alive()
+
+
+def test_writers_that_wait_during_a_sync_share_the_next_one(path: Path) -> None:
+    gate = Gate()
+    gate.open.set()
+    log = create(path, gated(gate))
+    gate.open.clear()
+    gate.count = 0
+    gate.arrived = threading.Semaphore(0)
+    first = log.append(b"first")
+    threads = start(lambda: log.sync_through(first))
+    assert gate.arrived.acquire(timeout=HUNG_S)
+    ends = [log.append(b"%d" % number) for number in range(8)]
+    threads += start(*[lambda end=end: log.sync_through(end) for end in ends])
+    wait_until(lambda: len(log._group.waiting) == 8)
+    gate.open.set()
+    join(threads)
+    assert gate.count == 2
+    assert log.synced == log.end
+
+
+def test_the_size_of_each_group_is_counted(path: Path) -> None:
+    storage = Storage()
+    log = create(path, storage)
+    log.sync_through(log.append(b"record"))
+    assert (storage.stats.log_syncs, storage.stats.group_commit_size.count) == (1, 1)
+
+
+def test_what_is_on_disk_already_is_not_synced_again(path: Path) -> None:
+    storage = FaultyStorage()
+    log = create(path, storage)
+    first = log.append(b"first")
+    log.append(b"second")
+    log.sync_through(log.end)
+    synced = storage.calls["sync"]
+    log.sync_through(first)
+    assert storage.calls["sync"] == synced
+
+
+def test_a_failed_sync_fails_every_waiter_and_is_not_tried_again(path: Path) -> None:
+    storage = FaultyStorage()
+    log = create(path, storage)
+    end = log.append(b"record")
+    storage.fail("sync")
+    with pytest.raises(OSError, match="injected: sync"):
+        log.sync_through(end)
+    synced = storage.calls["sync"]
+    with pytest.raises(OSError, match="earlier failure"):
+        log.sync_through(end)
+    with pytest.raises(OSError, match="earlier failure"):
+        log.append(b"more")
+    assert storage.calls["sync"] == synced
+
+
+def test_syncing_a_log_first_syncs_the_one_before(path: Path, tmp_path: Path) -> None:
+    storage = FaultyStorage()
+    before = create(path, storage)
+    before.append(b"earlier")
+    log = LogWriter.create(storage, str(tmp_path / "8"), 8, "log", predecessor=before)
+    log.sync_through(log.append(b"later"))
+    assert before.synced == before.end
+
+
+def test_an_empty_log_is_not_synced_while_the_one_before_is_not(path: Path, tmp_path: Path) -> None:
+    before = create(path)
+    before.append(b"earlier")
+    log = LogWriter.create(Storage(), str(tmp_path / "8"), 8, "log", predecessor=before)
+    log.sync_through(log.end)
+    assert before.synced == before.end
+
+
+def test_a_predecessor_that_cannot_be_synced_fails_the_sync(path: Path, tmp_path: Path) -> None:
+    storage = FaultyStorage()
+    before = create(path, storage)
+    before.append(b"earlier")
+    log = LogWriter.create(storage, str(tmp_path / "8"), 8, "log", predecessor=before)
+    storage.fail("sync", path_suffix=".log")
+    with pytest.raises(OSError, match="injected: sync"):
+        log.sync_through(log.append(b"later"))
+    assert log.synced < log.end
+
+
+def test_an_obsolete_predecessor_needs_no_sync(path: Path, tmp_path: Path) -> None:
+    storage = FaultyStorage()
+    before = create(path, storage)
+    before.append(b"earlier")
+    log = LogWriter.create(storage, str(tmp_path / "8"), 8, "log", predecessor=before)
+    before.obsolete = True
+    before.close()
+    storage.fail("sync", path_suffix=".log", times=None)
+    log.sync_through(log.append(b"later"))
+    assert log.synced == log.end
+
+
+def test_whoever_waits_for_a_log_that_becomes_obsolete_is_done(path: Path) -> None:
+    log = create(path)
+    end = log.append(b"record")
+    log.obsolete = True
+    log.close()
+    log.sync_through(end)
+
+
+def test_logs_that_are_closed_let_go_of_those_before(path: Path, tmp_path: Path) -> None:
+    before = create(path)
+    log = LogWriter.create(Storage(), str(tmp_path / "8"), 8, "log", predecessor=before)
+    log.obsolete = True
+    log.close()
+    assert log._predecessor is None
+
+
+def test_closing_waits_for_the_sync_that_runs(path: Path) -> None:
+    gate = Gate()
+    gate.open.set()
+    log = create(path, gated(gate))
+    gate.open.clear()
+    gate.arrived = threading.Semaphore(0)
+    end = log.append(b"record")
+    threads = start(lambda: log.sync_through(end))
+    assert gate.arrived.acquire(timeout=HUNG_S)
+    threads += start(log.close)
+    wait_until(lambda: len(log._group.waiting) == 1)  # else it might come when all is over
+    gate.open.set()
+    join(threads)
+    assert log.synced == end
+
+
+def test_closing_twice_does_nothing(path: Path) -> None:
+    log = create(path)
+    log.close()
+    log.close()
+    assert path.stat().st_size == HEADER_BYTES
+
+
+# Waiting for those who may be back at once
+
+
+def open_with_company(path: Path, company: int, sync_s: float) -> tuple[LogWriter, Storage]:
+    """A log of which so many writers were just served, by a sync that took so long."""
+    storage = Storage()
+    log = create(path, storage)
+    log._group.company, log._sync_s = company, sync_s
+    return log, storage
+
+
+def test_a_sync_waits_for_the_writers_of_the_one_before(path: Path) -> None:
+    log, storage = open_with_company(path, 3, 2 * HUNG_S)
+    ends = [log.append(b"%d" % number) for number in range(3)]
+    join(start(*[lambda end=end: log.sync_through(end) for end in ends]))
+    assert storage.stats.log_syncs == 1
+    assert storage.stats.group_commit_size.maximum == 3
+
+
+def test_a_sync_waits_no_longer_than_one_for_writers_who_do_not_come(path: Path) -> None:
+    log, storage = open_with_company(path, 2, 0.001)
+    log.sync_through(log.append(b"record"))
+    assert log.synced == log.end
+    assert storage.stats.group_commit_size.maximum == 1
+
+
+def test_after_a_wait_in_vain_syncs_do_not_wait(path: Path) -> None:
+    log, storage = open_with_company(path, 2, 0.001)
+    log.sync_through(log.append(b"record"))
+    for _ in range(16):
+        log._group.company, log._sync_s = 2, 2 * HUNG_S
+        join(start(lambda: log.sync_through(log.append(b"record"))))
+    assert storage.stats.log_syncs == 17
+
+
+def test_a_writer_alone_never_waits(path: Path) -> None:
+    log = create(path)
+    for _ in range(3):
+        log._sync_s = 2 * HUNG_S
+        join(start(lambda: log.sync_through(log.append(b"record"))))
+    assert log.synced == log.end
+
+
+class Noted:
+    """Stands for the lock that a leader waits at: notes how many it waits for, and does not wait."""
+
+    def __init__(self) -> None:
+        self.log: LogWriter | None = None
+        self.found: list[int] = []
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        assert self.log is not None
+        if timeout >= 0:
+            self.found.append(self.log._group.company)
+        return False
+
+
+def test_those_who_waited_at_once_are_the_company(path: Path) -> None:
+    gate = Gate()
+    gate.open.set()
+    noted = Noted()
+    log = noted.log = create(path, gated(gate))
+    log._group._company_here = noted  # type: ignore[assignment]
+    gate.open.clear()
+    gate.arrived = threading.Semaphore(0)
+    threads = start(lambda: log.sync_through(log.append(b"first")))
+    assert gate.arrived.acquire(timeout=HUNG_S)
+    threads += start(*[lambda: log.sync_through(log.append(b"more"))] * 4)
+    wait_until(lambda: len(log._group.waiting) == 4)
+    gate.open.set()
+    join(threads)
+    assert noted.found == [5]  # four waited while one was served
+    assert (log._group.company, log._group.waiting) == (4, [])
+
+
+def test_every_writer_is_counted_once(path: Path) -> None:
+    log, storage = open_with_company(path, 1, 0.0)
+
+    turn = threading.Lock()
+
+    def write() -> None:
+        for _ in range(50):
+            with turn:
+                end = log.append(b"record")
+            log.sync_through(end)
+
+    join(start(*[write] * 8))
+    assert log._group.waiting == []
+    sizes = storage.stats.group_commit_size
+    assert storage.stats.log_syncs == sizes.count <= sizes.total <= 400
+
+
+class Interrupted:
+    """Stands for a lock: whoever waits at it is interrupted."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        if blocking:
+            raise KeyboardInterrupt
+        return False
+
+
+def test_an_interrupt_while_it_waits_for_others_leaves_the_log_as_it_was(path: Path) -> None:
+    log, _ = open_with_company(path, 2, 2 * HUNG_S)
+    here = log._group._company_here
+    log._group._company_here = Interrupted()  # type: ignore[assignment]
+    end = log.append(b"record")
+    with pytest.raises(KeyboardInterrupt):
+        log.sync_through(end)
+    assert log.synced < end
+    log._group._company_here, log._group.company = here, 1
+    join(start(lambda: log.sync_through(end)))
+    assert log.synced == end

@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from columns import as_rows
+from lsmkv.encoding.absent import ABSENT, Absent
+from lsmkv.memtable.memtable import Memtable, Value
+from lsmkv.read.sources import MemtableSource
+
+small_keys = st.sampled_from([b"", b"a", b"aa", b"ab", b"b", b"\xff", b"\xff\xff"])
+bounds = st.none() | small_keys | st.sampled_from([b"\0", b"a\0", b"zz", b"\xff\xff\xff"])
+Write = tuple[bytes, Value]
+Step = Write | list[Write] | Literal["snapshot", "release"]
+writes = st.tuples(small_keys, st.none() | st.binary(max_size=2))
+# A write, a batch (which is long enough to be left as it came when it is repeated), the taking of a
+# snapshot, or the release of all of them.
+_REPEATS = 16
+_snapshots: st.SearchStrategy[Step] = st.sampled_from(["snapshot", "snapshot", "release"])
+steps = st.lists(writes | st.lists(writes, min_size=1, max_size=5) | _snapshots, max_size=30)
+Frozen = dict[bytes, Value]
+
+
+def play(steps: list[Step]) -> tuple[Memtable, dict[int, Frozen]]:
+    """A memtable after ``steps``, and what it held at each snapshot."""
+    memtable = Memtable(1, 1)
+    contents: Frozen = {}
+    frozen: dict[int, Frozen] = {}
+    seq = 0
+    for step in steps:
+        if step == "snapshot":
+            frozen[seq] = dict(contents)
+        elif step == "release":
+            frozen.clear()
+        elif isinstance(step, list):
+            memtable.put_all(step * _REPEATS, seq + 1, bool(frozen))
+            seq += len(step) * _REPEATS
+            contents.update(step)
+        else:
+            seq += 1
+            key, value = step
+            memtable.put(key, value, seq, bool(frozen))
+            contents[key] = value
+    frozen[seq] = contents
+    return memtable, frozen
+
+
+def within(key: bytes, start: bytes | None, stop: bytes | None) -> bool:
+    return (start is None or key >= start) and (stop is None or key < stop)
+
+
+def test_get_tells_a_deletion_from_an_unknown_key() -> None:
+    memtable = Memtable(1, 1)
+    memtable.put(b"gone", None, 1, False)
+    memtable.put(b"empty", b"", 2, False)
+    assert memtable.get(b"gone") is None
+    assert memtable.get(b"empty") == b""
+    assert memtable.get(b"unknown") is ABSENT
+
+
+@given(steps)
+def test_get_at_sees_what_was_there_at_each_snapshot(
+    steps: list[Step],
+) -> None:
+    memtable, frozen = play(steps)
+    for seq, contents in frozen.items():
+        for key in (b"", b"a", b"aa", b"ab", b"b", b"\xff", b"\xff\xff"):
+            assert memtable.get_at(key, seq) == contents.get(key, ABSENT)
+
+
+def rest_of(source: MemtableSource) -> list[tuple[bytes, bytes]]:
+    found: list[tuple[bytes, bytes]] = []
+    while True:
+        if source.pending:
+            source.advance()
+        if not source.live:
+            return found
+        source.take(None, 3, found)
+
+
+def scanned(
+    memtable: Memtable, seq: int, start: bytes | None, stop: bytes | None, reverse: bool
+) -> list[tuple[bytes, bytes]]:
+    return rest_of(MemtableSource(memtable, seq, start, stop, reverse))
+
+
+@given(steps, bounds, bounds, st.booleans())
+def test_scan_sees_what_was_there_at_each_snapshot(
+    steps: list[Step],
+    start: bytes | None,
+    stop: bytes | None,
+    reverse: bool,
+) -> None:
+    memtable, frozen = play(steps)
+    for seq, contents in frozen.items():
+        wanted = sorted(
+            (key, value)
+            for key, value in contents.items()
+            if value is not None and within(key, start, stop)
+        )
+        found = scanned(memtable, seq, start, stop, reverse)
+        assert found == (wanted[::-1] if reverse else wanted)
+
+
+@given(steps)
+def test_versions_hold_what_every_snapshot_sees(steps: list[Step]) -> None:
+    memtable, frozen = play(steps)
+    found = as_rows(memtable.versions())
+    assert [version[0] for version in found] == sorted(version[0] for version in found)
+    for seq, contents in frozen.items():
+        seen: Frozen = {}
+        for key, value, number in found:
+            if number <= seq:
+                seen.setdefault(key, value)
+        assert seen == contents
+
+
+@given(steps)
+def test_versions_of_a_key_stand_newest_first(steps: list[Step]) -> None:
+    memtable, _ = play(steps)
+    places = [(key, -seq) for key, _, seq in as_rows(memtable.versions())]
+    assert places == sorted(set(places))
+
+
+@given(steps)
+def test_versions_are_the_same_whether_or_not_a_reader_was_there_before(steps: list[Step]) -> None:
+    memtable, frozen = play(steps)
+    others, _ = play(steps)
+    assert len(others) == len(frozen[max(frozen)])  # which looks at every key
+    assert as_rows(memtable.versions()) == as_rows(others.versions())
+
+
+@given(steps)
+def test_all_versions_of_a_key_stand_in_one_stretch(
+    steps: list[Step],
+) -> None:
+    memtable, _ = play(steps)
+    keys = [{key for key, _, _ in stretch.rows()} for stretch in memtable.versions()]
+    assert sum(map(len, keys)) == len(set().union(*keys))
+
+
+@given(steps)
+def test_a_stretch_tells_that_a_key_may_repeat(steps: list[Step]) -> None:
+    memtable, _ = play(steps)
+    for stretch in memtable.versions():
+        keys = [key for key, _, _ in stretch.rows()]
+        assert stretch.may_repeat or len(set(keys)) == len(keys)
+
+
+def test_large_values_are_handed_over_a_few_at_a_time() -> None:
+    memtable = Memtable(1, 1)
+    for number in range(64):
+        memtable.put(b"%02d" % number, b"v" * 100_000, 1, keep_old=False)
+    stretches = list(memtable.versions())
+    assert max(stretch.size_bytes for stretch in stretches) < 400_000
+    assert [key for key, _, _ in as_rows(stretches)] == [b"%02d" % number for number in range(64)]
+
+
+def test_a_scan_of_many_keys_is_in_order() -> None:
+    memtable = Memtable(1, 1)
+    for number in range(1000):
+        memtable.put(b"%04d" % (number * 7919 % 1000), b"", number + 1, False)
+    found = scanned(memtable, 1000, b"0100", b"0900", reverse=True)
+    assert [key for key, _ in found] == [b"%04d" % number for number in range(899, 99, -1)]
+
+
+def test_a_scan_goes_on_while_keys_are_written() -> None:
+    memtable = Memtable(1, 1)
+    for number in range(600):
+        memtable.put(b"%04d" % number, b"old", number + 1, False)
+    scan = MemtableSource(memtable, 600, None, None, reverse=False)
+    scan.advance()
+    found: list[tuple[bytes, bytes]] = []
+    scan.take(None, 5, found)
+    for number in range(600):
+        memtable.put(b"%04d" % number, b"new", 601 + 2 * number, True)
+        memtable.put(b"%04d+" % number, b"new", 602 + 2 * number, True)
+    assert found + rest_of(scan) == [(b"%04d" % number, b"old") for number in range(600)]
+
+
+class _Interrupted(dict[bytes, Value]):
+    """A dict into which another thread writes as soon as it is looked through backwards."""
+
+    def __init__(self, arrivals: list[bytes]) -> None:
+        super().__init__()
+        self._arrivals = arrivals
+
+    def __reversed__(self) -> Iterator[bytes]:
+        walk = super().__reversed__()
+        if self._arrivals:
+            self[self._arrivals.pop()] = b"late"
+        return walk
+
+
+def test_a_write_while_a_scan_sorts_the_keys_loses_none_and_repeats_none() -> None:
+    memtable = Memtable(1, 1)
+    memtable._live = _Interrupted([b"y", b"x"])
+    memtable.put(b"k", b"early", 1, False)
+    assert scanned(memtable, 99, None, None, reverse=False) == [
+        (b"k", b"early"),
+        (b"x", b"late"),
+        (b"y", b"late"),
+    ]
+    memtable.put(b"a", b"last", 4, False)
+    found = scanned(memtable, 99, None, None, reverse=True)
+    assert [key for key, _ in found] == [b"y", b"x", b"k", b"a"]
+
+
+def test_keys_with_a_value_and_deleted_ones_are_counted_apart() -> None:
+    memtable = Memtable(1, 1)
+    for key, value in ((b"a", b"1"), (b"b", b"2"), (b"c", None), (b"a", b"3")):
+        memtable.put(key, value, 1, False)
+    assert (memtable.key_counts(), len(memtable)) == ((2, 1), 3)
+
+
+@pytest.mark.parametrize(("keep_old", "kept"), [(False, 0), (True, 3)])
+def test_old_versions_are_kept_only_on_demand(keep_old: bool, kept: int) -> None:
+    memtable = Memtable(1, 1)
+    for seq in (1, 2, 3):
+        memtable.put(b"k", b"v", seq, keep_old)
+    assert memtable.history_count == kept
+
+
+def test_a_memtable_of_no_keys_has_nothing_to_show() -> None:
+    memtable = Memtable(1, 1)
+    assert not scanned(memtable, 9, None, None, reverse=False)
+    assert not list(memtable.versions())
+    assert isinstance(memtable.get_at(b"k", 9), Absent)
+
+
+def test_a_batch_is_hidden_whole_from_an_earlier_snapshot() -> None:
+    memtable = Memtable(1, 1)
+    memtable.put(b"a", b"old", 1, False)
+    memtable.put_all([(b"a", b"1"), (b"b", b"2"), (b"a", None)], 2, True)
+    assert (memtable.get(b"a"), memtable.get(b"b")) == (None, b"2")
+    assert memtable.get_at(b"a", 1) == b"old"
+    assert isinstance(memtable.get_at(b"b", 1), Absent)
+    assert as_rows(memtable.versions()) == [(b"a", None, 2), (b"a", b"old", 1), (b"b", b"2", 2)]
+
+
+def _batch(count: int, value: Value) -> list[Write]:
+    return [(b"%04d" % number, value) for number in range(count)]
+
+
+def test_a_batch_that_nobody_asked_for_is_flushed_as_it_came() -> None:
+    memtable = Memtable(1, 1)
+    memtable.put_all(_batch(500, b"old"), 1, False)
+    memtable.put_all(_batch(400, b"new"), 501, False)
+    assert [(key, value) for key, value, _ in as_rows(memtable.versions())] == sorted(
+        {**dict(_batch(500, b"old")), **dict(_batch(400, b"new"))}.items()
+    )
+    assert len(memtable.batches) == 2
+
+
+@pytest.mark.parametrize("count", [1, 500])
+def test_a_write_after_a_batch_is_the_newer(count: int) -> None:
+    memtable = Memtable(1, 1)
+    memtable.put_all(_batch(count, b"old"), 1, False)
+    memtable.put(b"0000", None, count + 1, False)
+    assert memtable.get(b"0000") is None
+    assert as_rows(memtable.versions())[0] == (b"0000", None, 1)
+
+
+@pytest.mark.parametrize("count", [1, 500])
+def test_a_batch_after_a_write_is_the_newer(count: int) -> None:
+    memtable = Memtable(1, 1)
+    memtable.put(b"0000", None, 1, False)
+    memtable.put_all(_batch(count, b"new"), 2, False)
+    assert as_rows(memtable.versions())[0] == (b"0000", b"new", 1)
+    assert memtable.get(b"0000") == b"new"
+
+
+def test_a_snapshot_sees_the_batch_before_it_and_not_the_one_after_it() -> None:
+    memtable = Memtable(1, 1)
+    memtable.put_all(_batch(100, b"old"), 1, False)
+    memtable.put_all(_batch(100, b"new"), 101, True)
+    assert (memtable.get_at(b"0042", 100), memtable.get_at(b"0042", 200)) == (b"old", b"new")
+
+
+def test_a_batch_after_the_last_snapshot_was_released_is_flushed() -> None:
+    memtable = Memtable(1, 1)
+    memtable.put(b"0042", b"old", 1, False)
+    memtable.put(b"0042", b"newer", 2, True)
+    memtable.put_all(_batch(100, b"newest"), 3, False)
+    rows = as_rows(memtable.versions())
+    assert len({key for key, _, _ in rows}) == 100
+    assert [value for key, value, _ in rows if key == b"0042"] == [b"newest", b"old"]
+
+
+def test_a_memtable_is_not_empty_once_a_batch_came() -> None:
+    memtable = Memtable(1, 1)
+    assert memtable.is_empty
+    memtable.put_all(_batch(100, b""), 1, False)
+    assert not memtable.is_empty
+    assert (len(memtable), memtable.is_empty) == (100, False)
+
+
+def test_keys_that_batches_repeat_are_counted_once_they_are_known() -> None:
+    memtable = Memtable(1, 1)
+    memtable.put(b"0007", b"", 1, False)
+    memtable.put_all(_batch(100, None), 2, False)
+    assert memtable.most_keys == 101
+    assert memtable.key_counts() == (0, 100)
+    assert memtable.most_keys == 100
+
+
+def test_a_scan_sees_a_batch_that_nobody_asked_for() -> None:
+    memtable = Memtable(1, 1)
+    memtable.put_all(_batch(100, b"v"), 1, False)
+    found = scanned(memtable, 100, b"0090", None, reverse=True)
+    assert [key for key, _ in found] == [b"%04d" % number for number in range(99, 89, -1)]

@@ -1,0 +1,87 @@
+"""Keys in order without comparing them: as sorting does it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from lsmkv.memtable.radix_sort import SortedItems, is_ascending, sorted_positions
+
+# Keys that share much or little, end early, or differ in zeros alone.
+_TAILS = st.binary(max_size=3) | st.binary(max_size=12) | st.integers(0, 40).map(bytes)
+
+
+@st.composite
+def _distinct_keys(draw: st.DrawFn) -> list[bytes]:
+    start = draw(st.binary(max_size=10))
+    keys = draw(st.sets(_TAILS, min_size=1, max_size=40))
+    return draw(st.permutations([start + key for key in keys]))
+
+
+@given(_distinct_keys())
+@example([b"\xff\xfe", b"\xff", b"", b"\x80", b"\x7f"])
+def test_positions_are_those_of_the_sorted_keys(keys: list[bytes]) -> None:
+    assert [keys[position] for position in sorted_positions(keys)] == sorted(keys)
+
+
+@given(_distinct_keys(), st.data())
+def test_of_equal_keys_the_position_of_the_last_is_left(
+    distinct: list[bytes], data: st.DataObject
+) -> None:
+    keys = data.draw(st.lists(st.sampled_from(distinct), min_size=1, max_size=60))
+    last = {key: position for position, key in enumerate(keys)}
+    assert list(sorted_positions(keys)) == [last[key] for key in sorted(last)]
+
+
+@pytest.mark.parametrize(
+    "form", [b"user%012d", b"%d", b"the same first bytes, all of them %d", b"%x"]
+)
+def test_many_numbered_keys_come_in_order(form: bytes) -> None:
+    keys = [form % (number * number) for number in range(3000)]
+    random.Random(form).shuffle(keys)
+    assert [keys[position] for position in sorted_positions(keys)] == sorted(keys)
+
+
+@pytest.mark.parametrize("count", [0, 1, 255, 256, 2000])
+def test_items_keep_their_values(count: int) -> None:
+    numbers = list(range(count))
+    random.Random(count).shuffle(numbers)
+    live = {b"%d" % number: None if number % 7 == 0 else b"v%d" % number for number in numbers}
+    keys, values = SortedItems(live, live.values()).stretch(0, len(live))
+    assert keys == sorted(live)
+    assert values == [live[key] for key in keys]
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_items_that_came_in_order_or_against_it_keep_their_values(step: int) -> None:
+    live: dict[bytes, bytes | None] = {
+        b"%05d" % number: b"v%d" % number for number in range(1000)[::step]
+    }
+    keys, values = SortedItems(live, live.values()).stretch(0, len(live))
+    assert keys == sorted(live)
+    assert values == [live[key] for key in keys]
+
+
+@pytest.mark.parametrize("different", [1, 20, 1000])
+@pytest.mark.parametrize("form", [b"%d", b"%030d"])
+def test_of_equal_keys_the_last_is_left(different: int, form: bytes) -> None:
+    draw = random.Random(different)
+    keys = [form % draw.randrange(different) for _ in range(2000)]
+    values: list[bytes | None] = [b"v%d" % number for number in range(2000)]
+    items = SortedItems(keys, values)
+    live = dict(zip(keys, values, strict=True))
+    assert items.count == len(live)
+    assert items.stretch(0, items.count) == (sorted(live), [live[key] for key in sorted(live)])
+
+
+@given(st.sets(_TAILS, min_size=2, max_size=8).map(sorted), st.data())
+def test_keys_are_ascending_unless_any_two_are_out_of_order(
+    keys: list[bytes], data: st.DataObject
+) -> None:
+    assert is_ascending(keys)
+    place = data.draw(st.integers(1, len(keys) - 1))
+    keys[place - 1], keys[place] = keys[place], keys[place - 1]
+    assert not is_ascending(keys)

@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from conftest import fill, number_key, open_small
+
+from lsmkv import DB, ClosedError, Snapshot
+
+Contents = dict[bytes, bytes]
+
+
+def stored_entries(db: DB) -> int:
+    """Entries in the tables, old versions and deletions included."""
+    return db.inspect().entry_count
+
+
+def change_everything(db: DB) -> None:
+    """Overwrite, delete and add keys, in memory and in tables, and merge it all."""
+    fill(db, range(50, 250), value=b"changed" * 5, seed=2)
+    db.flush()
+    for number in range(0, 300, 4):
+        db.delete(number_key(number))
+    db.flush()
+    fill(db, range(300, 500))
+    db.compact_range()
+    db[number_key(1)] = b"in memory"
+
+
+@pytest.fixture
+def db(path: str, background: dict[str, Any]) -> Iterator[DB]:
+    """An empty small store."""
+    with open_small(path, **background) as opened:
+        yield opened
+
+
+@pytest.fixture
+def frozen(db: DB) -> Iterator[tuple[Snapshot, Contents]]:
+    """A snapshot, what it must show, and much that happened since."""
+    contents = fill(db, range(300))
+    with db.snapshot() as snapshot:
+        change_everything(db)
+        yield snapshot, contents
+
+
+def test_get_sees_the_past(frozen: tuple[Snapshot, Contents]) -> None:
+    snapshot, contents = frozen
+    for number in range(500):
+        key = number_key(number)
+        assert snapshot.get(key) == contents.get(key)
+        assert (key in snapshot) == (key in contents)
+
+
+def test_multi_get_sees_the_past(frozen: tuple[Snapshot, Contents]) -> None:
+    snapshot, contents = frozen
+    keys = [number_key(number) for number in range(500)]
+    assert snapshot.multi_get(keys) == [contents.get(key) for key in keys]
+
+
+def test_scans_see_the_past_both_ways(frozen: tuple[Snapshot, Contents]) -> None:
+    snapshot, contents = frozen
+    assert list(snapshot.items()) == list(contents.items())
+    assert list(snapshot.items(reverse=True)) == list(contents.items())[::-1]
+    assert list(snapshot.keys(start=number_key(90), stop=number_key(95))) == [
+        number_key(number) for number in range(90, 95)
+    ]
+
+
+def test_a_cursor_sees_the_past(frozen: tuple[Snapshot, Contents]) -> None:
+    snapshot, contents = frozen
+    found = {}
+    with snapshot.cursor() as cursor:
+        placed = cursor.first()
+        while placed:
+            found[cursor.key] = cursor.value
+            placed = cursor.next()
+    assert found == contents
+
+
+def test_len_bool_and_equality_see_the_past(frozen: tuple[Snapshot, Contents], db: DB) -> None:
+    snapshot, contents = frozen
+    db.clear()
+    assert len(snapshot) == 300
+    assert snapshot
+    assert snapshot == contents
+
+
+def test_a_snapshot_of_an_empty_store_stays_empty(db: DB) -> None:
+    with db.snapshot() as snapshot:
+        fill(db, range(300))
+        db.compact_range()
+        assert not snapshot
+        assert len(snapshot) == 0
+        assert snapshot.get(number_key(1)) is None
+        assert list(snapshot.items(reverse=True)) == []
+
+
+def test_a_snapshot_sees_what_was_deleted_later(db: DB) -> None:
+    db[b"k"] = b"v"
+    db.flush()
+    with db.snapshot() as snapshot:
+        db.delete(b"k")
+        db.compact_range()
+        assert b"k" not in db
+        assert snapshot[b"k"] == b"v"
+
+
+def test_a_snapshot_does_not_see_a_key_that_came_back(db: DB) -> None:
+    db[b"k"] = b"1"
+    db.delete(b"k")
+    with db.snapshot() as snapshot:
+        db[b"k"] = b"2"
+        db.compact_range()
+        assert b"k" not in snapshot
+        with pytest.raises(KeyError):
+            snapshot[b"k"]
+
+
+def test_every_snapshot_has_its_own_past(db: DB) -> None:
+    snapshots = []
+    for version in range(10):
+        db[b"k"] = b"%d" % version
+        snapshots.append(db.snapshot())
+        if version % 3 == 0:
+            db.flush()
+    db.compact_range()
+    assert [snapshot[b"k"] for snapshot in snapshots] == [b"%d" % version for version in range(10)]
+    for snapshot in snapshots:
+        snapshot.close()
+
+
+def test_a_view_of_a_snapshot_outlives_it(db: DB) -> None:
+    contents = fill(db, range(100))
+    with db.snapshot() as snapshot:
+        items = snapshot.items()
+        db.clear()
+    db.compact_range()
+    assert dict(items) == contents
+
+
+def test_sequence_number_is_that_of_the_last_write(db: DB) -> None:
+    db[b"a"] = b"1"
+    db[b"b"] = b"2"
+    with db.snapshot() as snapshot:
+        db[b"c"] = b"3"
+        assert snapshot.sequence_number == 2
+
+
+# What compaction keeps
+
+
+def test_compaction_keeps_both_versions_while_a_snapshot_needs_the_old_one(db: DB) -> None:
+    fill(db, range(100), seed=1)
+    with db.snapshot():
+        fill(db, range(100), seed=2)
+        db.compact_range()
+        assert stored_entries(db) == 200
+
+
+def test_compaction_drops_old_versions_once_the_snapshot_is_released(db: DB) -> None:
+    fill(db, range(100), seed=1)
+    with db.snapshot():
+        fill(db, range(100), seed=2)
+        db.compact_range()
+    fill(db, range(1))
+    db.compact_range()
+    assert stored_entries(db) == 100
+
+
+def test_compaction_drops_versions_between_snapshots(db: DB) -> None:
+    db[b"k"] = b"1"
+    with db.snapshot() as first:
+        for value in (b"2", b"3", b"4"):
+            db[b"k"] = value
+        with db.snapshot() as second:
+            db[b"k"] = b"5"
+            db.compact_range()
+            assert stored_entries(db) == 3
+            assert (first[b"k"], second[b"k"], db[b"k"]) == (b"1", b"4", b"5")
+
+
+def test_compaction_keeps_a_deletion_that_a_snapshot_looks_past(db: DB) -> None:
+    fill(db, range(100))
+    with db.snapshot() as snapshot:
+        db.clear()
+        db.compact_range()
+        assert stored_entries(db) == 200
+        assert sum(table.tombstone_count for table in db.inspect().tables()) == 100
+        assert len(snapshot) == 100
+    db.compact_range()
+    assert stored_entries(db) == 0
+    assert list(db.inspect().tables()) == []
+
+
+def test_compaction_without_snapshots_drops_deletions(db: DB) -> None:
+    fill(db, range(100))
+    db.clear()
+    db.compact_range()
+    assert stored_entries(db) == 0
+
+
+def test_a_flush_writes_only_versions_that_somebody_sees(db: DB) -> None:
+    db[b"k"] = b"1"
+    with db.snapshot():
+        db[b"k"] = b"2"
+    db[b"k"] = b"3"
+    with db.snapshot() as snapshot:
+        db[b"k"] = b"4"
+        db.flush()
+        assert stored_entries(db) == 2
+        assert snapshot[b"k"] == b"3"
+
+
+def test_a_released_snapshot_no_longer_makes_writes_keep_old_versions(db: DB) -> None:
+    db[b"k"] = b"1"
+    db.snapshot().close()
+    db[b"k"] = b"2"
+    assert db.memory_usage().snapshot_versions == 0
+
+
+def test_a_dropped_snapshot_is_released(db: DB) -> None:
+    db[b"k"] = b"1"
+    snapshot = db.snapshot()
+    del snapshot
+    gc.collect()
+    db[b"k"] = b"2"
+    assert db.memory_usage().snapshot_versions == 0
+
+
+# Closing
+
+
+USES: dict[str, Callable[[Snapshot], object]] = {
+    "get": lambda snapshot: snapshot.get(b"k"),
+    "getitem": lambda snapshot: snapshot[b"k"],
+    "contains": lambda snapshot: b"k" in snapshot,
+    "multi_get": lambda snapshot: snapshot.multi_get([b"k"]),
+    "iter": lambda snapshot: list(snapshot),
+    "reversed": lambda snapshot: list(reversed(snapshot)),
+    "len": len,
+    "bool": bool,
+    "equal": lambda snapshot: snapshot == {},
+    "keys": lambda snapshot: snapshot.keys(),
+    "values": lambda snapshot: snapshot.values(),
+    "items": lambda snapshot: snapshot.items(),
+    "cursor": lambda snapshot: snapshot.cursor(),
+    "sequence_number": lambda snapshot: snapshot.sequence_number,
+    "with": lambda snapshot: snapshot.__enter__(),
+}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_a_closed_snapshot_refuses(name: str, db: DB) -> None:
+    db[b"k"] = b"v"
+    snapshot = db.snapshot()
+    snapshot.close()
+    with pytest.raises(ClosedError, match="snapshot is closed"):
+        USES[name](snapshot)
+
+
+def test_every_public_method_is_tried_on_a_closed_snapshot() -> None:
+    public = {name for name in dir(Snapshot) if not name.startswith("_")}
+    assert public <= set(USES) | {"close", "closed"}
+
+
+def test_closing_a_snapshot_again_does_nothing(db: DB) -> None:
+    with db.snapshot() as first, db.snapshot() as second:
+        first.close()
+        first.close()
+        assert (first.closed, second.closed) == (True, False)
+        db[b"k"] = b"v"
+        assert not second
+
+
+def test_a_snapshot_has_no_way_to_write(db: DB) -> None:
+    with db.snapshot() as snapshot:
+        assert not any(hasattr(snapshot, name) for name in ("put", "delete", "__setitem__"))
+
+
+# Of a store that another handle writes to
+
+
+@pytest.mark.parametrize("merge", [False, True])
+def test_a_snapshot_of_a_reader_keeps_its_past_through_refresh(path: str, merge: bool) -> None:
+    with open_small(path) as writer:
+        contents = fill(writer, range(100))
+        writer.flush()
+        with open_small(path, read_only=True) as reader, reader.snapshot() as snapshot:
+            keys, items = snapshot.keys(), snapshot.items()
+            fill(writer, range(50), value=b"changed")
+            writer.delete(number_key(60))
+            writer[b"new"] = b"v"
+            if merge:
+                writer.compact_range()
+            reader.refresh()
+            assert reader[b"new"] == b"v"
+            assert dict(snapshot) == contents
+            assert snapshot.multi_get(list(contents)) == list(contents.values())
+            assert [key in keys for key in (b"new", number_key(60))] == [False, True]
+            assert (number_key(0), contents[number_key(0)]) in items
+            with snapshot.cursor() as cursor:
+                assert cursor.seek(b"n") is False

@@ -1,0 +1,228 @@
+"""Repair without a manifest or CURRENT, or with ones that do not fit the tables."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+import lsmkv
+from damage import cut, files, flip, write_table
+from lsmkv.log.reader import HEADER_BYTES, read_log
+from lsmkv.options import Options
+from lsmkv.salvage.repair import repair
+from lsmkv.storage.storage import Storage
+from lsmkv.tree.version_set import table_format
+from repair_stores import KEYS, Content, build_store, content_of, lose_manifest, manifest_files
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    return tmp_path / "output"
+
+
+def test_without_current_the_newest_manifest_is_used(store: Path, output: Path) -> None:
+    content = build_store(store)
+    (store / "CURRENT").unlink()
+    report = repair(store, output)
+    assert report.manifest == manifest_files(store)[-1].name
+    assert any("CURRENT" in note for note in report.notes)
+    assert content_of(output) == content
+
+
+def test_a_damaged_current_is_as_good_as_none(store: Path, output: Path) -> None:
+    content = build_store(store)
+    flip(store / "CURRENT", 3)
+    report = repair(store, output)
+    assert report.manifest is not None
+    assert str(store / "CURRENT") in {problem.path for problem in report.problems}
+    assert content_of(output) == content
+
+
+def test_without_a_manifest_every_table_is_used(store: Path, output: Path) -> None:
+    content = build_store(store)
+    lose_manifest(store)
+    report = repair(store, output)
+    assert report.manifest is None
+    assert any("every table file was used" in note for note in report.notes)
+    assert report.is_complete and not report.tables_uncertain
+    assert content_of(output) == content
+
+
+def test_a_damaged_manifest_is_not_used(store: Path, output: Path) -> None:
+    content = build_store(store)
+    (manifest,) = manifest_files(store)
+    flip(manifest, HEADER_BYTES + 12)
+    report = repair(store, output)
+    assert report.manifest is None
+    assert str(manifest) in {problem.path for problem in report.problems}
+    assert content_of(output) == content
+
+
+def test_a_manifest_older_than_the_tables_is_not_used_without_current(
+    store: Path, output: Path
+) -> None:
+    content = build_store(store)
+    (manifest,) = manifest_files(store)
+    first = read_log(Storage(), str(manifest), int(manifest.name[9:]), "manifest")
+    assert first is not None
+    second_record = list(first.records())[1][0]
+    cut(manifest, second_record)
+    (store / "CURRENT").unlink()
+    report = repair(store, output)
+    assert report.manifest is None
+    assert content_of(output) == content
+
+
+def test_tables_that_the_manifest_does_not_name_are_ignored(store: Path, output: Path) -> None:
+    content = build_store(store)
+    shutil.copyfile(files(store, ".sst")[0], store / "000099.sst")
+    report = repair(store, output)
+    assert report.tables_ignored == 1
+    assert not (output / "000099.sst").exists()
+    assert content_of(output) == content
+
+
+def test_deleted_keys_stay_deleted_while_the_manifest_is_whole(store: Path, output: Path) -> None:
+    build_store(store)
+    repair(store, output)
+    gone = [key for key in KEYS[::10] if key not in KEYS[5:20]]
+    assert not set(gone) & set(content_of(output))
+
+
+@pytest.mark.parametrize("style", ["leveled", "tiered", "lazy-leveled"])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_without_a_manifest_a_compacted_store_keeps_its_newest_values(
+    store: Path, output: Path, style: str, seed: int
+) -> None:
+    chooser = random.Random(seed)
+    options = Options(
+        block_size_bytes=256,
+        compaction=style,  # type: ignore[arg-type]
+        write_buffer_size_bytes=4096,
+        table_size_bytes=4096,
+        level1_size_bytes=8192,
+        level0_compaction_trigger=2,
+        size_ratio=3,
+    )
+    expected: Content = {}
+    with lsmkv.open(store, options) as db:
+        for _ in range(3000):
+            key = b"%04d" % int(chooser.paretovariate(0.3) % 700)
+            value = b"%d" % chooser.getrandbits(40)
+            db.put(key, value)
+            expected[key] = value
+        db.wait_until_settled()
+        assert len(db.inspect().levels) > 1
+    lose_manifest(store)
+    report = repair(store, output)
+    assert report.is_complete
+    assert content_of(output) == expected
+
+
+def test_an_old_copy_of_the_manifest_is_not_gone_by(store: Path, output: Path) -> None:
+    with lsmkv.open(store) as db:
+        db[b"a"] = b"old"
+    (manifest,) = store.glob("MANIFEST-*")
+    old = manifest.read_bytes()
+    with lsmkv.open(store) as db:
+        db[b"a"] = b"new"
+        db.flush()
+        db[b"b"] = b"in the log"
+    assert manifest.exists()  # it was gone on with
+    manifest.write_bytes(old)
+    report = repair(store, output)
+    assert report.manifest is None
+    assert content_of(output) == {b"a": b"new", b"b": b"in the log"}
+
+
+def test_a_manifest_that_lost_whole_edits_at_its_end_is_not_gone_by(
+    store: Path, output: Path
+) -> None:
+    with lsmkv.open(store, level0_compaction_trigger=10) as db:
+        for number in range(3):
+            db[b"%d" % number] = b"v"
+            db.flush()
+        shorter = manifest_files(store)[0].read_bytes()
+        db.compact_range()
+        db[b"in"] = b"the log"
+        db.sync()
+        db.wait_until_settled()
+        shutil.copytree(store, store.with_name("killed"))
+    killed = store.with_name("killed")
+    manifest_files(killed)[0].write_bytes(shorter)
+    report = repair(killed, output)
+    assert report.manifest is None
+    assert content_of(output) == {b"0": b"v", b"1": b"v", b"2": b"v", b"in": b"the log"}
+
+
+def test_the_manifest_of_another_store_is_not_gone_by(
+    store: Path, output: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    for path, value in ((store, b"own"), (other, b"another's")):
+        with lsmkv.open(path) as db:
+            db[b"a"] = value
+            db.flush()
+            db.wait_until_settled()  # the flushed log is gone, too
+            if path == store:
+                shutil.copytree(store, tmp_path / "killed")
+    (own,) = (tmp_path / "killed").glob("MANIFEST-*")
+    (others,) = other.glob("MANIFEST-*")
+    own.write_bytes(others.read_bytes())
+    report = repair(tmp_path / "killed", output)
+    assert report.manifest is None
+    assert any("of another store" in str(problem) for problem in report.problems)
+    assert content_of(output) == {b"a": b"own"}
+
+
+def test_tables_that_changed_places_do_not_make_the_manifest_another_stores(
+    store: Path, output: Path
+) -> None:
+    with lsmkv.open(store, level0_compaction_trigger=10) as db:
+        for key in (b"a", b"b"):
+            db[key] = b"v"
+            db.flush()
+    one, two = sorted(store.glob("*.sst"))
+    first, second = one.read_bytes(), two.read_bytes()
+    one.write_bytes(second)
+    two.write_bytes(first)
+    report = repair(store, output)
+    assert report.manifest is not None
+    assert {(lost.first, lost.last) for lost in report.lost_ranges} == {(b"a", b"a"), (b"b", b"b")}
+
+
+def test_without_a_manifest_each_key_gets_its_highest_sequence_number(
+    store: Path, output: Path
+) -> None:
+    # Compaction can leave this: the deeper table 1 has the highest number, and the older "c".
+    form = table_format(Options(), 0.01)
+    store.mkdir()
+    write_table(store / "000001.sst", [(b"c", b"old", 3), (b"d", b"1", 100)], form, 1)
+    write_table(store / "000002.sst", [(b"c", b"new", 5), (b"e", b"2", 6)], form, 2)
+    write_table(store / "000003.sst", [(b"a", b"3", 7), (b"f", None, 8)], form, 3)
+    write_table(store / "000004.sst", [(b"e", b"4", 101), (b"f", b"0", 101)], form, 4)
+    report = repair(store, output)
+    assert report.tables_merged == 3
+    assert content_of(output) == {b"a": b"3", b"c": b"new", b"d": b"1", b"e": b"4", b"f": b"0"}
+
+
+def test_a_left_over_log_does_not_hide_newer_tables(store: Path, output: Path) -> None:
+    with lsmkv.open(store) as db:
+        db.put(b"key", b"old")
+        (log,) = files(store, ".log")
+        old = (log.name, log.read_bytes())
+        db.flush()
+        db.put(b"key", b"new")
+        db.flush()
+    (store / old[0]).write_bytes(old[1])
+    lose_manifest(store)
+    repair(store, output)
+    assert content_of(output) == {b"key": b"new"}

@@ -1,0 +1,335 @@
+"""Tables whose checksums hold and whose fields lie: every call ends in data or in CorruptionError."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+import pytest
+
+import lsmkv
+from damage import files
+from lsmkv.encoding.entries import MAX_SEQUENCE
+from lsmkv.errors import CorruptionError
+from lsmkv.salvage.repair import repair
+from lsmkv.sstable.block.block import Block
+from lsmkv.sstable.block.builder import encode_block
+from lsmkv.storage.file_names import MAX_FILE_NUMBER
+from lsmkv.tree.manifest import Edit
+from torture.fuzz.crafting import (
+    ENTRIES,
+    FILTER_KEYS,
+    CraftedTable,
+    replace_table,
+    state_of,
+    take_apart,
+    write_manifest,
+)
+
+KEYS = [b"%04d" % number for number in range(600)]
+
+
+def made(tmp_path: Path, lie: Callable[[CraftedTable], object], **options: Any) -> Path:
+    """A closed store of one table, in which ``lie`` has changed something."""
+    store = tmp_path / "store"
+    options = {"compression": "none", "block_size_bytes": 300, **options}
+    with lsmkv.open(store, read_compaction_rate_bytes=0, **options) as db:
+        for key in KEYS:
+            db[key] = b"v" * 10
+        db.flush()
+    (path,) = files(store, ".sst")
+    table = take_apart(path.read_bytes())
+    assert table.put_together()[-72 - 700 :] == path.read_bytes()[-72 - 700 :] or table.is_packed
+    lie(table)
+    replace_table(store, table)
+    return store
+
+
+def assert_corrupt(store: Path, call: Callable[[lsmkv.DB], object], what: str) -> None:
+    """The call fails as it should: with the path of the table, and a place in it."""
+    with lsmkv.open(store, read_only=True) as db:
+        with pytest.raises(CorruptionError, match=what) as caught:
+            call(db)
+        assert caught.value.path.endswith(".sst")
+        assert caught.value.offset is not None
+
+
+def scanned(**bounds: Any) -> Callable[[lsmkv.DB], object]:
+    return lambda db: list(db.items(**bounds))
+
+
+# --- the index against the properties ---
+
+
+def largest_above(table: CraftedTable) -> None:
+    table.properties["largest"] = base64.b64encode(b"0999").decode()
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        scanned(stop=b"0900"),
+        scanned(start=b"0800"),
+        scanned(start=b"0800", reverse=True),
+        lambda db: db.get(b"0900"),
+        lambda db: db.explain(b"0900"),
+    ],
+)
+def test_a_largest_key_above_the_index_is_corrupt(
+    tmp_path: Path, call: Callable[[lsmkv.DB], object], compression: str
+) -> None:
+    store = made(tmp_path, largest_above, compression=compression)
+    assert_corrupt(store, call, "key range")
+
+
+def test_a_prefix_that_keys_do_not_share_is_corrupt(tmp_path: Path) -> None:
+    def lie(table: CraftedTable) -> None:
+        table.prefix_length = 3
+        table.follow_keys()
+        for name in ("first_fences", "last_fences"):  # made to ascend
+            table.numbers[name] = [number << 20 for number in range(table.block_count)]
+
+    assert_corrupt(made(tmp_path, lie), scanned(stop=b"0300"), "do not share 3 bytes")
+
+
+@pytest.mark.parametrize("array", ["first_fences", "last_fences"])
+def test_fences_that_do_not_ascend_are_corrupt(tmp_path: Path, array: str) -> None:
+    def lie(table: CraftedTable) -> None:
+        numbers = table.numbers[array]
+        numbers[3], numbers[4] = numbers[4], numbers[3]
+
+    assert_corrupt(made(tmp_path, lie), scanned(start=b"0100"), "fences")
+
+
+@pytest.mark.parametrize("count", [0, 0xFFFF_FFFF, 1 << 31])
+@pytest.mark.parametrize("call", [lambda db: db.inspect(), lambda db: db.explain(b"0040x")])
+def test_an_entry_count_that_cannot_be_is_corrupt(
+    tmp_path: Path, call: Callable[[lsmkv.DB], object], count: int
+) -> None:
+    def lie(table: CraftedTable) -> None:
+        table.numbers["entry_counts"][1] = count
+
+    assert_corrupt(made(tmp_path, lie), call, "entries of the index")
+
+
+def test_another_number_of_blocks_than_the_properties_say_is_corrupt(tmp_path: Path) -> None:
+    def lie(table: CraftedTable) -> None:
+        table.properties["block_count"] += 1
+
+    assert_corrupt(made(tmp_path, lie), scanned(), "blocks in a table of")
+
+
+def test_more_deletions_than_entries_are_corrupt(tmp_path: Path) -> None:
+    def lie(table: CraftedTable) -> None:
+        table.properties["tombstone_count"] = len(KEYS) + 1
+
+    store = made(tmp_path, lie)
+    with pytest.raises(CorruptionError, match="more keys or deletions"):
+        lsmkv.open(store, read_only=True)
+
+
+# --- filters ---
+
+
+def test_a_fuse_width_that_is_none_is_corrupt(tmp_path: Path) -> None:
+    def lie(table: CraftedTable) -> None:
+        table.numbers["probe_counts"] = [255] * table.block_count
+
+    store = made(tmp_path, lie, filter_policy="binary-fuse", block_size_bytes=1024)
+    assert_corrupt(store, lambda db: db.get(b"0100"), "the parameter 255")
+
+
+@pytest.mark.parametrize("residency", ["resident", "cached", "off"])
+def test_a_bloom_filter_without_probes_is_corrupt_whoever_asks_it(
+    tmp_path: Path, residency: str
+) -> None:
+    def lie(table: CraftedTable) -> None:
+        table.numbers["probe_counts"][2] = 0
+
+    store = made(tmp_path, lie, filter_residency=residency)
+    assert_corrupt(store, lambda db: db.get(b"0100"), "the parameter 0")
+
+
+def test_a_table_s_own_filter_is_checked_too(tmp_path: Path) -> None:
+    def lie(table: CraftedTable) -> None:
+        table.properties["probe_count"] = 9
+
+    store = made(tmp_path, lie, filter_policy="binary-fuse", filter_granularity="table")
+    assert_corrupt(store, lambda db: db.get(b"0100"), "the parameter 9")
+
+
+@pytest.mark.parametrize("policy", ["bloom", "blocked-bloom"])
+def test_a_filter_of_more_keys_than_its_block_has_is_corrupt(tmp_path: Path, policy: str) -> None:
+    def lie(table: CraftedTable) -> None:
+        table.blocks[1].fields[FILTER_KEYS] = 0xFFFF_FFFF
+
+    store = made(tmp_path, lie, filter_policy=policy)
+    assert_corrupt(store, _all_blocks, "fewer entries")
+
+
+def test_a_block_whose_trailer_counts_otherwise_is_corrupt(tmp_path: Path) -> None:
+    def lie(table: CraftedTable) -> None:
+        table.blocks[1].fields[ENTRIES] += 1
+
+    assert_corrupt(made(tmp_path, lie), _all_blocks, "unlike the index")
+
+
+def _all_blocks(db: lsmkv.DB) -> None:
+    for table in db.inspect().tables():
+        list(db.blocks(table.number))
+
+
+# --- blocks ---
+
+
+def swapped(table: CraftedTable) -> None:
+    blocks = table.blocks
+    assert len(blocks) > 12
+    blocks[3], blocks[9] = blocks[9], blocks[3]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        scanned(),
+        scanned(reverse=True),
+        lambda db: db.multi_get(KEYS),
+        lambda db: db.multi_get(KEYS[::-1]),
+    ],
+)
+def test_a_block_in_the_place_of_another_is_corrupt(
+    tmp_path: Path, call: Callable[[lsmkv.DB], object]
+) -> None:
+    store = made(tmp_path, swapped)
+    assert_corrupt(store, call, "not the index's")
+
+
+def assert_not_compacted(store: Path, what: str) -> None:
+    """Compacting refuses, and leaves the table alone."""
+    before = [path.read_bytes() for path in files(store, ".sst")]
+    with lsmkv.open(store) as db, pytest.raises(CorruptionError, match=what) as caught:
+        db.compact_range(force=True)
+    assert caught.value.offset is not None
+    assert [path.read_bytes() for path in files(store, ".sst")] == before
+
+
+def test_a_compaction_refuses_blocks_in_the_place_of_others(tmp_path: Path) -> None:
+    assert_not_compacted(made(tmp_path, swapped), "not the index's")
+
+
+def keys_exchanged(table: CraftedTable) -> None:
+    """Two keys in the middle of a block change places."""
+    payload = table.blocks[2].payload
+    count, _, _, prefix_length, _, keys_length, values_length = struct.unpack_from(
+        "<IBBHQII", payload
+    )
+    width = keys_length // count
+    assert width and prefix_length
+    at = len(payload) - values_length - keys_length + 4 * width
+    one, other = payload[at : at + width], payload[at + width : at + 2 * width]
+    payload[at : at + 2 * width] = other + one
+
+
+def test_a_compaction_refuses_a_block_that_ends_with_another_key(tmp_path: Path) -> None:
+    def lie(table: CraftedTable) -> None:
+        ends = table.numbers["key_ends"]
+        low, high = ends[5:7]  # the last key of block 2
+        last = table.keys[low:high]
+        table.keys = table.keys[:low] + KEYS[KEYS.index(last) - 1] + table.keys[high:]
+        table.follow_keys()
+
+    assert_not_compacted(made(tmp_path, lie), "last key of a block")
+
+
+def test_a_compaction_refuses_keys_that_do_not_ascend(tmp_path: Path) -> None:
+    assert_not_compacted(made(tmp_path, keys_exchanged), "keys of a block do not ascend")
+
+
+def test_a_compaction_refuses_blocks_that_do_not_ascend(tmp_path: Path) -> None:
+    """Their keys differ only beyond their fences."""
+
+    def lie(table: CraftedTable) -> None:
+        table.blocks[1], table.blocks[2] = table.blocks[2], table.blocks[1]
+        ends = table.numbers["key_ends"]
+        keys = [table.keys[low:high] for low, high in pairwise(ends)]
+        keys[2:4], keys[4:6] = keys[4:6], keys[2:4]
+        table.keys = b"".join(keys)
+        table.follow_blocks()
+        table.follow_filters()
+
+    store = tmp_path / "store"
+    with lsmkv.open(store, compression="none", block_size_bytes=256) as db:
+        db[b"a"] = b"first"
+        for number in range(100):
+            db[b"b" * 20 + b"%03d" % number] = b"v" * 10
+        db[b"c"] = b"last"
+        db.flush()
+    (path,) = files(store, ".sst")
+    table = take_apart(path.read_bytes())
+    lie(table)
+    replace_table(store, table)
+    assert_not_compacted(store, "does not follow")
+
+
+@pytest.mark.parametrize("base", [1 << 56, 1 << 63, (1 << 64) - 1])
+def test_a_sequence_number_out_of_range_is_corrupt(tmp_path: Path, base: int) -> None:
+    def lie(table: CraftedTable) -> None:
+        struct.pack_into("<Q", table.blocks[2].payload, 8, base)
+
+    assert_not_compacted(made(tmp_path, lie), "sequence number")
+
+
+@pytest.mark.parametrize("spread", [1, 300, 70_000, 1 << 40])
+def test_a_sequence_number_that_its_distance_takes_out_of_range_is_corrupt(spread: int) -> None:
+    seqs = [MAX_SEQUENCE - spread, MAX_SEQUENCE]
+    payload = bytearray(encode_block([b"a", b"b"], [b"", b""], seqs, b"\0\0", has_versions=False))
+    assert Block(bytes(payload), _fail).seqs() == seqs
+    struct.pack_into("<Q", payload, 8, seqs[0] + 1)
+    with pytest.raises(CorruptionError, match=str(MAX_SEQUENCE + 1)):
+        Block(bytes(payload), _fail)
+
+
+def _fail(reason: str) -> NoReturn:
+    raise CorruptionError("p", 0, reason)
+
+
+# --- numbers of files ---
+
+
+def test_a_store_without_numbers_for_new_files_is_refused_to_writers(tmp_path: Path) -> None:
+    store = made(tmp_path, lambda table: None)
+    edit = msgspec.structs.replace(state_of(store).as_edit(), next_file=MAX_FILE_NUMBER)
+    write_manifest(store, msgspec.json.encode(edit))
+    before = sorted(path.name for path in store.iterdir())
+    for _ in range(2):
+        with pytest.raises(CorruptionError, match="none is left"):
+            _written(store)
+        assert sorted(path.name for path in store.iterdir()) == before
+    with lsmkv.open(store, read_only=True) as db:
+        assert len(db) == len(KEYS)
+
+
+def _written(store: Path) -> None:
+    with lsmkv.open(store) as db:
+        db[b"more"] = b"1"
+        db.flush()
+
+
+def test_repair_refuses_a_file_with_the_last_number(tmp_path: Path) -> None:
+    store = made(tmp_path, lambda table: None)
+    (store / f"{MAX_FILE_NUMBER}.log").write_bytes(b"")
+    with pytest.raises(CorruptionError, match="none is left"):
+        repair(store, tmp_path / "output")
+
+
+def test_an_edit_beyond_the_last_number_is_corrupt(tmp_path: Path) -> None:
+    store = made(tmp_path, lambda table: None)
+    write_manifest(store, msgspec.json.encode(Edit(next_file=MAX_FILE_NUMBER + 1, log_number=1)))
+    with pytest.raises(CorruptionError, match="out of range"):
+        lsmkv.open(store)

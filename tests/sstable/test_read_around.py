@@ -1,0 +1,187 @@
+"""Reading around: when parts of a table are fetched into the page cache before they are asked for."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lsmkv
+from bench.harness.process_meter import os_read_bytes
+from lsmkv.sstable.read_around import PART_BYTES, ReadAround
+from lsmkv.stats import Stats
+from lsmkv.storage.files import RandomFile
+from lsmkv.storage.storage import Storage
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+class Noting(RandomFile):
+    """A file that is not there, and notes what it was told to fetch."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__("none", os.open(os.devnull, os.O_RDONLY), size, Stats(), False)
+        self.fetched: list[tuple[int, int]] = []
+
+    def fetch(self, offset: int, length: int) -> None:
+        self.fetched.append((offset, length))
+
+
+def test_nothing_is_fetched_until_an_eighth_of_what_the_table_costs_is_spent() -> None:
+    file = Noting(64 * MIB)  # as much as 1024 reads at random
+    around = ReadAround(file, Stats(), True)
+    for _ in range(128):
+        around.note(0)
+    assert file.fetched == []
+    around.note(3 * MIB + 17)
+    assert file.fetched == [(3 * MIB, PART_BYTES)]
+
+
+def test_a_small_table_is_fetched_at_the_first_read() -> None:
+    file = Noting(100 * KIB)
+    ReadAround(file, Stats(), True).note(50 * KIB)
+    assert file.fetched == [(0, 100 * KIB)]
+
+
+@settings(deadline=None)
+@given(st.integers(1, 5 * MIB), st.data())
+def test_no_byte_is_fetched_twice_nor_beyond_the_end(size: int, data: st.DataObject) -> None:
+    file, stats = Noting(size), Stats()
+    around = ReadAround(file, stats, True)
+    for offset in data.draw(st.lists(st.integers(0, size - 1), max_size=60)):
+        around.note(offset)
+    assert len({start for start, _ in file.fetched}) == len(file.fetched)
+    assert all(start % PART_BYTES == 0 for start, _ in file.fetched)
+    assert all(start + length <= size for start, length in file.fetched)
+    assert stats.read_around_bytes == sum(length for _, length in file.fetched)
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="the system has no posix_fadvise")
+def test_what_is_fetched_is_read_by_the_operating_system(tmp_path: Path) -> None:
+    path = str(tmp_path / "file")
+    storage = Storage()
+    with storage.create(path) as file:
+        file.append(os.urandom(2 * MIB))
+        file.sync()
+
+    def read_by(job: Callable[[RandomFile], object]) -> int:
+        """Bytes that the process has had read from storage, the page cache being empty."""
+        with storage.open_random(path) as read:
+            os.posix_fadvise(read.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            before = os_read_bytes()
+            job(read)
+            after = os_read_bytes()
+        if before is None or after is None:
+            pytest.skip("the operating system does not tell what a process read")
+        return after - before
+
+    if not read_by(lambda read: os.pread(read.fileno(), 2 * MIB, 0)):
+        pytest.skip("a file system in memory, or one whose reads are not counted")
+    least = read_by(lambda read: read.fetch(0, MIB))
+    assert MIB <= least < 2 * MIB
+    assert storage.stats == Stats()  # a hint is no read
+
+
+def test_a_file_system_that_cannot_fetch_does_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: int) -> None:
+        raise OSError(errno.ENOSYS, "not here")
+
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    monkeypatch.setattr(os, "posix_fadvise", refuse, raising=False)
+    with Storage().open_random(str(path)) as file:
+        file.fetch(0, 7)
+
+
+def test_nothing_is_counted_where_the_system_cannot_fetch(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "posix_fadvise", raising=False)
+    assert _fetched_by_lookups(path) == 0
+
+
+# In a store
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store with one table of about 1.2 MiB: two parts, and two reads before they are fetched."""
+    path = str(tmp_path_factory.mktemp("around") / "store")
+    with lsmkv.open(path, compression="none") as db:
+        with db.write_batch() as batch:
+            for number in range(10_000):
+                batch.put(b"%06d" % number, b"%0100d" % number)
+        db.flush()
+    return path
+
+
+def _fetched_by_lookups(path: str, **options: bool) -> int:
+    chosen = lsmkv.Options(block_cache_size_bytes=0, **options)  # type: ignore[arg-type]
+    with lsmkv.open(path, chosen, read_only=True) as db:
+        for number in range(0, 10_000, 100):
+            assert db.get(b"%06d" % number) == b"%0100d" % number
+        assert db.stats().block_reads == 100
+        return db.stats().read_around_bytes
+
+
+def test_lookups_all_over_a_table_fetch_it_whole(path: str) -> None:
+    with lsmkv.open(path, read_only=True) as db:
+        (table,) = db.inspect().tables()
+    assert PART_BYTES < table.size_bytes < 2 * PART_BYTES
+    assert _fetched_by_lookups(path) == table.size_bytes
+
+
+def test_look_ups_that_filters_answer_do_not_count(path: str) -> None:
+    with lsmkv.open(path, read_only=True, block_cache_size_bytes=0) as db:
+        misses = [b"%06dx" % number for number in range(50)]
+        assert db.multi_get(misses) == [None] * 50
+        assert db.stats().block_reads <= 2  # the filters' rate is one in a hundred
+        assert db.stats().read_around_bytes == 0
+
+
+def test_what_is_in_the_block_cache_is_no_reason_to_fetch(path: str) -> None:
+    with lsmkv.open(path, read_only=True) as db:
+        for _ in range(100):
+            db.get(b"000000")
+        assert db.stats().read_around_bytes == 0
+
+
+def test_it_can_be_left_out(path: str) -> None:
+    assert _fetched_by_lookups(path, read_around=False) == 0
+
+
+def test_direct_reads_fetch_nothing(path: str) -> None:
+    try:
+        os.close(os.open(os.path.join(path, "CURRENT"), os.O_RDONLY | os.O_DIRECT))
+    except (OSError, AttributeError):
+        pytest.skip("no direct reads here")
+    assert _fetched_by_lookups(path, direct_reads=True) == 0
+
+
+@pytest.mark.parametrize("pages", [-1, 0, 2 * 1024 * KIB // 4096])
+def test_a_store_of_more_than_half_of_the_memory_is_not_fetched(
+    path: str, pages: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.sysconf
+    fake = {"SC_PHYS_PAGES": pages, "SC_PAGE_SIZE": 4096}
+    monkeypatch.setattr(os, "sysconf", lambda name: fake.get(name) or real(name))
+    if pages == 0:  # not known
+        monkeypatch.setattr(os, "sysconf_names", {})
+    assert _fetched_by_lookups(path) == 0
+
+
+def test_tables_that_come_while_the_store_is_open_are_fetched_too(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "store", block_cache_size_bytes=0) as db:
+        db[b"key"] = b"value"
+        db.flush()
+        assert db[b"key"] == b"value"
+        (table,) = db.inspect().tables()
+        assert db.stats().read_around_bytes == table.size_bytes

@@ -1,0 +1,379 @@
+"""Reduced payloads: what is restored is what was reduced, and what lies is an error."""
+
+from __future__ import annotations
+
+import random
+import struct
+import tracemalloc
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsmkv.encoding.entries import MAX_KEY_BYTES
+from lsmkv.errors import CorruptionError
+from lsmkv.filters.hashing import hash_key
+from lsmkv.sstable.block.block import Block
+from lsmkv.sstable.block.builder import encode_block
+from lsmkv.sstable.block.codec import Compressor, Decompressor, train_dictionary
+from lsmkv.sstable.block.transposed import reduce, restore
+from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD_REDUCED
+from table_files import Tables, alike, contents
+
+if TYPE_CHECKING:
+    from golden_support import Golden
+    from lsmkv.encoding.entries import Value
+
+Entries = list[tuple[bytes, "Value", int]]
+
+PATH = "/store/000001.sst"
+OFFSET = 5000
+
+
+def payload_of(entries: Entries) -> bytes:
+    keys = [key for key, _, _ in entries]
+    return encode_block(
+        keys,
+        [value for _, value, _ in entries],
+        [seq for _, _, seq in entries],
+        bytes(hash_key(key) & 0xFF for key in keys),
+        has_versions=len(set(keys)) < len(keys),
+    )
+
+
+def fail(reason: str) -> NoReturn:
+    raise CorruptionError(PATH, OFFSET, reason)
+
+
+def made_whole(reduced: bytes, raw_length: int) -> bytes:
+    """The payload, with the fingerprints that a look-up makes."""
+    raw = restore(reduced, raw_length, PATH, OFFSET)
+    block = Block(raw, fail, lacks_fingerprints=True)
+    at = 24 + block.prefix_length
+    made = block._make_fingerprints()
+    assert len(made) == at + block.count
+    assert not any(raw[at : at + block.count])
+    return made + raw[len(made) :]
+
+
+def numbered(count: int, value_bytes: int = 3) -> Entries:
+    return [(b"key%05d" % (7 * n), b"v" * value_bytes, 5) for n in range(count)]
+
+
+def in_order(versions: dict[bytes, dict[int, Value]]) -> Entries:
+    return [
+        (key, versions[key][seq], seq)
+        for key in sorted(versions)
+        for seq in sorted(versions[key], reverse=True)
+    ]
+
+
+prefixes = st.sampled_from([b"", b"user:", b"\0" * 9, b"p" * 300, b"\xff" * 20])
+values = st.none() | st.binary(max_size=20)
+
+
+@st.composite
+def blocks(draw: st.DrawFn) -> Entries:
+    """Keys of one length or of several, values of one length or of several."""
+    prefix, width = draw(prefixes), draw(st.integers(0, 20))
+    suffixes = st.binary(min_size=draw(st.sampled_from([0, width])), max_size=width)
+    size = draw(st.integers(0, 20))
+    stored = draw(st.sampled_from([values, st.binary(min_size=size, max_size=size)]))
+    seqs = st.integers(0, draw(st.sampled_from([3, 300, 1 << 40])))
+    versions = st.dictionaries(seqs, stored, min_size=1, max_size=draw(st.sampled_from([1, 4])))
+    found = draw(st.dictionaries(suffixes, versions, min_size=1, max_size=40))
+    return in_order({prefix + suffix: held for suffix, held in found.items()})
+
+
+@given(blocks())
+def test_what_is_restored_is_what_was_reduced(entries: Entries) -> None:
+    payload = payload_of(entries)
+    reduced = reduce(payload)
+    assert len(reduced) <= len(payload) - len(entries)
+    assert made_whole(reduced, len(payload)) == payload
+
+
+@given(blocks())
+def test_every_key_of_a_restored_block_is_found(entries: Entries) -> None:
+    payload = payload_of(entries)
+    for key, value, seq in entries:
+        raw = restore(reduce(payload), len(payload), PATH, OFFSET)
+        block = Block(raw, fail, lacks_fingerprints=True)
+        position = block.find_visible(key, hash_key(key), seq)
+        assert (block.key(position), block.value(position)) == (key, value)
+
+
+def test_fingerprints_are_made_when_a_key_is_first_looked_up() -> None:
+    payload = payload_of(numbered(20))
+    block = Block(restore(reduce(payload), len(payload), PATH, OFFSET), fail, True)
+    assert len(block.keys()) == len(block.values()) == 20
+    assert block.touch() >= 0
+    assert block._prints == b""
+    assert block.find(b"key00000", hash_key(b"key00000")) == 0
+    assert block._prints == payload[: len(block._prints)]
+    assert block.charge_bytes >= len(payload) + len(block._prints)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [(b"", b"", 0)],
+        [(b"", None, 9), (b"", b"old", 3)],
+        [(b"k" * MAX_KEY_BYTES, b"v", 1)],
+        [(b"a" + b"k" * (MAX_KEY_BYTES - 1), b"", 1), (b"b" + b"k" * (MAX_KEY_BYTES - 1), b"", 1)],
+        [(b"p" * 60_000 + b"%02d" % n, b"v", 1) for n in range(20)],
+        [(b"p" * 60_000 + b"x" * n, b"v", 1) for n in range(20)],
+        [(b"one", None, n) for n in range(400, 0, -1)],
+        [(b"%06d" % n, b"", 1 << 50) for n in range(3000)],
+        [(b"%d" % n, b"v" * (n % 3), n) for n in range(100, 1000)],
+        [(b"key%03d" % n, None, 1) for n in range(50)],
+    ],
+    ids=["empty", "versions", "longest", "wide", "long-prefix", "long-prefix-unequal",
+         "one-key", "many", "unequal", "deletions"],
+)  # fmt: skip
+def test_blocks_at_the_edges_are_restored(entries: Entries) -> None:
+    payload = payload_of(entries)
+    assert made_whole(reduce(payload), len(payload)) == payload
+
+
+def test_equal_lengths_and_fingerprints_are_left_out_and_keys_stand_by_column() -> None:
+    payload = payload_of([(b"key%02d" % n, b"value", 7) for n in range(10, 40)])
+    head = payload[:4] + bytes([64 | 128]) + payload[5:20] + b"key"
+    columns = b"1" * 10 + b"2" * 10 + b"3" * 10 + b"0123456789" * 3
+    assert reduce(payload) == head + columns + b"value" * 30
+
+
+def test_sequence_numbers_stand_by_column() -> None:
+    payload = payload_of([(b"a", b"1", 0x0201), (b"b", b"2", 0x0403), (b"c", b"3", 0)])
+    assert reduce(payload)[20:] == b"\x01\x03\x00" + b"\x02\x04\x00" + b"abc" + b"123"
+
+
+def test_lengths_that_differ_are_kept() -> None:
+    payload = payload_of([(b"a", b"12", 7), (b"bc", b"3", 7)])
+    lengths = struct.pack("<HHII", 1, 2, 2, 1)
+    assert reduce(payload) == payload[:20] + lengths + b"abc" + b"123"
+
+
+def test_golden_reduced_payloads_are_written_byte_for_byte(golden: Golden) -> None:
+    mixed = [(b"key%d" % n, None if n % 3 == 0 else b"v" * n, n) for n in range(1, 10)]
+    counted = [(key, value, 300 + 77 * n % 1000) for n, (key, value, _) in enumerate(numbered(20))]
+    payloads = {
+        "equal": payload_of(numbered(20)),
+        "mixed": payload_of(mixed),
+        "counted": payload_of(counted),
+    }
+    found = {name: reduce(payload) for name, payload in payloads.items()}
+    golden.check("reduced_payloads_v1", found)
+    for name, payload in payloads.items():
+        assert made_whole(found[name], len(payload)) == payload
+
+
+# --- in blocks and tables ---
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Tables:
+    return Tables(tmp_path)
+
+
+@pytest.mark.parametrize("dictionary", [b"", b"a dictionary of no form: key00007"])
+def test_a_compressed_block_comes_back(dictionary: bytes) -> None:
+    payload = payload_of(numbered(40, value_bytes=30))
+    codec, stored = Compressor(3, dictionary).compress_block(payload)
+    assert codec == CODEC_ZSTD_REDUCED
+    unpack = Decompressor(dictionary)
+    found = unpack.decompress_block(codec, stored, len(payload), PATH, OFFSET)
+    assert found == restore(reduce(payload), len(payload), PATH, OFFSET)
+
+
+def test_a_compressed_block_keeps_the_magic_number_of_zstd_to_itself() -> None:
+    payload = payload_of(numbered(40, value_bytes=30))
+    _codec, stored = Compressor(3, b"").compress_block(payload)
+    assert zstandard.ZstdDecompressor().decompress(b"\x28\xb5\x2f\xfd" + stored) == reduce(payload)
+
+
+def test_a_block_that_compression_makes_hardly_smaller_is_stored_as_it_is() -> None:
+    payload = payload_of([(b"key", random.Random(1).randbytes(2000), 1)])
+    assert Compressor(3, b"").compress_block(payload) == (CODEC_NONE, payload)
+
+
+def test_it_is_smaller_than_the_compressed_payload() -> None:
+    chances = random.Random(2)
+    payload = payload_of([(b"%016d" % (2 * n), chances.randbytes(50), 0) for n in range(33)])
+    compressor = Compressor(3, b"")
+    whole, reduced = compressor.compress(payload)[1], compressor.compress_block(payload)[1]
+    assert len(reduced) < len(whole) - 2 * 33
+
+
+def test_a_dictionary_is_trained_on_reduced_payloads() -> None:
+    payloads = [payload_of(alike(20 * n + 20)[20 * n :]) for n in range(60)]
+    trained = train_dictionary(payloads, 2048)
+    assert trained == zstandard.train_dictionary(2048, [reduce(it) for it in payloads]).as_bytes()
+
+
+def test_blocks_of_new_tables_are_reduced(tables: Tables) -> None:
+    entries = alike(300)
+    table = tables.table(entries, compression="zstd", block_size_bytes=2048)
+    codecs = {table.block_info(number).codec for number in range(table.index.block_count)}
+    assert codecs == {CODEC_ZSTD_REDUCED}
+    assert contents(table) == entries
+    for number in range(table.index.block_count):
+        table.verify_block(number)
+
+
+# --- lies ---
+
+
+def lies(change: tuple[int, bytes] = (0, b""), entries: Entries | None = None) -> bytes:
+    reduced = reduce(payload_of(entries or numbered(20)))
+    at, data = change
+    return reduced[:at] + data + reduced[at + len(data) :]
+
+
+def frame_of(reduced: bytes) -> bytes:
+    """As it is stored: without the magic number."""
+    return zstandard.ZstdCompressor().compress(reduced)[4:]
+
+
+def unpacked(stored: bytes, raw_length: int) -> bytes:
+    return Decompressor(b"").decompress_block(CODEC_ZSTD_REDUCED, stored, raw_length, PATH, OFFSET)
+
+
+def refused(reduced: bytes, raw_length: int, match: str) -> None:
+    """It is an error that says where, and so when it is compressed."""
+    with pytest.raises(CorruptionError, match=match) as caught:
+        made_whole(reduced, raw_length)
+    assert (caught.value.path, caught.value.offset) == (PATH, OFFSET)
+    with pytest.raises(CorruptionError, match=match) as caught:
+        Block(unpacked(frame_of(reduced), raw_length), fail, lacks_fingerprints=True)
+    assert (caught.value.path, caught.value.offset) == (PATH, OFFSET)
+
+
+RAW_LENGTH = len(payload_of(numbered(20)))
+UNEQUAL: Entries = [(b"k" * n, b"v" * n, 5) for n in range(1, 21)]
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ((0, struct.pack("<I", 0)), "cannot hold 0 entries"),
+        ((0, struct.pack("<I", 19)), "do not make a payload"),
+        ((0, struct.pack("<I", 0x7FFF_FFFF)), "cannot hold"),
+        ((0, struct.pack("<I", 0xFFFF_FFFF)), "cannot hold"),
+        ((4, b"\x40"), "do not make a payload"),
+        ((4, b"\x80"), "do not make a payload"),
+        ((4, b"\xc1"), "entry tag 48"),
+        ((5, b"\xff"), "do not make a payload"),
+        ((6, b"\xff\xff"), "do not make a payload"),
+        ((16, struct.pack("<I", 59)), "keys of a reduced payload cannot share"),
+        ((16, struct.pack("<I", 121)), "do not make a payload"),
+        ((16, struct.pack("<I", 0xFFFF_FFFF)), "cannot hold"),
+    ],
+)
+def test_headers_that_lie_are_errors(change: tuple[int, bytes], what: str) -> None:
+    assert made_whole(lies(), RAW_LENGTH) == payload_of(numbered(20))
+    refused(lies(change), RAW_LENGTH, what)
+
+
+def test_values_that_cannot_be_equally_long_are_an_error() -> None:
+    (keys_length,) = struct.unpack_from("<I", lies(), 16)
+    lie = struct.pack("<I", keys_length - 20)
+    restore(lies((16, lie)), RAW_LENGTH, PATH, OFFSET)  # another payload, but one
+    entries: Entries = [(b"k" * n, b"vv", 5) for n in range(1, 21)]
+    (keys_length,) = struct.unpack_from("<I", lies(entries=entries), 16)
+    lie = struct.pack("<I", keys_length - 1)
+    shorter = lies((20 + 1 + 2 * 19, struct.pack("<H", 18)), entries)  # the last key's length
+    shorter = shorter[:16] + lie + shorter[20:]
+    refused(shorter, len(payload_of(entries)), "values of a reduced payload cannot share")
+
+
+@pytest.mark.parametrize("length", [0, 3, 0xFFFF])
+def test_key_lengths_that_do_not_add_up_are_errors(length: int) -> None:
+    change = (20 + 1 + 2, struct.pack("<H", length))  # the second key's, behind a prefix of a byte
+    refused(lies(change, UNEQUAL), len(payload_of(UNEQUAL)), "do not add up")
+
+
+def test_keys_longer_than_any_are_an_error() -> None:
+    width = MAX_KEY_BYTES + 1
+    head = struct.pack("<IBBHQI", 1, 64 | 128, 0, 0, 0, width)
+    refused(head + bytes(width), 24 + 7 + width, "cannot share")
+
+
+@pytest.mark.parametrize("more", [-1, 1, 1 << 20])
+def test_another_length_than_was_reduced_is_an_error(more: int) -> None:
+    refused(lies(), RAW_LENGTH + more, "do not make a payload")
+
+
+@pytest.mark.parametrize("entries", [numbered(20), UNEQUAL], ids=["equal", "unequal"])
+def test_every_cut_is_noticed(entries: Entries) -> None:
+    reduced, raw_length = lies(entries=entries), len(payload_of(entries))
+    for length in range(len(reduced)):
+        with pytest.raises(CorruptionError):
+            restore(reduced[:length], raw_length, PATH, OFFSET)
+
+
+@pytest.mark.parametrize("entries", [numbered(20), UNEQUAL], ids=["equal", "unequal"])
+def test_any_byte_changed_gives_a_payload_of_that_length_or_the_error(entries: Entries) -> None:
+    reduced, raw_length = lies(entries=entries), len(payload_of(entries))
+    for at in range(len(reduced)):
+        for mask in (1, 0x10, 0x40, 0x80, 0xFF):
+            changed = lies((at, bytes([reduced[at] ^ mask])), entries)
+            try:
+                assert len(restore(changed, raw_length, PATH, OFFSET)) == raw_length
+            except CorruptionError:
+                assert at < 20 + 1 + 2 * len(entries)
+
+
+@given(st.binary(max_size=120), st.integers(0, 1000))
+def test_any_bytes_give_a_payload_of_that_length_or_the_error(data: bytes, length: int) -> None:
+    with suppress(CorruptionError):
+        assert len(restore(data, length, PATH, OFFSET)) == length
+
+
+def peak_of_refusing(stored: bytes, raw_length: int) -> int:
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptionError):
+            unpacked(stored, raw_length)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_entries_that_take_no_bytes_take_no_memory() -> None:
+    count = 3_000_000
+    head = struct.pack("<IBBHQI", count, 64 | 128, 0, 0, 0, 0)
+    assert peak_of_refusing(frame_of(head), 24 + 7 * count) < 1 << 20
+
+
+def test_a_long_prefix_of_many_keys_takes_no_memory() -> None:
+    count = 50_000
+    head = struct.pack("<IBBHQI", count, 64 | 128, 1, 0xFFFF, 0, 0)
+    reduced = head + bytes(0xFFFF + count)
+    assert peak_of_refusing(frame_of(reduced), len(reduced) + 4 + 7 * count) < 1 << 20
+
+
+def test_keys_with_a_long_prefix_are_not_made_all_at_once() -> None:
+    count = 200
+    head = struct.pack("<IBBHQI", count, 64 | 128, 0, 0xFFFF, 0, count)
+    reduced = head + bytes(0xFFFF + count)
+    tracemalloc.start()
+    try:
+        made_whole(reduced, len(reduced) + 4 + 7 * count)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_frame_that_states_more_than_the_payload_is_an_error() -> None:
+    assert peak_of_refusing(frame_of(bytes(64 << 20)), 1000) < 1 << 20
+
+
+@pytest.mark.parametrize("stated", [0, 1 << 30, (1 << 32) - 1])
+def test_a_frame_that_cannot_hold_what_it_states_takes_no_memory(stated: int) -> None:
+    frame = b"\xe0" + struct.pack("<Q", stated) + b"\x01\x00\x00"
+    assert peak_of_refusing(frame, (1 << 31) - 1) < 1 << 20

@@ -1,0 +1,297 @@
+"""One table file: what goes in comes out, what it says of itself, how long it lives, its bytes."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lsmkv
+from lsmkv.encoding.absent import ABSENT
+from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_SEQUENCE
+from lsmkv.errors import CorruptionError
+from lsmkv.filters.keys import DelimitedPrefix, FixedPrefix
+from lsmkv.options import Options
+from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES
+from lsmkv.sstable.format import FOOTER_BYTES, decode_footer
+from lsmkv.sstable.reader import TableReader
+from lsmkv.sstable.writer import TableWriter
+from lsmkv.storage.storage import ReadKind
+from lsmkv.tree.version_set import table_format
+from table_files import RESIDENCIES, Entry, Tables, alike, ask, contents, expected, numbered
+
+if TYPE_CHECKING:
+    from golden_support import Golden
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Tables:
+    return Tables(tmp_path)
+
+
+# --- round trip ---
+
+keys = st.builds(
+    bytes.__add__,
+    st.sampled_from([b"", b"", b"user:", b"\0" * 9, b"p" * 700]),
+    st.binary(max_size=10),
+)
+values = st.none() | st.binary(max_size=60) | st.sampled_from([b"", b"v" * 2000])
+entry_lists = st.dictionaries(
+    keys,
+    st.dictionaries(st.integers(0, 1000), values, min_size=1, max_size=5),
+    min_size=1,
+    max_size=60,
+).map(
+    lambda found: [
+        (key, found[key][seq], seq)
+        for key in sorted(found)
+        for seq in sorted(found[key], reverse=True)
+    ]
+)
+forms = st.fixed_dictionaries(
+    {
+        "residency": st.sampled_from(RESIDENCIES),
+        "compression": st.sampled_from(["none", "zstd"]),
+        "compression_dictionary_size_bytes": st.sampled_from([0, 1024]),
+        "filter_granularity": st.sampled_from(["block", "table"]),
+        "filter_key": st.sampled_from([lsmkv.WholeKey(), FixedPrefix(3), DelimitedPrefix(b":")]),
+        "error_rate": st.sampled_from([0.3, 0.01, 1e-6, 1.0]),
+    }
+)
+
+
+@given(entry_lists, forms)
+def test_what_goes_in_comes_out(entries: list[Entry], form: dict[str, Any]) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        table = Tables(directory).table(entries, **form)
+        assert contents(table) == entries
+
+
+@given(entry_lists, forms, st.lists(keys, max_size=20), st.integers(0, 1000))
+def test_look_ups_are_a_plain_search(
+    entries: list[Entry], form: dict[str, Any], others: list[bytes], max_seq: int
+) -> None:
+    asked = [key for key, _, _ in entries]
+    asked += [key + b"\0" for key in asked] + [key[:-1] for key in asked if key] + others
+    with tempfile.TemporaryDirectory() as directory:
+        table = Tables(directory).table(entries, **form)
+        for key in asked:
+            assert ask(table, key) == expected(entries, key, MAX_SEQUENCE)
+            assert ask(table, key, max_seq) == expected(entries, key, max_seq)
+
+
+@given(entry_lists, forms)
+def test_what_is_written_verifies(entries: list[Entry], form: dict[str, Any]) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        table = Tables(directory).table(entries, **form)
+        table.verify_tail()
+        for number in range(table.index.block_count):
+            table.verify_block(number)
+
+
+def test_a_deletion_is_found_and_is_not_absence(tables: Tables) -> None:
+    table = tables.table([(b"a", b"1", 1), (b"b", None, 2), (b"d", b"", 3)])
+    assert [ask(table, key) for key in (b"a", b"b", b"c", b"d")] == [b"1", None, ABSENT, b""]
+
+
+def test_an_empty_key_and_the_key_after_it(tables: Tables) -> None:
+    table = tables.table([(b"", b"empty", 1), (b"\0", b"zero", 2)])
+    assert [ask(table, key) for key in (b"", b"\0")] == [b"empty", b"zero"]
+
+
+def test_keys_of_the_greatest_length(tables: Tables) -> None:
+    longest = [b"k" * (MAX_KEY_BYTES - 2) + b"%02d" % number for number in range(10)]
+    table = tables.table([(key, key[-2:], 1) for key in longest])
+    assert [ask(table, key) for key in longest] == [key[-2:] for key in longest]
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_values_much_larger_than_a_block(tables: Tables, compression: str) -> None:
+    huge = [random.Random(number).randbytes(1 << 20) for number in range(3)]
+    entries: list[Entry] = [(b"%d" % number, value, 1) for number, value in enumerate(huge)]
+    table = tables.table(entries, compression=compression)
+    assert [ask(table, key) for key, _, _ in entries] == huge
+
+
+def test_a_block_is_closed_once_it_is_as_long_as_asked(tables: Tables) -> None:
+    table = tables.table(numbered(2000, value=b"v" * 50), block_size_bytes=4096)
+    entry_bytes = len(b"key00000000") + 50 + ENTRY_OVERHEAD_BYTES
+    counts = [table.index.entry_count(number) for number in range(table.index.block_count - 1)]
+    assert set(counts) == {-(-4096 // entry_bytes)}
+
+
+def test_versions_of_one_key_may_fill_many_blocks(tables: Tables) -> None:
+    entries: list[Entry] = [(b"a", b"first", 1)]
+    entries += [(b"k", b"version %d" % seq, seq) for seq in range(500, 0, -1)]
+    entries += [(b"z", b"last", 1)]
+    table = tables.table(entries)
+    assert table.index.block_count > 20
+    found = [ask(table, b"k", seq) for seq in range(1, 501)]
+    assert found == [b"version %d" % seq for seq in range(1, 501)]
+    assert ask(table, b"k", 0) is ABSENT
+
+
+def test_a_writer_without_entries_finishes_no_table(tables: Tables) -> None:
+    with pytest.raises(ValueError, match="at least one entry"):
+        tables.write([])
+
+
+def test_an_abandoned_table_leaves_no_file(tables: Tables) -> None:
+    form = table_format(Options(), 0.01)
+    writer = TableWriter(tables.storage, tables.path(1), 1, form)
+    for key, value, seq in numbered(100_000 // 20):
+        writer.add(key, value, seq)
+    writer.abandon()
+    assert os.listdir(tables.directory) == []
+
+
+def test_a_writer_replaces_no_file(tables: Tables) -> None:
+    Path(tables.path(1)).write_bytes(b"mine")
+    with pytest.raises(FileExistsError):
+        tables.write(numbered(1))
+    assert Path(tables.path(1)).read_bytes() == b"mine"
+
+
+# --- what a table says of itself ---
+
+
+def test_meta_and_properties(tables: Tables) -> None:
+    entries: list[Entry] = [(b"a", b"1", 9), (b"a", b"0", 4), (b"b", None, 7), (b"c", b"", 5)]
+    table = tables.table(entries, error_rate=0.02, filter_key=FixedPrefix(2))
+    meta, properties = table.meta, table.properties
+    assert (meta.smallest, meta.largest) == (b"a", b"c")
+    assert (meta.smallest_seq, meta.largest_seq) == (4, 9)
+    assert (meta.entry_count, meta.tombstone_count) == (4, 1)
+    assert meta.size_bytes == os.path.getsize(table.path)
+    assert properties.has_versions
+    assert properties.block_count == table.index.block_count == 1
+    assert properties.raw_bytes == table.block_info(0).raw_length
+    assert properties.filter_bytes == table.footer.filters_length
+    assert (properties.error_rate, properties.filter_key) == (0.02, "fixed:2")
+    assert properties.granularity == "block"
+    assert properties.writer.startswith("lsmkv ")
+
+
+def test_a_table_whose_keys_all_differ_says_so(tables: Tables) -> None:
+    assert not tables.table(numbered(100)).properties.has_versions
+
+
+def test_a_table_is_refused_that_is_not_the_one_described(tables: Tables) -> None:
+    first, second = tables.write(numbered(10)), tables.write(numbered(11))
+    os.replace(tables.path(second.number), tables.path(first.number))
+    with pytest.raises(CorruptionError, match="not the table expected") as caught:
+        tables.open(first)
+    assert caught.value.expected == first
+
+
+# --- the file's life ---
+
+
+def is_open(path: str) -> bool:
+    directory = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
+    for name in os.listdir(directory):
+        try:
+            if os.path.samefile(os.path.join(directory, name), path):
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def test_the_file_is_closed_with_the_last_reference(tables: Tables) -> None:
+    table: TableReader | None = tables.table(numbered(10))
+    path = tables.path(1)
+    assert is_open(path)
+    table = None
+    gc.collect()
+    assert table is None and not is_open(path)
+
+
+def test_a_retired_table_answers_as_long_as_it_is_referred_to(tables: Tables) -> None:
+    entries = numbered(300)
+    table = tables.table(entries)
+    table.retire()
+    assert [ask(table, key) for key, _, _ in entries] == [value for _, value, _ in entries]
+
+
+def test_an_iterator_reads_on_when_the_name_of_its_table_is_gone(tables: Tables) -> None:
+    table: TableReader | None = tables.table(numbered(2000))
+    assert table is not None
+    blocks: Iterator[Any] = table.blocks_ahead(range(40), ReadKind.DATA, cached_first=0)
+    next(blocks)
+    table.retire()
+    os.remove(tables.path(1))
+    table = None
+    gc.collect()
+    assert len(list(blocks)) == 39
+
+
+def test_retiring_empties_the_cache_of_the_table_alone(tables: Tables) -> None:
+    entries = numbered(100)
+    kept, retired = (tables.table(entries, residency="cached") for _ in range(2))
+    for key, _, _ in entries:
+        ask(kept, key), ask(retired, key)
+    used = tables.cache.used_bytes
+    retired.retire()
+    assert tables.cache.used_bytes == used // 2
+
+
+# --- bytes ---
+
+
+@pytest.fixture
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table notes how long its filters took to build; here that is always nothing."""
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: 0)
+
+
+@pytest.mark.usefixtures("stopped_clock")
+@pytest.mark.parametrize("granularity", ["block", "table"])
+def test_equal_entries_make_equal_files(tmp_path: Path, granularity: str) -> None:
+    form: dict[str, Any] = {
+        "compression": "zstd",
+        "compression_dictionary_size_bytes": 2048,
+        "filter_granularity": granularity,
+    }
+    files = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        tables = Tables(tmp_path / name)
+        tables.write(alike(3000), **form)
+        files.append(Path(tables.path(1)).read_bytes())
+    assert files[0] == files[1]
+
+
+def golden_entries() -> list[Entry]:
+    entries = numbered(40)
+    entries[3:4] = [(entries[3][0], b"newer", 90), (entries[3][0], None, 80), entries[3]]
+    return [(b"", b"of the empty key", 70), *entries, (b"key9", None, 91)]
+
+
+@pytest.mark.usefixtures("stopped_clock")
+def test_golden_table_is_written_byte_for_byte(tables: Tables, golden: Golden) -> None:
+    tables.write(golden_entries())
+    golden.check("table_v1", {"000001.sst": Path(tables.path(1)).read_bytes()})
+
+
+def test_golden_table_is_read(tables: Tables, golden: Golden) -> None:
+    files = golden.load("table_v1")
+    Path(tables.path(1)).write_bytes(files["000001.sst"])
+    footer = decode_footer(
+        files["000001.sst"][-FOOTER_BYTES:], tables.path(1), len(files["000001.sst"])
+    )
+    assert footer.filters_length > 0
+    table = TableReader(
+        tables.storage, tables.path(1), tables.cache, meta=None, filter_residency="resident"
+    )
+    assert contents(table) == golden_entries()

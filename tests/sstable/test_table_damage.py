@@ -1,0 +1,205 @@
+"""Damage to a table file is noticed; what later releases may write is refused or passed over."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from lsmkv.encoding.checksums import checksum
+from lsmkv.errors import CorruptionError, Error, UnsupportedFormatError
+from lsmkv.sstable.block.trailer import BLOCK_MAGIC, TRAILER_BYTES
+from lsmkv.sstable.format import FOOTER_BYTES, TableMeta
+from lsmkv.sstable.reader import TableReader
+from table_files import Tables, alike, contents, flip, numbered
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Tables:
+    return Tables(tmp_path)
+
+
+def check_all(tables: Tables, meta: TableMeta) -> None:
+    """Open the table and check every byte of it."""
+    table = tables.open(meta)
+    table.verify_tail()
+    for number in range(table.index.block_count):
+        table.verify_block(number)
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_a_flip_of_any_byte_is_noticed(tables: Tables, compression: str) -> None:
+    meta = tables.write(alike(12), compression=compression)
+    check_all(tables, meta)
+    path = tables.path(meta.number)
+    for offset in range(meta.size_bytes):
+        flip(path, offset)
+        with pytest.raises(Error) as caught:
+            check_all(tables, meta)
+        assert path in str(caught.value)
+        flip(path, offset)
+    check_all(tables, meta)
+
+
+def test_a_look_up_notices_a_flip_of_any_byte_of_the_block_it_reads(tables: Tables) -> None:
+    meta = tables.write(numbered(30))
+    table = tables.open(meta)
+    for offset in range(table.index.offset(1)):
+        flip(table.path, offset)
+        with pytest.raises(CorruptionError) as caught:
+            table.block(0, False)
+        assert (caught.value.path, caught.value.offset) == (table.path, 0)
+        assert (caught.value.expected is None) == (caught.value.got is None)
+        flip(table.path, offset)
+
+
+def test_every_cut_is_noticed(tables: Tables) -> None:
+    meta = tables.write(numbered(20))
+    path = Path(tables.path(meta.number))
+    data = path.read_bytes()
+    for length in range(len(data)):
+        path.write_bytes(data[:length])
+        with pytest.raises(CorruptionError):
+            tables.open(meta)
+
+
+def test_a_failed_checksum_tells_what_was_expected_and_got(tables: Tables) -> None:
+    meta = tables.write(numbered(30))
+    table = tables.open(meta)
+    flip(table.path, 30)
+    with pytest.raises(CorruptionError, match="payload") as caught:
+        table.block(0, False)
+    assert isinstance(caught.value.expected, int) and isinstance(caught.value.got, int)
+    assert caught.value.expected != caught.value.got
+
+
+def test_two_blocks_that_changed_places_are_noticed(tables: Tables) -> None:
+    meta = tables.write(numbered(100, value=b"same"), filter_granularity="table")
+    table = tables.open(meta)
+    first, second, third = (table.index.offset(number) for number in (0, 1, 2))
+    assert second - first == third - second
+    path = Path(table.path)
+    data = path.read_bytes()
+    path.write_bytes(data[second:third] + data[first:second] + data[third:])
+    with pytest.raises(CorruptionError, match="checksum"):
+        table.block(0, False)
+
+
+def test_a_block_of_another_table_at_the_same_offset_is_noticed(tables: Tables) -> None:
+    one, other = (tables.write(numbered(100, value=b"same")) for _ in range(2))
+    table, foreign = tables.open(one), tables.open(other)
+    low, end = table.index.offset(1), table.index.offset(2)
+    assert (foreign.index.offset(1), foreign.index.offset(2)) == (low, end)
+    data, others = Path(table.path).read_bytes(), Path(foreign.path).read_bytes()
+    Path(table.path).write_bytes(data[:low] + others[low:end] + data[end:])
+    with pytest.raises(CorruptionError, match="checksum"):
+        table.block(1, False)
+
+
+def test_each_block_ends_in_a_trailer_with_its_magic(tables: Tables) -> None:
+    table = tables.table(numbered(300))
+    data = Path(table.path).read_bytes()
+    for number in range(table.index.block_count):
+        low, end = table.index.offset(number), table.index.offset(number + 1)
+        fields = struct.unpack("<IIIIIBBHII", data[end - TRAILER_BYTES : end])
+        payload_length, filter_length, magic = fields[0], fields[2], fields[7]
+        assert magic == BLOCK_MAGIC
+        assert low + payload_length + filter_length + TRAILER_BYTES == end
+
+
+def test_trailer_checksums_are_seeded_with_the_trailer_and_the_place(tables: Tables) -> None:
+    table = tables.table(numbered(300))
+    data = Path(table.path).read_bytes()
+    low, end = table.index.offset(1), table.index.offset(2)
+    trailer = data[end - TRAILER_BYTES : end]
+    (payload_length,) = struct.unpack_from("<I", trailer)
+    seed = checksum(trailer[:24], (table.meta.number << 40) + low)
+    payload = data[low : low + payload_length]
+    bits = data[low + payload_length : end - TRAILER_BYTES]
+    sums = [checksum(part, seed) & 0xFFFF_FFFF for part in (payload, bits)]
+    assert list(struct.unpack_from("<II", trailer, 24)) == sums
+
+
+def with_footer(table: TableReader, **changes: int) -> bytes:
+    """The file's bytes with other values in its footer, the footer's checksum made right."""
+    data = bytearray(Path(table.path).read_bytes())
+    at = len(data) - FOOTER_BYTES
+    for name, number in changes.items():
+        offset, form = {"version": (56, "<I"), "filters_length": (16, "<Q")}[name]
+        struct.pack_into(form, data, at + offset, number)
+    struct.pack_into("<I", data, at + 60, checksum(bytes(data[at : at + 60]), 0) & 0xFFFF_FFFF)
+    return bytes(data)
+
+
+def test_a_table_of_a_later_format_is_refused_by_its_version(tables: Tables) -> None:
+    meta = tables.write(numbered(10))
+    Path(tables.path(1)).write_bytes(with_footer(tables.open(meta), version=2))
+    with pytest.raises(UnsupportedFormatError, match="table format 2"):
+        tables.open(meta)
+
+
+def test_sections_that_do_not_fill_the_file_are_noticed(tables: Tables) -> None:
+    meta = tables.write(numbered(10))
+    Path(tables.path(1)).write_bytes(with_footer(tables.open(meta), filters_length=1 << 60))
+    with pytest.raises(CorruptionError, match="sections"):
+        tables.open(meta)
+
+
+def test_another_file_is_no_table(tables: Tables) -> None:
+    meta = tables.write(numbered(10))
+    Path(tables.path(1)).write_bytes(b"something else, and long enough to hold a footer" * 10)
+    with pytest.raises(CorruptionError, match="not a table file"):
+        tables.open(meta)
+
+
+def with_properties(table: TableReader, old: bytes, new: bytes) -> bytes:
+    """The file's bytes with its properties changed, all checksums made right."""
+    data = Path(table.path).read_bytes()
+    footer = table.footer
+    properties = data[footer.properties_offset : -FOOTER_BYTES]
+    assert properties.count(old) == 1
+    tail = data[footer.index_offset : footer.properties_offset] + properties.replace(old, new)
+    head = struct.pack(
+        "<QQQQQQQI",
+        footer.data_length,
+        footer.dictionary_length,
+        footer.filters_length,
+        footer.index_length,
+        len(tail) - footer.index_length,
+        footer.dictionary_checksum,
+        checksum(tail, 0),
+        1,
+    )
+    check = struct.pack("<I8s", checksum(head, 0) & 0xFFFF_FFFF, b"lsmkvSST")
+    return data[: footer.index_offset] + tail + head + check
+
+
+def test_filters_of_an_unknown_scheme_are_refused_and_not_asked(tables: Tables) -> None:
+    table = tables.table(numbered(10))
+    changed = with_properties(table, b'"filter_scheme":1', b'"filter_scheme":7')
+    Path(table.path).write_bytes(changed)
+    with pytest.raises(UnsupportedFormatError, match="filter scheme 7"):
+        TableReader(
+            tables.storage, table.path, tables.cache, meta=None, filter_residency="resident"
+        )
+
+
+def test_filters_of_an_unknown_part_of_the_key_are_refused(tables: Tables) -> None:
+    table = tables.table(numbered(10))
+    changed = with_properties(table, b'"filter_key":"whole"', b'"filter_key":"half"')
+    Path(table.path).write_bytes(changed)
+    with pytest.raises(CorruptionError, match="half"):
+        TableReader(
+            tables.storage, table.path, tables.cache, meta=None, filter_residency="resident"
+        )
+
+
+def test_properties_of_later_releases_are_passed_over(tables: Tables) -> None:
+    table = tables.table(numbered(10))
+    changed = with_properties(table, b'{"number"', b'{"later":[1,2],"number"')
+    Path(table.path).write_bytes(changed)
+    reopened = TableReader(
+        tables.storage, table.path, tables.cache, meta=None, filter_residency="resident"
+    )
+    assert contents(reopened) == numbered(10)

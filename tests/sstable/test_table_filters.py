@@ -1,0 +1,329 @@
+"""The filters of a table: what they hold, what look-ups cost, where they are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lsmkv.encoding.absent import ABSENT
+from lsmkv.encoding.entries import MAX_SEQUENCE
+from lsmkv.errors import CorruptionError
+from lsmkv.filters.hashing import hash_key
+from lsmkv.filters.keys import DelimitedPrefix, FixedPrefix
+from lsmkv.filters.maths.sizing import filter_bytes_for, probes_for
+from lsmkv.filters.policy import SCHEME_BLOOM
+from lsmkv.sstable.block.trailer import TRAILER_BYTES, decode_block_frame
+from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.reader import TableReader
+from lsmkv.storage.storage import ReadKind
+from storages import CountingStorage
+from table_files import RESIDENCIES, Entry, Tables, absent_within, ask, expected, flip, numbered
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Tables:
+    return Tables(tmp_path)
+
+
+def gaps(table: TableReader) -> list[bytes]:
+    """A key between every two neighbouring blocks."""
+    return [table.index.last_key(number) + b"!" for number in range(table.index.block_count - 1)]
+
+
+# --- filters ---
+
+
+def test_each_block_has_a_filter_for_just_its_keys(tables: Tables) -> None:
+    table = tables.table(numbered(300), error_rate=0.01)
+    for number in range(table.index.block_count):
+        info = table.block_info(number)
+        assert info.filter_key_count == info.entry_count
+        assert info.filter_bits == 8 * filter_bytes_for(info.entry_count, 0.01)
+        assert info.probe_count == probes_for(info.filter_bits, info.entry_count)
+
+
+def test_versions_of_a_key_count_once_in_its_filter(tables: Tables) -> None:
+    entries: list[Entry] = [(b"k%d" % key, b"", seq) for key in range(5) for seq in (3, 2, 1)]
+    info = tables.table(entries).block_info(0)
+    assert (info.entry_count, info.filter_key_count) == (15, 5)
+
+
+def test_the_filter_in_a_block_is_the_one_that_look_ups_ask(tables: Tables) -> None:
+    table = tables.table(numbered(300))
+    data = Path(table.path).read_bytes()
+    footer = table.footer
+    filters = data[footer.filters_offset : footer.index_offset]
+    embedded = b""
+    for number in range(table.index.block_count):
+        low, high = table.index.offset(number), table.index.offset(number + 1)
+        _, bits, trailer = decode_block_frame(data[low:high], table.path, table.meta.number, low)
+        assert trailer.filter_scheme == SCHEME_BLOOM
+        embedded += bits
+    assert embedded == filters
+
+
+@pytest.mark.parametrize("residency", RESIDENCIES)
+@pytest.mark.parametrize("granularity", ["block", "table"])
+@pytest.mark.parametrize("rate", [0.01, 1.0])
+def test_touching_a_filter_reads_nothing(
+    tmp_path: Path, rate: float, granularity: str, residency: str
+) -> None:
+    storage = CountingStorage()
+    table = Tables(tmp_path, storage).table(
+        numbered(300), residency=residency, error_rate=rate, filter_granularity=granularity
+    )
+    filters = table.filters
+    before = storage.stats.copy()
+    for number in range(table.index.block_count):
+        filters.touch(number)
+    assert storage.stats == before
+
+
+def test_the_filter_of_a_whole_table_is_not_touched_for_a_block(tables: Tables) -> None:
+    table = tables.table(numbered(300), filter_granularity="table")
+    for number in range(table.index.block_count):
+        assert table.filters.touch(number) == table.index.probe_count(number)
+
+
+def test_both_ends_of_a_filter_are_touched(tables: Tables) -> None:
+    table = tables.table(numbered(300))
+    data = Path(table.path).read_bytes()[table.footer.filters_offset :]
+    for number in range(table.index.block_count):
+        start, end = table.index.filter_start(number), table.index.filter_start(number + 1)
+        touched = table.index.probe_count(number) + data[start] + data[end - 1]
+        assert table.filters.touch(number) == touched
+
+
+@pytest.mark.parametrize("granularity", ["block", "table"])
+@pytest.mark.parametrize("residency", ["resident", "cached"])
+def test_a_no_of_the_filter_reads_no_block(
+    tmp_path: Path, granularity: str, residency: str
+) -> None:
+    tables = Tables(tmp_path, CountingStorage())
+    entries = numbered(500)
+    table = tables.table(
+        entries, residency=residency, error_rate=1e-6, filter_granularity=granularity
+    )
+    absent = absent_within(table, entries)
+    for key in absent:
+        assert ask(table, key) is ABSENT
+    assert isinstance(tables.storage, CountingStorage)
+    assert tables.storage.reads(ReadKind.DATA) == 0
+    assert tables.stats.filter_negatives == len(absent)
+
+
+def test_a_key_between_two_blocks_costs_neither_a_probe_nor_a_read(tables: Tables) -> None:
+    table = tables.table(numbered(500))
+    between = gaps(table)
+    for key in between:
+        assert ask(table, key) is ABSENT
+    assert tables.stats.fence_negatives == len(between)
+    assert tables.stats.block_reads == tables.stats.filter_negatives == 0
+
+
+@pytest.mark.parametrize("granularity", ["block", "table"])
+def test_every_look_up_is_counted_once_by_what_its_filter_said(
+    tables: Tables, granularity: str
+) -> None:
+    entries = numbered(500)
+    table = tables.table(entries, error_rate=0.2, filter_granularity=granularity)
+    absent = absent_within(table, entries)
+    for key in [key for key, _, _ in entries] + absent:
+        ask(table, key)
+    stats = tables.stats
+    assert stats.filter_true_positives == len(entries)
+    assert stats.filter_false_positives + stats.filter_negatives == len(absent)
+    assert 0 < stats.filter_false_positives < len(absent)
+
+
+def test_a_version_that_is_too_new_to_be_seen_is_no_false_positive(tables: Tables) -> None:
+    table = tables.table([(b"a", b"", 1), (b"k", b"new", 9), (b"z", b"", 1)])
+    assert ask(table, b"k", 5) is ABSENT
+    assert tables.stats.filter_true_positives == 1
+    assert tables.stats.filter_false_positives == 0
+
+
+def test_a_look_up_reads_one_block_at_most(tmp_path: Path) -> None:
+    storage = CountingStorage()
+    tables = Tables(tmp_path, storage, cache_bytes=0)
+    entries = numbered(500)
+    table = tables.table(entries, error_rate=0.5)
+    storage.reset()
+    for key, _, _ in entries:
+        before = storage.reads()
+        ask(table, key)
+        assert storage.reads() == before + 1
+    for key in absent_within(table, entries):
+        before = storage.reads()
+        ask(table, key)
+        assert storage.reads() <= before + 1
+
+
+@pytest.mark.parametrize("granularity", ["block", "table"])
+def test_answers_do_not_depend_on_where_filters_are_kept(tables: Tables, granularity: str) -> None:
+    entries = numbered(300)
+    meta = tables.write(entries, error_rate=0.1, filter_granularity=granularity)
+    asked = [b"key%08d" % number for number in range(600)]
+    answers = []
+    for residency in RESIDENCIES:
+        table = tables.open(meta, residency)
+        answers.append([ask(table, key) for key in asked])
+    assert answers[0] == answers[1] == answers[2]
+    assert answers[0] == [expected(entries, key, MAX_SEQUENCE) for key in asked]
+
+
+def test_with_filters_off_none_is_read_or_asked(tables: Tables) -> None:
+    entries = numbered(300)
+    table = tables.table(entries, residency="off")
+    for key in absent_within(table, entries):
+        ask(table, key)
+    stats = tables.stats
+    assert stats.filter_reads == stats.filter_negatives == stats.filter_false_positives == 0
+    assert stats.unfiltered_probes == len(absent_within(table, entries))
+    assert not table.filters.exist and table.filters.memory_bytes == 0
+
+
+def test_filters_off_are_still_in_the_file(tables: Tables) -> None:
+    meta = tables.write(numbered(300))
+    assert not tables.open(meta, "off").filters.exist
+    assert tables.open(meta, "resident").filters.per_block
+
+
+def test_resident_filters_are_read_once_when_the_table_is_opened(tables: Tables) -> None:
+    entries = numbered(300)
+    table = tables.table(entries)
+    assert tables.stats.filter_reads == 1
+    assert table.filters.memory_bytes == table.footer.filters_length
+    for key in absent_within(table, entries):
+        ask(table, key)
+    assert tables.stats.filter_reads == 1
+
+
+def test_cached_filters_are_read_when_first_asked(tables: Tables) -> None:
+    entries = numbered(300)
+    table = tables.table(entries, residency="cached")
+    assert tables.stats.filter_reads == 0 and table.filters.memory_bytes == 0
+    for key in absent_within(table, entries):
+        ask(table, key)
+    assert tables.stats.filter_reads == table.index.chunk_count == 1
+
+
+def test_cached_filters_are_read_again_when_the_cache_holds_nothing(tmp_path: Path) -> None:
+    tables = Tables(tmp_path, cache_bytes=0)
+    entries = numbered(300)
+    table = tables.table(entries, residency="cached", error_rate=1e-9)
+    absent = absent_within(table, entries)
+    for key in absent:
+        ask(table, key)
+    assert tables.stats.filter_reads == len(absent)
+
+
+def test_no_filter_is_written_for_an_error_rate_of_one(tables: Tables) -> None:
+    entries = numbered(100)
+    table = tables.table(entries, error_rate=1.0)
+    for key in absent_within(table, entries):
+        assert ask(table, key) is ABSENT
+    assert not table.filters.exist
+    assert tables.stats.unfiltered_probes == len(absent_within(table, entries))
+
+
+@pytest.mark.parametrize("granularity", ["block", "table"])
+def test_filters_of_prefixes_hold_each_prefix_once(tables: Tables, granularity: str) -> None:
+    entries: list[Entry] = [
+        (b"user%02d/%03d" % (user, item), b"", 1) for user in range(20) for item in range(50)
+    ]
+    table = tables.table(
+        entries,
+        filter_key=DelimitedPrefix(b"/"),
+        filter_granularity=granularity,
+        block_size_bytes=1 << 20,
+    )
+    count = table.block_info(0).filter_key_count or table.properties.filter_key_count
+    assert count == 20
+
+
+@pytest.mark.parametrize("granularity", ["block", "table"])
+def test_filters_of_prefixes_answer_for_prefixes(tables: Tables, granularity: str) -> None:
+    entries: list[Entry] = [(b"%04d/%d" % (number, number), b"", 1) for number in range(0, 500, 2)]
+    table = tables.table(
+        entries, filter_key=FixedPrefix(4), filter_granularity=granularity, error_rate=1e-6
+    )
+    for number in range(table.index.block_count):
+        held = table.block(number, False).keys()
+        assert all(table.filters.may_hold(number, hash_key(key[:4])) for key in held)
+        assert not table.filters.may_hold(number, hash_key(b"%04d" % (2 * number + 1)))
+
+
+# --- filters in chunks ---
+
+
+def many_filters(tables: Tables) -> tuple[TableMeta, list[Entry]]:
+    """A table whose filters fill several chunks."""
+    entries = numbered(20_000, value=b"")
+    return tables.write(entries, error_rate=1e-8, block_size_bytes=1024), entries
+
+
+def test_a_look_up_reads_the_one_chunk_that_holds_its_filter(tables: Tables) -> None:
+    meta, entries = many_filters(tables)
+    table = tables.open(meta, "cached")
+    assert table.index.chunk_count > 4
+    key = absent_within(table, entries[:100])[0]
+    ask(table, key)
+    low, high = table.index.chunk_span(0)
+    assert (tables.stats.filter_reads, tables.stats.filter_read_bytes) == (1, high - low)
+
+
+def test_the_bytes_that_a_filter_would_take_to_ask_are_told(tables: Tables) -> None:
+    meta, entries = many_filters(tables)
+    table = tables.open(meta, "cached")
+    low, high = table.index.chunk_span(0)
+    assert table.filters.bytes_to_read(0) == high - low
+    ask(table, absent_within(table, entries[:100])[0])
+    assert table.filters.bytes_to_read(0) == 0
+    assert tables.open(meta, "resident").filters.bytes_to_read(0) == 0
+
+
+def test_chunked_filters_answer_as_resident_ones_do(tables: Tables) -> None:
+    meta, entries = many_filters(tables)
+    cached, resident = tables.open(meta, "cached"), tables.open(meta, "resident")
+    for key in [key + b"!" for key, _, _ in entries[::37]] + [key for key, _, _ in entries[::91]]:
+        assert ask(cached, key) == ask(resident, key)
+
+
+def test_damage_to_a_chunk_is_noticed_by_look_ups_that_need_it_and_no_others(
+    tables: Tables,
+) -> None:
+    meta, entries = many_filters(tables)
+    table = tables.open(meta, "cached")
+    low, _ = table.index.chunk_span(2)
+    flip(table.path, table.footer.filters_offset + low + 5)
+    first_block = int(table.index.chunk_start(2))  # whose copy of its filter takes its place
+    flip(table.path, table.index.offset(first_block + 1) - TRAILER_BYTES - 1)
+    outcomes: dict[int, set[bool]] = {}
+    for key, _, _ in entries[::50]:
+        chunk = table.index.chunk_of(table.index.find(key))
+        try:
+            ask(table, key)
+            outcomes.setdefault(chunk, set()).add(True)
+        except CorruptionError as error:
+            assert error.offset == table.footer.filters_offset + low
+            outcomes.setdefault(chunk, set()).add(False)
+    assert outcomes == {chunk: {chunk != 2} for chunk in range(table.index.chunk_count)}
+
+
+def test_damage_to_filters_is_noticed_when_they_are_made_resident(tables: Tables) -> None:
+    meta, _ = many_filters(tables)
+    footer = tables.open(meta, "off").footer
+    flip(tables.path(meta.number), footer.index_offset - 1)
+    flip(tables.path(meta.number), footer.data_length - TRAILER_BYTES - 1)  # the other copy
+    with pytest.raises(CorruptionError, match="filter chunk") as caught:
+        tables.open(meta, "resident")
+    assert caught.value.path == tables.path(meta.number)
+
+
+def test_damaged_filters_do_not_matter_with_filters_off(tables: Tables) -> None:
+    meta, entries = many_filters(tables)
+    flip(tables.path(meta.number), tables.open(meta, "off").footer.index_offset - 1)
+    table = tables.open(meta, "off")
+    assert ask(table, entries[-1][0]) == b""

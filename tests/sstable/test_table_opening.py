@@ -1,0 +1,211 @@
+"""Opening a table: what is read then, what waits for the first use, and what is found when."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from pathlib import Path
+
+import pytest
+
+import lsmkv
+from damage import files, flip, footer_of, open_table
+from lsmkv.errors import CorruptionError
+from lsmkv.sstable.block.trailer import TRAILER_BYTES
+from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.reader import TableReader
+from lsmkv.storage.storage import RandomFile, ReadKind, Storage
+from table_files import Tables, ask, contents, numbered
+from threaded_stores import run_all
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Tables:
+    return Tables(tmp_path)
+
+
+def opened(tables: Tables, meta: TableMeta, residency: str = "resident") -> TableReader:
+    return TableReader(
+        tables.storage,
+        tables.path(meta.number),
+        tables.cache,
+        meta=meta,
+        filter_residency=residency,
+    )
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_a_table_takes_no_memory_for_index_and_filters_until_it_is_used(
+    tables: Tables, compression: str
+) -> None:
+    table = opened(tables, tables.write(numbered(500), compression=compression))
+    assert (table.index_memory_bytes, table.filter_memory_bytes) == (0, 0)
+    assert ask(table, b"key00000000") == b"value of 0"
+    assert table.index_memory_bytes == table.index.memory_bytes > 0
+    assert table.filter_memory_bytes == table.footer.filters_length > 0
+
+
+def test_no_filter_is_read_before_the_first_use(tables: Tables) -> None:
+    meta = tables.write(numbered(500))
+    before = tables.stats.filter_reads
+    table = opened(tables, meta)
+    assert tables.stats.filter_reads == before
+    table.load()
+    assert tables.stats.filter_reads == before + 1
+
+
+@pytest.mark.parametrize("residency", ["resident", "cached", "off"])
+@pytest.mark.parametrize("granularity", ["block", "table"])
+def test_whatever_is_asked_first_is_answered(
+    tables: Tables, residency: str, granularity: str
+) -> None:
+    entries = numbered(300)
+    meta = tables.write(entries, filter_granularity=granularity)
+    assert ask(opened(tables, meta, residency), entries[7][0]) == entries[7][1]
+    assert contents(opened(tables, meta, residency)) == entries
+    assert len(opened(tables, meta, residency).block(1, True).keys()) > 0
+    assert not opened(tables, meta, residency).is_cached(1)
+    blocks = opened(tables, meta, residency).every_block(ReadKind.COMPACTION)
+    assert sum(block.count for block in blocks) == len(entries)
+
+
+class _MeetingStorage(Storage):
+    """Once told to, the first read waits a moment for another beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = 0
+        self.meeting: threading.Barrier | None = None
+        self.met = False
+
+    def come(self) -> None:
+        if self.meeting is not None:
+            self.reads += 1
+            with contextlib.suppress(threading.BrokenBarrierError):
+                self.meeting.wait(0.3)
+                self.met = True
+
+    def _random_file(self, path: str, descriptor: int, size: int, direct: bool) -> RandomFile:
+        return _MeetingFile(self, path, descriptor, size, direct)
+
+
+class _MeetingFile(RandomFile):
+    def __init__(
+        self, storage: _MeetingStorage, path: str, descriptor: int, size: int, direct: bool
+    ) -> None:
+        super().__init__(path, descriptor, size, storage.stats, direct)
+        self._storage = storage
+
+    def _pread(self, length: int, offset: int) -> bytes:
+        self._storage.come()
+        return super()._pread(length, offset)
+
+
+def test_it_is_loaded_once_by_however_many_threads(tmp_path: Path) -> None:
+    storage = _MeetingStorage()
+    tables = Tables(tmp_path, storage)
+    table = opened(tables, tables.write(numbered(2000)))
+    storage.meeting = threading.Barrier(2)
+    run_all(table.load, table.load)
+    assert not storage.met
+    assert storage.reads == 3  # index, properties, for the checksum of both, and filters
+
+
+def test_a_table_retired_before_its_first_use_keeps_nothing_in_the_cache(tables: Tables) -> None:
+    table = opened(tables, tables.write(numbered(300)), "cached")
+    table.retire()
+    for key, value, _ in numbered(300):
+        assert ask(table, key) == value
+    assert tables.cache.used_bytes == 0
+
+
+# --- damage ---
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_every_flipped_byte_of_the_tail_is_found_by_opening(
+    tables: Tables, compression: str
+) -> None:
+    meta = tables.write(numbered(60), compression=compression)
+    path = Path(tables.path(meta.number))
+    for offset in range(footer_of(path).index_offset, meta.size_bytes):
+        flip(path, offset)
+        with pytest.raises(CorruptionError):
+            opened(tables, meta)
+        flip(path, offset)
+
+
+def test_a_tail_of_many_pieces_is_checked_to_its_last_byte(tables: Tables) -> None:
+    meta = tables.write(numbered(20_000))
+    path = Path(tables.path(meta.number))
+    footer = footer_of(path)
+    assert footer.index_length > 2 * 64 * 1024
+    for offset in range(footer.index_offset, footer.properties_offset, 20_011):
+        flip(path, offset)
+        with pytest.raises(CorruptionError, match="index"):
+            opened(tables, meta)
+        flip(path, offset)
+    opened(tables, meta).load()
+
+
+def test_an_index_that_is_damaged_after_opening_is_noticed_each_time_it_is_used(
+    tables: Tables,
+) -> None:
+    meta = tables.write(numbered(300))
+    table = opened(tables, meta)
+    place = table.footer.index_offset
+    flip(Path(table.path), place + 40)
+    for _ in range(2):
+        with pytest.raises(CorruptionError, match="index") as caught:
+            ask(table, b"key00000000")
+        assert (caught.value.path, caught.value.offset) == (table.path, place)
+    flip(Path(table.path), place + 40)
+    assert ask(table, b"key00000000") == b"value of 0"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "store"
+    with lsmkv.open(path, compression="none") as db:
+        for number in range(2000):
+            db.put(b"key%06d" % number, b"value")
+        db.compact_range()
+    return path
+
+
+def test_a_damaged_index_keeps_a_store_from_being_opened(store: Path) -> None:
+    table = files(store, ".sst")[0]
+    flip(table, footer_of(table).index_offset + 100)
+    with pytest.raises(CorruptionError, match="index"):
+        lsmkv.open(store)
+
+
+def test_damaged_resident_filters_are_found_by_the_first_use_of_their_table(store: Path) -> None:
+    table = files(store, ".sst")[0]
+    place = footer_of(table).filters_offset
+    flip(table, place)
+    flip(table, open_table(table, residency="off").index.offset(1) - TRAILER_BYTES - 1)
+    with lsmkv.open(store) as db:
+        for _ in range(2):
+            with pytest.raises(CorruptionError, match="filter") as caught:
+                db.get(b"key000000")
+            assert (caught.value.path, caught.value.offset) == (str(table), place)
+        assert not db.verify().ok
+
+
+def test_memory_that_is_reported_grows_with_the_first_use(store: Path) -> None:
+    with lsmkv.open(store) as db:
+        assert (db.memory_usage().indexes, db.memory_usage().filters) == (0, 0)
+        assert db.approximate_size() > 0
+        assert db.memory_usage().indexes == 0
+        db.get(b"key000000")
+        used = db.memory_usage()
+        footer = footer_of(files(store, ".sst")[0])
+        assert (used.indexes, used.filters) == (footer.index_length, footer.filters_length)
+
+
+def test_a_table_that_is_written_is_ready_before_it_is_used(store: Path) -> None:
+    with lsmkv.open(store) as db:
+        db.put(b"another", b"value")
+        db.flush()
+        assert db.memory_usage().indexes > 0

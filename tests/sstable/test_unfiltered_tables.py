@@ -1,0 +1,155 @@
+"""``filter_policy="none"``: tables without a byte of filters, and everything goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from conftest import fill, number_key, open_small
+from test_filter_registry import damage
+
+import lsmkv
+from lsmkv.cli import cli
+
+GRANULARITIES = ["block", "table"]
+
+
+def write(path: Path, **given: Any) -> dict[bytes, bytes]:
+    with open_small(path, filter_policy="none", **given) as db:
+        contents = fill(db, range(0, 1000, 2))
+        db.compact_range()
+        assert db.stats().filter_build_ns == 0
+    return contents
+
+
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+@pytest.mark.parametrize("residency", ["resident", "cached", "off"])
+def test_every_block_that_spans_a_key_is_searched(
+    tmp_path: Path, granularity: str, residency: str
+) -> None:
+    contents = write(tmp_path / "db", filter_granularity=granularity)
+    with open_small(tmp_path / "db", filter_residency=residency) as db:
+        assert dict(db.items()) == contents
+        before = db.stats()
+        assert all(db.get(number_key(number)) is None for number in range(1, 999, 2))
+        assert all(db[key] == value for key, value in contents.items())
+        spent = db.stats() - before
+        assert spent.filter_negatives == spent.filter_false_positives == 0
+        assert spent.filter_true_positives == spent.filter_reads == 0
+        assert 900 < spent.unfiltered_probes <= 999 - spent.fence_negatives
+
+
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+def test_no_bytes_of_filters_are_written(tmp_path: Path, granularity: str) -> None:
+    write(tmp_path / "db", filter_granularity=granularity)
+    with open_small(tmp_path / "db") as db:
+        info = db.inspect()
+        assert info.filter_bytes == info.filter_memory_bytes == 0
+        for table in info.tables():
+            assert (table.filter_kind, table.expected_rate) == ("none", 1.0)
+            assert "no filters" in str(table)
+            for block in db.blocks(table.number):
+                assert (block.bit_count, block.key_count, block.probe_count) == (0, 0, 0)
+        assert db.verify().ok
+
+
+def test_the_rest_of_a_table_is_what_it_is_with_filters(tmp_path: Path) -> None:
+    contents = write(tmp_path / "none")
+    with open_small(tmp_path / "bloom") as db:
+        fill(db, range(0, 1000, 2))
+        db.compact_range()
+        filtered = db.inspect()
+    with open_small(tmp_path / "none") as db:
+        bare = db.inspect()
+        assert dict(db.items()) == contents
+    assert bare.entry_count == filtered.entry_count
+    assert bare.size_bytes < filtered.size_bytes - 2 * filtered.filter_bytes + 200
+
+
+def test_only_the_hash_for_the_fingerprint_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts of keys are hashed for filters only."""
+
+    def refuse(self: lsmkv.FixedPrefix, key: bytes) -> bytes:
+        raise AssertionError("hashed for no filter")
+
+    monkeypatch.setattr(lsmkv.FixedPrefix, "part", refuse)
+    with open_small(tmp_path / "db", filter_policy="none", filter_key=lsmkv.FixedPrefix(4)) as db:
+        fill(db, range(100))
+        db.flush()
+
+
+def test_a_store_goes_on_with_filters_and_without(tmp_path: Path) -> None:
+    contents = write(tmp_path / "db")
+    with open_small(tmp_path / "db", filter_policy="bloom") as db:
+        db.compact_range(force=True)
+        assert {table.filter_kind for table in db.inspect().tables()} == {"bloom"}
+    with open_small(tmp_path / "db", filter_policy="none") as db:
+        db.compact_range(force=True)
+        assert {table.filter_kind for table in db.inspect().tables()} == {"none"}
+        assert dict(db.items()) == contents
+
+
+def test_prefix_scans_skip_nothing(tmp_path: Path) -> None:
+    with open_small(tmp_path / "db", filter_policy="none", filter_key=lsmkv.FixedPrefix(4)) as db:
+        for group in range(0, 100, 2):
+            db.put(b"%04d-x" % group, b"v" * 100)
+        db.flush()
+        assert [len(db.keys(prefix=b"%04d" % group)) for group in range(4)] == [1, 0, 1, 0]
+        assert db.stats().prefix_filter_skips == 0
+
+
+def test_a_look_up_is_explained(tmp_path: Path) -> None:
+    write(tmp_path / "db")
+    with open_small(tmp_path / "db") as db:
+        explained = db.explain(number_key(301))
+        assert "no filter" in str(explained)
+        assert explained.filters_asked == 0
+
+
+def test_a_damaged_table_is_repaired_without_filters(tmp_path: Path) -> None:
+    contents = write(tmp_path / "db")
+    damage(max((tmp_path / "db").glob("*.sst")))
+    report = lsmkv.repair(tmp_path / "db", in_place=True)
+    assert report.entries_lost > 0
+    with open_small(tmp_path / "db") as db:
+        assert {table.filter_kind for table in db.inspect().tables()} == {"none"}
+        kept = dict(db.items())
+        assert kept.items() < contents.items()
+        assert len(kept) == len(contents) - report.entries_lost
+
+
+def test_blocks_without_filters_are_found_when_the_index_is_lost(tmp_path: Path) -> None:
+    contents = write(tmp_path / "db")
+    table = max((tmp_path / "db").glob("*.sst"))
+    table.write_bytes(table.read_bytes()[:-72])  # without its footer
+    lsmkv.repair(tmp_path / "db", in_place=True)
+    with open_small(tmp_path / "db") as db:
+        assert dict(db.items()) == contents
+
+
+def test_the_command_line_writes_and_shows_tables_without_filters(tmp_path: Path) -> None:
+    path = str(tmp_path / "db")
+    run("put", "--create", path, "key", "value")
+    run("compact", path, "--set", "filter_policy=none")
+    assert '"filter_kind": "none"' in run("inspect", path, "--json")
+    assert "none" in run("inspect", path)
+    assert "no filter" in run("explain", path, "key")
+    assert run("get", path, "key") == "value\n"
+    run("verify", path)
+    run("compact", path, "--set", "filter_policy=bloom", "--force")
+    assert '"filter_kind": "bloom"' in run("inspect", path, "--json")
+
+
+def test_the_command_line_lists_the_policies_that_there_are(tmp_path: Path) -> None:
+    shown = run("compact", str(tmp_path), "--set", "filter_policy=xor", exit_code=2)
+    assert "'none', 'bloom', 'blocked-bloom', 'binary-fuse'" in shown
+
+
+def run(*arguments: str, exit_code: int = 0) -> str:
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == exit_code, result.output
+    return result.output

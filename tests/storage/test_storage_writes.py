@@ -1,0 +1,265 @@
+"""Writing through a storage: whole appends or none, failed syncs that stick, reopening."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from leaks import open_descriptors
+from lsmkv.storage.storage import AppendFile, RandomFile, ReadKind, Storage
+from storages import FaultyStorage
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "file.sst")
+
+
+# --- appending -----------------------------------------------------------------------------------
+
+
+def test_appends_follow_each_other(path: str) -> None:
+    with Storage().create(path) as file:
+        file.append(b"one")
+        assert file.offset == 3
+        file.append(b"two")
+        assert file.offset == 6
+    assert Path(path).read_bytes() == b"onetwo"
+
+
+def test_empty_append_writes_nothing(path: str) -> None:
+    with Storage().create(path) as file:
+        file.append(b"")
+        assert file.offset == 0
+
+
+def test_short_writes_are_completed(path: str) -> None:
+    storage = FaultyStorage()
+    storage.fail("append", short_write=3, times=4)
+    with storage.create(path) as file:
+        file.append(b"a record of some length")
+        assert file.offset == 23
+    assert Path(path).read_bytes() == b"a record of some length"
+    assert storage.calls["append"] == 5
+
+
+def test_interrupted_write_is_tried_again(path: str) -> None:
+    storage = FaultyStorage()
+    storage.fail("append", short_write=2)
+    storage.fail("append", error=errno.EINTR, after=1, times=3)
+    with storage.create(path) as file:
+        file.append(b"record")
+    assert Path(path).read_bytes() == b"record"
+
+
+def test_write_of_nothing_is_an_error_not_a_loop(path: str) -> None:
+    storage = FaultyStorage()
+    storage.fail("append", short_write=0, times=None)
+    with storage.create(path) as file, pytest.raises(OSError, match="wrote nothing"):
+        file.append(b"record")
+
+
+def test_failed_append_is_truncated_back(path: str) -> None:
+    storage = FaultyStorage()
+    with storage.create(path) as file:
+        file.append(b"kept")
+        storage.fail("append", short_write=2)
+        storage.fail("append", error=errno.ENOSPC, after=1)
+        with pytest.raises(OSError) as caught:
+            file.append(b"lost")
+        assert caught.value.errno == errno.ENOSPC
+        assert Path(path).read_bytes() == b"kept"
+        assert (file.offset, file.broken) == (4, False)
+
+
+def test_append_goes_on_after_one_that_was_undone(path: str) -> None:
+    storage = FaultyStorage()
+    storage.fail("append", short_write=2)
+    storage.fail("append", error=errno.ENOSPC, after=1)
+    with storage.create(path) as file:
+        with pytest.raises(OSError):
+            file.append(b"lost")
+        file.append(b"next")
+        file.sync()
+    assert Path(path).read_bytes() == b"next"
+
+
+def test_append_that_cannot_be_undone_breaks_the_file(path: str) -> None:
+    storage = FaultyStorage()
+    storage.fail("append", error=errno.ENOSPC)
+    storage.fail("truncate", error=errno.EACCES)
+    with storage.create(path) as file:
+        with pytest.raises(OSError) as first:
+            file.append(b"lost")
+        assert first.value.errno == errno.ENOSPC
+        assert file.broken
+        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)) as later:
+            file.append(b"more")
+        assert later.value.errno == errno.EIO
+
+
+def test_a_file_that_its_writer_cuts_down_meanwhile_is_read_again(path: str) -> None:
+    class Cut(RandomFile):
+        def _pread(self, length: int, offset: int) -> bytes:
+            os.truncate(path, 3)
+            return super()._pread(length, offset)
+
+    class CutStorage(Storage):
+        def _random_file(self, path: str, descriptor: int, size: int, direct: bool) -> RandomFile:
+            return Cut(path, descriptor, size, self.stats, direct)
+
+    Path(path).write_bytes(b"kept" + bytes(100))
+    assert CutStorage().read_whole(path, ReadKind.LOG, 1000) == b"kep"
+
+
+def test_interrupt_in_the_middle_of_an_append_leaves_no_half_record(path: str) -> None:
+    class Interrupted(AppendFile):
+        def _write(self, data: bytes | memoryview, offset: int) -> int:
+            super()._write(data[:2], offset)
+            raise KeyboardInterrupt
+
+    file = Interrupted(path, os.open(path, os.O_CREAT | os.O_WRONLY), 0)
+    with file, pytest.raises(KeyboardInterrupt):
+        file.append(b"record")
+    assert Path(path).read_bytes() == b""
+    assert (file.offset, file.broken) == (0, False)
+
+
+def test_failed_append_names_the_file(path: str) -> None:
+    storage = Storage()
+    with storage.create(path) as file:
+        file.close()
+        with pytest.raises(OSError) as caught:
+            file.append(b"x")
+    assert caught.value.filename == path
+
+
+def test_full_device_is_reported_and_the_file_stays_whole(path: str) -> None:
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        with Storage().create(path) as file:
+            file.append(b"k" * 100)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (150, before[1]))
+            with pytest.raises(OSError) as caught:
+                file.append(b"l" * 100)  # a real short write of 50 bytes, then EFBIG
+            assert caught.value.errno == errno.EFBIG
+            assert os.path.getsize(path) == 100
+            assert not file.broken
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+# --- syncing -------------------------------------------------------------------------------------
+
+
+def test_failed_sync_sticks(path: str) -> None:
+    storage = FaultyStorage()
+    storage.fail("sync", error=errno.ENOSPC)
+    with storage.create(path) as file:
+        file.append(b"x")
+        with pytest.raises(OSError) as first:
+            file.sync()
+        assert first.value.errno == errno.ENOSPC
+        storage.heal()
+        for again in (file.sync, lambda: file.append(b"y"), lambda: file.truncate(0)):
+            with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)) as later:
+                again()
+            assert later.value.errno == errno.EIO
+        assert file.broken
+    assert storage.calls["sync"] == 1
+
+
+def test_a_broken_file_can_be_closed(path: str) -> None:
+    storage = FaultyStorage()
+    storage.fail("sync")
+    file = storage.create(path)
+    with pytest.raises(OSError):
+        file.sync()
+    file.close()
+    assert not any(path in link for link in open_descriptors())
+
+
+def test_sync_succeeds_on_a_real_file(path: str) -> None:
+    with Storage().create(path) as file:
+        file.append(b"x")
+        file.sync()
+        assert not file.broken
+
+
+# --- truncating, reopening, writing again --------------------------------------------------------
+
+
+def test_truncate_moves_the_end(path: str) -> None:
+    with Storage().create(path) as file:
+        file.append(b"abcdef")
+        file.truncate(2)
+        file.append(b"X")
+        assert file.offset == 3
+    assert Path(path).read_bytes() == b"abX"
+
+
+@pytest.mark.parametrize("length", [-1, 7])
+def test_truncate_does_not_extend(path: str, length: int) -> None:
+    with Storage().create(path) as file:
+        file.append(b"abcdef")
+        with pytest.raises(ValueError, match="cannot cut"):
+            file.truncate(length)
+
+
+def test_failed_truncate_keeps_the_offset(path: str) -> None:
+    storage = FaultyStorage()
+    storage.fail("truncate")
+    with storage.create(path) as file:
+        file.append(b"abcdef")
+        with pytest.raises(OSError):
+            file.truncate(2)
+        assert (file.offset, file.broken) == (6, False)
+
+
+def test_open_append_goes_on_at_the_end(path: str) -> None:
+    Path(path).write_bytes(b"abc")
+    with Storage().open_append(path, 3) as file:
+        assert file.offset == 3
+        file.append(b"d")
+    assert Path(path).read_bytes() == b"abcd"
+
+
+def test_open_append_cuts_a_longer_file(path: str) -> None:
+    Path(path).write_bytes(b"abc-torn")
+    with Storage().open_append(path, 3) as file:
+        file.append(b"d")
+    assert Path(path).read_bytes() == b"abcd"
+
+
+@pytest.mark.parametrize("length", [4, -1])
+def test_open_append_refuses_a_length_the_file_lacks(path: str, length: int) -> None:
+    Path(path).write_bytes(b"abc")
+    with pytest.raises(ValueError):
+        Storage().open_append(path, length)
+    assert Path(path).read_bytes() == b"abc"
+
+
+def test_open_append_needs_the_file(path: str) -> None:
+    with pytest.raises(FileNotFoundError):
+        Storage().open_append(path, 0)
+
+
+def test_what_is_written_again_is_as_it_was(path: str) -> None:
+    with Storage().create(path) as file:
+        file.append(b"abcdef")
+    Storage().write_again(path, 2, b"cde")
+    assert Path(path).read_bytes() == b"abcdef"
+
+
+def test_a_missing_file_is_not_made_by_writing_it_again(path: str) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        Storage().write_again(path, 0, b"x")
+    assert caught.value.filename == path
+    assert not Path(path).exists()

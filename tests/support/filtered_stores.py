@@ -1,0 +1,123 @@
+"""Stores of fixed keys whose filters are measured, and what look-ups in them cost.
+
+The hash of a key is fixed too, so that every count comes out the same each time; the bounds say how
+far it may lie from what theory expects.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from scipy.stats import binom
+
+import lsmkv
+from lsmkv import DB, Options, Stats
+from lsmkv.filters.maths.sizing import exact_rate
+from lsmkv.sstable.reader import TableReader
+from storages import CountingStorage
+
+RATES: Final = [0.5, 0.1, 0.01, 0.001]
+KEY_COUNT: Final = 6000
+CONFIDENCE: Final = 0.999
+OPTIONS: Final = Options(
+    block_size_bytes=2048,  # about 30 entries
+    block_cache_size_bytes=0,
+    compression="none",
+    table_size_bytes=128 * 1024,
+)
+
+
+def present(number: int) -> bytes:
+    return b"%07d" % number
+
+
+def absent(number: int, variant: int) -> bytes:
+    """A key between ``present(number)`` and the next, different for each variant."""
+    return b"%07d-%d" % (number, variant)
+
+
+def load(db: DB, numbers: range = range(KEY_COUNT)) -> None:
+    """One run on the deepest level, whose filters are read at once, as somebody has asked for a key."""
+    assert present(0) not in db
+    with db.write_batch() as batch:
+        for number in numbers:
+            batch.put(present(number), b"v" * 50)
+    db.compact_range()
+
+
+@contextmanager
+def counted(path: str, **options: Any) -> Iterator[tuple[DB, CountingStorage]]:
+    """A store whose reads are counted by the storage, beside its own counts."""
+    storage = CountingStorage()
+    with lsmkv.open(path, OPTIONS, storage=storage, **options) as db:
+        yield db, storage
+
+
+@contextmanager
+def loaded(path: str, **options: Any) -> Iterator[tuple[DB, CountingStorage]]:
+    with counted(path, **options) as (db, storage):
+        load(db)
+        yield db, storage
+
+
+def tables_of(db: DB) -> list[TableReader]:
+    return list(db._engine.usable_view().version.tables())
+
+
+def block_of(tables: list[TableReader], key: bytes) -> tuple[TableReader, int] | None:
+    """The one block that spans ``key``, in tables that do not overlap."""
+    for table in tables:
+        if table.meta.smallest <= key <= table.meta.largest:
+            number = int(table.index.find(key))
+            return None if number < 0 else (table, number)
+    return None
+
+
+def absent_in_blocks(db: DB, per_key: int) -> tuple[list[bytes], list[float]]:
+    """Absent keys inside the key ranges of blocks, and the exact rate of each one's filter."""
+    tables = tables_of(db)
+    rates: dict[tuple[int, int], float] = {}
+    for table in tables:
+        for number in range(table.index.block_count):
+            info = table.block_info(number)
+            rates[table.meta.number, number] = exact_rate(
+                info.filter_bits, info.filter_key_count, info.probe_count
+            )
+    keys: list[bytes] = []
+    expected: list[float] = []
+    for number in range(KEY_COUNT):
+        for variant in range(per_key):
+            key = absent(number, variant)
+            place = block_of(tables, key)
+            if place is not None:
+                keys.append(key)
+                expected.append(rates[place[0].meta.number, place[1]])
+    return keys, expected
+
+
+def assert_likely(successes: int, rates: list[float]) -> None:
+    """Whether so many of independent events, each of its own rate, are to be expected.
+
+    The binomial distribution of their mean rate is at least as wide as that of their sum
+    (Hoeffding 1956).
+    """
+    low, high = binom.interval(CONFIDENCE, len(rates), math.fsum(rates) / len(rates))
+    assert int(low) <= successes <= int(high), f"{successes} is not from {low} to {high}"
+
+
+def look_up(db: DB, keys: list[bytes]) -> Stats:
+    """What is counted while each key is looked up, all of them in vain."""
+    before = db.stats()
+    assert not any(db.get(key) for key in keys)
+    return db.stats() - before
+
+
+def answers(db: DB) -> tuple[list[bytes | None], list[tuple[bytes, bytes]], list[bytes]]:
+    """Look-ups in hit and miss, a range and a prefix."""
+    keys = [
+        key for number in range(0, KEY_COUNT, 7) for key in (present(number), absent(number, 1))
+    ]
+    return db.multi_get(keys), list(db.items(stop=present(100))), list(db.keys(prefix=b"00012"))

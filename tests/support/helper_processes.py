@@ -1,0 +1,50 @@
+"""Small stores whose background work is done in helper processes, and those processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from conftest import open_small
+
+import lsmkv
+from damage import files
+from lsmkv.background.process.parent import HelperProcess
+from lsmkv.options import Background
+
+MODES: Final[tuple[Background, ...]] = ("thread", "process")
+
+
+def open_store(path: str | Path, background: Background = "process", **options: Any) -> lsmkv.DB:
+    """A small store whose every flush and compaction is worth a process."""
+    return open_small(path, background=background, **{"process_job_size_bytes": 0, **options})
+
+
+def helpers(db: lsmkv.DB) -> tuple[HelperProcess, HelperProcess]:
+    """The one for flushes and the one for compactions."""
+    maintenance = db._engine._maintenance
+    runners = (maintenance._flush_runner, maintenance._merge_runner)
+    assert runners[0] is not None and runners[1] is not None
+    return runners[0].process, runners[1].process
+
+
+def running(helper: HelperProcess) -> int:
+    """The number of its process, which is there."""
+    assert helper.pid is not None
+    return helper.pid
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process is there, and no zombie."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def table_names(path: str) -> set[str]:
+    return {file.name for file in files(Path(path), ".sst")}
+
+
+def live_tables(db: lsmkv.DB) -> set[str]:
+    return {info.file_name for info in db.inspect().tables()}

@@ -1,0 +1,54 @@
+"""Logs that tests write, and what is read back from them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from lsmkv.log.reader import RECORD_BYTES, LogContents, LogKind, read_log
+from lsmkv.log.writer import LogWriter
+from lsmkv.storage.storage import Storage
+
+MARK_BYTES = RECORD_BYTES + 8
+PAYLOADS = [b"one", b"", b"three" * 9, bytes(range(256)), b"five"]
+
+where_logs_are_mapped = pytest.mark.skipif(
+    sys.platform != "linux", reason="logs are mapped into memory on Linux alone"
+)
+
+
+def create(path: Path, storage: Storage | None = None, kind: LogKind = "log") -> LogWriter:
+    return LogWriter.create(storage or Storage(), str(path), 7, kind)
+
+
+def read(path: Path, kind: LogKind = "log", number: int = 7) -> LogContents | None:
+    return read_log(Storage(), str(path), number, kind)
+
+
+def contents_of(path: Path) -> LogContents:
+    contents = read(path)
+    assert contents is not None
+    return contents
+
+
+def payloads_of(path: Path) -> list[bytes]:
+    return [payload for _, payload in contents_of(path).records()]
+
+
+def written(path: Path, payloads: list[bytes], *, synced_after: int | None = None) -> list[int]:
+    """Write a log; where each record ends.  ``synced_after`` records it is synced."""
+    log = create(path)
+    ends = []
+    for count, payload in enumerate(payloads, 1):
+        ends.append(log.append(payload))
+        if count == synced_after:
+            log.sync_through(log.end)
+    log.close()
+    return ends
+
+
+def written_bytes(path: Path) -> int:
+    """How long a log is without room for more, unless its last record ends with a zero."""
+    return len(path.read_bytes().rstrip(b"\0"))

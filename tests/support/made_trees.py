@@ -1,0 +1,65 @@
+"""Trees made by hand for compactions to be picked in, and options that say when levels are full."""
+
+from __future__ import annotations
+
+from lsmkv.compaction.picker import Compaction
+from lsmkv.options import CompactionStyle, Options
+from lsmkv.sstable.format import TableMeta
+from lsmkv.tree.levels import PlacedTable, Tree
+
+KIB = 1024
+STYLES: tuple[CompactionStyle, ...] = ("leveled", "tiered", "lazy-leveled")
+
+# Levels of 40 KiB, 160 KiB, ...; four runs make a level full.
+OPTIONS = Options(
+    size_ratio=4,
+    level0_compaction_trigger=4,
+    level1_size_bytes=40 * KIB,
+    write_buffer_size_bytes=8 * KIB,
+)
+LEVELED, TIERED, LAZY = (OPTIONS.replace(compaction=style) for style in STYLES)
+
+
+def table(
+    number: int,
+    smallest: str,
+    largest: str,
+    *,
+    size_bytes: int = 10 * KIB,
+    entries: int = 100,
+    deletions: int = 0,
+    seq: int = 1,
+) -> TableMeta:
+    return TableMeta(
+        number=number,
+        size_bytes=size_bytes,
+        smallest=smallest.encode(),
+        largest=largest.encode(),
+        smallest_seq=0,
+        largest_seq=seq,
+        entry_count=entries,
+        tombstone_count=deletions,
+    )
+
+
+def tree(placed: dict[tuple[int, int], list[TableMeta]]) -> Tree:
+    """The tree with these tables, by level and run."""
+    return Tree().changed(
+        [PlacedTable(level, run, meta) for (level, run), metas in placed.items() for meta in metas],
+        (),
+    )
+
+
+def numbers(compaction: Compaction | None) -> list[list[int]]:
+    """Numbers of the input tables, run by run."""
+    assert compaction is not None, "nothing was picked"
+    return [[meta.number for meta in run] for run in compaction.inputs]
+
+
+def level0(
+    run_count: int, smallest: str = "a", largest: str = "z"
+) -> dict[tuple[int, int], list[TableMeta]]:
+    """Level 0 with so many runs of one table; their numbers count up from 101."""
+    return {
+        (0, number): [table(number, smallest, largest)] for number in range(101, 101 + run_count)
+    }

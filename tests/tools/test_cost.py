@@ -1,0 +1,163 @@
+"""Operations cost no more than was recorded: in instructions executed, calls made, blocks and bytes.
+
+No clock is asked, so that it holds on a busy machine too.  ``golden/costs.json`` holds what was
+recorded; ``pytest tests/tools/test_cost.py --rewrite-golden`` writes it anew after a change that is meant
+to change costs, and the difference is reviewed like any other.  A compiled build is held to the
+store's own counters alone: the interpreter does not see what compiled functions execute.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import lsmkv
+import tools.instructions
+from costs import COMPILED, Cost, measure
+from tools.workload import KINDS
+
+RECORDED: Final = Path(__file__).parents[1] / "golden" / "costs.json"
+PYTHON: Final = ".".join(platform.python_version_tuple()[:2])
+HINT: Final = "if that is meant: pytest tests/tools/test_cost.py --rewrite-golden"
+
+MARGIN: Final = 1.02
+"""What may be dearer than recorded.  Counts repeat within 0.2 %; one more call for each get is 3 %."""
+
+OTHER_PYTHON_MARGIN: Final = 1.15
+"""The same for calls, where another version of Python was recorded: comprehensions, which are calls
+before 3.12, make up to 11 % of them.  Instructions of two versions cannot be compared at all."""
+
+IMPROVEMENT: Final = 0.90
+"""What was recorded is out of date below this, and would let a later loss pass."""
+
+interpreted_only = pytest.mark.skipif(
+    COMPILED, reason="this build is compiled: its counters alone are checked"
+)
+
+needs_valgrind = pytest.mark.skipif(
+    shutil.which("valgrind") is None, reason="there is no valgrind here"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One kind of operation: what it costs now, and what it cost under the Python recorded."""
+
+    name: str
+    now: Cost
+    then: Cost
+    python: str
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
+    name = str(request.param)
+    now = measure(name, str(tmp_path_factory.mktemp("costs") / "store"))
+    document: dict[str, Any] = json.loads(RECORDED.read_text("ascii")) if RECORDED.exists() else {}
+    if request.config.getoption("--rewrite-golden"):
+        if COMPILED:
+            pytest.skip("costs are recorded from the interpreted build")
+        document[name] = {"python": PYTHON, **asdict(now)}
+        RECORDED.write_text(json.dumps(document, indent=1) + "\n", "ascii")
+    if name not in document:
+        pytest.fail(f"{RECORDED} has no {name}: run pytest --rewrite-golden, and review the file")
+    record = dict(document[name])
+    python = record.pop("python")
+    return Case(name, now, Cost(**record), python)
+
+
+def compare(case: Case, what: str, now: int, then: int, margin: float) -> None:
+    """Fail when the kind is dearer than the margin allows, or so much cheaper that it should be kept."""
+    operations = KINDS[case.name].operations
+    change = f"{case.name}: {now / operations:.2f} {what} each, recorded {then / operations:.2f}"
+    assert now <= then * margin, f"{change}: dearer; {HINT}"
+    if case.python == PYTHON:
+        assert now >= then * IMPROVEMENT, f"{change}: cheaper, so that it stays so; {HINT}"
+
+
+def test_counters_are_as_recorded_in_every_build(case: Case) -> None:
+    assert case.now.counters == case.then.counters, f"{case.name}; {HINT}"
+
+
+@interpreted_only
+def test_no_more_calls_in_the_interpreted_build(case: Case) -> None:
+    margin = MARGIN if case.python == PYTHON else OTHER_PYTHON_MARGIN
+    compare(case, "calls", case.now.calls, case.then.calls, margin)
+
+
+@interpreted_only
+def test_no_more_instructions_in_the_interpreted_build(case: Case) -> None:
+    if case.python != PYTHON:
+        pytest.skip(f"recorded under Python {case.python}, whose bytecode is another")
+    compare(case, "instructions", case.now.instructions, case.then.instructions, MARGIN)
+
+
+def test_two_runs_count_the_same(tmp_path: Path) -> None:
+    first, second = (measure("get-hit", str(tmp_path / name)) for name in ("one", "two"))
+    assert first == second
+
+
+@interpreted_only
+def test_one_more_call_for_each_get_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = measure("get-memtable", str(tmp_path / "plain"))
+    get = lsmkv.DB.get
+
+    def get_by_way(db: lsmkv.DB, key: bytes) -> bytes | None:
+        return get(db, key)
+
+    monkeypatch.setattr(lsmkv.DB, "get", get_by_way)
+    slowed = measure("get-memtable", str(tmp_path / "slowed"))
+    assert slowed.calls == plain.calls + KINDS["get-memtable"].operations
+    assert slowed.calls > plain.calls * MARGIN
+    assert slowed.instructions > plain.instructions
+
+
+# Instructions of the machine: tools/instructions.py
+
+
+def run_tool(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr("sys.argv", ["instructions", *arguments])
+    return tools.instructions.main()
+
+
+def test_without_valgrind_the_tool_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert run_tool(monkeypatch) == 1
+    assert "there is no valgrind on the PATH" in capsys.readouterr().err
+
+
+def test_the_tool_refuses_a_scale_below_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run_tool(monkeypatch, "--scale", "0", "flush")
+    assert "--scale 0: must be 1 or more" in capsys.readouterr().err
+
+
+@needs_valgrind
+def test_a_folder_without_lsmkv_is_no_build(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert run_tool(monkeypatch, "--build", str(tmp_path)) == 1
+    assert f"no lsmkv to run in {tmp_path}" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@needs_valgrind
+def test_the_tool_counts_the_instructions_of_one_kind(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_tool(monkeypatch, "get-hit") == 0
+    name, count = capsys.readouterr().out.splitlines()[1].split()
+    assert name == "get-hit"
+    assert int(count.replace(",", "")) > 1000

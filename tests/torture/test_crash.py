@@ -1,0 +1,75 @@
+"""Processes that are killed while they write: see torture/crash/kill_loop.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from torture.crash import kill_loop
+
+
+def test_a_killed_writer_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    totals = kill_loop.run(str(tmp_path / "store"), seed=1, rounds=10)
+    assert totals.rounds == 10
+    assert totals.operations > 0
+
+
+def test_a_killed_writer_with_helper_processes_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    totals = kill_loop.run(str(tmp_path / "store"), seed=1, rounds=6, background="process")
+    assert totals.rounds == 6
+    assert totals.operations > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 4))
+def test_a_writer_with_helper_processes_killed_again_and_again_loses_nothing_acknowledged(
+    tmp_path: Path, seed: int
+) -> None:
+    totals = kill_loop.run(str(tmp_path / "store"), seed, rounds=60, background="process")
+    assert totals.rounds == 60
+    assert totals.tables
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_a_writer_killed_again_and_again_loses_nothing_acknowledged(
+    tmp_path: Path, seed: int
+) -> None:
+    totals = kill_loop.run(str(tmp_path / "store"), seed, rounds=100)
+    assert totals.rounds == 100
+    assert totals.killed_opening
+    assert totals.unacknowledged
+
+
+def test_the_stream_of_operations_depends_on_seed_and_number_alone() -> None:
+    assert kill_loop.operation(1, 7) == kill_loop.operation(1, 7)
+    stream = [kill_loop.operation(1, number) for number in range(2000)]
+    assert {operation.kind for operation in stream} == {
+        *("put", "delete", "batch", "sync", "flush", "compact")
+    }
+    assert any(operation.sync for operation in stream)
+
+
+def test_a_store_that_lost_a_write_fails_with_seed_and_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose_one(loop: kill_loop.CrashLoop, die_at: int, run_s: float) -> int:
+        return loop.done + 200  # says that so many were acknowledged, and writes none
+
+    monkeypatch.setattr(kill_loop.CrashLoop, "_write_and_kill", lose_one)
+    with pytest.raises(kill_loop.CrashError, match="seed 3, round 1, after 200 operations"):
+        kill_loop.run(str(tmp_path / "store"), seed=3, rounds=1)
+
+
+def test_the_command_ends_with_1_when_a_round_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(path: str, seed: int, rounds: int, background: str) -> kill_loop.Totals:
+        raise kill_loop.CrashError(f"seed {seed}, round 1: wrong")
+
+    monkeypatch.setattr(kill_loop, "run", fail)
+    assert kill_loop.main(["--seed", "5", "--path", str(tmp_path)]) == 1
+    printed = capsys.readouterr()
+    assert "seed 5" in printed.out
+    assert "round 1" in printed.err

@@ -1,0 +1,460 @@
+"""The torture run's own tests: both parts find nothing here, and find what is broken on purpose."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+import lsmkv
+from lsmkv.storage.storage import AppendFile
+from torture.crash import crash_states, faults
+from torture.crash.crash_states import Place, Size
+from torture.crash.disk import STORE, Disk, Operation, replayed
+from torture.crash.disk_states import states
+from torture.crash.disk_storage import MemoryAppendFile, MemoryStorage
+from torture.crash.fault_session import OPTIONS, Remedy
+from torture.crash.injection import Fault
+from torture.crash.workloads import VARIANTS, record
+from torture.framework import cli, parts
+from torture.framework.part import Failure, Outcome, Part, Scale, Settings
+
+TINY = Size(operations=10, rounds=1, samples=1, second_share=0.01)
+
+
+def settings(directory: Path, replay: str | None = None, limit_s: float = 600.0) -> Settings:
+    return Settings(Scale.CI, limit_s, 1, directory, replay)
+
+
+# --- nothing is found ----------------------------------------------------------------------------
+
+
+def test_losing_power_anywhere_loses_nothing_synced(tmp_path: Path) -> None:
+    outcome = crash_states.run(settings(tmp_path), TINY)
+    assert outcome.failures == []
+    assert outcome.counts["workloads"] == len(VARIANTS)
+    assert outcome.counts["distinct states"] > 1000
+    assert outcome.counts["recoveries cut short"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_losing_power_anywhere_loses_nothing_synced_with_other_dice(
+    tmp_path: Path, seed: int
+) -> None:
+    outcome = crash_states.run(Settings(Scale.SHORT, 120.0, seed, tmp_path))
+    assert outcome.failures == []
+
+
+def test_a_failing_disk_loses_nothing_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(faults.SHARES, Scale.CI, 0.02)
+    outcome = faults.run(settings(tmp_path))
+    assert outcome.failures == []
+    assert outcome.counts["sessions"] > 50
+
+
+@pytest.mark.slow
+def test_every_failure_of_the_disk_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    outcome = faults.run(Settings(Scale.SHORT, 600.0, 1, tmp_path))
+    assert outcome.failures == []
+
+
+def test_a_workload_is_recorded_the_same_way_each_time() -> None:
+    for name in VARIANTS:
+        one, other = (record(name, 1, 25, MemoryStorage()).operations for _ in range(2))
+        assert list(map(str, one)) == list(map(str, other))
+
+
+# --- storages that are broken on purpose ---------------------------------------------------------
+
+
+class ForgetsDirectories(MemoryStorage):
+    """Syncs no directory."""
+
+    def sync_directory(self, path: str) -> None:
+        pass
+
+
+class ForgetsParent(MemoryStorage):
+    """Does not sync the directory that the store's directory is in."""
+
+    def sync_directory(self, path: str) -> None:
+        if path == STORE:
+            super().sync_directory(path)
+
+
+class _Unsynced(MemoryAppendFile):
+    def _sync(self) -> None:
+        pass
+
+
+class RenamesUnsynced(MemoryStorage):
+    """Does not sync what is renamed afterwards."""
+
+    suffix: ClassVar[str] = ".tmp"
+
+    def create(self, path: str) -> AppendFile:
+        file = super().create(path)
+        if not path.endswith(self.suffix):
+            return file
+        file.close()
+        return _Unsynced(self, path, self.disk.names[path], 0)
+
+
+class LosesSyncedWrites(RenamesUnsynced):
+    """Says that logs are synced, and does not sync them."""
+
+    suffix = ".log"
+
+
+class LosesTables(RenamesUnsynced):
+    """Says that tables are synced, and does not sync them."""
+
+    suffix = ".sst"
+
+
+class RemovesFirst(MemoryStorage):
+    """Replaces a file by removing it and renaming the other."""
+
+    def replace(self, source: str, target: str) -> None:
+        self.remove(target)
+        super().replace(source, target)
+
+
+BROKEN = (
+    ForgetsDirectories,
+    ForgetsParent,
+    RenamesUnsynced,
+    LosesSyncedWrites,
+    LosesTables,
+    RemovesFirst,
+)
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_what_a_broken_storage_loses_is_found_and_found_again(
+    tmp_path: Path, broken: type[MemoryStorage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crash_states, "VARIANTS", {"leveled": {}})
+    outcome = crash_states.run(settings(tmp_path), TINY, broken)
+    failure = outcome.failures[0]
+    assert failure.what.startswith("seed 1, workload leveled, crash after operation")
+    again = crash_states.run(settings(tmp_path, failure.replay), TINY, broken)
+    assert again.failures == [failure]
+    kept = Path(again.notes[0].rpartition(" is kept in ")[2])
+    assert kept.is_dir()
+    for file in kept.iterdir():
+        file.unlink()
+    kept.rmdir()
+
+
+class _RetriesSyncs(MemoryAppendFile):
+    def sync(self) -> None:
+        try:
+            super().sync()
+        except OSError:
+            self.broken = False
+            super().sync()
+
+
+class RetriesSyncs(MemoryStorage):
+    """Tries a sync that failed once more."""
+
+    def create(self, path: str) -> AppendFile:
+        super().create(path).close()
+        return _RetriesSyncs(self, path, self.disk.names[path], 0)
+
+
+class _SwallowsErrors(MemoryAppendFile):
+    def append(self, data: bytes, more: bytes = b"") -> None:
+        with contextlib.suppress(OSError):
+            super().append(data, more)
+
+
+class SwallowsErrors(MemoryStorage):
+    """Does not say that a write failed."""
+
+    def create(self, path: str) -> AppendFile:
+        super().create(path).close()
+        return _SwallowsErrors(self, path, self.disk.names[path], 0)
+
+
+class LeavesOpen(MemoryStorage):
+    """Never closes a file."""
+
+    def let_go(self, number: int) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("broken", "plan"),
+    [
+        (RetriesSyncs, "sync/EIO/once/crash/{}"),
+        (SwallowsErrors, "append/ENOSPC/once/reopen/{}"),
+        (LeavesOpen, "append/EIO/once/resume/{}"),
+    ],
+)
+def test_what_a_broken_storage_does_after_a_failure_is_found(
+    tmp_path: Path, broken: type[MemoryStorage], plan: str
+) -> None:
+    found = [
+        failure
+        for number in range(30)
+        for failure in faults.run(settings(tmp_path, plan.format(number)), broken).failures
+    ]
+    assert found
+    assert faults.run(settings(tmp_path, found[0].replay), broken).failures
+
+
+# --- defects that the parts have found -----------------------------------------------------------
+
+
+def test_a_directory_whose_making_failed_half_way_is_made_durable_by_the_next_opening() -> None:
+    storage = MemoryStorage()
+    storage.faults.add(Fault("sync_directory"))
+    with pytest.raises(OSError, match="injected"):
+        lsmkv.open(STORE, storage=storage)
+    with lsmkv.open(STORE, storage=storage) as db:
+        db.put(b"k", b"v", sync=True)
+    with lsmkv.open(STORE, storage=MemoryStorage(storage.disk.the_least())) as db:
+        assert db[b"k"] == b"v"
+
+
+def test_what_a_failed_sync_dropped_is_written_again_when_the_store_is_opened_again() -> None:
+    storage = MemoryStorage()
+    db = lsmkv.open(STORE, OPTIONS, storage=storage)
+    db[b"k"] = b"v"
+    storage.faults.add(Fault("sync"))
+    with pytest.raises(OSError, match="injected"):
+        db.sync()
+    with pytest.raises(OSError, match="earlier failure"):
+        db.close()
+    with lsmkv.open(STORE, OPTIONS, storage=storage) as db:
+        db.sync()
+        image = storage.disk.the_least()
+    with lsmkv.open(STORE, OPTIONS, storage=MemoryStorage(image)) as db:
+        assert db[b"k"] == b"v"
+
+
+# --- disks in memory -----------------------------------------------------------------------------
+
+
+def written(*operations: Operation) -> Disk:
+    return replayed(
+        [Operation("make_directory", STORE), Operation("sync_directory", "/"), *operations]
+    )
+
+
+A, B = f"{STORE}/a", f"{STORE}/b"
+
+
+def images(disk: Disk) -> list[dict[str, bytes]]:
+    return [state.image for state in states(disk, "seed", samples=200)]
+
+
+def test_what_is_synced_is_in_every_state() -> None:
+    disk = written(
+        Operation("create", A, 1),
+        Operation("write", A, 1, b"x" * 700),
+        Operation("sync", A, 1),
+        Operation("sync_directory", STORE),
+        Operation("write", A, 1, b"y" * 700, length=700),
+    )
+    found = {image["a"] for image in images(disk)}
+    assert len(found) > 20
+    assert all(data.startswith(b"x" * 700) and len(data) <= 1400 for data in found)
+    assert b"x" * 700 + bytes(700) in found
+
+
+def test_a_name_that_is_not_synced_may_be_lost_with_its_synced_data() -> None:
+    disk = written(
+        Operation("create", A, 1), Operation("write", A, 1, b"x"), Operation("sync", A, 1)
+    )
+    assert {tuple(image.items()) for image in images(disk)} == {(), (("a", b"x"),)}
+
+
+def test_a_renaming_is_there_as_a_whole_or_not_at_all() -> None:
+    disk = written(
+        Operation("create", A, 1),
+        Operation("write", A, 1, b"old"),
+        Operation("sync", A, 1),
+        Operation("create", B, 2),
+        Operation("write", B, 2, b"new"),
+        Operation("sync", B, 2),
+        Operation("sync_directory", STORE),
+        Operation("rename", B, target=A),
+    )
+    assert {tuple(sorted(image.items())) for image in images(disk)} == {
+        (("a", b"old"), ("b", b"new")),
+        (("a", b"new"),),
+    }
+
+
+def test_changes_of_names_are_lost_one_without_the_other() -> None:
+    made = [Operation("create", f"{STORE}/{name}", at) for at, name in enumerate("abc", 1)]
+    found = {tuple(sorted(image)) for image in images(written(*made))}
+    assert len(found) == 2**3
+
+
+def test_a_sync_after_a_failed_one_leaves_out_what_that_was_to_write() -> None:
+    disk = written(
+        Operation("create", A, 1),
+        Operation("sync_directory", STORE),
+        Operation("write", A, 1, b"lost"),
+        Operation("failed_sync", A, 1),
+        Operation("write", A, 1, b"kept", length=4),
+        Operation("sync", A, 1),
+    )
+    assert disk.everything() == {"a": b"lostkept"}
+    assert disk.the_least() == {"a": bytes(4) + b"kept"}
+
+
+def test_what_is_written_into_room_is_there_or_zeros_or_torn() -> None:
+    disk = written(
+        Operation("create", A, 1),
+        Operation("write", A, 1, b"x" * 700),
+        Operation("truncate", A, 1, length=4096),
+        Operation("sync", A, 1),
+        Operation("sync_directory", STORE),
+        Operation("write", A, 1, b"y" * 700, length=700),
+    )
+    found = {image["a"] for image in images(disk)}
+    room = bytes(4096 - 1536)  # behind the last sector that was written to
+    assert len(found) > 20
+    assert all(data.startswith(b"x" * 700) and data[1536:] == room for data in found)
+    assert {data[700:1400] for data in found} >= {b"y" * 700, bytes(700)}
+    assert any(
+        data[700:].rstrip(b"\0") in (b"y" * size for size in range(1, 700)) for data in found
+    )
+
+
+def test_a_failed_sync_leaves_zeros_in_the_room_that_was_written_to() -> None:
+    disk = written(
+        Operation("create", A, 1),
+        Operation("sync_directory", STORE),
+        Operation("truncate", A, 1, length=100),
+        Operation("sync", A, 1),
+        Operation("write", A, 1, b"lost"),
+        Operation("failed_sync", A, 1),
+        Operation("sync", A, 1),
+    )
+    assert disk.the_least() == {"a": bytes(100)}
+    disk.apply(Operation("write_again", A, 1, b"lo"))
+    disk.apply(Operation("sync", A, 1))
+    assert disk.the_least() == {"a": b"lo" + bytes(98)}
+
+
+def test_a_memory_storage_is_a_storage() -> None:
+    storage = MemoryStorage()
+    with lsmkv.open(STORE, OPTIONS, storage=storage) as db:
+        for number in range(300):
+            db.put(b"%03d" % number, b"v" * 100)
+        with pytest.raises(lsmkv.LockedError):
+            lsmkv.open(STORE, OPTIONS, storage=storage)
+        db.compact_range()
+    assert storage.open_files == {}
+    assert storage.operations
+    assert replayed(storage.operations).everything() == storage.disk.everything()
+    with lsmkv.open(STORE, OPTIONS, storage=MemoryStorage(storage.disk.the_least())) as db:
+        assert len(db) == 300
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+def _fails(settings: Settings) -> Outcome:
+    outcome = Outcome(skipped=["nothing: no reason"])
+    outcome.counts["things tried"] += 1_234
+    if settings.seed != 5:
+        outcome.failures.append(Failure(f"seed {settings.seed} is not 5", "3/4"))
+    return outcome
+
+
+def _raises(settings: Settings) -> Outcome:
+    raise RuntimeError("broken part")
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [
+        Part("fails", "The seed is 5.", _fails),
+        Part("raises", "It runs.", _raises),
+        Part("empty", "It is found.", lambda _: Outcome()),
+    ]
+    monkeypatch.setattr(cli, "parts", lambda: {part.name: part for part in made})
+
+
+@pytest.mark.usefixtures("known")
+def test_a_failure_is_printed_with_its_command_and_ends_with_1(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["fails", "--ci", "--seed", "7"]) == 1
+    printed = capsys.readouterr()
+    assert "fails  things tried  1,234" in printed.out
+    assert "python -m torture fails --ci --seed 7 --replay '3/4'" in printed.err
+
+
+@pytest.mark.usefixtures("known")
+def test_a_run_without_failures_ends_with_0() -> None:
+    assert cli.main(["fails", "--seed", "5"]) == 0
+
+
+@pytest.mark.usefixtures("known")
+def test_a_part_that_raises_fails_and_the_others_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["raises", "fails", "--seed", "5"]) == 1
+    printed = capsys.readouterr()
+    assert "RuntimeError: broken part" in printed.err
+    assert "fails: no failure" in printed.out
+
+
+@pytest.mark.usefixtures("known")
+def test_a_run_goes_into_files_and_a_document(tmp_path: Path) -> None:
+    document = tmp_path / "doc.md"
+    document.write_text("before\n<!-- bench torture -->\nold\n<!-- end -->\nafter\n")
+    out = tmp_path / "out"
+    cli.main(["fails", "--long", "--out", str(out), "--into", str(document)])
+    text = document.read_text()
+    assert "old" not in text
+    assert "| fails | things tried | 1,234 |" in text
+    assert "- fails: skipped: nothing: no reason" in text
+    assert "Scale long. Seed 1970;" in text
+    data = json.loads((out / "torture.json").read_text())
+    assert data["parts"][0]["failures"][0]["replay"] == "3/4"
+
+
+@pytest.mark.usefixtures("known")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["none"],
+        ["--replay", "x"],
+        ["empty", "--replay", "x"],
+        ["fails", "--time-limit", "-1"],
+        ["fails", "--ci", "--long"],
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(arguments)
+    assert caught.value.code == 2
+
+
+def test_every_part_is_registered_under_a_name_of_its_own() -> None:
+    assert len(parts.parts()) == len(parts.MODULES)
+
+
+def test_replays_are_read_as_they_are_written() -> None:
+    for place in (Place("leveled-x3", 1, 2), Place("tiered", 1, 2, 3, 4)):
+        assert Place.parsed(str(place)) == place
+    plan = faults.Plan("append", "short-then-ENOSPC", True, Remedy.RESUME, 3)
+    assert faults.Plan.parsed(str(plan)) == plan
+    assert plan.errors == {errno.EIO, errno.ENOSPC}
+    for text in ("x", "leveled/1", "append/E/once/crash/1"):
+        with pytest.raises(ValueError, match="is no "):
+            Place.parsed(text) if "append" not in text else faults.Plan.parsed(text)

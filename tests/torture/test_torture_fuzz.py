@@ -1,0 +1,192 @@
+"""The torture part ``fuzz``, small; inputs that once went wrong; and that it would find such."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+import lsmkv
+from torture.framework.part import Scale, Settings
+from torture.fuzz import hostile_stores
+from torture.fuzz import part as fuzz
+from torture.fuzz.crafting import replace_table, take_apart
+from torture.fuzz.mutation import Coverage, extremes, mutated
+from torture.fuzz.part import CORPUS, HARNESSES, PART, corpus, trial
+from torture.fuzz.target import (
+    DOCUMENTED,
+    Harness,
+    WrongResultError,
+    execute,
+    execute_measured,
+)
+
+
+def settings(directory: Path, replay: str | None = None) -> Settings:
+    return Settings(Scale.CI, 20.0, 1, directory, replay)
+
+
+# --- the decoders ---
+
+
+def test_a_short_run_finds_nothing(tmp_path: Path) -> None:
+    outcome = PART.run(settings(tmp_path))
+    assert not outcome.failures
+    assert all(outcome.counts[f"{name}: tried"] for name in HARNESSES)
+
+
+@pytest.mark.parametrize("name", sorted(HARNESSES))
+def test_seeds_and_inputs_that_once_went_wrong_are_taken_as_they_should_be(
+    name: str, tmp_path: Path
+) -> None:
+    counts, failures = trial(f"{name}/kept", tmp_path)
+    assert not failures
+    assert counts[f"{name}: decoded"] > 0
+
+
+@pytest.mark.parametrize("name", sorted(HARNESSES))
+def test_well_formed_bytes_of_an_earlier_day_still_decode(name: str) -> None:
+    assert execute(HARNESSES[name], (CORPUS / name / "seed").read_bytes()) == (True, None)
+
+
+def test_every_folder_of_inputs_is_a_decoder_s() -> None:
+    assert {path.name for path in CORPUS.iterdir()} == set(HARNESSES)
+    assert sum(len(corpus(name)) for name in HARNESSES) > len(HARNESSES)
+
+
+@pytest.mark.parametrize("name", ["frame", "log", "table", "saved-filter"])
+def test_sealing_gets_mutations_behind_the_checksums(name: str) -> None:
+    """Otherwise nothing but the checksum tests would be tried."""
+    harness = HARNESSES[name]
+    seed = harness.seeds()[0]
+    dice = random.Random(1)
+    inputs = [mutated([seed], (), dice) for _ in range(300)]
+    decoded = [sum(execute(harness, data)[0] for data in inputs)]
+    decoded.append(sum(execute(harness, harness.seal(data))[0] for data in inputs))
+    assert decoded[1] > decoded[0] + 5
+
+
+# --- the checker ---
+
+
+def broken(data: bytes) -> None:
+    """A decoder with several defects, each behind a byte or two."""
+    if data[0] == 1:
+        raise IndexError("out of range")
+    if data[:2] == b"\x02\x02":
+        bytearray(64 << 20)
+    if data[:1] == b"\x03":
+        raise WrongResultError("two and two are five")
+    if data[:1] == b"\x04":
+        raise DOCUMENTED[0]("path", 0, "as documented")
+
+
+BROKEN = Harness("broken", broken, lambda: [b"\x05\x05\x05\x05"])
+
+
+def test_errors_that_are_not_documented_are_failures() -> None:
+    assert "IndexError" in str(execute(BROKEN, b"\x01")[1])
+    assert "two and two" in str(execute(BROKEN, b"\x03")[1])
+    assert execute(BROKEN, b"\x04") == (False, None)
+    assert execute(BROKEN, b"\x05") == (True, None)
+
+
+def test_memory_out_of_proportion_is_a_failure() -> None:
+    assert "bytes of memory" in str(execute_measured(BROKEN, b"\x02\x02")[1])
+    assert execute_measured(BROKEN, b"\x02")[1] is None
+
+
+def test_a_defect_is_found_cut_short_and_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fuzz, "HARNESSES", {"broken": BROKEN})
+    (tmp_path / "run").mkdir()
+    failures = PART.run(settings(tmp_path / "run")).failures
+    index_errors = [failure for failure in failures if "IndexError" in failure.what]
+    assert index_errors
+    replay = index_errors[0].replay
+    assert replay in ("broken/hex:01", "broken/hex:")  # no bytes at all have no first one either
+    assert PART.run(settings(tmp_path, replay)).failures
+
+
+def test_extremes_are_tried_in_every_place() -> None:
+    tried = extremes(bytes(range(1, 9)))
+    for at in (0, 2, 4, 6):
+        assert any(data[at : at + 2] == b"\xff\xff" for data in tried)
+    assert bytes([255] * 8) in tried
+
+
+def test_coverage_tells_paths_apart() -> None:
+    harness = HARNESSES["footer"]
+    edges = []
+    for data in (harness.seeds()[0], b"short"):
+        coverage = Coverage()
+        coverage.of(lambda data=data: execute(harness, data))  # type: ignore[misc]
+        edges.append(coverage.edges)
+    assert edges[0] and edges[1] and edges[0] != edges[1]
+
+
+# --- whole stores ---
+
+
+def test_stores_whose_fields_lie_are_answered_or_refused(tmp_path: Path) -> None:
+    counts, failures = trial("store/tests/6", tmp_path)
+    assert failures == []
+    assert counts["store: some call refused"] > 0
+
+
+def test_a_call_that_fails_otherwise_is_found_and_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_db: lsmkv.DB) -> None:
+        raise IndexError("out of range")
+
+    monkeypatch.setattr(hostile_stores, "_moved_cursor", fails)
+    failure, *_ = trial("store/tests/6", tmp_path)[1]
+    assert "cursor: IndexError is not a documented error" in failure
+    replay = failure.rpartition("[")[2].rstrip("]")
+    assert trial(replay, tmp_path)[1] == [failure]
+
+
+def test_a_damaged_store_made_of_a_hostile_one_is_found(
+    tmp_path: Path,
+) -> None:
+    with lsmkv.open(tmp_path / "store") as db:
+        db[b"a"] = b"1"
+        db.flush()
+    (table,) = (tmp_path / "store").glob("*.sst")
+    data = bytearray(table.read_bytes())
+    data[0] ^= 1
+    table.write_bytes(data)
+    with pytest.raises(WrongResultError, match="damaged"):
+        hostile_stores.expect_sound(tmp_path / "store")
+
+
+@pytest.mark.parametrize("form", sorted(hostile_stores.FORMS))
+def test_tables_put_together_as_they_were_are_whole(form: str, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    for name, data in hostile_stores.whole(form).items():
+        (store / name).write_bytes(data)
+    for path in store.glob("*.sst"):
+        table = take_apart(path.read_bytes())
+        again = take_apart(table.put_together())
+        again.numbers["offsets"] = table.numbers["offsets"]  # another level of zstd's
+        for block, old in zip(again.blocks, table.blocks, strict=True):
+            block.fields[0] = old.fields[0]
+        assert again == table
+        table.follow_blocks()
+        table.follow_keys()
+        replace_table(store, table)
+    hostile_stores.expect_sound(store)
+
+
+def test_another_process_that_dies_or_hangs_is_found(tmp_path: Path) -> None:
+    (tmp_path / "lsmkv").mkdir()
+    for code, what in (("import os; os._exit(3)", "ended with 3"), ("while True: pass", "no end")):
+        (tmp_path / "lsmkv" / "__init__.py").write_text(code)
+        (tmp_path / "torture").unlink(missing_ok=True)
+        (tmp_path / "torture").symlink_to(Path(fuzz.__file__).parent)
+        found = hostile_stores.search_elsewhere(tmp_path, "x", 1, tmp_path / "stores", 1.0)
+        assert what in found[1][0]

@@ -1,0 +1,340 @@
+"""The torture part ``objects``, small; and that it would find what it looks for."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import itertools
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import lsmkv
+from lsmkv.api.views import RangeItems, RangeKeys, RangeValues
+from torture.framework.part import Scale, Settings, UnsoundError
+from torture.objects import (
+    copied,
+    cycles,
+    reentered,
+    shared,
+)
+from torture.objects import part as objects
+from torture.objects.families import FAMILIES
+from torture.objects.ground import LIVE, Bystander, Ground
+from torture.objects.meddling import Meddler
+from torture.objects.part import PART, Name, examined
+from torture.objects.trial import ObjectTrial, told, unnatural
+
+_SECONDS: Final = 0.2
+OPEN: Final = {
+    "reentered/traced": "a trace function may come between taking a lock and naming its owner",
+}
+"""What fails still, and why: it is not run here, since it may take long to fail."""
+
+
+def variants() -> Iterator[Any]:
+    for family, names in FAMILIES.items():
+        for variant in names:
+            name = f"{family}/{variant}"
+            marks = [pytest.mark.xfail(reason=OPEN[name], run=False)] if name in OPEN else []
+            yield pytest.param(name, marks=marks)
+
+
+# --- the store ---
+
+
+@pytest.mark.parametrize("name", list(variants()))
+def test_a_short_run_of_each_variant_finds_nothing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(objects.SECONDS, Scale.CI, _SECONDS)
+    outcome = PART.run(Settings(Scale.CI, 60.0, 1, tmp_path, f"{name}/1"))
+    assert [failure.what for failure in outcome.failures] == []
+    family = name.partition("/")[0]
+    assert outcome.counts[f"{family}: trials"] == 1
+    assert len(outcome.counts) > 1
+    assert not list(tmp_path.rglob("*.sst"))
+
+
+def test_what_is_open_is_a_variant() -> None:
+    assert OPEN.keys() <= {param.values[0] for param in variants()}
+
+
+# --- the process of a trial ---
+
+
+def ending(program: str, directory: Path, limit_s: float = 60.0) -> str:
+    """What is told of a trial whose process runs ``program``; one failure."""
+    command = [sys.executable, "-X", "faulthandler", "-c", program]
+    counts, (failure,) = examined(command, dict(os.environ), directory, limit_s)
+    assert not counts
+    return failure
+
+
+def test_a_process_that_crashes_is_told_with_its_stack(tmp_path: Path) -> None:
+    what = ending("def here():\n import os\n os.kill(os.getpid(), 11)\nhere()", tmp_path)
+    assert what.startswith("the process died of SIGSEGV") and "in here" in what
+
+
+def test_a_process_that_hangs_is_told_with_its_stack(tmp_path: Path) -> None:
+    program = (
+        "import faulthandler, threading\n"
+        "faulthandler.dump_traceback_later(0.2, exit=True)\n"
+        "def here(): threading.Lock().acquire() and threading.Event().wait()\nhere()"
+    )
+    what = ending(program, tmp_path)
+    assert what.startswith("the process hung") and "in here" in what
+
+
+def test_a_process_that_hangs_without_a_word_is_ended(tmp_path: Path) -> None:
+    assert "did not end" in ending("import time; time.sleep(600)", tmp_path, limit_s=0.3)
+
+
+def test_a_process_that_says_nothing_is_told(tmp_path: Path) -> None:
+    assert "said nothing" in ending("pass", tmp_path)
+
+
+def test_a_process_that_tried_another_store_is_told(tmp_path: Path) -> None:
+    program = """print('{"loaded": "/elsewhere", "counts": {}, "failures": []}')"""
+    assert "loaded from /elsewhere" in ending(program, tmp_path)
+
+
+def test_a_failure_is_told_although_the_process_crashed_afterwards(tmp_path: Path) -> None:
+    found = (
+        f'{{"loaded": "{Path(lsmkv.__file__).parent}", "counts": {{"a": 1}}, "failures": ["b"]}}'
+    )
+    program = f"import os; print({found!r}, flush=True); os.abort()"
+    counts, failures = examined([sys.executable, "-c", program], dict(os.environ), tmp_path, 60.0)
+    assert counts == {"a": 1}
+    assert failures[0] == "b" and "SIGABRT" in failures[1]
+
+
+def test_a_name_that_is_no_trial_is_told(tmp_path: Path) -> None:
+    for name in ("x", "shared/x/1", "shared/iterators/x", "shared/iterators"):
+        with pytest.raises(ValueError, match="is no FAMILY/VARIANT/NUMBER"):
+            PART.run(Settings(Scale.CI, 6.0, 1, tmp_path, name))
+    assert str(Name.parsed("shared/iterators/3")) == "shared/iterators/3"
+
+
+# --- what is natural ---
+
+
+def test_ordinary_errors_are_natural() -> None:
+    for error in (lsmkv.ClosedError(), TypeError(), ValueError(), RuntimeError(), KeyError()):
+        assert not unnatural(error) and not unnatural(error, strict=True)
+
+
+def test_errors_that_nobody_should_get_are_not_natural() -> None:
+    broken: tuple[BaseException, ...] = (
+        SystemError(),
+        MemoryError(),
+        IndexError(),
+        AssertionError(),
+        OSError(),
+        UnsoundError(),
+        lsmkv.CorruptionError("path", 0, "broken"),
+        lsmkv.BackgroundError(),
+        TypeError("list object expected; got deallocated"),
+    )
+    for error in broken:
+        assert unnatural(error), error
+
+
+def test_errors_that_tell_of_internals_are_not_natural_in_plain_use() -> None:
+    error = AttributeError("'NoneType' object has no attribute 'view'")
+    assert not unnatural(error)
+    assert unnatural(error, strict=True)
+
+
+# --- the checkers ---
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> ObjectTrial:
+    return ObjectTrial("planted", 1, tmp_path, 1.0)
+
+
+@pytest.fixture
+def ground(trial: ObjectTrial) -> Iterator[Ground]:
+    made = trial.ground()
+    yield made
+    made.db.close()
+
+
+def test_a_store_that_shows_something_else_is_found(ground: Ground) -> None:
+    ground.check()
+    ground.db.delete(next(iter(ground.model)))
+    with pytest.raises(UnsoundError, match="a new scan gives"):
+        ground.check()
+
+
+def test_an_iterator_that_ends_early_is_found(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really = RangeItems.__iter__
+    monkeypatch.setattr(RangeItems, "__iter__", lambda self: itertools.islice(really(self), 9))
+    with pytest.raises(UnsoundError, match="an iterator nobody touched"):
+        Bystander(ground).end()
+
+
+def test_an_iterator_that_goes_astray_is_found(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really = RangeItems.__iter__
+    monkeypatch.setattr(
+        RangeItems, "__iter__", lambda self: itertools.islice(really(self), 1, None)
+    )
+    bystander = Bystander(ground)
+    with pytest.raises(UnsoundError, match="an iterator nobody touched"):
+        for _ in range(50):
+            bystander.step()
+
+
+def test_an_answer_that_is_wrong_where_nobody_expects_a_question_is_found(
+    trial: ObjectTrial, ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lsmkv.DB, "get", lambda self, key: b"another")
+    meddler = Meddler(trial, ground)
+    while not trial.failures and meddler.times < 1000:
+        meddler.meddle()
+    assert "get gives b'another'" in trial.failures[0]
+
+
+class Twice:
+    """Gives each entry twice."""
+
+    def __init__(self, iterator: Iterator[Any]) -> None:
+        self._iterator = iterator
+        self._again: list[Any] = []
+        self._lock = threading.Lock()  # what is below is not on trial
+
+    def __iter__(self) -> Twice:
+        return self
+
+    def __next__(self) -> Any:
+        with self._lock:
+            if self._again:
+                return self._again.pop()
+            item = next(self._iterator)
+            self._again.append(item)
+            return item
+
+
+def test_a_shared_iterator_that_gives_an_entry_to_two_threads_is_found(
+    trial: ObjectTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared, "undisturbed", undisturbed_by_nobody)
+    for view in (RangeKeys, RangeItems, RangeValues):
+        for name in ("__iter__", "__reversed__"):
+            really = getattr(view, name)
+            monkeypatch.setattr(view, name, lambda self, really=really: Twice(really(self)))
+    with pytest.raises(UnsoundError, match=r"twice|refused"):
+        shared.share_iterators(trial)
+
+
+def undisturbed_by_nobody(trial: ObjectTrial, step: Any) -> None:
+    """Without the objects beside it, which would find it first."""
+    ground = trial.ground()
+    try:
+        while trial.goes_on():
+            step(ground, None)
+    finally:
+        ground.db.close()
+
+
+def test_a_copy_that_can_be_made_is_found(
+    trial: ObjectTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lsmkv.Cursor, "__copy__", lambda self: self, raising=False)
+    cursors = [specimen for specimen in LIVE if specimen.name == "cursor"]
+    monkeypatch.setattr(copied, "LIVE", cursors)
+    copied.copy_live(trial)
+    assert "copy.copy of a cursor: was made" in trial.failures
+
+
+def test_a_copied_snapshot_that_shows_what_came_later_is_found(
+    trial: ObjectTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made_anew(self: lsmkv.Snapshot) -> lsmkv.Snapshot:
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    monkeypatch.setattr(lsmkv.Snapshot, "__copy__", made_anew, raising=False)
+    copied.copy_snapshots(trial)
+    assert trial.failures == ["copy of a snapshot shows what was written after it"]
+
+
+def test_an_error_that_does_not_copy_is_found(
+    trial: ObjectTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def another(self: Any) -> Any:
+        return ValueError, ("another",)
+
+    monkeypatch.setattr(lsmkv.CursorError, "__reduce__", another, raising=False)
+    monkeypatch.setattr(copied, "_errors", lambda ground: [lsmkv.CursorError("none")])
+    copied.copy_data(trial)
+    assert "CursorError gives another error" in trial.failures[0]
+    assert copy.copy(lsmkv.ClosedError("closed")).args == ("closed",)
+
+
+def test_an_exception_that_is_raised_again_and_again_is_found(trial: ObjectTrial) -> None:
+    shared = lsmkv.ClosedError("closed")
+
+    def closed() -> None:
+        raise shared
+
+    copied.check_refused(trial, "it", closed, lsmkv.ClosedError)
+    assert trial.failures[0] == "it: the same exception is raised again and again"
+    assert trial.failures[1].startswith("it: the traceback grows, from 2 entries to ")
+
+
+def test_another_error_than_the_one_for_the_closed_is_found(trial: ObjectTrial) -> None:
+    copied.check_refused(trial, "it", lambda: vars()["key"], lsmkv.ClosedError)
+    assert "it: no ClosedError: KeyError" in trial.failures[0]
+
+
+def test_a_buffer_that_is_not_copied_is_found(
+    trial: ObjectTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really = lsmkv.DB.put
+    monkeypatch.setattr(lsmkv.DB, "put", lambda self, key, value: really(self, key, b"another"))
+    with pytest.raises(UnsoundError, match="something else is stored"):
+        reentered.give_buffers(trial)
+
+
+def test_a_resurrected_iterator_that_starts_again_is_found(
+    trial: ObjectTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Restarting:
+        def __init__(self, view: RangeItems) -> None:
+            self._view = view
+            self._iterator = really(view)
+
+        def __iter__(self) -> Iterator[Any]:
+            return really(self._view)
+
+        def __next__(self) -> Any:
+            return next(self._iterator)
+
+    really = RangeItems.__iter__
+    monkeypatch.setattr(cycles, "undisturbed", undisturbed_by_nobody)
+    monkeypatch.setattr(RangeItems, "__iter__", lambda self: Restarting(self))
+    with pytest.raises(UnsoundError, match="a resurrected iterator"):
+        cycles.resurrect(trial)
+    gc.collect()
+
+
+def test_an_error_is_told_with_the_places_it_came_through() -> None:
+    def here() -> None:
+        raise LookupError("lost")
+
+    try:
+        here()
+    except LookupError as error:
+        assert "LookupError: lost" in told(error) and Path(__file__).name in told(error)

@@ -1,0 +1,188 @@
+"""The tree as data: what a change may do, and the laws that changes obey."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsmkv.sstable.format import TableMeta
+from lsmkv.tree.levels import MAX_LEVELS, PlacedTable, RunMeta, Tree
+
+
+def meta(number: int, smallest: bytes = b"a", largest: bytes = b"z", entries: int = 1) -> TableMeta:
+    return TableMeta(
+        number=number,
+        size_bytes=1000 * number,
+        smallest=smallest,
+        largest=largest,
+        smallest_seq=1,
+        largest_seq=9,
+        entry_count=entries,
+        tombstone_count=0,
+    )
+
+
+def tree_of(*placed: PlacedTable) -> Tree:
+    return Tree().changed(placed, ())
+
+
+def numbers(tree: Tree) -> set[int]:
+    return {table.number for table in tree.tables()}
+
+
+@st.composite
+def placements(draw: st.DrawFn) -> list[PlacedTable]:
+    """Tables that fit one tree: within a run, each has a stretch of keys of its own."""
+    slots = draw(
+        st.lists(
+            st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(0, 9)),
+            unique=True,
+            max_size=15,
+        )
+    )
+    return [
+        PlacedTable(level, run, meta(number, b"%d" % slot, b"%d~" % slot))
+        for number, (level, run, slot) in enumerate(slots, 1)
+    ]
+
+
+# --- laws ----------------------------------------------------------------------------------------
+
+
+@given(placements())
+def test_a_tree_places_what_was_added_and_nothing_else(tables: list[PlacedTable]) -> None:
+    tree = Tree().changed(tables, ())
+    assert {table.meta.number: table for table in tree.placed()} == {
+        table.meta.number: table for table in tables
+    }
+
+
+@given(placements(), st.randoms())
+def test_the_order_of_additions_does_not_matter(tables: list[PlacedTable], dice: object) -> None:
+    shuffled = list(tables)
+    dice.shuffle(shuffled)  # type: ignore[attr-defined]  # st.randoms is not typed
+    assert Tree().changed(shuffled, ()) == Tree().changed(tables, ())
+
+
+@given(placements(), st.data())
+def test_removing_what_was_added_gives_the_tree_before(
+    tables: list[PlacedTable], data: st.DataObject
+) -> None:
+    split = data.draw(st.integers(0, len(tables)))
+    before = Tree().changed(tables[:split], ())
+    after = before.changed(tables[split:], ())
+    assert after.changed((), [table.meta.number for table in tables[split:]]) == before
+
+
+@given(placements(), st.data())
+def test_changes_one_by_one_equal_all_at_once(
+    tables: list[PlacedTable], data: st.DataObject
+) -> None:
+    gone = data.draw(st.sets(st.sampled_from(tables))) if tables else set()
+    stepwise = Tree()
+    for table in tables:
+        stepwise = stepwise.changed([table], ())
+    for table in gone:
+        stepwise = stepwise.changed((), [table.meta.number])
+    assert stepwise == Tree().changed([table for table in tables if table not in gone], ())
+
+
+@given(placements())
+def test_runs_stand_newest_first_and_their_tables_by_key(tables: list[PlacedTable]) -> None:
+    tree = Tree().changed(tables, ())
+    for runs in tree.levels:
+        assert [run.number for run in runs] == sorted({run.number for run in runs}, reverse=True)
+        for run in runs:
+            assert run.tables
+            assert all(left.largest < right.smallest for left, right in pairwise(run.tables))
+
+
+@given(placements())
+def test_the_deepest_level_is_never_empty(tables: list[PlacedTable]) -> None:
+    tree = Tree().changed(tables, ())
+    assert tree.deepest == max((table.level for table in tables), default=-1)
+    assert not tree.levels or tree.levels[-1]
+
+
+@given(placements())
+def test_a_change_leaves_the_tree_it_started_from_alone(tables: list[PlacedTable]) -> None:
+    tree = Tree().changed(tables, ())
+    before = list(tree.placed())
+    tree.changed((), [table.meta.number for table in tables])
+    assert list(tree.placed()) == before
+
+
+@given(placements())
+def test_level_sizes_add_up_to_the_tables(tables: list[PlacedTable]) -> None:
+    tree = Tree().changed(tables, ())
+    total = sum(tree.level_bytes(level) for level in range(MAX_LEVELS))
+    assert total == sum(table.meta.size_bytes for table in tables)
+
+
+# --- what does not fit ---------------------------------------------------------------------------
+
+
+def test_a_table_can_be_moved_to_another_level_in_one_change() -> None:
+    tree = tree_of(PlacedTable(0, 1, meta(1)))
+    moved = tree.changed([PlacedTable(1, 0, meta(1))], [1])
+    assert list(moved.placed()) == [PlacedTable(1, 0, meta(1))]
+
+
+def test_removing_a_table_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ValueError, match="table 7 is to be removed"):
+        Tree().changed((), [7])
+
+
+def test_adding_a_table_twice_is_refused() -> None:
+    tree = tree_of(PlacedTable(0, 1, meta(1)))
+    with pytest.raises(ValueError, match="table 1 is in the tree already"):
+        tree.changed([PlacedTable(2, 0, meta(1))], ())
+
+
+def test_tables_of_one_run_that_overlap_are_refused() -> None:
+    with pytest.raises(ValueError, match="tables 1 and 2 of a run overlap"):
+        tree_of(PlacedTable(1, 0, meta(1, b"a", b"m")), PlacedTable(1, 0, meta(2, b"m", b"z")))
+
+
+def test_tables_of_two_runs_may_overlap() -> None:
+    tree = tree_of(PlacedTable(0, 1, meta(1)), PlacedTable(0, 2, meta(2)))
+    assert [run.number for run in tree.levels[0]] == [2, 1]
+
+
+@pytest.mark.parametrize(("level", "run"), [(-1, 0), (MAX_LEVELS, 0), (0, -1)])
+def test_places_that_cannot_be_are_refused(level: int, run: int) -> None:
+    with pytest.raises(ValueError, match="has level"):
+        tree_of(PlacedTable(level, run, meta(1)))
+
+
+def test_tables_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ValueError, match="smallest key is above its largest"):
+        tree_of(PlacedTable(0, 1, meta(1, b"z", b"a")))
+
+
+# --- looking into it -----------------------------------------------------------------------------
+
+
+def test_overlapping_tables_include_those_that_only_touch() -> None:
+    run = RunMeta(1, (meta(1, b"b", b"d"), meta(2, b"f", b"h"), meta(3, b"j", b"l")))
+    assert [table.number for table in run.overlapping(b"d", b"f")] == [1, 2]
+
+
+def test_a_gap_between_tables_overlaps_none() -> None:
+    run = RunMeta(1, (meta(1, b"b", b"d"), meta(2, b"f", b"h")))
+    assert run.overlapping(b"e", b"e") == ()
+
+
+def test_placed_tables_come_newest_data_first() -> None:
+    tree = tree_of(
+        PlacedTable(1, 0, meta(1)), PlacedTable(0, 4, meta(4)), PlacedTable(0, 3, meta(3))
+    )
+    assert [table.number for table in tree.tables()] == [4, 3, 1]
+
+
+def test_sizes_and_entries_of_a_run_are_those_of_its_tables() -> None:
+    run = RunMeta(1, (meta(1, b"b", b"d", entries=3), meta(2, b"f", b"h", entries=4)))
+    assert (run.size_bytes, run.entry_count) == (3000, 7)

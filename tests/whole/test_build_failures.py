@@ -1,0 +1,149 @@
+"""A build that cannot compile gives plain Python and one warning, or an error where that is asked for."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+WARNING: Final = "WARNING: building as plain Python"
+
+# As gcc, but for some of what it is given.
+COMPILER: Final = """#!/bin/sh
+for argument in "$@"; do
+    case "$argument" in
+        *.c) {test} ;;
+    esac
+done
+exec {compiler} "$@"
+"""
+NO_HEADERS: Final = (
+    'if grep -q "<Python.h>" "$argument"; then echo "Python.h: No such file" >&2; exit 1; fi'
+)
+FAILING: Final = 'case "$argument" in *probe.c) ;; *) echo "internal error" >&2; exit 1 ;; esac'
+
+# Replaces mypyc.build, so that the test generates no code.
+MYPYC: Final = """
+from setuptools import Extension
+
+def mypycify(paths, **options):
+    with open("__native_made_up.c", "w") as file:
+        file.write({source!r})
+    return [Extension("lsmkv.made_up", ["__native_made_up.c"])]
+"""
+UNKNOWN: Final = "CPy_DECREF(self->_a);\nself->_b = tmp;\n"
+MODULE: Final = """
+#include <Python.h>
+static struct PyModuleDef made_up = {PyModuleDef_HEAD_INIT, "made_up"};
+PyMODINIT_FUNC PyInit_made_up(void) { return PyModule_Create(&made_up); }
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A copy of this checkout's files."""
+    if importlib.util.find_spec("setuptools") is None:
+        pytest.skip("setuptools is not installed here")
+    source = tmp_path / "source"
+    unbuilt = shutil.ignore_patterns("*.so", "__pycache__")
+    shutil.copytree(ROOT / "lsmkv", source / "lsmkv", ignore=unbuilt)
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    return source
+
+
+def build(source: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "setup.py", "-q", "bdist_wheel"],
+        cwd=source,
+        env={**os.environ, "LSMKV_PURE": "", "PYTHONPATH": str(source), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def compiler(directory: Path, test: str) -> str:
+    """A program that compiles as the usual one does, unless ``test`` ends it."""
+    usual = sysconfig.get_config_var("CC") or "cc"
+    if shutil.which(usual.split()[0]) is None:
+        pytest.skip(f"there is no C compiler here ({usual})")
+    path = directory / "compiler"
+    path.write_text(COMPILER.format(test=test, compiler=usual))
+    path.chmod(0o755)
+    return str(path)
+
+
+def replace_mypyc(source: Path, generated: str) -> None:
+    package = source / "mypyc"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "build.py").write_text(MYPYC.format(source=generated))
+
+
+def check_pure(source: Path, done: subprocess.CompletedProcess[str], reason: str) -> None:
+    assert done.returncode == 0, done.stderr
+    warnings = [line for line in done.stderr.splitlines() if WARNING in line]
+    assert len(warnings) == 1
+    assert reason in warnings[0]
+    (wheel,) = (source / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert "lsmkv/engine/engine.py" in names
+    assert [name for name in names if name.endswith((".so", ".pyd"))] == []
+
+
+def test_without_a_compiler_the_build_is_plain_python(source: Path) -> None:
+    check_pure(source, build(source, CC="/nowhere/cc"), "no C compiler works here")
+
+
+def test_without_python_h_the_build_is_plain_python(source: Path, tmp_path: Path) -> None:
+    done = build(source, CC=compiler(tmp_path, NO_HEADERS))
+    check_pure(source, done, "no C compiler works here with Python.h")
+
+
+def test_where_compiling_fails_the_build_is_plain_python(source: Path, tmp_path: Path) -> None:
+    replace_mypyc(source, MODULE)
+    check_pure(source, build(source, CC=compiler(tmp_path, FAILING)), "compile")
+
+
+def test_where_mypyc_writes_unknown_code_the_build_is_plain_python(source: Path) -> None:
+    replace_mypyc(source, UNKNOWN)
+    check_pure(source, build(source), "generated code is not known to be safe")
+
+
+def test_where_mypyc_is_missing_the_build_is_plain_python(source: Path) -> None:
+    (source / "mypyc").mkdir()
+    (source / "mypyc" / "__init__.py").touch()
+    check_pure(source, build(source), "mypyc.build")
+
+
+@pytest.mark.parametrize("how", ["no compiler", "failing compiler", "unknown code"])
+def test_a_compiled_build_that_is_insisted_on_fails(source: Path, tmp_path: Path, how: str) -> None:
+    replace_mypyc(source, UNKNOWN if how == "unknown code" else MODULE)
+    environment = {}
+    if how == "no compiler":
+        environment = {"CC": "/nowhere/cc"}
+    elif how == "failing compiler":
+        environment = {"CC": compiler(tmp_path, FAILING)}
+    done = build(source, LSMKV_PURE="0", **environment)
+    assert done.returncode != 0
+    assert WARNING not in done.stderr
+
+
+def test_what_compiles_is_in_the_wheel(source: Path) -> None:
+    replace_mypyc(source, MODULE)  # or the tests above would say nothing
+    done = build(source, LSMKV_PURE="0")
+    assert done.returncode == 0, done.stderr
+    (wheel,) = (source / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert any(name.startswith("lsmkv/made_up") for name in archive.namelist())

@@ -1,0 +1,94 @@
+"""The examples run by themselves and show what they say they show."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def output_of(name: str) -> str:
+    run = subprocess.run(
+        [sys.executable, str(EXAMPLES / f"{name}.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def numbers(pattern: str, output: str) -> list[float]:
+    found = re.search(pattern, output)
+    assert found, output
+    return [float(group.replace(",", "")) for group in found.groups()]
+
+
+def test_blacklist_stops_the_one_address_and_few_others() -> None:
+    output = output_of("blacklist")
+    assert "stopped: 192.168.1.[1]\n" in output
+    wrong, expected = numbers(r"full: ([\d.]+)% of the innocent, ([\d.]+)% expected", output)
+    assert wrong == pytest.approx(expected, rel=0.4)
+
+
+def test_url_check_blocks_what_is_malicious_and_spares_the_service() -> None:
+    output = output_of("url_check")
+    visits, blocked = numbers(r"([\d,]+) visits, (\d+) blocked", output)
+    calls, without = numbers(r"calls to the service: (\d+); .* remembered: (\d+)", output)
+    assert blocked > 0
+    assert blocked <= calls < without < visits / 10
+
+
+def test_crawler_forgets_no_page_in_the_union() -> None:
+    output = output_of("crawler")
+    assert "100,000,000 URLs: 5 GB as a list, 0.12 GB as a filter\n" in output
+    assert numbers(r"union does not know: (\d+)", output) == [0]
+    (pages,) = numbers(r"about ([\d,]+) pages", output)
+    assert pages == pytest.approx(20_000 * (1 - 2.718281828**-1), rel=0.03)
+
+
+def test_bloom_join_ships_a_fraction_and_joins_everything() -> None:
+    output = output_of("bloom_join")
+    shipped, orders, joined = numbers(r"shipped: ([\d,]+) of ([\d,]+), joined: ([\d,]+)", output)
+    assert joined <= shipped < joined + 0.01 * orders
+    shipped_bytes, all_bytes = numbers(r"bytes shipped: ([\d,]+) instead of ([\d,]+)", output)
+    assert shipped_bytes < all_bytes / 20
+
+
+def test_cache_admission_hits_more_and_writes_less() -> None:
+    output = output_of("cache_admission")
+    plain_hits, plain_writes = numbers(r"every object: ([\d.]+)% hits, ([\d,]+) writes", output)
+    hits, writes = numbers(r"second request: ([\d.]+)% hits, ([\d,]+) writes", output)
+    assert hits > 2 * plain_hits
+    assert writes < plain_writes / 10
+
+
+def test_placement_overlooks_no_worker_and_asks_few_in_vain() -> None:
+    output = output_of("placement")
+    (size,) = numbers(r"([\d,]+) bytes for a worker", output)
+    assert 1000 < size < 1300
+    asked, everyone, in_vain, overlooked = numbers(
+        r"asked: ([\d,]+) of ([\d,]+); asked in vain: (\d+); overlooked: (\d+)", output
+    )
+    assert overlooked == 0
+    assert in_vain < 0.02 * everyone
+    assert asked < everyone / 20
+
+
+def test_folder_lookup_finds_every_file_in_few_reads() -> None:
+    output = output_of("folder_lookup")
+    found, _ = numbers(r"(\d+) found of (\d+)", output)
+    assert found == 100
+    reads, without = numbers(r"folders read: ([\d,]+) instead of ([\d,]+)", output)
+    assert found <= reads < without / 20
+
+
+def test_every_example_is_tested() -> None:
+    tests = Path(__file__).read_text(encoding="utf-8")
+    for example in EXAMPLES.glob("*.py"):
+        assert f'output_of("{example.stem}")' in tests

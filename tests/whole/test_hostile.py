@@ -1,0 +1,224 @@
+"""Bytes whose checksums hold and that no writer wrote: one test for each defect that was found."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import struct
+from pathlib import Path
+
+import msgspec
+import pytest
+from conftest import fill, open_small
+
+import lsmkv
+from damage import files, footer_of, open_table, write_table
+from lsmkv.errors import CorruptionError, UnsupportedFormatError
+from lsmkv.inspection.table_check import check_table
+from lsmkv.options import Options
+from lsmkv.salvage.repair import repair
+from lsmkv.sstable.block.codec import Compressor, Decompressor
+from lsmkv.sstable.format import FOOTER_BYTES, decode_footer, decode_properties
+from lsmkv.storage.file_names import MAX_FILE_NUMBER, parse_file_name
+from lsmkv.storage.storage import ReadKind, Storage
+from lsmkv.tree.version_set import table_format
+from torture.fuzz.sealing import NUMBER, seal_footer, seal_table
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Closed: a table, and one more write in the log."""
+    with open_small(tmp_path / "store") as db:
+        fill(db, range(40))
+        db.flush()
+        db.put(b"in the log", b"1")
+    return tmp_path / "store"
+
+
+def properties_of(path: Path) -> bytes:
+    data = path.read_bytes()
+    return data[footer_of(path).properties_offset : -FOOTER_BYTES]
+
+
+def test_properties_nested_deeply_are_corrupt() -> None:
+    with pytest.raises(CorruptionError, match="do not parse"):
+        decode_properties(b'{"more":' + b"[" * 100_000, "p", 0)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("number", 0),
+        ("number", MAX_FILE_NUMBER + 1),
+        ("probe_count", 1 << 62),
+        ("probe_count", -1),
+        ("granularity", "row"),
+        ("error_rate", 0),
+        ("largest_seq", 1 << 60),
+        ("raw_bytes", 1 << 70),
+    ],
+)
+def test_properties_that_cannot_be_are_corrupt(store: Path, field: str, value: object) -> None:
+    said = msgspec.json.decode(properties_of(files(store, ".sst")[0]))
+    data = msgspec.json.encode(said)
+    decode_properties(data, "p", 0)
+    with pytest.raises(CorruptionError, match="cannot be"):
+        decode_properties(data.replace(*_replacement(said, field, value)), "p", 0)
+
+
+def _replacement(said: dict[str, object], field: str, value: object) -> tuple[bytes, bytes]:
+    old, new = (
+        json.dumps({field: item}, separators=(",", ":"))[1:-1] for item in (said[field], value)
+    )
+    return old.encode(), new.encode()
+
+
+def test_a_dictionary_that_is_none_is_corrupt() -> None:
+    codec, packed = Compressor(1, b"").compress(b"abc" * 100)
+    with pytest.raises(CorruptionError, match="does not decompress"):
+        Decompressor(b"\x37\xa4\x30\xec" + bytes(60)).decompress(codec, packed, 300, "p", 0)
+
+
+@pytest.mark.parametrize("section", [1, 2, 3, 4])
+def test_a_section_as_long_as_a_sparse_file_is_corrupt(section: int) -> None:
+    size = 1 << 42
+    lengths = [0] * 5
+    lengths[section] = size - FOOTER_BYTES
+    footer = struct.pack("<QQQQQ", *lengths).ljust(FOOTER_BYTES, b"\0")
+    with pytest.raises(CorruptionError, match="are the most"):
+        decode_footer(seal_footer(footer, size), "p", size)
+
+
+def test_messages_stay_short_whatever_a_file_says() -> None:
+    for error in (
+        CorruptionError("p", 0, "r" * 5000, expected=b"x" * 5000, got="y" * 5000),
+        UnsupportedFormatError("p", "r" * 5000),
+    ):
+        assert len(str(error)) < 1200
+        assert error.reason == "r" * 5000
+
+
+def test_a_file_of_a_number_that_none_can_have_is_not_the_store_s(store: Path) -> None:
+    assert parse_file_name(f"{MAX_FILE_NUMBER}.sst") == ("table", MAX_FILE_NUMBER)
+    stranger = store / f"{MAX_FILE_NUMBER + 1}.sst"
+    stranger.write_bytes(b"not ours")
+    with open_small(store) as db:
+        fill(db, range(40, 60))
+        db.flush()
+        assert len(db) == 61
+    assert stranger.exists()
+
+
+# --- what verifying had not looked at ---
+
+
+def sealed_table(path: Path, change_at: int) -> Path:
+    """Table ``NUMBER`` with one byte changed, and all checksums made to hold."""
+    data = bytearray(path.read_bytes())
+    data[change_at] ^= 0x55
+    path.write_bytes(seal_table(bytes(data)))
+    return path
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "table"
+    form = table_format(Options(block_size_bytes=256, compression="none"), 0.01)
+    write_table(path, [(b"key%03d" % n, b"value", n + 1) for n in range(60)], form, NUMBER)
+    assert check_table(open_table(path)).problems == ()
+    return path
+
+
+def test_verify_finds_a_fingerprint_that_hides_its_key(table: Path) -> None:
+    prefix_length = int.from_bytes(table.read_bytes()[6:8], "little")
+    check = check_table(open_table(sealed_table(table, 24 + prefix_length)))
+    assert check.damaged == (0,)
+    assert "fingerprint" in check.problems[0].reason
+
+
+def test_verify_finds_a_fence_that_leads_look_ups_astray(table: Path) -> None:
+    data = bytearray(table.read_bytes())
+    last_fences = footer_of(table).index_offset + 12
+    (count,) = struct.unpack_from("<I", data, last_fences - 12)
+    first_fences = last_fences + 8 * count
+    data[last_fences : last_fences + 8] = data[first_fences : first_fences + 8]
+    table.write_bytes(seal_table(bytes(data)))
+    check = check_table(open_table(table))
+    assert check.damaged
+    assert "led elsewhere" in check.problems[0].reason
+
+
+# --- logs of other stores, and logs that are gone ---
+
+
+def test_the_log_of_another_store_is_told_from_ones_own(store: Path, tmp_path: Path) -> None:
+    with open_small(tmp_path / "twin") as db:
+        fill(db, range(40))
+        db.flush()
+        db.put(b"in the log", b"2")
+    (log,) = files(store, ".log")
+    (other,) = files(tmp_path / "twin", ".log")
+    assert log.name == other.name
+    shutil.copy(other, log)
+    for read_only in (True, False):
+        with pytest.raises(CorruptionError, match="another store") as caught:
+            open_small(store, read_only=read_only)
+        assert caught.value.path == str(log)
+
+
+def test_repair_does_not_apply_the_log_of_another_store(store: Path, tmp_path: Path) -> None:
+    with open_small(tmp_path / "twin") as db:
+        fill(db, range(40))
+        db.flush()
+        db.put(b"in the log", b"2")
+    (log,) = files(store, ".log")
+    shutil.copy(files(tmp_path / "twin", ".log")[0], log)
+    report = repair(store, tmp_path / "output")
+    assert not report.is_complete
+    assert report.log_operations_kept == 0
+    with open_small(tmp_path / "output") as db:
+        assert b"in the log" not in db
+
+
+def test_repair_counts_what_a_log_held_that_a_pipe_has_replaced(
+    store: Path, tmp_path: Path
+) -> None:
+    (log,) = files(store, ".log")
+    size = os.path.getsize(log)
+    log.unlink()
+    os.mkfifo(log)
+    report = repair(store, tmp_path / "output")
+    assert not report.is_complete
+    assert 0 < report.log_bytes_lost <= size
+
+
+def test_a_log_that_is_missing_is_a_known_loss(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "open") as db:
+        db.put(b"k", b"v")
+        shutil.copytree(tmp_path / "open", tmp_path / "killed")
+    files(tmp_path / "killed", ".log")[0].unlink()
+    report = repair(tmp_path / "killed", tmp_path / "output")
+    assert not report.is_complete
+
+
+def test_repair_in_place_follows_no_link_to_its_folder(store: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (store / "lost").symlink_to(elsewhere)
+    before = sorted(file.name for file in store.iterdir())
+    with pytest.raises(OSError) as caught:
+        repair(store, in_place=True)
+    assert caught.value.errno == errno.ELOOP
+    assert sorted(file.name for file in store.iterdir()) == before
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_storage_limits_what_it_reads_whole(tmp_path: Path) -> None:
+    path = tmp_path / "sparse"
+    path.touch()
+    os.truncate(path, 1 << 40)
+    with pytest.raises(OSError) as caught:
+        Storage().read_whole(str(path), ReadKind.LOG, 1 << 30)
+    assert caught.value.errno == errno.EFBIG

@@ -1,0 +1,445 @@
+"""The house rules that a program can check: who imports whom, how long files are, their names."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import lsmkv
+from lsmkv import filters
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "lsmkv"
+MAX_LINES = 500
+
+# From the bottom up: a room imports only from floors above its own line, and from itself.
+FLOORS = """
+    errors  stats  runtime  changes
+    encoding  storage
+    filters  memtable
+    log  options  sstable
+    tree
+    read  compaction
+    background  inspection
+    engine  salvage
+    api
+    lsmkv
+    cli
+    __main__
+"""
+
+# Inside rooms that have floors of their own; what is not named stands on the last.
+INSIDE = {
+    "lsmkv.filters": ["maths", "hashing bloom blocked fuse keys policy", "family"],
+    "lsmkv.sstable": ["format block_cache", "block"],
+    "lsmkv.background": ["threads worker pace handles malloc_trim", "process"],
+    "bench": ["harness engines workloads", "experiments"],
+    "torture": ["framework", "crash corruption metamorphic", "fuzz", "security load objects"],
+}
+
+# Folders beside the package -> the folders beside it that each may import.
+BESIDE = {
+    "reports": set[str](),
+    "tools": {"reports"},
+    "bench": {"reports"},
+    "torture": {"reports"},
+}
+
+# Third-party library -> the modules that may import it; a folder stands for all in it.
+HOMES = {
+    "mmh3": {"lsmkv.filters.hashing"},
+    "xxhash": {"lsmkv.encoding.checksums"},
+    "zstandard": {"lsmkv.sstable.block.codec"},
+    "click": {"lsmkv.cli"},
+    "rich": {"lsmkv.cli"},
+    # Typed JSON and MessagePack: table properties, manifest edits, lines of exported records, jobs.
+    "msgspec": {
+        "lsmkv.background.process.exceptions",
+        "lsmkv.background.process.jobs",
+        "lsmkv.background.process.messages",
+        "lsmkv.background.process.parent",
+        "lsmkv.background.process.runner",
+        "lsmkv.sstable.format",
+        "lsmkv.sstable.writer",
+        "lsmkv.tree.levels",
+        "lsmkv.tree.manifest",
+        "lsmkv.cli.fields",
+        "lsmkv.cli.records",
+    },
+    # What typed code is compiled with: machine integers, and bytes read as such.
+    "mypy_extensions": {"lsmkv"},
+    "librt": {"lsmkv"},
+}
+
+# Libraries that a program which only stores data should never have to load.
+HEAVY = {"click", "rich", "lsmkv.cli", "bench"}
+HEAVY |= {"matplotlib", "plotly", "numpy", "pandas", "scipy"}
+HEAVY |= {"http", "urllib.request", "socketserver", "asyncio", "multiprocessing"}
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the package, by name."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def floors(lines: Iterable[str]) -> dict[str, int]:
+    """Room -> number of its floor, from the bottom up."""
+    return {room: floor for floor, line in enumerate(lines) for room in line.split()}
+
+
+RANK = floors(FLOORS.strip().splitlines())
+
+
+def room_of(name: str) -> str:
+    """``lsmkv.log.reader`` -> ``log``; ``lsmkv`` itself is a room."""
+    return name.split(".")[1] if "." in name else name
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Names of the modules that a file imports, in functions too; never relatively."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0 and node.module, f"{path}: relative import"
+            for alias in node.names:
+                within = f"{node.module}.{alias.name}"
+                yield within if is_module(within) else node.module
+
+
+def is_module(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").exists()
+
+
+def graph() -> dict[str, set[str]]:
+    """Which modules of the package each module imports."""
+    return {
+        name: {found for found in imports(path) if found in MODULES}
+        for name, path in MODULES.items()
+    }
+
+
+GRAPH = graph()
+
+
+def test_every_room_has_a_floor() -> None:
+    assert {room_of(name) for name in MODULES} == RANK.keys()
+
+
+def test_the_house_is_small() -> None:
+    at_the_root = list(PACKAGE.glob("*.py"))
+    folders = [path.parent for path in PACKAGE.rglob("__init__.py")]
+    assert len(at_the_root) <= 7
+    assert len([folder for folder in folders if folder.parent == PACKAGE]) <= 15
+    assert len(folders) <= 22
+    assert len(FLOORS.strip().splitlines()) <= 12
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_a_module_imports_only_from_rooms_below_its_own(name: str) -> None:
+    own = room_of(name)
+    others = {found for found in GRAPH[name] if room_of(found) != own}
+    assert {found for found in others if RANK[room_of(found)] >= RANK[own]} == set()
+
+
+@pytest.mark.parametrize("house", sorted(INSIDE))
+def test_inside_a_room_imports_go_down_too(house: str) -> None:
+    folder = ROOT.joinpath(*house.split("."))
+    rank = floors(INSIDE[house])
+    wrong = []
+    for path in folder.rglob("*.py"):
+        within = path.relative_to(folder).with_suffix("").parts
+        own = rank.get(within[0], len(INSIDE[house]))
+        for found in imports(path):
+            if not found.startswith(f"{house}."):
+                continue
+            room = found.removeprefix(f"{house}.").partition(".")[0]
+            if room != within[0] and rank.get(room, len(INSIDE[house])) > own:
+                wrong.append(f"{path.relative_to(ROOT)} imports {found}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("top", sorted(BESIDE))
+def test_what_stands_beside_the_package_imports_only_what_it_may(top: str) -> None:
+    allowed = BESIDE[top] | {top, "lsmkv"}
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {found}"
+        for path in (ROOT / top).rglob("*.py")
+        for found in imports(path)
+        if found.partition(".")[0] in {*BESIDE, "tests"} - allowed
+    ]
+    assert wrong == []
+
+
+def test_no_experiment_imports_another() -> None:
+    home = ROOT / "bench" / "experiments"
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {found}"
+        for path in home.rglob("*.py")
+        for found in imports(path)
+        if found.startswith("bench.experiments.")
+        and found.split(".")[2] != path.relative_to(home).with_suffix("").parts[0]
+    ]
+    assert wrong == []
+
+
+def test_every_folder_says_what_it_is_for() -> None:
+    silent = [
+        path.relative_to(ROOT)
+        for folder in ("lsmkv", *BESIDE)
+        for path in (ROOT / folder).rglob("__init__.py")
+        if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert silent == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    remaining = {name: set(found) for name, found in GRAPH.items()}
+    while leaves := [name for name, found in remaining.items() if not found & remaining.keys()]:
+        for name in leaves:
+            del remaining[name]
+    assert not remaining
+
+
+def is_home(module: str, homes: set[str]) -> bool:
+    return any(module == home or module.startswith(f"{home}.") for home in homes)
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_third_party_libraries_are_imported_only_where_they_belong(name: str) -> None:
+    for found in imports(MODULES[name]):
+        library = found.partition(".")[0]
+        if library == "lsmkv" or library in sys.stdlib_module_names:
+            continue
+        assert library in HOMES, f"{name} imports {library}, which has no place in the list"
+        assert is_home(name, HOMES[library]), f"{name} imports {library}"
+
+
+@pytest.mark.parametrize("library", sorted(HOMES))
+def test_no_library_is_listed_that_nobody_imports(library: str) -> None:
+    users = {
+        name
+        for name, path in MODULES.items()
+        for found in imports(path)
+        if found.partition(".")[0] == library
+    }
+    assert users
+    assert all(is_home(user, HOMES[library]) for user in users)
+    for home in HOMES[library]:
+        assert any(is_home(user, {home}) for user in users), f"{home} does not import {library}"
+
+
+def test_the_store_itself_does_not_know_the_command_line() -> None:
+    for name, found in GRAPH.items():
+        if not is_home(name, {"lsmkv.cli", "lsmkv.__main__"}):
+            assert not any(is_home(module, {"lsmkv.cli"}) for module in found)
+
+
+def test_only_the_storage_layer_touches_files() -> None:
+    """Nobody else opens a file, or asks the operating system to."""
+    calls = {"open", "os.open", "os.read", "os.pread", "os.write", "os.fsync", "os.fdatasync"}
+    calls |= {"os.rename", "os.replace", "os.unlink", "os.remove", "os.mkdir", "os.listdir"}
+    for name, path in MODULES.items():
+        if is_home(name, {"lsmkv.storage", "lsmkv.cli"}):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in calls:
+                pytest.fail(f"{name}:{node.lineno} calls {ast.unparse(node.func)}")
+
+
+def loaded_by(statement: str) -> list[str]:
+    """Names of the modules that a statement loads."""
+    return subprocess.run(
+        [sys.executable, "-c", f"{statement}; import sys; print(*sys.modules)"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+
+
+@pytest.mark.parametrize(
+    "statement", ["import lsmkv; lsmkv.open", "from lsmkv import Options, open, repair"]
+)
+def test_importing_the_package_loads_nothing_heavy(statement: str) -> None:
+    loaded = loaded_by(statement)
+    assert "lsmkv.engine.engine" in loaded
+    assert [name for name in loaded if is_home(name, HEAVY)] == []
+
+
+def test_opening_loads_neither_the_research_filters_nor_repair_nor_what_starts_helpers() -> None:
+    loaded = loaded_by("import lsmkv; lsmkv.open")
+    unwanted = {
+        "lsmkv.filters.family.cuckoo",
+        "lsmkv.salvage.repair",
+        "lsmkv.background.process.runner",
+        "lsmkv.inspection.verify",
+    }
+    assert unwanted.isdisjoint(loaded)
+
+
+def test_a_helper_process_loads_no_more_than_it_needs() -> None:
+    loaded = loaded_by("import lsmkv.background.process.child")
+    unwanted = {
+        "lsmkv.engine.engine",
+        "lsmkv.api.db",
+        "lsmkv.read.scan",
+        "lsmkv.salvage.repair",
+        "subprocess",
+    }
+    assert unwanted.isdisjoint(loaded)
+
+
+@pytest.mark.parametrize("package", [lsmkv, filters], ids=lambda package: package.__name__)
+def test_public_names_are_loaded_from_where_type_checkers_see_them(package: ModuleType) -> None:
+    assert package.__file__ is not None
+    tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))
+    (block,) = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
+    seen = {
+        node.module: tuple(alias.name for alias in node.names)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+    }
+    assert seen.pop("lsmkv", ("filters",)) == ("filters",)  # a module, which is its own home
+    assert seen == package._HOMES
+    names = [name for names in package._HOMES.values() for name in names]
+    assert set(names) == set(package.__all__)
+    for home, names in package._HOMES.items():
+        for name in names:
+            assert getattr(package, name) is getattr(importlib.import_module(home), name)
+    assert set(package.__all__) <= set(dir(package))
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    for package in (lsmkv, filters):
+        assert not hasattr(package, "nothing")
+        assert not hasattr(package, "__nothing__")
+
+
+def source_files() -> list[Path]:
+    return sorted(
+        path
+        for folder in ("lsmkv", "bench", "tools", "torture", "tests")
+        for path in (ROOT / folder).rglob("*.py")
+    )
+
+
+@pytest.mark.parametrize("path", source_files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_file_is_long(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) < MAX_LINES
+
+
+def test_nothing_is_called_utils() -> None:
+    vague = {"utils", "util", "helpers", "common", "misc"}
+    assert [path for path in source_files() if path.stem in vague] == []
+
+
+COMPILED = [
+    node.value
+    for tree in [ast.parse((ROOT / "setup.py").read_text(encoding="utf-8"))]
+    for statement in tree.body
+    if isinstance(statement, ast.Assign)
+    and isinstance(statement.targets[0], ast.Name)
+    and statement.targets[0].id == "COMPILED"
+    for node in ast.walk(statement.value)
+    if isinstance(node, ast.Constant)
+]
+"""What setup.py compiles, as paths below the package without the extension."""
+
+
+def test_setup_names_what_it_compiles() -> None:
+    assert len(COMPILED) > 10
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_no_compiled_module_raises_from_a_cause(name: str) -> None:
+    # mypyc leaves the cause out: errors.caused sets it.
+    tree = ast.parse((PACKAGE / f"{name}.py").read_text(encoding="utf-8"))
+    raised = [node for node in ast.walk(tree) if isinstance(node, ast.Raise)]
+    assert [node.lineno for node in raised if node.cause is not None] == []
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_no_compiled_class_has_a_finalizer_of_its_own(name: str) -> None:
+    # mypyc calls it with an exception pending: a Finalizer stands in.
+    tree = ast.parse((PACKAGE / f"{name}.py").read_text(encoding="utf-8"))
+    named = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    assert [node.lineno for node in named if node.name == "__del__"] == []
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Whether it is a literal number, or one made a machine word: ``1``, ``i64(1)``."""
+    if isinstance(node, ast.Call) and len(node.args) == 1:
+        node = node.args[0]
+    return isinstance(node, ast.Constant) and isinstance(node.value, int)
+
+
+def _is_below_8(node: ast.expr) -> bool:
+    """Whether it is ``... & 7`` or less."""
+    return (
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.BitAnd)
+        and isinstance(node.right, ast.Constant)
+        and isinstance(node.right.value, int)
+        and node.right.value < 8
+    )
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_no_compiled_module_shifts_a_literal_by_a_variable(name: str) -> None:
+    # mypyc writes the literal as a 32-bit number: 1 << n is wrong for n > 31.
+    tree = ast.parse((PACKAGE / f"{name}.py").read_text(encoding="utf-8"))
+    shifts = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.LShift)
+        and _is_number(node.left)
+        and not _is_number(node.right)
+        and not _is_below_8(node.right)
+    ]
+    allowed = {"float(1 << index)"} if name == "stats" else set()  # there it is no machine word
+    source = (PACKAGE / f"{name}.py").read_text(encoding="utf-8")
+    lines = source.splitlines()
+    found = [node.lineno for node in shifts]
+    assert [at for at in found if not any(fine in lines[at - 1] for fine in allowed)] == []
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_no_compiled_module_calls_in_the_bound_of_a_slice(name: str) -> None:
+    # mypyc calls it twice where it does not know the type of what is sliced.
+    tree = ast.parse((PACKAGE / f"{name}.py").read_text(encoding="utf-8"))
+    bounds = [
+        bound
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Slice)
+        for bound in (node.lower, node.upper)
+        if bound is not None
+    ]
+    called = [
+        node
+        for bound in bounds
+        for node in ast.walk(bound)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") not in {"len", "i64"}
+    ]
+    assert [node.lineno for node in called] == []

@@ -1,0 +1,425 @@
+"""The store against a dict and LMDB, through random writes, upkeep, reopening and snapshots."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice, product
+from typing import Any, ClassVar, Final
+
+import lmdb
+import pytest
+from conftest import BACKGROUNDS
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+import lsmkv
+from lsmkv import DelimitedPrefix, FixedPrefix, WholeKey
+
+Contents = dict[bytes, bytes]
+Entries = list[tuple[bytes, bytes]]
+
+TINY: Final = lsmkv.Options(
+    write_buffer_size_bytes=4096,
+    block_size_bytes=256,
+    level1_size_bytes=4096,
+    table_size_bytes=4096,
+    level0_compaction_trigger=3,
+    size_ratio=3,
+)
+KEYS: Final = [
+    *(bytes(key) for length in range(4) for key in product((0x00, 0x61, 0xFF), repeat=length)),
+    b"a/", b"a/1", b"a/2", b"b/1", b"b/1/x", b"\xff" * 9, b"a" * 300, b"a" * 299 + b"\xff",
+]  # fmt: skip
+MANY_KEYS: Final = [*KEYS, *(b"b%03d" % number for number in range(150))]
+keys = st.sampled_from(KEYS) | st.sampled_from(MANY_KEYS)
+values = st.sampled_from([b"", b"v", b"w" * 40, bytes(range(256)), b"long" * 150]) | st.binary(
+    max_size=8
+)
+bounds = st.none() | keys | st.binary(max_size=3)
+options = st.fixed_dictionaries(
+    {},
+    optional={
+        "compaction": st.sampled_from(["leveled", "tiered", "lazy-leveled"]),
+        "filter_granularity": st.sampled_from(["block", "table"]),
+        "filter_residency": st.sampled_from(["resident", "cached", "off"]),
+        "filter_allocation": st.sampled_from(["uniform", "monkey"]),
+        "filter_key": st.sampled_from(
+            [WholeKey(), FixedPrefix(1), FixedPrefix(2), DelimitedPrefix(b"/")]
+        ),
+        "error_rate": st.sampled_from([0.9, 0.1, 0.0001]),
+        "compression": st.sampled_from(["none", "zstd"]),
+        "compression_dictionary_size_bytes": st.sampled_from([0, 512]),
+        "block_cache_size_bytes": st.sampled_from([0, 2048, 1 << 20]),
+        "block_size_bytes": st.sampled_from([256, 1024]),
+        "size_ratio": st.sampled_from([2, 10]),
+        "level0_compaction_trigger": st.sampled_from([1, 5]),
+    },
+)
+moves = st.lists(
+    st.sampled_from(["next", "next", "prev", "prev", "first", "last"])
+    | st.tuples(st.sampled_from(["seek", "seek_for_prev"]), keys),
+    min_size=1,
+    max_size=25,
+)
+
+
+@dataclass
+class Held:
+    """Something that shows the past, and what it must show."""
+
+    contents: Contents
+    snapshot: lsmkv.Snapshot
+
+
+@dataclass
+class Walk:
+    """An iteration under way, and what it must still bring."""
+
+    expected: Entries
+    entries: Iterator[tuple[bytes, bytes]]
+
+
+class SecondOracle:
+    """LMDB: order and ranges by another's code.  (Its keys cannot be empty: all get a prefix.)"""
+
+    def __init__(self, path: str) -> None:
+        self._environment = lmdb.open(path, map_size=1 << 26, sync=False, lock=False)
+
+    def write(self, operations: list[tuple[bytes, bytes | None]]) -> None:
+        with self._environment.begin(write=True) as transaction:
+            for key, value in operations:
+                if value is None:
+                    transaction.delete(b"k" + key)
+                else:
+                    transaction.put(b"k" + key, value)
+
+    def range(self, start: bytes | None, stop: bytes | None, reverse: bool) -> Entries:
+        """Entries with start <= key < stop."""
+        with self._environment.begin() as transaction, transaction.cursor() as cursor:
+            found: Entries = []
+            if reverse:
+                if stop is None:
+                    placed = cursor.last()
+                else:
+                    placed = cursor.prev() if cursor.set_range(b"k" + stop) else cursor.last()
+                walk = cursor.iterprev() if placed else iter(())
+            else:
+                walk = cursor.iternext() if cursor.set_range(b"k" + (start or b"")) else iter(())
+            for key, value in walk:
+                if reverse and start is not None and key[1:] < start:
+                    break
+                if not reverse and stop is not None and key[1:] >= stop:
+                    break
+                found.append((bytes(key[1:]), bytes(value)))
+            return found
+
+    def close(self) -> None:
+        self._environment.close()
+
+
+def in_range(
+    contents: Contents, start: bytes | None, stop: bytes | None, prefix: bytes | None, reverse: bool
+) -> Entries:
+    found = sorted(
+        (key, value)
+        for key, value in contents.items()
+        if (start is None or key >= start)
+        and (stop is None or key < stop)
+        and (prefix is None or key.startswith(prefix))
+    )
+    return found[::-1] if reverse else found
+
+
+class StoreMachine(RuleBasedStateMachine):
+    background: ClassVar[dict[str, Any]] = BACKGROUNDS[0]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._directories = [tempfile.TemporaryDirectory() for _ in range(2)]
+        self.path = self._directories[0].name
+        self.lmdb = SecondOracle(self._directories[1].name)
+        self.contents: Contents = {}
+        self.held: list[Held] = []
+        self.walks: list[Walk] = []
+        self.db: lsmkv.DB | None = None
+
+    @initialize(overrides=options)
+    def open(self, overrides: dict[str, Any]) -> None:
+        self.db = lsmkv.open(self.path, TINY, **self.background, **overrides)
+
+    @property
+    def store(self) -> lsmkv.DB:
+        assert self.db is not None
+        return self.db
+
+    def teardown(self) -> None:
+        self._let_go()
+        if self.db is not None:
+            self.db.close()
+        with lsmkv.open(self.path, TINY) as db:
+            assert list(iter(db.items())) == sorted(self.contents.items())
+        self.lmdb.close()
+        for directory in self._directories:
+            directory.cleanup()
+
+    def _let_go(self) -> None:
+        for held in self.held:
+            held.snapshot.close()
+        self.held, self.walks = [], []
+
+    # Writing
+
+    @rule(key=keys, value=values, sync=st.sampled_from([False, False, True]))
+    def put(self, key: bytes, value: bytes, sync: bool) -> None:
+        self.store.put(key, value, sync=sync)
+        self.contents[key] = value
+        self.lmdb.write([(key, value)])
+
+    @rule(key=keys)
+    def delete(self, key: bytes) -> None:
+        self.store.delete(key)
+        self.contents.pop(key, None)
+        self.lmdb.write([(key, None)])
+
+    @rule(
+        operations=st.lists(st.tuples(keys, st.none() | values), max_size=25), commit=st.booleans()
+    )
+    def batch(self, operations: list[tuple[bytes, bytes | None]], commit: bool) -> None:
+        batch = self.store.write_batch()
+        for key, value in operations:
+            if value is None:
+                batch.delete(key)
+            else:
+                batch.put(key, value)
+        if not commit:
+            batch.close()
+            return
+        batch.commit()
+        for key, value in operations:
+            if value is None:
+                self.contents.pop(key, None)
+            else:
+                self.contents[key] = value
+        self.lmdb.write(operations)
+
+    @rule(
+        seed=st.integers(0, 99),
+        first=st.integers(0, 5),
+        step=st.integers(1, 3),
+        batch_keys=st.sampled_from([1, 20, 100]),
+    )
+    def fill(self, seed: int, first: int, step: int, batch_keys: int) -> None:
+        """Many puts, one by one or in batches: several memtables' worth, for a tree of several levels."""
+        chance = random.Random(seed)
+        operations: list[tuple[bytes, bytes | None]] = []
+        keys = MANY_KEYS[first::step]
+        for start in range(0, len(keys), batch_keys):
+            with self.store.write_batch() as batch:
+                for key in keys[start : start + batch_keys]:
+                    value = chance.randbytes(chance.randrange(200))
+                    if batch_keys > 1:
+                        batch[key] = value
+                    else:
+                        self.store[key] = value
+                    self.contents[key] = value
+                    operations.append((key, value))
+        self.lmdb.write(operations)
+
+    @rule(first=st.integers(0, 20), step=st.integers(1, 20))
+    def delete_many(self, first: int, step: int) -> None:
+        """Deletions over the whole range, on their way down past what they hide."""
+        for key in MANY_KEYS[first::step]:
+            self.store.delete(key)
+            self.contents.pop(key, None)
+        self.lmdb.write([(key, None) for key in MANY_KEYS[first::step]])
+
+    @rule()
+    def clear(self) -> None:
+        self.store.clear()
+        self.lmdb.write([(key, None) for key in self.contents])
+        self.contents = {}
+
+    # Reading
+
+    @rule(key=keys | st.binary(max_size=3))
+    def get(self, key: bytes) -> None:
+        assert self.store.get(key) == self.contents.get(key)
+        assert (key in self.store) == (key in self.contents)
+
+    @rule(wanted=st.lists(keys | st.binary(max_size=3), max_size=20))
+    def multi_get(self, wanted: list[bytes]) -> None:
+        assert self.store.multi_get(wanted) == [self.contents.get(key) for key in wanted]
+
+    @rule(start=bounds, stop=bounds, prefix=bounds, reverse=st.booleans())
+    def scan(
+        self, start: bytes | None, stop: bytes | None, prefix: bytes | None, reverse: bool
+    ) -> None:
+        expected = in_range(self.contents, start, stop, prefix, reverse)
+        found = self.store.items(start=start, stop=stop, prefix=prefix, reverse=reverse)
+        assert list(found) == expected
+
+    @rule(start=bounds, stop=bounds, reverse=st.booleans())
+    def scan_as_lmdb(self, start: bytes | None, stop: bytes | None, reverse: bool) -> None:
+        expected = self.lmdb.range(start, stop, reverse)
+        assert list(iter(self.store.items(start=start, stop=stop, reverse=reverse))) == expected
+
+    @rule(moves=moves)
+    def walk_a_cursor(self, moves: list[str | tuple[str, bytes]]) -> None:
+        with self.store.cursor() as cursor:
+            self._walk(cursor, sorted(self.contents.items()), moves)
+
+    def _walk(
+        self, cursor: lsmkv.Cursor, entries: Entries, moves: list[str | tuple[str, bytes]]
+    ) -> None:
+        ordered = [key for key, _ in entries]
+        at = -1
+        for move in moves:
+            valid = 0 <= at < len(entries)
+            match move:
+                case "first":
+                    placed, at = cursor.first(), 0
+                case "last":
+                    placed, at = cursor.last(), len(entries) - 1
+                case "next":
+                    placed, at = cursor.next(), at + 1 if valid else -1
+                case "prev":
+                    placed, at = cursor.prev(), at - 1 if valid else -1
+                case ("seek", key):
+                    placed, at = cursor.seek(key), bisect_left(ordered, key)
+                case (_, key):
+                    placed, at = cursor.seek_for_prev(key), bisect_right(ordered, key) - 1
+                case _:
+                    raise AssertionError(move)
+            assert placed == cursor.valid == (0 <= at < len(entries))
+            if placed:
+                assert cursor.item == entries[at]
+
+    @rule()
+    def count(self) -> None:
+        assert len(self.store) == len(self.contents)
+        assert bool(self.store) == bool(self.contents)
+
+    @rule()
+    def look_from_beside(self) -> None:
+        with lsmkv.open(self.path, TINY, read_only=True) as reader:
+            assert list(iter(reader.items())) == sorted(self.contents.items())
+
+    # The past
+
+    @precondition(lambda self: len(self.held) < 4)
+    @rule()
+    def take_snapshot(self) -> None:
+        self.held.append(Held(dict(self.contents), self.store.snapshot()))
+
+    @precondition(lambda self: self.held)
+    @rule(number=st.integers(0, 3))
+    def release_snapshot(self, number: int) -> None:
+        self.held.pop(number % len(self.held)).snapshot.close()
+
+    @precondition(lambda self: self.held)
+    @rule(number=st.integers(0, 3), start=bounds, stop=bounds, reverse=st.booleans(), moves=moves)
+    def read_snapshot(
+        self,
+        number: int,
+        start: bytes | None,
+        stop: bytes | None,
+        reverse: bool,
+        moves: list[str | tuple[str, bytes]],
+    ) -> None:
+        held = self.held[number % len(self.held)]
+        snapshot, contents = held.snapshot, held.contents
+        assert snapshot.multi_get(MANY_KEYS) == [contents.get(key) for key in MANY_KEYS]
+        expected = in_range(contents, start, stop, None, reverse)
+        assert list(iter(snapshot.items(start=start, stop=stop, reverse=reverse))) == expected
+        with snapshot.cursor() as cursor:
+            self._walk(cursor, sorted(contents.items()), moves)
+
+    @precondition(lambda self: len(self.walks) < 3)
+    @rule(reverse=st.booleans(), begun=st.integers(0, 10))
+    def begin_walk(self, reverse: bool, begun: int) -> None:
+        expected = sorted(self.contents.items(), reverse=reverse)
+        entries = iter(self.store.items(reverse=reverse))
+        assert list(islice(entries, begun)) == expected[:begun]
+        self.walks.append(Walk(expected[begun:], entries))
+
+    @precondition(lambda self: self.walks)
+    @rule(number=st.integers(0, 2))
+    def end_walk(self, number: int) -> None:
+        walk = self.walks.pop(number % len(self.walks))
+        assert list(walk.entries) == walk.expected
+
+    # Upkeep
+
+    @rule()
+    def flush(self) -> None:
+        self.store.flush()
+
+    @rule(start=bounds, stop=bounds, force=st.booleans())
+    def compact(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
+        self.store.compact_range(start, stop, force=force)
+
+    @rule()
+    def compact_all(self) -> None:
+        self.store.compact_range()
+        if not self.held and not self.walks:
+            assert self.store.inspect().entry_count == len(self.contents)
+
+    @rule()
+    def settle(self) -> None:
+        self.store.wait_until_settled()
+
+    @rule(overrides=options)
+    def reopen(self, overrides: dict[str, Any]) -> None:
+        self._let_go()
+        self.store.close()
+        self.db = lsmkv.open(self.path, TINY, **self.background, **overrides)
+
+    @rule()
+    def verify(self) -> None:
+        report = self.store.verify()
+        assert report.ok, str(report)
+
+
+class HelpedStoreMachine(StoreMachine):
+    background = BACKGROUNDS[1]
+
+
+def run(max_examples: int, step_count: int, machine: type[StoreMachine] = StoreMachine) -> None:
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=max_examples,
+            stateful_step_count=step_count,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_the_store_does_what_a_sorted_dict_does() -> None:
+    run(max_examples=100, step_count=60)
+
+
+def test_the_store_does_what_a_sorted_dict_does_with_its_work_in_other_processes() -> None:
+    run(max_examples=15, step_count=60, machine=HelpedStoreMachine)
+
+
+@pytest.mark.slow
+def test_the_store_does_what_a_sorted_dict_does_with_its_work_in_other_processes_for_long() -> None:
+    run(max_examples=150, step_count=100, machine=HelpedStoreMachine)
+
+
+@pytest.mark.slow
+def test_the_store_does_what_a_sorted_dict_does_for_long() -> None:
+    run(max_examples=600, step_count=100)

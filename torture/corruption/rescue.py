@@ -1,0 +1,147 @@
+"""What a repair must save of a damaged sample, told from the bytes alone, and whether it did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from lsmkv.salvage.report import LostRange, RepairReport
+from lsmkv.sstable.block.trailer import TRAILER_BYTES
+from lsmkv.sstable.format import FOOTER_BYTES
+from torture.corruption.answers import open_sample
+from torture.corruption.damage import Damaged
+from torture.corruption.expected import allowed_states, whole_records
+from torture.corruption.samples import BlockModel, Contents, Entry, Sample, TableModel
+
+
+@dataclass(slots=True)
+class Survivors:
+    """What of a sample is still as it was.
+
+    Attributes:
+        entries: of tables, in blocks that are whole.
+        lost: of tables, in blocks that are not: table number and entry.
+        record_count: records of the log before the first that is not whole.
+        operation_count: operations in them.
+    """
+
+    entries: list[Entry]
+    lost: list[tuple[int, Entry]]
+    record_count: int
+    operation_count: int
+
+
+def survivors(sample: Sample, damaged: Damaged) -> Survivors:
+    """Compare every block and record of the whole sample with what stands in its place."""
+    found = Survivors([], [], 0, 0)
+    for name, table in sample.tables.items():
+        old, new = sample.image[name], damaged.image.get(name, b"")
+        dictionary_is_whole = _dictionary_is_whole(table, old, new)
+        for block in table.blocks:
+            if _is_whole(block, old, new) and (dictionary_is_whole or not block.needs_dictionary):
+                found.entries += block.entries
+            else:
+                found.lost += [(table.number, entry) for entry in block.entries]
+    old, new = sample.image[sample.log], damaged.image.get(sample.log, b"")
+    found.record_count = whole_records(sample.records, old, new)
+    found.operation_count = sum(
+        len(record.operations) for record in sample.records[: found.record_count]
+    )
+    return found
+
+
+def _is_whole(block: BlockModel, old: bytes, new: bytes) -> bool:
+    """Whether payload and trailer are; a filter can be built anew.
+
+    The last four bytes of the trailer are the filter's checksum; they must be there, but may be wrong.
+    """
+    payload, trailer = (
+        slice(block.start, block.filter_start),
+        slice(block.end - TRAILER_BYTES, block.end - 4),
+    )
+    is_there = len(new) >= block.end
+    return is_there and new[payload] == old[payload] and new[trailer] == old[trailer]
+
+
+def _dictionary_is_whole(table: TableModel, old: bytes, new: bytes) -> bool:
+    """Whether the dictionary is, and the footer that tells where it stands."""
+    section = slice(table.footer.data_length, table.footer.filters_offset)
+    return (
+        len(new) == len(old)
+        and new[-FOOTER_BYTES:] == old[-FOOTER_BYTES:]
+        and new[section] == old[section]
+    )
+
+
+def check_repaired(
+    sample: Sample, damaged: Damaged, report: RepairReport, output: Path
+) -> list[str]:
+    """What is wrong with the repaired store, or with what the report says of it."""
+    expected = survivors(sample, damaged)
+    failures: list[str] = []
+    with open_sample(output, "resident", read_only=True) as db:
+        contents = dict(db.items())
+        backwards = dict(db.items(reverse=True))
+        looked_up = {key: db.get(key) for key in sample.all_keys()}
+        if not (verified := db.verify()).ok:
+            failures.append(f"the repaired store does not verify: {verified}")
+    if backwards != contents or looked_up != {key: contents.get(key) for key in looked_up}:
+        failures.append("look-ups and scans of the repaired store differ")
+    wanted = sample.state_after(expected.record_count, expected.entries)
+    if contents != wanted:
+        failures.append(f"repaired: {_difference(wanted, contents)}")
+    failures += _check_report(sample, damaged, report, expected, contents)
+    return failures
+
+
+def _check_report(
+    sample: Sample,
+    damaged: Damaged,
+    report: RepairReport,
+    expected: Survivors,
+    contents: Contents,
+) -> list[str]:
+    failures: list[str] = []
+    if report.entries_kept != len(expected.entries):
+        failures.append(
+            f"{report.entries_kept} entries reported kept, {len(expected.entries)} are whole"
+        )
+    if report.entries_lost > len(expected.lost):
+        failures.append(
+            f"{report.entries_lost} entries reported lost, {len(expected.lost)} are not whole"
+        )
+    if report.manifest is not None and report.entries_lost != len(expected.lost):
+        failures.append(
+            f"{report.entries_lost} entries reported lost, {len(expected.lost)} are not whole"
+        )
+    if report.log_operations_kept != expected.operation_count:
+        failures.append(
+            f"{report.log_operations_kept} operations reported kept, "
+            f"{expected.operation_count} are whole"
+        )
+    for table, (key, _, _) in expected.lost:
+        if not any(lost.table == table and _spans(lost, key) for lost in report.lost_ranges):
+            failures.append(f"the loss of {key!r} in table {table} is not reported")
+            break
+    allowed = allowed_states(sample, damaged)
+    if report.is_complete and contents not in allowed:
+        failures.append("the report says that nothing is lost, and something is")
+    if not report.log_bytes_lost:
+        right = allowed[0] if allowed else sample.contents
+        for key in sample.all_keys():
+            is_told = any(_spans(lost, key) for lost in report.lost_ranges)
+            if contents.get(key) != right.get(key) and not is_told:
+                failures.append(f"the value of {key!r} is another, and no lost range tells")
+                break
+    return failures
+
+
+def _spans(lost: LostRange, key: bytes) -> bool:
+    return (lost.first is None or lost.first <= key) and (lost.last is None or key <= lost.last)
+
+
+def _difference(wanted: Contents, got: Contents) -> str:
+    missing = sorted(wanted.keys() - got.keys())[:3]
+    surplus = sorted(got.keys() - wanted.keys())[:3]
+    other = sorted(key for key in wanted.keys() & got.keys() if wanted[key] != got[key])[:3]
+    return f"missing {missing}, not wanted {surplus}, with another value {other}"

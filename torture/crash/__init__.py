@@ -1,0 +1,1 @@
+"""Parts that crash a store: power failures, failing calls, full disks."""

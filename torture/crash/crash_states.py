@@ -1,0 +1,330 @@
+"""``crash-states``: lose the power after every change of the disk, and open whatever may be left.
+
+A workload is recorded on a disk in memory (:mod:`torture.crash.workloads`).  After each operation
+on that disk, each state that a crash may leave (:mod:`torture.crash.disk_states`) is opened and
+examined (:mod:`torture.crash.examination`); of some, the recovery is recorded too, and the power is
+lost again after each operation of it.  States that were seen before are not opened again, only held
+against what must be there by now.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+import lsmkv
+from torture.crash.disk import STORE, Disk, replayed
+from torture.crash.disk_states import State, states
+from torture.crash.disk_storage import MemoryStorage
+from torture.crash.examination import Examiner, Verdict
+from torture.crash.workloads import SMALL, VARIANTS, Bounds, Recording, record
+from torture.framework.ordered_background import in_order
+from torture.framework.part import Failure, Outcome, Part, Scale, Settings
+
+_MOST_FAILURES: Final = 5  # of one workload, which then ends: one fault shows in many states
+_AFTER_RECOVERY: Final = (b"after-recovery", b"1")
+_WHOLE_WEIGHT: Final = 10  # of ends of the process among all crashes whose recovery is cut short
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is tried.
+
+    Attributes:
+        operations: of each workload.
+        rounds: workloads of each variant, each with other dice.
+        samples: combinations beyond the extremes, after each operation.
+        second_share: of how many distinct states the recovery is cut short, too.
+    """
+
+    operations: int
+    rounds: int
+    samples: int
+    second_share: float
+
+
+SIZES: Final = {
+    Scale.CI: Size(operations=24, rounds=1, samples=1, second_share=0.004),
+    Scale.SHORT: Size(operations=40, rounds=1, samples=2, second_share=0.01),
+    Scale.LONG: Size(operations=150, rounds=100, samples=12, second_share=0.03),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which state of which crash: what ``--replay`` takes, as ``str``."""
+
+    workload: str
+    operation: int
+    state: int
+    second_operation: int | None = None
+    second_state: int | None = None
+
+    def __str__(self) -> str:
+        parts = [self.workload, self.operation, self.state, self.second_operation]
+        return "/".join(str(p) for p in [*parts, self.second_state] if p is not None)
+
+    @classmethod
+    def parsed(cls, text: str) -> Place:
+        """The place that ``str`` gave.
+
+        Raises:
+            ValueError: it is none.
+        """
+        name, *numbers = text.split("/")
+        if name.partition("-x")[0] not in VARIANTS or len(numbers) not in (2, 4):
+            raise ValueError(
+                f"{text!r} is no WORKLOAD/OPERATION/STATE[/OPERATION/STATE] of crash-states"
+            )
+        return cls(name, *map(int, numbers))
+
+
+class Crashes:
+    """All crashes of one workload.
+
+    Args:
+        storage_type: what the workload is recorded on; another than the default is broken on purpose,
+            to see that this is noticed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        size: Size,
+        deadline: float,
+        storage_type: type[MemoryStorage] = MemoryStorage,
+    ) -> None:
+        self.outcome = Outcome()
+        self._counts: Counter[str] = self.outcome.counts
+        self._seed = settings.seed
+        self._size = size
+        self._deadline = deadline
+        self._storage_type = storage_type
+        self._name = name
+        self._recording: Recording = record(name, settings.seed, size.operations, storage_type())
+        models = self._recording.models
+        later = [{**model, _AFTER_RECOVERY[0]: _AFTER_RECOVERY[1]} for model in models]
+        self._examiner = Examiner([*models, *later], self._counts)
+        self._dice = random.Random(f"second crashes {settings.seed} {name}")
+
+    def run(self) -> Outcome:
+        """Crash after every operation."""
+        operations = self._recording.operations
+        self._counts["workloads"] += 1
+        self._counts["operations of stores recorded"] += len(self._recording.models) - 1
+        disk, bounds = Disk(), Bounds()
+        for number, operation in enumerate(operations):
+            disk.apply(operation)
+            bounds = bounds.after(operation)
+            if operation.kind != "note":
+                self._counts["operations on the disk"] += 1
+            self._counts["crash points"] += 1
+            for place, state in self._states(disk, number):
+                self._counts["states"] += 1
+                verdict, is_new = self._examiner.examine(state.image)
+                self._judge(place, state.what, verdict, _allowed(bounds, state), is_new)
+                share = self._size.second_share * (_WHOLE_WEIGHT if state.is_whole else 1)
+                if is_new and verdict.matches and self._dice.random() < share:
+                    self._crash_again(place, state, verdict)
+            if time.monotonic() > self._deadline:
+                left = f"{number + 1:,} of {len(operations):,} crash points of {self._name}"
+                self.outcome.notes.append(f"the time was up after {left}")
+                break
+            if len(self.outcome.failures) >= _MOST_FAILURES:
+                break
+        return self.outcome
+
+    def _states(self, disk: Disk, number: int) -> Iterator[tuple[Place, State]]:
+        found = states(disk, f"{self._seed} {self._name} {number}", self._size.samples)
+        for at, state in enumerate(found):
+            yield Place(self._name, number, at), state
+
+    def _recovery(self, place: Place, state: State) -> Iterator[tuple[int, Disk, bool]]:
+        """The disk after each operation of a recovery, and whether a write has been synced by then.
+
+        After the end of the process alone the disk is as it was: what was not synced can be lost yet.
+        """
+
+        def start() -> Disk:
+            if state.is_whole:
+                return replayed(self._recording.operations[: place.operation + 1])
+            return Disk(state.image)
+
+        storage = MemoryStorage()
+        storage.disk = start()
+        with in_order():
+            db = lsmkv.open(STORE, SMALL, storage=storage)
+            db.put(*_AFTER_RECOVERY, sync=True)
+            storage.note("synced", 0)
+            db.wait_until_settled()
+            db.close()
+        disk, is_synced = start(), False
+        for number, operation in enumerate(storage.operations):
+            disk.apply(operation)
+            is_synced |= operation.kind == "note"
+            yield number, disk, is_synced
+
+    def _second_states(
+        self, place: Place, state: State, first: Verdict
+    ) -> Iterator[tuple[Place, State, tuple[int, ...]]]:
+        """What a second crash may leave, and what it must hold.
+
+        A disk that has lost what it had to lose holds the same again; with the write that came after
+        the recovery, once that was synced.
+        """
+        bounds = replay_bounds(self._recording, place.operation)
+        recovered = first.matches
+        if state.is_whole:
+            recovered = tuple(range(bounds.synced, max(first.matches) + 1))
+        written = tuple(number + len(self._recording.models) for number in first.matches)
+        for step, disk, is_synced in self._recovery(place, state):
+            seed = f"{self._seed} {place} {step}"
+            for at, again in enumerate(states(disk, seed, samples=-1)):
+                second = Place(place.workload, place.operation, place.state, step, at)
+                yield second, again, written if is_synced else recovered + written
+
+    def _crash_again(self, place: Place, state: State, first: Verdict) -> None:
+        """Recover from ``state``, write, and crash after each operation of that."""
+        self._counts["recoveries cut short"] += 1
+        try:
+            found = list(self._second_states(place, state, first))
+        except (lsmkv.Error, OSError, AssertionError) as error:
+            problem = f"writing goes wrong after the recovery: {type(error).__name__}: {error}"
+            what = self._sentence(place, state.what, problem)
+            self.outcome.failures.append(Failure(what, str(place)))
+            return
+        last: int | None = None
+        for second, again, allowed in found:
+            self._counts["crash points of recoveries"] += second.second_operation != last
+            last = second.second_operation
+            self._counts["states after recoveries cut short"] += 1
+            verdict, is_new = self._examiner.examine(again.image)
+            what = f"{state.what}; then operation {last} of the recovery: {again.what}"
+            self._judge(second, what, verdict, allowed, is_new)
+
+    def _judge(
+        self, place: Place, what: str, verdict: Verdict, allowed: tuple[int, ...], is_new: bool
+    ) -> None:
+        problem = verdict.problem
+        if problem and not is_new:
+            return  # it was reported when it was found
+        if not problem and not set(allowed) & set(verdict.matches):
+            count = len(self._recording.models)
+            problem = (
+                f"it holds what there was {_after(verdict.matches, count)}, "
+                f"not what there was {_after(allowed, count)}"
+            )
+        if problem:
+            self.outcome.failures.append(Failure(self._sentence(place, what, problem), str(place)))
+
+    def _sentence(self, place: Place, what: str, problem: str) -> str:
+        operation = self._recording.operations[place.operation]
+        kinds = self._recording.kinds
+        before = replay_bounds(self._recording, place.operation)
+        return (
+            f"seed {self._seed}, workload {self._name}, crash after operation {place.operation} "
+            f"({operation}; in {kinds[before.begun]} {before.begun}, {before.synced} synced), "
+            f"{what}: {problem}"
+        )
+
+    def replay(self, place: Place) -> Outcome:
+        """Just one state, whose image is kept for inspection."""
+        operations = self._recording.operations
+        disk = replayed(operations[: place.operation + 1])
+        bounds = replay_bounds(self._recording, place.operation)
+        state = _nth(self._states(disk, place.operation), place.state)[1]
+        what, allowed = state.what, _allowed(bounds, state)
+        if place.second_operation is not None:
+            first = self._examiner.examine(state.image)[0]
+            found = self._second_states(place, state, first)
+            again, allowed = next(item[1:] for item in found if item[0] == place)
+            what = f"{what}; then operation {place.second_operation} of the recovery: {again.what}"
+            state = again
+        kept = tempfile.mkdtemp(prefix="lsmkv-torture-")
+        for name, data in state.image.items():
+            with open(os.path.join(kept, name), "wb") as file:
+                file.write(data)
+        self._counts["states"] += 1
+        self._judge(place, what, self._examiner.examine(state.image)[0], allowed, True)
+        self.outcome.notes.append(f"the state ({what}) is kept in {kept}")
+        return self.outcome
+
+
+def replay_bounds(recording: Recording, number: int) -> Bounds:
+    """How far the workload was after the operation with this number."""
+    bounds = Bounds()
+    for operation in islice(recording.operations, number + 1):
+        bounds = bounds.after(operation)
+    return bounds
+
+
+def _allowed(bounds: Bounds, state: State) -> tuple[int, ...]:
+    """After which of the workload's operations the contents may be as they are found."""
+    return tuple(range(bounds.done if state.is_whole else bounds.synced, bounds.begun + 1))
+
+
+def _after(numbers: tuple[int, ...], count: int) -> str:
+    """In words; from ``count`` on they are those after which something was written once more."""
+    said = [
+        f"{number}" if number < count else f"{number - count} and what came after the recovery"
+        for number in numbers
+    ]
+    return f"after operation {' or '.join(said[:3])}{' ...' * (len(said) > 3)}" if said else "never"
+
+
+def _nth(items: Iterator[tuple[Place, State]], number: int) -> tuple[Place, State]:
+    for item in islice(items, number, None):
+        return item
+    raise ValueError(f"there is no state {number}; is it the seed and scale of the failure?")
+
+
+def names(size: Size) -> list[str]:
+    """The workloads, each variant once before any comes again."""
+    rounds = ("", *(f"-x{number}" for number in range(2, size.rounds + 1)))
+    return [variant + suffix for suffix in rounds for variant in VARIANTS]
+
+
+def run(
+    settings: Settings,
+    size: Size | None = None,
+    storage_type: type[MemoryStorage] = MemoryStorage,
+) -> Outcome:
+    """Every crash of every workload, or the one that ``settings.replay`` names."""
+    size = size or SIZES[settings.scale]
+    deadline = time.monotonic() + settings.time_limit_s
+    place = None if settings.replay is None else Place.parsed(settings.replay)
+    wanted = names(size) if place is None else [place.workload]
+    total = Outcome()
+    for at, name in enumerate(wanted):
+        if time.monotonic() > deadline:
+            total.notes.append(f"the time was up before {len(wanted) - at} of the workloads")
+            break
+        try:
+            crashes = Crashes(name, settings, size, deadline, storage_type)
+        except (lsmkv.Error, OSError, AssertionError) as error:
+            what = f"seed {settings.seed}, workload {name}, without any crash: "
+            what += f"{type(error).__name__}: {error}"
+            total.failures.append(Failure(what, str(place or Place(name, 0, 0))))
+            continue
+        outcome = crashes.run() if place is None else crashes.replay(place)
+        total.counts.update(outcome.counts)
+        total.failures += outcome.failures
+        total.notes += outcome.notes
+    return total
+
+
+PART: Final = Part(
+    "crash-states",
+    "Whenever the power fails, in recovery too, the store opens without help and holds a prefix of "
+    "what was written, batches whole, with everything that was synced; nothing is left over, and "
+    "writing goes on.",
+    run,
+)

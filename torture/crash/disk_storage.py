@@ -1,0 +1,255 @@
+"""A storage on a disk in memory: it notes every change, and fails where it is told to.
+
+Nothing of it reaches the operating system, so opening a store takes a few milliseconds and a power
+failure costs nothing.  Helper processes cannot see such a disk: a store on it does all its work itself.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import threading
+from functools import partial
+from typing import Final
+
+from lsmkv.errors import LockedError
+from lsmkv.runtime import Finalizer
+from lsmkv.storage.storage import AppendFile, FileLock, RandomFile, Storage
+from torture.crash.disk import ROOT, STORE, Disk, Image, Operation
+from torture.crash.injection import Faults
+
+_NO_DESCRIPTOR: Final = 1 << 30
+"""Numbers of open files start here, where no descriptor of the operating system can be."""
+
+
+class MemoryStorage(Storage):
+    """Stores below :data:`torture.crash.disk.STORE`.
+
+    Attributes:
+        disk: what there is.
+        operations: every change since the storage was made, in order.
+        faults: what is to go wrong.
+        mutex: to be held while the disk is looked at and threads may change it.
+        open_files: paths of the files (and locks) that are open, by number.
+    """
+
+    def __init__(self, image: Image | None = None) -> None:
+        super().__init__()
+        self.disk = Disk(image)
+        self.operations: list[Operation] = []
+        self.faults = Faults()
+        self.open_files: dict[int, str] = {}
+        self._locked: set[str] = set()
+        self.mutex = threading.RLock()
+        self._opened = 0
+
+    # Changes
+
+    def change(self, operation: Operation) -> None:
+        """Make a change, and note it."""
+        with self.mutex:
+            self.disk.apply(operation)
+            self.operations.append(operation)
+
+    def note(self, text: str, number: int) -> None:
+        """Let the operations say where the workload is."""
+        self.change(Operation("note", text, length=number))
+
+    def create(self, path: str) -> AppendFile:
+        self.faults.check("create", path)
+        with self.mutex:
+            self._parent_of(path)
+            if path in self.disk.names:
+                raise FileExistsError(17, "it exists", path)
+            number = self.disk.next_file()
+            self.change(Operation("create", path, number))
+            return MemoryAppendFile(self, path, number, 0)
+
+    def open_append(self, path: str, length: int) -> AppendFile:
+        self.faults.check("open_append", path)
+        with self.mutex:
+            number = self._find(path)
+            file = MemoryAppendFile(self, path, number, len(self.disk.files[number].data))
+        if length != file.offset:
+            file.truncate(length)
+        return file
+
+    def write_again(self, path: str, offset: int, data: bytes) -> None:
+        self.faults.check("write_again", path)
+        with self.mutex:
+            number = self._find(path)
+            assert self.disk.files[number].content[offset : offset + len(data)] == data
+            self.change(Operation("write_again", path, number, data, length=offset))
+
+    def replace(self, source: str, target: str) -> None:
+        self.faults.check("replace", source, target)
+        with self.mutex:
+            self._find(source)
+            self.change(Operation("rename", source, target=target))
+
+    def link(self, source: str, target: str) -> None:
+        self.faults.check("link", source, target)
+        with self.mutex:
+            self._find(source)
+            if target in self.disk.names:
+                raise FileExistsError(17, "it exists", target)
+            self.change(Operation("link", source, target=target))
+
+    def remove(self, path: str) -> None:
+        self.faults.check("remove", path)
+        with self.mutex:
+            if path in self.disk.names:
+                self.change(Operation("remove", path))
+
+    def make_directory(self, path: str) -> None:
+        self.faults.check("make_directory", path)
+        if self.exists(path):
+            return
+        assert path == STORE, f"only {STORE} can be made, not {path}"
+        self.change(Operation("make_directory", path))
+        self.sync_directory(ROOT)
+
+    def remove_directory(self, path: str) -> None:
+        self.faults.check("remove_directory", path)
+        with self.mutex:
+            if self.list_directory(path):
+                raise OSError(39, "it is not empty", path)
+            self.change(Operation("remove", path))
+
+    def sync_directory(self, path: str) -> None:
+        self.faults.check("sync_directory", path)
+        self.change(Operation("sync_directory", path))
+
+    # The rest
+
+    def exists(self, path: str) -> bool:
+        self.faults.check("exists", path)
+        return path in self.disk.names
+
+    def file_size(self, path: str) -> int:
+        self.faults.check("file_size", path)
+        with self.mutex:
+            return len(self.disk.files[self._find(path)].data)
+
+    def list_directory(self, path: str) -> list[str]:
+        self.faults.check("list_directory", path)
+        with self.mutex:
+            self._find(path)
+            start = path.rstrip("/") + "/"
+            return sorted(
+                name[len(start) :]
+                for name in self.disk.names
+                if name.startswith(start) and name != start
+            )
+
+    def lock(self, path: str) -> FileLock:
+        self.faults.check("lock", path)
+        with self.mutex:
+            if path in self._locked:
+                raise LockedError(posixpath.dirname(path), None)
+            if path not in self.disk.names:
+                self.create(path).close()
+            return _MemoryLock(self, path)
+
+    def _open_random(self, path: str, direct: bool) -> RandomFile:
+        self.faults.check("open_random", path)
+        with self.mutex:
+            return MemoryRandomFile(self, path, self.disk.files[self._find(path)].content)
+
+    def _find(self, path: str) -> int:
+        """The number of what is at ``path``."""
+        number = self.disk.names.get(path)
+        if number is None:
+            raise FileNotFoundError(2, "there is no such file", path)
+        return number
+
+    def _parent_of(self, path: str) -> None:
+        self._find(posixpath.dirname(path))
+
+    # Open files
+
+    def note_open(self, path: str) -> int:
+        """A number for a file that is opened."""
+        with self.mutex:
+            self._opened += 1
+            number = _NO_DESCRIPTOR + self._opened
+            self.open_files[number] = path
+            return number
+
+    def let_go(self, number: int) -> None:
+        """The file with this number is closed."""
+        with self.mutex:
+            self.open_files.pop(number, None)
+
+    def take_lock(self, path: str) -> None:
+        self._locked.add(path)
+
+    def release_lock(self, path: str, number: int) -> None:
+        self._locked.discard(path)
+        self.let_go(number)
+
+
+class MemoryAppendFile(AppendFile):
+    """A file of a :class:`MemoryStorage` that grows."""
+
+    def __init__(self, storage: MemoryStorage, path: str, file: int, offset: int) -> None:
+        number = storage.note_open(path)
+        super().__init__(path, number, offset)
+        self._finalizer.cancel()
+        self._close = storage.let_go
+        self._finalizer = Finalizer(partial(storage.let_go, number))
+        self._storage = storage
+        self._file = file
+
+    def _write(self, data: bytes | memoryview, offset: int) -> int:
+        short = self._storage.faults.check("append", self.path)
+        written = bytes(data if short is None else data[:short])
+        self._storage.change(Operation("write", self.path, self._file, written, length=offset))
+        return len(written)
+
+    def _extend(self, start: int, length: int) -> None:
+        self._truncate(length)
+
+    def _fill(self, start: int, length: int, step: int) -> None:
+        """It has the zeros that are to be written."""
+
+    def _map(self, start: int, length: int) -> None:
+        """There is no file to map; what is written here is written at once, too."""
+
+    def _truncate(self, length: int) -> None:
+        self._storage.faults.check("truncate", self.path)
+        self._storage.change(Operation("truncate", self.path, self._file, length=length))
+
+    def _sync(self) -> None:
+        try:
+            self._storage.faults.check("sync", self.path)
+        except OSError:
+            self._storage.change(Operation("failed_sync", self.path, self._file))
+            raise
+        self._storage.change(Operation("sync", self.path, self._file))
+
+
+class MemoryRandomFile(RandomFile):
+    """A finished file of a :class:`MemoryStorage`."""
+
+    def __init__(self, storage: MemoryStorage, path: str, content: bytes) -> None:
+        number = storage.note_open(path)
+        super().__init__(path, number, len(content), storage.stats, False)
+        self._finalizer.cancel()
+        self._close = storage.let_go
+        self._finalizer = Finalizer(partial(storage.let_go, number))
+        self._faults = storage.faults
+        self._content = content
+
+    def _pread(self, length: int, offset: int) -> bytes:
+        short = self._faults.check("pread", self.path)
+        return self._content[offset : offset + (length if short is None else min(short, length))]
+
+
+class _MemoryLock(FileLock):
+    def __init__(self, storage: MemoryStorage, path: str) -> None:
+        number = storage.note_open(path)
+        super().__init__(path, number)
+        self._finalizer.cancel()
+        self._close = partial(storage.release_lock, path)
+        self._finalizer = Finalizer(partial(storage.release_lock, path, number))
+        storage.take_lock(path)

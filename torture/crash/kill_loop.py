@@ -1,0 +1,413 @@
+"""Kills a writing process again and again, and checks what it left behind.
+
+``python -m torture.crash.kill_loop --rounds 100 --seed 1``: a child process applies a seeded stream of
+operations to a store with small buffers, so that it rotates, flushes and compacts all the time, and
+reports each operation once it is acknowledged.  It dies by SIGKILL, at a random moment or at a
+chosen system call, in the middle of a write as well as in the middle of recovery.  The store must
+then open without help and equal the stream after some prefix that ends with the last acknowledged
+operation or the one after it; verifying must find nothing.  The next round goes on with what is
+there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+import lsmkv
+from lsmkv.options import Background
+from lsmkv.storage.storage import AppendFile, Storage
+
+KEYS: Final = 400
+LONGEST_RUN_S: Final = 0.5
+_REPORT: Final = struct.Struct("<Q")
+_LIMIT_S: Final = 60.0  # for a writer that does not get to the system call it is to die at
+
+Change = tuple[bytes, bytes | None]
+Kind = Literal["put", "delete", "batch", "sync", "flush", "compact"]
+
+
+class CrashError(Exception):
+    """What a round found wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of the stream; only a batch has several changes, and some have none."""
+
+    kind: Kind
+    changes: tuple[Change, ...]
+    sync: bool
+
+
+@dataclass(slots=True)
+class Totals:
+    """What all rounds did.
+
+    Attributes:
+        rounds: rounds that ended well.
+        operations: operations acknowledged.
+        synced: those of them that had asked for a sync.
+        unacknowledged: operations that were on disk though nobody had been told so.
+        killed_opening: rounds in which the store was not even open when the writer died.
+        tables: tables that were verified, over all rounds.
+    """
+
+    rounds: int = 0
+    operations: int = 0
+    synced: int = 0
+    unacknowledged: int = 0
+    killed_opening: int = 0
+    tables: int = 0
+
+
+def operation(seed: int, number: int) -> Operation:
+    """Operation ``number`` of the stream, which depends on nothing else."""
+    dice = random.Random(f"{seed}/{number}")
+    sync = dice.random() < 0.05
+    drawn = dice.random()
+    if drawn < 0.70:
+        return Operation("put", (_put(dice, number),), sync)
+    if drawn < 0.83:
+        return Operation("delete", ((_key(dice), None),), sync)
+    if drawn < 0.98:
+        changes = tuple(
+            _put(dice, number) if dice.random() < 0.8 else (_key(dice), None)
+            for _ in range(dice.randint(1, 30))
+        )
+        return Operation("batch", changes, sync)
+    kinds: tuple[Kind, ...] = ("sync", "flush", "compact")
+    return Operation(dice.choices(kinds, (5, 4, 1))[0], (), False)
+
+
+def _key(dice: random.Random) -> bytes:
+    return b"key-%05d" % int(KEYS * dice.random() ** 2)
+
+
+def _put(dice: random.Random, number: int) -> Change:
+    return _key(dice), b"%d:" % number + dice.randbytes(dice.randint(0, 200))
+
+
+def options(seed: int, turn: int, background: Background = "thread") -> lsmkv.Options:
+    """The options of a round: small buffers, everything else as the dice fall."""
+    dice = random.Random(f"options {seed}/{turn}")
+    return lsmkv.Options(
+        write_buffer_size_bytes=dice.choice((4096, 16_384, 65_536)),
+        max_immutable_memtables=dice.randint(1, 4),
+        block_size_bytes=dice.choice((256, 1024, 4096)),
+        block_cache_size_bytes=dice.choice((0, 65_536)),
+        table_size_bytes=dice.choice((4096, 32_768)),
+        level1_size_bytes=16_384,
+        size_ratio=dice.randint(2, 4),
+        compaction=dice.choice(("leveled", "tiered", "lazy-leveled")),
+        compression=dice.choice(("none", "zstd")),
+        filter_residency=dice.choice(("resident", "cached", "off")),
+        filter_granularity=dice.choice(("block", "table")),
+        background=background,
+        process_job_size_bytes=dice.choice((0, 0, 20_000)),
+    )
+
+
+def apply_to_model(model: dict[bytes, bytes], done: Operation) -> None:
+    """What ``done`` does to the entries of a store."""
+    for key, value in done.changes:
+        if value is None:
+            model.pop(key, None)
+        else:
+            model[key] = value
+
+
+def apply_to_store(db: lsmkv.DB, todo: Operation) -> None:
+    """Apply one operation of the stream."""
+    if todo.kind == "batch":
+        with db.write_batch(sync=todo.sync) as batch:
+            for key, value in todo.changes:
+                if value is None:
+                    batch.delete(key)
+                else:
+                    batch.put(key, value)
+    elif todo.kind == "sync":
+        db.sync()
+    elif todo.kind == "flush":
+        db.flush()
+    elif todo.kind == "compact":
+        db.compact_range()
+    else:
+        ((key, value),) = todo.changes
+        if value is None:
+            db.delete(key, sync=todo.sync)
+        else:
+            db.put(key, value, sync=todo.sync)
+
+
+# --- the writer ----------------------------------------------------------------------------------
+
+
+class DyingStorage(Storage):
+    """Ends the process with SIGKILL at its n-th change of the file system (0: never).
+
+    An append that is to be the last one writes its first half.
+    """
+
+    def __init__(self, die_at: int) -> None:
+        super().__init__()
+        self._left = die_at
+        self._mutex = threading.Lock()
+
+    def is_last(self) -> bool:
+        """Whether the change about to be made is the one to die at."""
+        with self._mutex:
+            self._left -= 1
+            return self._left == 0
+
+    def step(self) -> None:
+        if self.is_last():
+            die()
+
+    def create(self, path: str) -> AppendFile:
+        self.step()
+        return super().create(path)
+
+    def replace(self, source: str, target: str) -> None:
+        self.step()
+        super().replace(source, target)
+
+    def remove(self, path: str) -> None:
+        self.step()
+        super().remove(path)
+
+    def sync_directory(self, path: str) -> None:
+        self.step()
+        super().sync_directory(path)
+
+    def _append_file(self, path: str, descriptor: int, offset: int) -> AppendFile:
+        return _DyingFile(self, path, descriptor, offset)
+
+
+class _DyingFile(AppendFile):
+    def __init__(self, storage: DyingStorage, path: str, descriptor: int, offset: int) -> None:
+        super().__init__(path, descriptor, offset)
+        self._storage = storage
+
+    def _write(self, data: bytes | memoryview, offset: int) -> int:
+        if self._storage.is_last():
+            super()._write(data[: len(data) // 2], offset)
+            die()
+        return super()._write(data, offset)
+
+    def _sync(self) -> None:
+        self._storage.step()
+        super()._sync()
+
+    def _extend(self, start: int, length: int) -> None:
+        self._storage.step()
+        super()._extend(start, length)
+
+    def _truncate(self, length: int) -> None:
+        self._storage.step()
+        super()._truncate(length)
+
+
+def die() -> None:
+    """End this process as nothing in it can prevent."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def write_until_killed(
+    path: str, seed: int, turn: int, start: int, die_at: int, background: Background
+) -> None:
+    """What the child process does: report 0, open, report ``start``, then each operation done."""
+
+    def report(number: int) -> None:
+        os.write(sys.stdout.fileno(), _REPORT.pack(number))
+
+    report(0)
+    storage = DyingStorage(die_at) if background == "thread" else None
+    db = lsmkv.open(path, options(seed, turn, background), storage=storage)
+    number = start
+    report(number)
+    while True:
+        number += 1
+        apply_to_store(db, operation(seed, number))
+        report(number)
+
+
+# --- the judge -----------------------------------------------------------------------------------
+
+
+class CrashLoop:
+    """A store that is written to, killed and checked, round after round.
+
+    Attributes:
+        done: operations that the store holds.
+        model: its entries.
+        totals: what happened so far.
+    """
+
+    def __init__(self, path: str, seed: int, background: Background = "thread") -> None:
+        self.path = path
+        self.seed = seed
+        self.background = background
+        self.turn = 0
+        self.done = 0
+        self.model: dict[bytes, bytes] = {}
+        self.totals = Totals()
+
+    def run_round(self) -> None:
+        """Write, kill, check.
+
+        Raises:
+            CrashError: something is not as it should be.
+        """
+        self.turn += 1
+        dice = random.Random(f"round {self.seed}/{self.turn}")
+        die_at = 0
+        run_s = LONGEST_RUN_S * dice.random()
+        if self.background == "process":  # whose system calls are nobody's to count
+            run_s *= 4
+        elif dice.random() < 0.5:
+            die_at = dice.randint(1, 20) if dice.random() < 0.5 else dice.randint(20, 3000)
+            run_s = _LIMIT_S
+        acknowledged = self._write_and_kill(die_at, run_s)
+        self._check(acknowledged, read_only=dice.random() < 0.5)
+        self.totals.rounds += 1
+
+    def _write_and_kill(self, die_at: int, run_s: float) -> int:
+        """The number of the last operation that a child acknowledged."""
+        numbers = (self.seed, self.turn, self.done, die_at)
+        command = [sys.executable, "-m", "torture.crash.kill_loop", "--writer", self.path]
+        with subprocess.Popen(
+            [*command, self.background, *map(str, numbers)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=Path(__file__).parents[2],
+        ) as child:
+            assert child.stdout is not None and child.stderr is not None
+            reports = child.stdout.read(_REPORT.size)
+            killer = threading.Timer(run_s, child.kill)
+            killer.start()
+            reports += child.stdout.read()
+            killer.cancel()
+            complaint = child.stderr.read().decode(errors="replace")
+        if child.returncode != -signal.SIGKILL:
+            raise CrashError(f"the writer ended by itself ({child.returncode}):\n{complaint}")
+        whole = len(reports) - len(reports) % _REPORT.size
+        reported: list[int] = [number for (number,) in _REPORT.iter_unpack(reports[:whole])]
+        if reported != [0, *range(self.done, self.done + len(reported) - 1)][: len(reported)]:
+            raise CrashError("the writer's reports are out of order")
+        if len(reported) < 2:
+            self.totals.killed_opening += 1
+            return self.done
+        return reported[-1]
+
+    def _check(self, acknowledged: int, *, read_only: bool) -> None:
+        for number in range(self.done + 1, acknowledged + 1):
+            done = operation(self.seed, number)
+            apply_to_model(self.model, done)
+            self.totals.synced += done.sync
+        self.totals.operations += acknowledged - self.done
+        self.done = acknowledged
+        try:
+            db = lsmkv.open(self.path, options(self.seed, self.turn), read_only=read_only)
+        except lsmkv.NotAStoreError:
+            if read_only and not self.done:
+                return  # the very first opening was cut short
+            raise
+        with db:
+            self._compare(db)
+            report = db.verify()
+            if not report.ok:
+                raise CrashError(f"verify after operation {self.done}:\n{report}")
+            self.totals.tables += report.table_count
+
+    def _compare(self, db: lsmkv.DB) -> None:
+        found = dict(db.items())
+        if found != self.model:
+            following = dict(self.model)
+            apply_to_model(following, operation(self.seed, self.done + 1))
+            if found != following:
+                raise CrashError(_difference(found, self.model, self.done))
+            self.model = following
+            self.done += 1
+            self.totals.unacknowledged += 1
+        for number in range(KEYS):
+            key = b"key-%05d" % number
+            if db.get(key) != self.model.get(key):
+                raise CrashError(f"get({key!r}) differs from the scan after {self.done} operations")
+
+
+def _difference(found: dict[bytes, bytes], model: dict[bytes, bytes], done: int) -> str:
+    keys = sorted(found.keys() | model.keys())
+    lines = [
+        f"{key!r}: found {found.get(key, b'nothing')[:20]!r}, "
+        f"expected {model.get(key, b'nothing')[:20]!r}"
+        for key in keys
+        if found.get(key) != model.get(key)
+    ]
+    return "\n".join([f"{len(lines)} keys differ after {done} operations", *lines[:20]])
+
+
+def run(path: str, seed: int, rounds: int, background: Background = "thread") -> Totals:
+    """Run ``rounds`` rounds on a new store in the directory ``path``.
+
+    Raises:
+        CrashError: a round failed; the message names seed and round.
+    """
+    loop = CrashLoop(path, seed, background)
+    for _ in range(rounds):
+        try:
+            loop.run_round()
+        except (CrashError, lsmkv.Error, OSError) as error:
+            raise CrashError(
+                f"seed {seed}, round {loop.turn}, after {loop.done} operations: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+    return loop.totals
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    if arguments is None:
+        arguments = sys.argv[1:]
+    if arguments[:1] == ["--writer"]:
+        path, background, *numbers = arguments[1:]
+        seed, turn, start, die_at = map(int, numbers)
+        where: Background = "process" if background == "process" else "thread"
+        write_until_killed(path, seed, turn, start, die_at, where)
+    parser = argparse.ArgumentParser(prog="python -m torture.crash.kill_loop", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20, help="how often to kill (20)")
+    parser.add_argument("--seed", type=int, default=None, help="of everything; random by default")
+    parser.add_argument(
+        "--background",
+        choices=get_args(Background),
+        default="thread",
+        help="where flushes and compactions run; writers with helper processes die by the clock alone",
+    )
+    parser.add_argument("--path", help="directory for the store, new or empty; kept afterwards")
+    chosen = parser.parse_args(arguments)
+    seed = random.randrange(1 << 32) if chosen.seed is None else chosen.seed
+    path = chosen.path or tempfile.mkdtemp(prefix="lsmkv-crash-")
+    print(f"seed {seed}, store in {path}", flush=True)
+    try:
+        totals = run(path, seed, chosen.rounds, chosen.background)
+    except CrashError as error:
+        print(f"FAILED: {error}", file=sys.stderr)
+        return 1
+    print(totals)
+    if chosen.path is None:
+        lsmkv.destroy(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

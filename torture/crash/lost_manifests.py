@@ -1,0 +1,173 @@
+"""``lost-manifests``: the power fails, and the manifest is lost as well; repair must not mislead.
+
+The workloads of ``crash-states`` are recorded, and the power is lost after each operation on the disk.
+Of what may be left CURRENT and the manifests are taken away, and the rest is repaired.  Among it may be
+tables that compaction had replaced, tables that were being written, and logs that had been flushed.
+What a report calls complete must be what was written, up to some operation that was not synced yet.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from dataclasses import dataclass
+from typing import Final
+
+import lsmkv
+from lsmkv.salvage.report import RepairReport
+from torture.crash.disk import Disk, Image
+from torture.crash.disk_states import State, states
+from torture.crash.disk_storage import MemoryStorage
+from torture.crash.workloads import VARIANTS, Bounds, Contents, Recording, record
+from torture.framework.part import Failure, Outcome, Part, Scale, Settings
+
+_MOST_FAILURES: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is tried.
+
+    Attributes:
+        operations: of each workload.
+        rounds: workloads of each variant.
+        share: of the crash points that are looked at.
+        samples: combinations of what is lost, beyond the extremes.
+    """
+
+    operations: int
+    rounds: int
+    share: float
+    samples: int
+
+
+SIZES: Final = {
+    Scale.CI: Size(operations=24, rounds=1, share=0.02, samples=1),
+    Scale.SHORT: Size(operations=60, rounds=1, share=0.1, samples=3),
+    Scale.LONG: Size(operations=200, rounds=50, share=0.3, samples=8),
+}
+
+
+class Losses:
+    """All losses of one workload.
+
+    Args:
+        settings: how the part is run; ``directory`` is where stores are repaired.
+    """
+
+    def __init__(self, name: str, settings: Settings, size: Size, deadline: float) -> None:
+        self.outcome = Outcome()
+        self._name = name
+        self._settings = settings
+        self._size = size
+        self._deadline = deadline
+        self._recording: Recording = record(name, settings.seed, size.operations, MemoryStorage())
+        self._seen: set[int] = set()
+        self._done = 0
+
+    def run(self, only: tuple[int, int] | None = None) -> Outcome:
+        """Lose the manifest at every crash point that the dice choose, or in one state alone."""
+        disk, bounds = Disk(), Bounds()
+        dice = random.Random(f"lost manifests {self._settings.seed} {self._name}")
+        for number, operation in enumerate(self._recording.operations):
+            disk.apply(operation)
+            bounds = bounds.after(operation)
+            if dice.random() > self._size.share and only is None:
+                continue
+            if only is not None and number != only[0]:
+                continue
+            seed = f"{self._settings.seed} {self._name} {number}"
+            for at, state in enumerate(states(disk, seed, self._size.samples)):
+                if only is None or at == only[1]:
+                    self._try(f"{self._name}/{number}/{at}", state, bounds)
+            if time.monotonic() > self._deadline:
+                self.outcome.notes.append(
+                    f"the time was up after operation {number} of {self._name}"
+                )
+                break
+            if len(self.outcome.failures) >= _MOST_FAILURES:
+                break
+        return self.outcome
+
+    def _try(self, place: str, state: State, bounds: Bounds) -> None:
+        image = {
+            name: data
+            for name, data in state.image.items()
+            if not name.startswith(("CURRENT", "MANIFEST"))
+        }
+        kind = hash(frozenset(image.items()))
+        if kind in self._seen or not any(name.endswith((".sst", ".log")) for name in image):
+            return
+        self._seen.add(kind)
+        counts = self.outcome.counts
+        counts["stores repaired"] += 1
+        try:
+            report, found = self._repaired(image)
+        except (lsmkv.Error, OSError) as error:
+            what = f"{place}: {state.what}: {type(error).__name__}: {error}"
+            self.outcome.failures.append(Failure(what, place))
+            return
+        counts["tables ignored because others replaced them"] += report.tables_ignored
+        if not report.is_complete:
+            counts["with losses"] += 1
+            return
+        counts["complete"] += 1
+        first = bounds.done if state.is_whole else bounds.synced
+        if found not in self._recording.models[first : bounds.begun + 1]:
+            what = f"{place}: {state.what}: the report says that nothing is lost, and something is"
+            self.outcome.failures.append(Failure(what, place))
+
+    def _repaired(self, image: Image) -> tuple[RepairReport, Contents]:
+        self._done += 1
+        store = self._settings.directory / f"store-{self._done}"
+        output = self._settings.directory / f"output-{self._done}"
+        store.mkdir()
+        try:
+            for name, data in image.items():
+                (store / name).write_bytes(data)
+            report = lsmkv.repair(store, output)
+            with lsmkv.open(output, read_only=True) as db:
+                return report, dict(db.items())
+        finally:
+            shutil.rmtree(store)
+            shutil.rmtree(output, ignore_errors=True)
+
+
+def _names(size: Size) -> list[str]:
+    rounds = ("", *(f"-x{number}" for number in range(2, size.rounds + 1)))
+    return [variant + suffix for suffix in rounds for variant in VARIANTS]
+
+
+def run(settings: Settings, size: Size | None = None) -> Outcome:
+    """Every workload, or the state that ``settings.replay`` names."""
+    size = size or SIZES[settings.scale]
+    deadline = time.monotonic() + settings.time_limit_s
+    total = Outcome()
+    only: tuple[int, int] | None = None
+    wanted = _names(size)
+    if settings.replay is not None:
+        name, *numbers = settings.replay.split("/")
+        if name.partition("-x")[0] not in VARIANTS or len(numbers) != 2:
+            raise ValueError(
+                f"{settings.replay!r} is no WORKLOAD/OPERATION/STATE of lost-manifests"
+            )
+        wanted, only = [name], (int(numbers[0]), int(numbers[1]))
+    for at, name in enumerate(wanted):
+        if time.monotonic() > deadline:
+            total.notes.append(f"the time was up before {len(wanted) - at} of the workloads")
+            break
+        share = (deadline - time.monotonic()) / (len(wanted) - at)
+        outcome = Losses(name, settings, size, time.monotonic() + share).run(only)
+        total.counts.update(outcome.counts)
+        total.failures += outcome.failures
+        total.notes += outcome.notes
+    return total
+
+
+PART: Final = Part(
+    "lost-manifests",
+    "Whatever a power failure leaves, and with the manifest lost too: repair makes a store of it, and "
+    "what it calls complete is what was written, with everything that was synced.",
+    run,
+)

@@ -1,0 +1,1 @@
+"""The part ``fuzz``: decoders fed with mutated bytes."""

@@ -1,0 +1,275 @@
+"""Whole stores with fields that lie and checksums that hold, put through every call of a reader.
+
+As a program it does so with the build that it finds: ``python -m torture.fuzz.hostile_stores SEED N
+FOLDER``.
+
+A round makes a store out of a whole one: a field of a table, a record of the log or of the manifest
+says something else.  Every call then ends in an answer or in a documented error.  What a forced
+compaction makes of the tables, if it makes anything, has to pass ``verify``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import zstandard
+
+import lsmkv
+from lsmkv.errors import BackgroundError, CorruptionError, UnsupportedFormatError
+from lsmkv.filters.keys import filter_key_from_spec
+from torture.framework.child_trials import Verdict
+from torture.fuzz.lies import tell_lie
+from torture.fuzz.target import WrongResultError
+
+NAME: Final = "store"
+FORMS: Final[dict[str, dict[str, Any]]] = {
+    "plain": {"compression": "none"},
+    "zstd": {},
+    "dictionary": {"compression_dictionary_size_bytes": 256},
+    "table-filter": {"filter_granularity": "table"},
+    "cached": {"filter_residency": "cached"},
+    "blocked": {"filter_policy": "blocked-bloom", "compression": "none"},
+    "fuse": {"filter_policy": "binary-fuse", "compression": "none"},
+    "fuse-table": {"filter_policy": "binary-fuse", "filter_granularity": "table"},
+    "prefix": {"filter_key": filter_key_from_spec("fixed:2")},
+    "unfiltered": {"filter_policy": "none", "compression": "none"},
+}
+_KEYS: Final = [b"%04d" % number for number in range(0, 400, 3)]
+_ASKED: Final = [*_KEYS[::9], b"", b"0000x", b"0123x", b"02", b"9", b"\xff" * 9]
+_RANGES: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"start": b"0100"},
+    {"stop": b"0250"},
+    {"start": b"0031", "stop": b"0222"},
+    {"start": b"\xff"},
+    {"stop": b""},
+    {"prefix": b"01"},
+)
+
+
+@cache
+def whole(form: str) -> dict[str, bytes]:
+    """The files of a store of that form, closed: two runs with deletions, old versions, and a log."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "store")
+        options = FORMS[form]
+        with lsmkv.open(path, block_size_bytes=300, read_compaction_rate_bytes=0, **options) as db:
+            for key in _KEYS:
+                db[key] = b"value of a shape that repeats, " + key
+            db.compact_range()
+            with db.snapshot():
+                for key in _KEYS[::2]:
+                    db[key] = b"newer " + key
+                seen = db.snapshot()
+                for key in _KEYS[::4]:
+                    del db[key]
+                db.flush()
+                seen.close()
+            for key in _KEYS[1::20]:
+                db[key] = b"in the log"
+        return {file.name: file.read_bytes() for file in path.iterdir() if file.name != "LOCK"}
+
+
+def search(seed: str, executions: int, directory: Path) -> Verdict:
+    """So many stores."""
+    counts: Counter[str] = Counter()
+    failures: list[str] = []
+    for number in range(executions):
+        try_one(f"{seed}.{number}", directory, counts, failures)
+    return dict(counts), failures
+
+
+def search_elsewhere(
+    imports: Path, seed: str, executions: int, directory: Path, limit_s: float
+) -> Verdict:
+    """:func:`search` by a process that imports from ``imports``; a crash or hang of it is a failure."""
+    command = [sys.executable, "-PB", "-X", "faulthandler", "-m", "torture.fuzz.hostile_stores"]
+    command += [seed, str(executions), str(directory)]
+    environment = {**os.environ, "PYTHONPATH": str(imports)}
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=limit_s
+        )
+    except subprocess.TimeoutExpired as error:
+        begun = (error.stdout or b"").decode().split()
+        return {}, [f"no end after {limit_s:g} s [{NAME}/one:{begun[-1] if begun else seed}]"]
+    *begun, last = done.stdout.splitlines() or [""]
+    if done.returncode:
+        reason = f"the process ended with {done.returncode}: {done.stderr[-600:]}"
+        return {}, [f"{reason} [{NAME}/one:{last or seed}]"]
+    counts, failures = json.loads(last)
+    return counts, failures
+
+
+def try_one(seed: str, directory: Path, counts: Counter[str], failures: list[str]) -> None:
+    """One store, that ``seed`` tells everything about."""
+    dice = random.Random(f"{NAME}:{seed}")
+    form = dice.choice(list(FORMS))
+    store = directory / "store"
+    shutil.rmtree(store, ignore_errors=True)
+    store.mkdir(parents=True)
+    for name, data in whole(form).items():
+        (store / name).write_bytes(data)
+    try:
+        lie = tell_lie(store, dice)
+    except (msgspec.MsgspecError, OverflowError, zstandard.ZstdError):
+        # No manifest can say this of a table, or nothing be compressed with such a dictionary.
+        counts[f"{NAME}: cannot be written"] += 1
+        return
+    counts[f"{NAME}: tried"] += 1
+    ends = [False, False]
+    for name, call in (*_reading(store), *_writing(store, directory)):
+        problem = _outcome(call, ends)
+        if problem:
+            failures.append(f"{form}, {lie}: {name}: {problem} [{NAME}/one:{seed}]")
+    counts[f"{NAME}: some call answered"] += ends[0]
+    counts[f"{NAME}: some call refused"] += ends[1]
+
+
+def _outcome(call: Callable[[], object], ends: list[bool]) -> str | None:
+    """What is wrong with how a call went; ``ends``: whether some call answered, and some refused."""
+    try:
+        call()
+    except (CorruptionError, UnsupportedFormatError) as error:
+        ends[1] = True
+        if len(str(error)) > 2000:
+            return f"a message of {len(str(error))} characters"
+    except BackgroundError as error:
+        ends[1] = True
+        if not isinstance(error.__cause__, CorruptionError | UnsupportedFormatError):
+            return f"BackgroundError of {error.__cause__!r}"
+    except Exception as error:
+        return f"{type(error).__name__} is not a documented error: {str(error)[:200]}"
+    else:
+        ends[0] = True
+    return None
+
+
+# What is done with it
+
+
+def _reading(store: Path) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Every call of a reader, each in a handle of its own: one that fails hides no other."""
+
+    def opened(call: Callable[[lsmkv.DB], object]) -> None:
+        with lsmkv.open(store, read_only=True) as db:
+            call(db)
+
+    def each_get(db: lsmkv.DB) -> None:
+        failed = None
+        for key in _ASKED:
+            try:
+                db.get(key)
+            except (CorruptionError, UnsupportedFormatError) as error:
+                failed = error
+        if failed is not None:
+            raise failed
+
+    yield "get", partial(opened, each_get)
+    yield "multi_get", partial(opened, lambda db: db.multi_get(_ASKED))
+    for bounds in _RANGES:
+        for reverse in (False, True):
+            taken = partial(_taken, bounds=bounds, reverse=reverse)
+            yield f"items({bounds}, reverse={reverse})", partial(opened, taken)
+    for key in (_ASKED[3], b"0123x"):
+        yield f"explain({key!r})", partial(opened, partial(_explained, key=key))
+    yield "inspect", partial(opened, lambda db: str(db.inspect()))
+    yield "blocks", partial(opened, _all_blocks)
+    yield "cursor", partial(opened, _moved_cursor)
+    yield "verify", partial(opened, lambda db: db.verify().text())
+    yield "approximate_size", partial(opened, lambda db: db.approximate_size(b"0100", b"0300"))
+
+
+def _taken(db: lsmkv.DB, bounds: dict[str, Any], reverse: bool) -> None:
+    for _ in db.items(**bounds, reverse=reverse):
+        pass
+
+
+def _explained(db: lsmkv.DB, key: bytes) -> None:
+    str(db.explain(key))
+
+
+def _all_blocks(db: lsmkv.DB) -> None:
+    for table in db.inspect().tables():
+        for block in db.blocks(table.number):
+            str(block)
+
+
+def _moved_cursor(db: lsmkv.DB) -> None:
+    with db.cursor() as cursor:
+        for key in _ASKED:
+            cursor.seek(key)
+            for _ in range(3):
+                if cursor.valid:
+                    cursor.next()
+            cursor.seek(key)
+            for _ in range(3):
+                if cursor.valid:
+                    cursor.prev()
+
+
+def _writing(store: Path, directory: Path) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Repairing it, and compacting it, in this order: compaction may mend what is wrong."""
+    output = directory / "output"
+    shutil.rmtree(output, ignore_errors=True)
+    yield "repair", lambda: _repaired(store, output)
+    yield "compact_range", lambda: _compacted(store)
+    yield "write", lambda: _written(store)
+    yield "repair in place", lambda: _repaired(store, None)
+
+
+def _repaired(store: Path, output: Path | None) -> None:
+    if output is None:
+        lsmkv.repair(store, in_place=True)
+    else:
+        lsmkv.repair(store, output)
+    expect_sound(output or store)
+
+
+def _compacted(store: Path) -> None:
+    with lsmkv.open(store) as db:
+        db.compact_range(force=True)
+    expect_sound(store)
+
+
+def _written(store: Path) -> None:
+    with lsmkv.open(store) as db:
+        db[b"0050"] = b"written"
+        db.flush()
+
+
+def expect_sound(store: Path) -> None:
+    """A store that was just written has to be whole."""
+    with lsmkv.open(store, read_only=True) as db:
+        report = db.verify()
+        if not report.ok:
+            raise WrongResultError(f"what was written is damaged: {report.text()[:600]}")
+        for _ in db.items():
+            pass
+
+
+def main() -> None:
+    """Try as many stores as the arguments say; print the name of each, and then the verdict."""
+    seed, executions, folder = sys.argv[1:]
+    counts: Counter[str] = Counter()
+    failures: list[str] = []
+    for number in range(int(executions)):
+        print(f"{seed}.{number}", flush=True)
+        try_one(f"{seed}.{number}", Path(folder), counts, failures)
+    print(json.dumps([counts, failures]))
+
+
+if __name__ == "__main__":
+    main()

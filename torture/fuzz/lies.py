@@ -1,0 +1,255 @@
+"""Lies: fields of a store's files that say something else, under checksums that hold."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from torture.fuzz.crafting import (
+    CODEC,
+    ENTRIES,
+    FILTER_KEYS,
+    RAW_LENGTH,
+    SCHEME_AND_PROBES,
+    CraftedTable,
+    replace_table,
+    state_of,
+    take_apart,
+    write_manifest,
+)
+from torture.fuzz.mutation import EXTREME, INTERESTING, mutated
+from torture.fuzz.sealing import log_salt_of, seal_records
+
+_FILES: Final = (
+    "table",
+    "table",
+    "table",
+    "table",
+    "table",
+    "table",
+    "log",
+    "manifest",
+    "manifest",
+)
+
+
+def tell_lie(store: Path, dice: random.Random) -> str:
+    """Change something in the files of a closed store; returns what.
+
+    Raises:
+        msgspec.MsgspecError, OverflowError: no manifest can say that of a table.
+        zstandard.ZstdError: nothing can be compressed so.
+    """
+    return _LIARS[dice.choice(_FILES)](store, dice)
+
+
+def _number(old: int, dice: random.Random) -> int:
+    """Another number: nearby, interesting or extreme."""
+    choice = dice.randrange(4)
+    if choice == 0:
+        return old + dice.choice((-2, -1, 1, 2))
+    if choice == 1:
+        return old ^ 1 << dice.randrange(max(1, old.bit_length() + 1))
+    return dice.choice(INTERESTING if choice == 2 else EXTREME)
+
+
+def _lie_in_table(store: Path, dice: random.Random) -> str:
+    path = dice.choice(sorted(store.glob("*.sst")))
+    table = take_apart(path.read_bytes())
+    told = [dice.choice(_TABLE_LIES)(table, dice) for _ in range(dice.choice((1, 1, 1, 1, 2, 3)))]
+    # What would give the lie away follows, mostly.
+    if dice.random() < 0.6:
+        table.follow_blocks()
+    if dice.random() < 0.4 and table.properties["granularity"] == "block":
+        table.follow_filters()
+    if dice.random() < 0.4:
+        table.follow_keys()
+    replace_table(store, table)
+    return " and ".join(told)
+
+
+def _lie_in_array(table: CraftedTable, dice: random.Random) -> str:
+    name, numbers = dice.choice(sorted(table.numbers.items()))
+    if not numbers:
+        return f"nothing in {name}"
+    at = dice.randrange(len(numbers))
+    choice = dice.randrange(8)
+    if choice == 0:
+        other = dice.randrange(len(numbers))
+        numbers[at], numbers[other] = numbers[other], numbers[at]
+    elif choice == 1:
+        numbers[:] = [_number(numbers[at], dice)] * len(numbers)
+    elif choice == 2:
+        del numbers[at]
+    elif choice == 3:
+        numbers.insert(at, numbers[at])
+    else:
+        numbers[at] = _number(numbers[at], dice)
+    return f"{name}[{at}] changed in way {choice}"
+
+
+def _lie_in_head(table: CraftedTable, dice: random.Random) -> str:
+    name = dice.choice(("block_count", "prefix_length", "chunk_count"))
+    setattr(table, name, _number(getattr(table, name), dice))
+    return f"{name} is {getattr(table, name)}"
+
+
+def _lie_in_properties(table: CraftedTable, dice: random.Random) -> str:
+    said = table.properties
+    name = dice.choice(sorted(said))
+    old = said[name]
+    if isinstance(old, bool):
+        said[name] = not old
+    elif isinstance(old, int):
+        said[name] = _number(old, dice)
+    elif isinstance(old, float):
+        said[name] = dice.choice((5e-324, 1e-9, 0.999, 1.0, 2.0, 1e300))
+    elif name in ("smallest", "largest"):
+        said[name] = msgspec.to_builtins(dice.choice((b"", b"0001", b"0200", b"9", b"\xff" * 300)))
+    elif name == "filter_key":
+        said[name] = dice.choice(("whole", "fixed:1", "fixed:65535", "delimited:30:1", "nothing"))
+    elif name == "granularity":
+        said[name] = "table" if old == "block" else "block"
+    else:
+        said[name] = dice.choice(("", "bloom", "binary-fuse", "x" * 200))
+    if name == "filter_scheme":
+        said[name] = dice.randrange(8)
+    return f"{name} is {said[name]!r:.40}"
+
+
+def _lie_in_block(table: CraftedTable, dice: random.Random) -> str:
+    block = dice.choice(table.blocks)
+    places = {
+        "raw length": RAW_LENGTH, "entries": ENTRIES, "filter keys": FILTER_KEYS,
+        "codec": CODEC, "scheme and probes": SCHEME_AND_PROBES, "magic": 7,
+    }  # fmt: skip
+    name = dice.choice(sorted(places))
+    block.fields[places[name]] = _number(block.fields[places[name]], dice)
+    return f"{name} of a block is {block.fields[places[name]]}"
+
+
+def _lie_in_payload(table: CraftedTable, dice: random.Random) -> str:
+    block = dice.choice(table.blocks)
+    if dice.random() < 0.5:  # the header
+        form, at = dice.choice(
+            (("I", 0), ("B", 4), ("B", 5), ("H", 6), ("Q", 8), ("I", 16), ("I", 20))
+        )
+        size = struct.calcsize(f"<{form}")
+        if at + size <= len(block.payload):
+            (old,) = struct.unpack_from(f"<{form}", block.payload, at)
+            new = _number(old, dice) & (1 << 8 * size) - 1
+            struct.pack_into(f"<{form}", block.payload, at, new)
+        return f"header of a payload changed at {at}"
+    block.payload = bytearray(mutated([bytes(block.payload)], (), dice))
+    _state_length(block.payload, block.fields)
+    return "payload of a block changed"
+
+
+def _state_length(payload: bytearray, fields: list[int]) -> None:
+    """Have the trailer state how long the payload is: of a reduced one, how long it would be."""
+    fields[RAW_LENGTH] = len(payload)
+    if fields[CODEC] == 2 and len(payload) >= 20:
+        count, flags = struct.unpack_from("<IB", payload)
+        left_out = 4 + count + (2 * count if flags & 64 else 0) + (4 * count if flags & 128 else 0)
+        fields[RAW_LENGTH] = len(payload) + left_out
+
+
+def _exchange_keys(table: CraftedTable, dice: random.Random) -> str:
+    """Bytes of keys in a payload change places: mostly keys that do not ascend."""
+    block = dice.choice(table.blocks)
+    length = min(dice.choice((1, 2, 3)), len(block.payload) // 2)
+    low = dice.randrange(20, max(21, len(block.payload) - 2 * length))
+    high = low + length
+    part = block.payload[low:high]
+    block.payload[low:high] = block.payload[high : high + length]
+    block.payload[high : high + length] = part
+    return f"{length} bytes of a payload exchanged at {low}"
+
+
+def _move_blocks(table: CraftedTable, dice: random.Random) -> str:
+    at, other = (dice.randrange(len(table.blocks)) for _ in range(2))
+    choice = dice.randrange(3)
+    if choice == 0:
+        table.blocks[at], table.blocks[other] = table.blocks[other], table.blocks[at]
+    elif choice == 1:
+        table.blocks[at] = table.blocks[other]
+    else:
+        table.blocks.insert(at, table.blocks[other])
+    return f"blocks {at} and {other} moved in way {choice}"
+
+
+def _lie_in_filters(table: CraftedTable, dice: random.Random) -> str:
+    if dice.random() < 0.5:
+        table.filters = bytearray(mutated([bytes(table.filters)], (), dice))
+        return "filter section changed"
+    block = dice.choice(table.blocks)
+    block.bits = bytearray(mutated([bytes(block.bits)], (), dice))
+    if dice.random() < 0.7:
+        table.follow_filters()
+    return "filter of a block changed"
+
+
+def _lie_in_keys(table: CraftedTable, dice: random.Random) -> str:
+    before = len(table.keys)
+    table.keys = mutated([table.keys], (), dice)
+    table.numbers["key_ends"][-1] += len(table.keys) - before
+    return "keys of the index changed"
+
+
+def _lie_in_dictionary(table: CraftedTable, dice: random.Random) -> str:
+    table.dictionary = mutated([table.dictionary], (), dice)
+    return "dictionary changed"
+
+
+_TABLE_LIES: Final[tuple[Callable[[CraftedTable, random.Random], str], ...]] = (
+    _lie_in_array,
+    _lie_in_array,
+    _lie_in_array,
+    _lie_in_head,
+    _lie_in_properties,
+    _lie_in_properties,
+    _lie_in_block,
+    _lie_in_payload,
+    _lie_in_payload,
+    _exchange_keys,
+    _move_blocks,
+    _lie_in_filters,
+    _lie_in_keys,
+    _lie_in_dictionary,
+)
+
+
+def _lie_in_log(store: Path, dice: random.Random) -> str:
+    path = dice.choice(sorted(store.glob("*.log")))
+    data = mutated([path.read_bytes()], (), dice)
+    path.write_bytes(seal_records(data, log_salt_of(data)))
+    return "log changed"
+
+
+def _lie_in_manifest(store: Path, dice: random.Random) -> str:
+    record = msgspec.json.decode(msgspec.json.encode(state_of(store).as_edit()))
+    holder, name = dice.choice(list(_numbers_in(record)))
+    holder[name] = _number(holder[name], dice)
+    write_manifest(store, msgspec.json.encode(record))
+    return f"{name} of the manifest is {holder[name]}"
+
+
+def _numbers_in(data: Any) -> Iterator[tuple[Any, Any]]:
+    """Every number in JSON: what holds it, and by what name or at what place."""
+    for name, value in list(data.items() if isinstance(data, dict) else enumerate(data)):
+        if isinstance(value, dict | list):
+            yield from _numbers_in(value)
+        elif isinstance(value, int):
+            yield data, name
+
+
+_LIARS: Final[dict[str, Callable[[Path, random.Random], str]]] = {
+    "table": _lie_in_table,
+    "log": _lie_in_log,
+    "manifest": _lie_in_manifest,
+}

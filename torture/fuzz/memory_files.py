@@ -1,0 +1,43 @@
+"""A storage whose files are bytes in memory, for decoders that read files."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from lsmkv.stats import Stats
+from lsmkv.storage.storage import RandomFile, ReadKind, Storage
+
+
+class MemoryStorage(Storage):
+    """Reads ``files``, by path; nothing can be written."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        super().__init__()
+        self.files = files
+
+    def open_random(self, path: str) -> RandomFile:
+        """The bytes at ``path`` as a file."""
+        return _MemoryFile(path, self._data(path), self.stats)
+
+    def read_whole(self, path: str, kind: ReadKind, limit: int, start: int = 0) -> bytes:
+        """The bytes at ``path``."""
+        data = self._data(path)[start:]
+        if len(data) > limit:
+            raise OSError(errno.EFBIG, f"{len(data)} bytes are over the limit of {limit}", path)
+        return data
+
+    def _data(self, path: str) -> bytes:
+        if path not in self.files:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        return self.files[path]
+
+
+class _MemoryFile(RandomFile):
+    def __init__(self, path: str, data: bytes, stats: Stats) -> None:
+        # A descriptor is closed in the end, so there must be one.
+        super().__init__(path, os.open(os.devnull, os.O_RDONLY), len(data), stats, False)
+        self._data = data
+
+    def _pread(self, length: int, offset: int) -> bytes:
+        return self._data[offset : offset + length]

@@ -1,0 +1,286 @@
+"""Fuzz targets: logs, manifests, CURRENT, batches, filters, and what the command line reads."""
+
+from __future__ import annotations
+
+import io
+import struct
+from functools import cache
+from typing import Any, Final
+
+import click
+import msgspec
+
+from lsmkv.cli.keys import Form, parse
+from lsmkv.cli.records import FORMATS, RecordWriter, read_records
+from lsmkv.cli.settings import settings_option
+from lsmkv.filters import (
+    BinaryFuseFilter,
+    BlockedBloomFilter,
+    BloomFilter,
+    CountingBloomFilter,
+    CuckooFilter,
+    FingerprintFilter,
+    FoldableBloomFilter,
+    PartitionedBloomFilter,
+)
+from lsmkv.filters.family.loading import FILTER_CLASSES, load
+from lsmkv.filters.family.saved import SavedFilter
+from lsmkv.filters.hashing import hash_key
+from lsmkv.filters.keys import filter_key_from_spec
+from lsmkv.filters.policy import BLOCKED, BLOOM, FUSE, POLICIES
+from lsmkv.log.batch import decode_batch, encode_batch
+from lsmkv.log.reader import read_log
+from lsmkv.sstable.format import TableMeta
+from lsmkv.storage.file_names import CURRENT, manifest_path
+from lsmkv.tree.levels import PlacedTable
+from lsmkv.tree.manifest import EMPTY_STATE, Edit, read_current, read_state
+from torture.fuzz.memory_files import MemoryStorage
+from torture.fuzz.sealing import NUMBER, log_of, seal_current, seal_log, seal_saved_filter
+from torture.fuzz.target import Harness, expect
+
+PATH: Final = "fuzzed"
+_KEYS: Final = [b"key%03d" % number for number in range(40)]
+
+# Logs and manifests
+
+
+def _check_log(data: bytes) -> None:
+    contents = read_log(MemoryStorage({PATH: data}), PATH, NUMBER, "log")
+    if contents is None:
+        return
+    rest = data[contents.end + contents.torn_bytes :]
+    expect(rest == bytes(len(rest)), "bytes are neither good nor torn nor room for more")
+    records = list(contents.records())
+    for offset, payload in records:
+        expect(data[offset + 9 : offset + 9 + len(payload)] == payload, "another payload")
+    cut = read_log(MemoryStorage({PATH: data[: contents.end]}), PATH, NUMBER, "log")
+    expect(cut is not None and list(cut.records()) == records, "without its torn end another log")
+
+
+def _log_seeds() -> list[bytes]:
+    batches = [encode_batch(n + 1, [(b"key%d" % n, b"value" * n)]) for n in range(5)]
+    marked = bytearray(log_of([*batches, struct.pack("<Q", 100)]))
+    marked[-9] = 1  # the last record is a sync mark
+    return [log_of(batches), seal_log(bytes(marked)), log_of([])]
+
+
+def _check_batch(data: bytes) -> None:
+    seq, operations = decode_batch(data, PATH, 0)
+    expect(encode_batch(seq, operations) == data, "encodes differently")
+
+
+def _batch_seeds() -> list[bytes]:
+    return [
+        encode_batch(1, [(b"key", b"value"), (b"", None), (b"x" * 300, b"")]),
+        encode_batch(1 << 40, [(b"k%d" % n, b"v") for n in range(20)]),
+        encode_batch(7, []),
+    ]
+
+
+def _check_manifest(data: bytes) -> None:
+    """Lines are the records of a manifest."""
+    path = manifest_path(PATH, NUMBER)
+    storage = MemoryStorage({path: log_of(data.split(b"\n"), kind=1)})
+    state = read_state(storage, PATH, NUMBER)
+    record = msgspec.json.encode(state.as_edit())
+    again = EMPTY_STATE.changed(msgspec.json.decode(record, type=Edit))
+    expect(again == state, "written down and read it is another state")
+
+
+@cache
+def _manifest_seeds_once() -> tuple[bytes, ...]:
+    def placed(number: int, level: int, low: bytes, high: bytes) -> PlacedTable:
+        meta = TableMeta(
+            number=number, size_bytes=900, smallest=low, largest=high, smallest_seq=1,
+            largest_seq=40, entry_count=30, tombstone_count=2, checksum=1 << 63,
+        )  # fmt: skip
+        return PlacedTable(level, 1, meta)
+
+    first = Edit(added=[placed(3, 1, b"a", b"f")], next_file=9, last_seq=40, log_number=1)
+    more = Edit(added=[placed(4, 1, b"g", b"k"), placed(5, 0, b"a", b"z")], removed=[3])
+    last = Edit(closed_log=(8, 900), closed_salt=(1 << 64) - 1, log_number=8, last_seq=99)
+    lines = [msgspec.json.encode(edit) for edit in (first, more, last)]
+    return b"\n".join(lines), lines[0], b'{"next_file":2,"log_number":1}'
+
+
+def _check_current(data: bytes) -> None:
+    number = read_current(MemoryStorage({f"{PATH}/{CURRENT}": data}), PATH)
+    expect(0 <= number < 10**18, "a number that no manifest has")
+    name = manifest_path("", number).encode()
+    expect(seal_current(name) == data, "encodes differently")
+
+
+def _current_seeds() -> list[bytes]:
+    return [seal_current(name) for name in (b"MANIFEST-000007", b"MANIFEST-1234567890")]
+
+
+# Filters
+
+
+def _check_saved(data: bytes) -> None:
+    filter_ = load(data, PATH)
+    expect(filter_.to_bytes() == data, "saves to other bytes")
+    for key in _KEYS[:3]:
+        filter_.may_contain(key)
+    repr(filter_)
+
+
+def _saved_seeds() -> list[bytes]:
+    empty: list[Any] = [
+        BloomFilter.for_keys(40, 0.05),
+        BlockedBloomFilter.for_keys(40, 0.05),
+        CountingBloomFilter.for_keys(40, 0.05),
+        FoldableBloomFilter.for_keys(40, 0.05, 2),
+        PartitionedBloomFilter.for_keys(40, 0.05),
+        CuckooFilter.for_keys(40, 0.05),
+    ]
+    for filter_ in empty:
+        for key in _KEYS:
+            filter_.add(key)
+    hashes = [hash_key(key) for key in _KEYS]
+    made: list[SavedFilter] = [BinaryFuseFilter(hashes, 8), FingerprintFilter(hashes, 10)]
+    return [filter_.to_bytes() for filter_ in (*empty, *made)] + _other_saved()
+
+
+def _other_saved() -> list[bytes]:
+    """The kinds that need other arguments: an input of each kind number, for mutations to fill."""
+    return [
+        seal_saved_filter(
+            struct.pack("<8sHHHH", b"", 1, kind.KIND, count, 0)
+            + struct.pack(f"<{count}Q", *([8] * count))
+            + bytes(16)
+        )
+        for kind in FILTER_CLASSES
+        for count in (1, 2, 3)
+    ]
+
+
+def _check_policy(data: bytes) -> None:
+    """Policy, parameter and bits; what is possible can be asked, anywhere in more bytes."""
+    if len(data) < 2:
+        return
+    policy = POLICIES[data[0] % len(POLICIES)]
+    parameter, bits = data[1], data[2:]
+    if not policy.is_possible(len(bits), parameter):
+        return
+    for h in (0, 1, (1 << 63) - 1, 0x1234_5678_9ABC_DEF0):
+        alone = policy.may_contain(bits, 0, len(bits), parameter, h)
+        within = policy.may_contain(b"\xff" * 5 + bits, 5, len(bits), parameter, h)
+        expect(alone == within, "the place of the bits makes a difference")
+
+
+def _policy_seeds() -> list[bytes]:
+    seeds = []
+    hashes = [n * 0x1E37_79B9_7F4A_7C15 & (1 << 63) - 1 for n in range(1, 60)]
+    for number, policy in enumerate((BLOOM, BLOCKED, FUSE)):
+        for rate in (0.01, 0.0001):
+            bits, parameter = policy.build(hashes, rate)
+            seeds.append(bytes([number, parameter]) + bits)
+    return seeds
+
+
+def _check_filter_key(data: bytes) -> None:
+    text = data.decode("utf-8", "surrogateescape")
+    expect(filter_key_from_spec(text).to_spec() == text, "another text")
+
+
+# The command line
+
+
+def _check_records(data: bytes) -> None:
+    """The first byte chooses format and form; what is read is written and read again."""
+    if not data:
+        return
+    file_format = FORMATS[data[0] % len(FORMATS)]
+    forms = (Form.TEXT,) if file_format == "jsonl" else (Form.TEXT, Form.HEX, Form.RAW)
+    form = forms[data[0] // len(FORMATS) % len(forms)]
+    entries = [entry[1:] for entry in read_records(io.BytesIO(data[1:]), file_format, form)]
+    stream = io.BytesIO()
+    written = Form.TEXT if form is Form.RAW else form
+    writer = RecordWriter(stream, file_format, written)
+    for key, value in entries:
+        writer.add(key, value)
+    stream.seek(0)
+    again = [entry[1:] for entry in read_records(stream, file_format, written)]
+    expect(again == entries, "written and read it is something else")
+
+
+def _record_seeds() -> list[bytes]:
+    return [
+        b'\x00{"key":"k","value":{"hex":"00ff"}}\n\n{"key":"","value":"\\u00e9"}\n',
+        b"\x01key\tvalue\nk\\x00\t\\\\\n",
+        b'\x02key,"a ""quoted"" value"\n"a\nb",c\n',
+        b"\x0400ff\t\n",
+        b"\x0561,62\n",
+        b"\x07raw\\\tv\n",
+        b"\x08a,b\r\n",
+    ]
+
+
+def _check_key(data: bytes) -> None:
+    if data:
+        parse(data[1:].decode("utf-8", "surrogateescape"), tuple(Form)[data[0] % len(Form)])
+
+
+@click.command()
+@settings_option
+def _take_settings(settings: dict[str, Any]) -> None:
+    expect(isinstance(settings, dict), "settings are no mapping")
+
+
+def _check_settings(data: bytes) -> None:
+    """Lines are arguments of ``--set``."""
+    arguments: list[str] = []
+    for line in data.decode("utf-8", "surrogateescape").split("\n")[:8]:
+        arguments += ["--set", line]
+    _take_settings.main(arguments, standalone_mode=False)
+
+
+_MANIFEST_WORDS: Final = (
+    b'"added":[]',
+    b'"removed":[3]',
+    b'"closed_log":[1,56]',
+    b'"level":31',
+    b"18446744073709551616",
+    b"-1",
+    b"null",
+    b"[" * 500,
+    b"1e999",
+)
+
+HARNESSES: Final = (
+    Harness("log", _check_log, _log_seeds, seal_log, words=(b"\x08\0\0\0\x01",)),
+    Harness("batch", _check_batch, _batch_seeds),
+    Harness(
+        "manifest", _check_manifest, lambda: list(_manifest_seeds_once()), words=_MANIFEST_WORDS
+    ),
+    Harness("current", _check_current, _current_seeds, seal_current, words=(b"../", b"0" * 20)),
+    Harness("saved-filter", _check_saved, _saved_seeds, seal_saved_filter),
+    Harness("policy", _check_policy, _policy_seeds),
+    Harness(
+        "filter-key",
+        _check_filter_key,
+        lambda: [b"whole", b"fixed:8", b"delimited:2f:1"],
+        errors=(ValueError,),
+        words=(b":", b"9" * 5000, b"fixed:", b"65535", b"\xc2\xb2"),
+    ),
+    Harness(
+        "records",
+        _check_records,
+        _record_seeds,
+        errors=(ValueError,),
+        words=(b'{"hex":"', b"\\x", b"\\", b'"', b"\r", b"\0", b"[" * 500, b"\xef\xbb\xbf"),
+    ),
+    Harness(
+        "keys", _check_key, lambda: [b"\0a\\x41", b"\x0161", b"\2raw"], errors=(ValueError,),
+        words=(b"\\x", b"\\"),
+    ),
+    Harness(
+        "settings",
+        _check_settings,
+        lambda: [b"error_rate=0.001\nfilter_key=fixed:4", b"block_size_bytes=0x1000", b"x=y"],
+        errors=(click.ClickException,),
+        words=(b"error_rate=", b"nan", b"inf", b"1e400", b"9" * 5000, b"direct_reads=true"),
+        most_bytes=lambda size: (4 << 20) + 100 * size,
+    ),
+)  # fmt: skip

@@ -1,0 +1,377 @@
+"""Fuzz targets: everything that a table file is read with."""
+
+from __future__ import annotations
+
+import json
+import struct
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Final, NoReturn
+
+import msgspec
+
+from lsmkv.encoding.entries import MAX_SEQUENCE
+from lsmkv.errors import CorruptionError
+from lsmkv.filters.hashing import hash_key
+from lsmkv.filters.keys import filter_key_from_spec
+from lsmkv.inspection.table_check import check_table
+from lsmkv.options import Options
+from lsmkv.salvage.damaged_table import TableSalvage
+from lsmkv.sstable.block.block import Block
+from lsmkv.sstable.block.builder import encode_block
+from lsmkv.sstable.block.codec import Compressor, Decompressor, train_dictionary
+from lsmkv.sstable.block.trailer import decode_block_frame, encode_block_frame
+from lsmkv.sstable.block.transposed import reduce, restore
+from lsmkv.sstable.block_cache import BlockCache
+from lsmkv.sstable.format import CODEC_NONE, FOOTER_BYTES, decode_footer, decode_properties
+from lsmkv.sstable.index_codec import open_index
+from lsmkv.sstable.reader import TableReader
+from lsmkv.sstable.writer import TableWriter
+from lsmkv.storage.storage import ReadKind, Storage
+from lsmkv.tree.version_set import table_format
+from torture.fuzz.memory_files import MemoryStorage
+from torture.fuzz.sealing import NUMBER, seal_footer, seal_frame, seal_index, seal_table
+from torture.fuzz.target import Harness, expect
+
+PATH: Final = "fuzzed"
+_MOST_ASKED: Final = 24
+_SIZES: Final = struct.Struct("<QQ")
+_CODEC_HEAD: Final = struct.Struct("<BBI")
+_DICTIONARY: Final = b"a dictionary of no form, which zstd takes as it is: key value"
+
+
+def _fail(reason: str) -> NoReturn:
+    raise CorruptionError(PATH, 0, reason)
+
+
+# Blocks
+
+
+def _check_block(data: bytes) -> None:
+    block = Block(data, _fail)
+    count = int(block.count)
+    keys, values, seqs = block.keys(), block.values(), block.seqs()
+    expect(len(keys) == len(values) == len(seqs) == count, "columns of different lengths")
+    wanted = [(key, value) for key, value in zip(keys, values, strict=True) if value is not None]
+    for step in (1, -1):
+        entries: list[tuple[bytes, bytes]] = []
+        at, end = (0, count) if step > 0 else (count - 1, -1)
+        block.append_entries(entries, block.prefix(), block.key(at), at, end, step)
+        expect(entries == wanted[::step], "entries differ")
+    for position in range(0, count, 1 + count // _MOST_ASKED):
+        expect(block.value(position) == values[position], "value differs")
+        expect(block.seq(position) == seqs[position], "sequence number differs")
+        found = int(block.find(keys[position], hash_key(keys[position])))
+        expect(found == -1 or keys[found] == keys[position], "another key was found")
+        expect(0 <= block.lower_bound(keys[position]) <= count, "a bound outside the block")
+    block.check_order(_fail)
+    if max(seqs) <= MAX_SEQUENCE:
+        start = 24 + int.from_bytes(data[6:8], "little")
+        has_versions = len(set(keys)) < count
+        prints = data[start : start + count]
+        again = encode_block(list(keys), list(values), seqs, prints, has_versions=has_versions)
+        block = Block(again, _fail)
+        expect(
+            (block.keys(), block.values(), block.seqs()) == (keys, values, seqs),
+            "encoding and decoding gives something else",
+        )
+
+
+@cache
+def _payloads() -> tuple[bytes, ...]:
+    keys = [b"key%03d" % number for number in range(12)]
+    prints = bytes(hash_key(key) & 0xFF for key in keys)
+    plain = encode_block(list(keys), [b"value"] * 12, [5] * 12, prints, has_versions=False)
+    mixed = encode_block(
+        list(keys), [None, *[b"x" * n for n in range(11)]], list(range(70_000, 70_012)), prints,
+        has_versions=False,
+    )  # fmt: skip
+    versions = encode_block(
+        [b"", b"", b"a"], [b"new", None, b""], [9, 1 << 40, 7][::-1], b"\0\0\1", has_versions=True
+    )
+    one = encode_block([b"k" * 300], [b"v"], [MAX_SEQUENCE], b"\7", has_versions=False)
+    return plain, mixed, versions, one
+
+
+def _check_frame(data: bytes) -> None:
+    payload, bits, trailer = decode_block_frame(data, PATH, NUMBER, 0)
+    expect(encode_block_frame(payload, bits, trailer, NUMBER, 0) == data, "encodes differently")
+
+
+def _frames() -> list[bytes]:
+    table = _table("plain")
+    return [table[start:end] for start, end in _spans(table)[:2]]
+
+
+def _spans(table: bytes) -> list[tuple[int, int]]:
+    index = _reader(table).index
+    return [
+        (index.offset(number), index.offset(number + 1)) for number in range(int(index.block_count))
+    ]
+
+
+# Compression
+
+
+def _check_codec(data: bytes) -> None:
+    if len(data) < _CODEC_HEAD.size:
+        return
+    codec, with_dictionary, raw_length = _CODEC_HEAD.unpack_from(data)
+    unpack = Decompressor(_DICTIONARY if with_dictionary & 1 else b"")
+    payload = data[_CODEC_HEAD.size :]
+    raw = unpack.decompress_block(codec, payload, raw_length, PATH, 0)
+    expect(len(raw) == raw_length, "another length than was asked for")
+
+
+def _codec_seeds() -> list[bytes]:
+    raw = b"".join(_payloads()) * 4
+    seeds = [_CODEC_HEAD.pack(0, 0, len(raw)) + raw]
+    for with_dictionary, dictionary in enumerate((b"", _DICTIONARY)):
+        for content in (raw, bytes(200_000), b"key value" * 30):
+            codec, packed = Compressor(3, dictionary).compress(content)
+            seeds.append(_CODEC_HEAD.pack(codec, with_dictionary, len(content)) + packed)
+        for content in _payloads():
+            codec, packed = Compressor(3, dictionary).compress_block(content)
+            seeds.append(_CODEC_HEAD.pack(codec, with_dictionary, len(content)) + packed)
+    return seeds
+
+
+def _check_reduced(data: bytes) -> None:
+    if len(data) < 4:
+        return
+    (raw_length,) = struct.unpack_from("<I", data)
+    payload = restore(data[4:], raw_length, PATH, 0)
+    expect(len(payload) == raw_length, "another length than was asked for")
+    block = Block(payload, _fail, lacks_fingerprints=True)
+    for position in (0, int(block.count) - 1):
+        key = block.key(position)
+        expect(block.find(key, hash_key(key)) >= 0, "a key of the block is not found")
+    expect(restore(reduce(payload), raw_length, PATH, 0) == payload, "reduces to something else")
+
+
+def _reduced_seeds() -> list[bytes]:
+    return [struct.pack("<I", len(payload)) + reduce(payload) for payload in _payloads()]
+
+
+def _zstd_most_bytes(size: int) -> int:
+    """What zstd can make of so many bytes (128 KiB of four)."""
+    return (2 << 20) + (size // 4 + 1) * 128 * 1024
+
+
+def _check_dictionary(data: bytes) -> None:
+    raw = b"".join(_payloads())
+    codec, packed = Compressor(3, b"").compress(raw * 3)
+    found = Decompressor(data).decompress(codec, packed, 3 * len(raw), PATH, 0)
+    expect(len(found) == 3 * len(raw), "another length than was asked for")
+
+
+def _dictionary_seeds() -> list[bytes]:
+    values = [b"%d of a shape that repeats, %d" % (n, n * n) for n in range(400)]
+    samples = [encode_block([b"k"], [it], [1], b"\0", has_versions=False) for it in values]
+    return [_DICTIONARY, train_dictionary(samples, 512), b"\x37\xa4\x30\xec" + bytes(60)]
+
+
+# Sections
+
+
+def _check_index(data: bytes) -> None:
+    if len(data) < _SIZES.size:
+        return
+    data_length, filters_length = _index_sizes(data)
+    index = open_index(data[_SIZES.size :], PATH, 0, data_length, filters_length)
+    count = int(index.block_count)
+    asked = [b"", b"key", b"\xff" * 20]
+    for block in range(0, count, 1 + count // _MOST_ASKED):
+        expect(0 <= index.offset(block) <= index.offset(block + 1) <= data_length, "offsets")
+        starts = int(index.filter_start(block)), int(index.filter_start(block + 1))
+        expect(0 <= starts[0] <= starts[1] <= filters_length, "filters outside their section")
+        expect(0 <= index.probe_count(block) < 256, "probes")
+        index.entry_count(block)
+        expect(0 <= index.chunk_of(block) < max(1, int(index.chunk_count)), "chunk of a block")
+        asked += [index.first_key(block), index.last_key(block)]
+    for key in asked:
+        expect(0 <= index.seek(key) <= count, "seek outside the table")
+        expect(-1 <= index.find(key) < count, "a block outside the table")
+    for chunk in range(0, int(index.chunk_count), 1 + int(index.chunk_count) // _MOST_ASKED):
+        low, high = index.chunk_span(chunk)
+        expect(0 <= low <= high <= filters_length, "a chunk outside the filters")
+        expect(0 <= index.chunk_checksum(chunk) < 1 << 64, "checksum of a chunk")
+
+
+def _seal_index(data: bytes) -> bytes:
+    if len(data) < _SIZES.size:
+        return data
+    return data[: _SIZES.size] + seal_index(data[_SIZES.size :], *_index_sizes(data))
+
+
+def _index_sizes(data: bytes) -> tuple[int, int]:
+    """Lengths of blocks and filters; the footer is checked against the file, so no file is longer."""
+    data_length, filters_length = _SIZES.unpack_from(data)
+    return data_length & (1 << 40) - 1, filters_length & (1 << 40) - 1
+
+
+def _index_seeds() -> list[bytes]:
+    seeds = []
+    for name in ("plain", "table-filter"):
+        table = _table(name)
+        footer = decode_footer(table[-FOOTER_BYTES:], PATH, len(table))
+        section = table[footer.index_offset : footer.properties_offset]
+        sizes = _SIZES.pack(footer.data_length, footer.filters_length)
+        seeds.append(sizes + section)
+        if section[:4] == bytes(4):  # packed: also as it is without compression
+            codec, raw_length = struct.unpack_from("<II", section, 4)
+            raw = Decompressor(b"").decompress(codec, section[12:], raw_length, PATH, 0)
+            seeds.append(sizes + struct.pack("<III", 0, CODEC_NONE, raw_length) + raw)
+    return seeds
+
+
+def _check_footer(data: bytes) -> None:
+    footer = decode_footer(data, PATH, 5000)
+    expect(footer.encode() == data, "encodes differently")
+    expect(0 <= footer.data_length <= footer.properties_offset <= 5000, "sections outside")
+
+
+def _footer_seeds() -> list[bytes]:
+    return [seal_footer(_table("plain")[-FOOTER_BYTES:], 5000), seal_footer(bytes(72), 5000)]
+
+
+def _check_properties(data: bytes) -> None:
+    properties = decode_properties(data, PATH, 0)
+    again = decode_properties(msgspec.json.encode(properties), PATH, 0)
+    expect(again == properties, "encodes to something else")
+    properties.meta(100, 0).problem()
+
+
+def _properties_seeds() -> list[bytes]:
+    found = []
+    for name in ("plain", "table-filter"):
+        table = _table(name)
+        footer = decode_footer(table[-FOOTER_BYTES:], PATH, len(table))
+        found.append(table[footer.properties_offset : -FOOTER_BYTES])
+    return [*found, found[0][:-1] + b',"more":[[{"a":[1.5e9,null,"\\u00e9"]}]]}']
+
+
+def _numbers_replaced(data: bytes) -> list[bytes]:
+    """Properties in which one number after another is far out of range."""
+    said = msgspec.json.decode(data)
+    found = []
+    for name, value in said.items():
+        if type(value) is int:
+            for number in (-1, 0, 1 << 31, 1 << 62, 1 << 63, 1 << 64, 10**30):
+                found.append(json.dumps(said | {name: number}).encode())
+    return found
+
+
+# Whole tables
+
+
+def _reader(data: bytes, residency: str = "resident") -> TableReader:
+    storage = MemoryStorage({PATH: data})
+    cache_ = BlockCache(1 << 16, storage.stats)
+    return TableReader(storage, PATH, cache_, meta=None, filter_residency=residency)
+
+
+def _check_table(data: bytes) -> None:
+    """Open it, check it, look keys up, scan it."""
+    table = _reader(data, ("resident", "cached", "off")[len(data) % 3])
+    problems = check_table(table).problems
+    count = int(table.index.block_count)
+    numbers = range(0, count, 1 + count // _MOST_ASKED)
+    for number in numbers:
+        block = table.block(number, True)
+        for key, value in list(zip(block.keys(), block.values(), strict=True))[:_MOST_ASKED]:
+            got = table.get(key, hash_key(key), MAX_SEQUENCE)
+            is_newest = max(block.seqs()) <= MAX_SEQUENCE and not table.properties.has_versions
+            expect(
+                bool(problems) or got == value or not is_newest,
+                f"{key!r} is {value!r}, looked up {got!r}",
+            )
+        table.block_info(number)
+    for _ in table.blocks_ahead(numbers, ReadKind.DATA, cached_first=1):
+        pass
+    for key in (b"", b"key005x", b"\xff" * 10):
+        table.get(key, hash_key(key), 3)
+
+
+def _check_salvage(data: bytes) -> None:
+    """What is found is in order, and of the file."""
+    salvage = TableSalvage(MemoryStorage({PATH: data}), PATH, NUMBER)
+    last = -1
+    for offset, item in salvage.blocks():
+        expect(last <= offset <= len(data), "a block outside the file, or out of order")
+        last = offset
+        if isinstance(item, Block):
+            item.keys()
+
+
+def _check_said(data: bytes) -> None:
+    """A whole table that says this of itself."""
+    table = _table("table-filter")
+    footer = decode_footer(table[-FOOTER_BYTES:], PATH, len(table))
+    head = struct.pack("<Q", len(data)) + table[-FOOTER_BYTES + 40 :]
+    tail = table[-FOOTER_BYTES : -FOOTER_BYTES + 32] + head
+    _check_table(seal_table(table[: footer.properties_offset] + data + tail))
+
+
+FORMS: Final = {
+    "plain": {"compression": "none"},
+    "zstd": {"compression": "zstd"},
+    "dictionary": {"compression": "zstd", "compression_dictionary_size_bytes": 256},
+    "table-filter": {"filter_granularity": "table"},
+    "blocked": {"filter_policy": "blocked-bloom", "compression": "none"},
+    "fuse": {"filter_policy": "binary-fuse", "filter_granularity": "table"},
+    "prefix": {"filter_key": filter_key_from_spec("fixed:4")},
+}
+
+
+@cache
+def _table(form: str) -> bytes:
+    """A table of a few blocks."""
+    options = Options(block_size_bytes=256, **FORMS[form])  # type: ignore[arg-type]
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder, "table"))
+        writer = TableWriter(Storage(), path, NUMBER, table_format(options, 0.01))
+        for number in range(80 if form == "dictionary" else 24):
+            value = b"value of a shape that repeats %d" % number
+            writer.add(b"key%03d" % number, value if number % 5 else None, 100 + number)
+        writer.finish()
+        return Path(path).read_bytes()
+
+
+def _tables() -> list[bytes]:
+    return [_table(form) for form in FORMS]
+
+
+_WORDS: Final = (
+    b'"granularity":"table"',
+    b'"granularity":"block"',
+    b'"filter_scheme":3',
+    b"18446744073709551616",
+    b"9223372036854775807",
+    b"4611686018427387904",
+    b"99999999999999999999999",
+    b"-1",
+    b"[" * 500,
+    b"1e999",
+)
+
+HARNESSES: Final = (
+    Harness("block", _check_block, lambda: list(_payloads())),
+    Harness("frame", _check_frame, _frames, seal_frame),
+    Harness("reduced", _check_reduced, _reduced_seeds),
+    Harness("codec", _check_codec, _codec_seeds, most_bytes=_zstd_most_bytes),
+    Harness("dictionary", _check_dictionary, _dictionary_seeds, most_bytes=_zstd_most_bytes),
+    Harness("index", _check_index, _index_seeds, _seal_index, most_bytes=_zstd_most_bytes),
+    Harness("footer", _check_footer, _footer_seeds, lambda data: seal_footer(data, 5000)),
+    Harness("properties", _check_properties, _properties_seeds, words=_WORDS),
+    Harness(
+        "table-properties",
+        _check_said,
+        lambda: [*_properties_seeds(), *_numbers_replaced(_properties_seeds()[1])],
+        words=_WORDS,
+        most_bytes=_zstd_most_bytes,
+    ),
+    Harness("table", _check_table, _tables, seal_table, most_bytes=_zstd_most_bytes),
+    Harness("salvage", _check_salvage, _tables, seal_table, most_bytes=_zstd_most_bytes),
+)

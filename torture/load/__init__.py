@@ -1,0 +1,1 @@
+"""The part ``load``: many threads and processes."""

@@ -1,0 +1,203 @@
+"""Scenario ``held`` of the part ``load``: many views of the past, held over flushes and compactions.
+
+Snapshots, iterators, views and cursors are opened between writes, hundreds to thousands at once, and
+partly read.  In the end, in another order, each must give exactly what the store held when it was
+opened.  Then no table may be left that nothing names, and no descriptor or thread.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+import lsmkv
+from torture.framework.part import Scale, UnsoundError
+from torture.load.clients import Item, Writer, key_of, new_ledger
+from torture.load.ledger import Ledger
+from torture.load.scenario import (
+    BACKGROUNDS,
+    SMALL,
+    Job,
+    Traces,
+    allow_many_descriptors,
+    check_files,
+    check_tidy,
+)
+
+_HELD: Final = {Scale.CI: 250, Scale.SHORT: 1200, Scale.LONG: 4000}
+_KEYS: Final = 150
+_WRITES_BETWEEN: Final = 8
+_ABANDONED: Final = 0.1
+
+Rest = Callable[[], list[Item]]
+"""Everything that a view shows, what was read of it at its opening included; it is let go of then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A view of the past.
+
+    Attributes:
+        kind: of which kind.
+        number: the last write before it was opened.
+        rest: gives what it shows.
+    """
+
+    kind: str
+    number: int
+    rest: Rest
+
+
+def _iterator(db: lsmkv.DB, dice: random.Random) -> Rest:
+    items = iter(db.items())
+    return _finish(items, list(islice(items, dice.randrange(_KEYS))))
+
+
+def _finish(items: Iterator[Item], begun: list[Item]) -> Rest:
+    return lambda: begun + list(items)
+
+
+def _reversed(db: lsmkv.DB, dice: random.Random) -> Rest:
+    items = reversed(db.items())
+    begun = list(islice(items, dice.randrange(_KEYS)))
+    return lambda: (begun + list(items))[::-1]
+
+
+def _view(db: lsmkv.DB, dice: random.Random) -> Rest:
+    view = db.items()
+    return lambda: list(iter(view))
+
+
+def _snapshot(db: lsmkv.DB, dice: random.Random) -> Rest:
+    snapshot = db.snapshot()
+
+    def rest() -> list[Item]:
+        with snapshot:
+            items = list(iter(snapshot.items()))
+            for key, value in dice.sample(items, min(5, len(items))):
+                if snapshot.get(key) != value:
+                    raise UnsoundError(f"a snapshot's get({key!r}) is not what its scan gives")
+            return items
+
+    return rest
+
+
+def _iterator_of_a_closed_snapshot(db: lsmkv.DB, dice: random.Random) -> Rest:
+    with db.snapshot() as snapshot:
+        items = iter(snapshot.items())
+    return _finish(items, list(islice(items, dice.randrange(_KEYS))))
+
+
+def _cursor(db: lsmkv.DB, dice: random.Random) -> Rest:
+    cursor = db.cursor()
+    place = cursor.item if cursor.seek(key_of(0, dice.randrange(_KEYS))) else None
+
+    def rest() -> list[Item]:
+        with cursor:
+            now = cursor.item if cursor.valid else None
+            if now != place:
+                raise UnsoundError(f"a cursor that was at {place} is at {now}")
+            upwards, downwards = [], []
+            while cursor.valid:
+                upwards.append(cursor.item)
+                cursor.next()
+            going = cursor.seek(upwards[0][0]) and cursor.prev() if upwards else cursor.last()
+            while going:
+                downwards.append(cursor.item)
+                going = cursor.prev()
+            return downwards[::-1] + upwards
+
+    return rest
+
+
+KINDS: Final[dict[str, Callable[[lsmkv.DB, random.Random], Rest]]] = {
+    "iterators": _iterator,
+    "iterators downwards": _reversed,
+    "views": _view,
+    "snapshots": _snapshot,
+    "iterators of closed snapshots": _iterator_of_a_closed_snapshot,
+    "cursors": _cursor,
+}
+
+
+def check_held(held: Held, ledger: Ledger) -> None:
+    """Whether it shows what there was when it was opened.
+
+    Raises:
+        UnsoundError: it does not.
+    """
+    found, expected = held.rest(), sorted(ledger.state(held.number).items())
+    if found != expected:
+        wrong = sorted(set(found) ^ set(expected))
+        raise UnsoundError(
+            f"one of the {held.kind}, opened after write {held.number}, read after "
+            f"{ledger.done}: {len(wrong)} entries differ: {wrong[:2]}"
+        )
+
+
+def run(job: Job) -> None:
+    """Open them, go on writing, and read them.
+
+    Raises:
+        UnsoundError: one shows something else, or something is left behind.
+    """
+    wanted = min(_HELD[job.scale], allow_many_descriptors() // 4)
+    deadline = job.deadline()
+    options = SMALL.replace(**BACKGROUNDS[job.variant])
+    dice = job.dice("held")
+    ledger = new_ledger(0, _KEYS)
+    traces = Traces()
+    with lsmkv.open(job.path, options) as db:
+        writer = Writer(db, ledger, dice)
+        writer.fill()
+        held = _open(db, ledger, writer, dice, wanted, deadline)
+        job.counts["held at once"] += len(held)
+        job.counts.update(view.kind for view in held)
+        db.compact_range()
+        _read(held, ledger, writer, dice)
+        held.clear()
+        check_files(db)
+        check_tidy(db)
+        stats = db.stats()
+        job.counts.update(
+            {
+                "flushes": stats.flushes,
+                "compactions": stats.compactions,
+                "writes": ledger.done,
+            }
+        )
+    traces.check()
+
+
+def _open(
+    db: lsmkv.DB,
+    ledger: Ledger,
+    writer: Writer,
+    dice: random.Random,
+    wanted: int,
+    deadline: float,
+) -> list[Held]:
+    """As many views as are wanted, or as three quarters of the time allow."""
+    quarter = (deadline - time.monotonic()) / 4
+    held: list[Held] = []
+    while len(held) < wanted and time.monotonic() < deadline - quarter:
+        for _ in range(_WRITES_BETWEEN):
+            writer.step()
+        kind = dice.choice(tuple(KINDS))
+        held.append(Held(kind, ledger.done, KINDS[kind](db, dice)))
+    return held
+
+
+def _read(held: list[Held], ledger: Ledger, writer: Writer, dice: random.Random) -> None:
+    """All of them in any order, with writes between; some are let go unread."""
+    dice.shuffle(held)
+    while held:
+        view = held.pop()
+        if dice.random() >= _ABANDONED:
+            check_held(view, ledger)
+        if len(held) % 10 == 0:
+            writer.step()

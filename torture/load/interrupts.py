@@ -1,0 +1,357 @@
+"""Scenario ``interrupts`` of the part ``load``: Ctrl-C at random moments, alone or beside three writers.
+
+A timer interrupts the main thread in the middle of whatever it asks of the store, the closing and opening
+included.  After each interrupt the store must work: nothing hangs, and what was interrupted was done as a
+whole or not at all.  Whenever the store is closed, no descriptor and no thread may be left, and when it
+is open again it must hold what it held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Final
+
+import lsmkv
+from torture.framework.part import UnsoundError
+from torture.load.scenario import BACKGROUNDS, SMALL, Job, Traces
+
+KEYS: Final = 300
+WRITERS: Final = 3
+_LONGEST_S: Final = 0.003  # between the beginning of some work and its interrupt
+_SHORTEST_S: Final = 1e-5
+_ROUNDS_PER_OPENING: Final = 100
+_TRIES: Final = 3  # to close the store, and to open it, before nothing interrupts that
+_VALUES: Final = (10, 200, 5000)
+_OPTIONS: Final = SMALL.replace(write_buffer_size_bytes=8192)
+
+
+class Alarm:
+    """Interrupts the main thread, once, some time after it was set.
+
+    Attributes:
+        is_set: whether an interrupt is still to come.
+        count: how many there were.
+    """
+
+    def __init__(self, dice: random.Random) -> None:
+        self.is_set = False
+        self.count = 0
+        self._dice = dice
+
+    def __enter__(self) -> Alarm:
+        self._before = signal.signal(signal.SIGALRM, self._ring)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.is_set = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, self._before)
+
+    def _ring(self, number: int, frame: FrameType | None) -> None:
+        if self.is_set:
+            self.is_set = False
+            self.count += 1
+            raise KeyboardInterrupt
+
+    def interrupts(self, action: Callable[[], object]) -> bool:
+        """Call ``action``; whether it was interrupted."""
+        after_s = _SHORTEST_S + self._dice.random() ** 2 * _LONGEST_S
+        try:
+            self.is_set = True
+            signal.setitimer(signal.ITIMER_REAL, after_s)
+            action()
+        except KeyboardInterrupt:
+            return True
+        finally:
+            self.is_set = False
+        return False
+
+
+class Model:
+    """What one thread has written, and what it was writing when an interrupt came."""
+
+    def __init__(self, prefix: bytes, dice: random.Random) -> None:
+        self.values: dict[bytes, bytes] = {}
+        self.unsure: dict[bytes, bytes | None] = {}
+        self._prefix = prefix
+        self._dice = dice
+        self._number = 0
+
+    def key(self) -> bytes:
+        return b"%s%04d" % (self._prefix, self._dice.randrange(KEYS))
+
+    def change(self) -> tuple[bytes, bytes | None]:
+        """A key, and what it is to be set to next; None: it is to be deleted."""
+        key = self.key()
+        self._number += 1
+        if self._dice.random() < 0.1:
+            return key, None
+        size = self._dice.choices(_VALUES, (60, 30, 1))[0]
+        return key, b"%s:%d:" % (key, self._number) + bytes(size)
+
+    def write(self, changes: dict[bytes, bytes | None], action: Callable[[], object]) -> None:
+        """Call ``action``, which makes ``changes``, and note whether it did."""
+        self.unsure = changes
+        action()
+        self.settle(True)
+
+    def settle(self, done: bool) -> None:
+        """What was not sure was done as a whole, or not at all."""
+        for key, value in self.unsure.items() if done else ():
+            if value is None:
+                self.values.pop(key, None)
+            else:
+                self.values[key] = value
+        self.unsure = {}  # last: this may be interrupted, too
+
+    def look(self, db: lsmkv.DB) -> None:
+        """See what became of the write that was interrupted."""
+        found = {key: db.get(key) for key in self.unsure}
+        if found == self.unsure:
+            self.settle(True)
+        elif found == {key: self.values.get(key) for key in self.unsure}:
+            self.settle(False)
+        else:
+            raise UnsoundError(f"an interrupted write was done in part: {found!r:.300}")
+
+    def check(self, db: lsmkv.DB) -> None:
+        """Whether the store holds just what it should."""
+        found = dict(db.items(prefix=self._prefix))
+        if found != self.values:
+            wrong = [
+                key
+                for key in sorted(found.keys() | self.values.keys())
+                if found.get(key) != self.values.get(key)
+            ]
+            raise UnsoundError(f"{len(wrong)} keys are not what they were set to: {wrong[:5]}")
+
+
+class Writer:
+    """A thread that writes all the time, and is never interrupted; ``pausing`` holds it up."""
+
+    def __init__(self, session: Session, number: int, dice: random.Random) -> None:
+        self.model = Model(b"w%d/" % number, dice)
+        self.pausing = threading.Lock()
+        self.errors: list[BaseException] = []
+        self._session = session
+        self._dice = dice
+        self._ended = False
+        self._thread = threading.Thread(target=self._work, name="torture-writer", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        while not self._ended:
+            try:
+                with self.pausing:
+                    if self._session.db is not None:
+                        self._write(self._session.db)
+            except lsmkv.BackgroundError:  # until the main thread resumes the store
+                time.sleep(0.001)
+            except BaseException as error:
+                self.errors.append(error)
+                return
+            time.sleep(0.0001)
+
+    def _write(self, db: lsmkv.DB) -> None:
+        if self.model.unsure:
+            self.model.look(db)
+        key, value = self.model.change()
+        sync = self._dice.random() < 0.2
+        if value is None:
+            self.model.write({key: None}, lambda: db.delete(key, sync=sync))
+        else:
+            self.model.write({key: value}, lambda: db.put(key, value, sync=sync))
+
+    def check(self) -> None:
+        """Raise what the thread has raised."""
+        if self.errors:
+            raise UnsoundError(f"a writer that nobody interrupts failed: {self.errors[0]!r}")
+
+    def end(self) -> None:
+        self._ended = True
+        self._thread.join()
+        self.check()
+
+
+class Session:
+    """One store, worked on by an interrupted thread."""
+
+    def __init__(self, job: Job, alarm: Alarm) -> None:
+        self._job = job
+        self._alarm = alarm
+        variant, _, company = job.variant.partition("-")
+        self._options = _OPTIONS.replace(**BACKGROUNDS[variant])
+        self._dice = job.dice("interrupts")
+        self.model = Model(b"m/", self._dice)
+        lsmkv.open(job.path, self._options).close()  # whatever is loaded late is loaded
+        self.db: Any = None
+        count = WRITERS if company else 0
+        self._writers = [Writer(self, number, job.dice(number)) for number in range(count)]
+        self._traces = Traces()
+        self.db = lsmkv.open(job.path, self._options)
+
+    def round(self) -> None:
+        """Work until an interrupt, and see that the store goes on working."""
+        work = self._dice.choices(
+            (self._writes, self._syncs, self._upkeep, self._reads), (6, 3, 3, 2)
+        )
+        with contextlib.suppress(lsmkv.BackgroundError):
+            self._job.counts["interrupts"] += self._alarm.interrupts(work[0])
+        try:
+            self.db.put(b"m/after", b"")
+            self.model.values[b"m/after"] = b""
+        except lsmkv.BackgroundError:
+            self._job.counts["stores that took no more writes"] += 1
+            self.db.resume()
+        if self.model.unsure:
+            self.model.look(self.db)
+        if self._dice.random() < 0.05:
+            self.db.flush()
+        for writer in self._writers:
+            writer.check()
+
+    def _while_set(self, step: Callable[[], object]) -> None:
+        while self._alarm.is_set:
+            step()
+
+    def _writes(self) -> None:
+        def step() -> None:
+            changes = dict(self.model.change() for _ in range(self._dice.choice((1, 1, 1, 20))))
+            self.model.write(changes, lambda: self._apply(changes, sync=False))
+            if self._dice.random() < 0.03:
+                self.db.flush()
+
+        self._while_set(step)
+
+    def _syncs(self) -> None:
+        def step() -> None:
+            changes = dict([self.model.change()])
+            self.model.write(changes, lambda: self._apply(changes, sync=True))
+
+        self._while_set(step)
+
+    def _apply(self, changes: dict[bytes, bytes | None], *, sync: bool) -> None:
+        if len(changes) == 1:
+            ((key, value),) = changes.items()
+            if value is None:
+                self.db.delete(key, sync=sync)
+            else:
+                self.db.put(key, value, sync=sync)
+            return
+        with self.db.write_batch(sync=sync) as batch:
+            for key, value in changes.items():
+                if value is None:
+                    batch.delete(key)
+                else:
+                    batch.put(key, value)
+
+    def _upkeep(self) -> None:
+        def step() -> None:
+            self.db.put(*self._filling())
+            chosen = self._dice.random()
+            if chosen < 0.7:
+                self.db.flush()
+            elif chosen < 0.8:
+                self.db.sync()
+            elif chosen < 0.9:
+                self.db.compact_range(self.model.key(), None)
+            else:
+                self.db.wait_until_settled()
+
+        self._while_set(step)
+
+    def _filling(self) -> tuple[bytes, bytes]:
+        return b"filling%d" % self._dice.randrange(KEYS), bytes(self._dice.choice(_VALUES))
+
+    def _reads(self) -> None:
+        def step() -> None:
+            self.db.get(self.model.key())
+            with self.db.snapshot() as snapshot:
+                snapshot.get(self.model.key())
+            for _ in zip(range(20), self.db.keys(start=self.model.key()), strict=False):
+                pass
+            self.db.multi_get([self.model.key() for _ in range(5)])
+
+        self._while_set(step)
+
+    def reopen(self) -> None:
+        """Close the store and open it again, with interrupts; see that nothing is lost or left."""
+        with contextlib.ExitStack() as held:
+            for writer in self._writers:
+                held.enter_context(writer.pausing)
+                if writer.model.unsure:
+                    writer.model.look(self.db)
+                writer.model.check(self.db)
+            self.model.check(self.db)
+            for _ in range(_TRIES):
+                self._job.counts["interrupts"] += self._alarm.interrupts(self.db.close)
+            self._close()
+            self._traces.check()
+            for _ in range(_TRIES):
+                self._job.counts["interrupts"] += self._alarm.interrupts(self._open)
+                self._close()
+            self._open()
+            for model in (self.model, *(writer.model for writer in self._writers)):
+                model.check(self.db)
+        self._job.counts["openings"] += 1
+
+    def _close(self) -> None:
+        if self.db is not None:
+            self.db.close()
+        self.db = None
+        gc.collect()
+
+    def _open(self) -> None:
+        self.db = lsmkv.open(self._job.path, self._options, create_if_missing=False)
+
+    def end(self) -> None:
+        """Close the store for good, and check it once more."""
+        self.reopen()
+        for writer in self._writers:
+            writer.end()
+        if not self.db.verify().ok:
+            raise UnsoundError(f"verify: {self.db.verify()}")
+        self.db.close()
+
+
+def run(job: Job) -> None:
+    """Interrupt until the time is up.
+
+    Raises:
+        UnsoundError: something is not as it should be; lsmkv.Error, OSError: nor is that.
+    """
+    deadline = job.deadline()
+    work(job, lambda: time.monotonic() < deadline)
+
+
+def work(job: Job, goes_on: Callable[[], bool]) -> None:
+    """Interrupt as long as ``goes_on``.  Raises as :func:`run`."""
+    swallowed = 0
+
+    def note(unraisable: Any) -> None:
+        nonlocal swallowed
+        if isinstance(unraisable.exc_value, KeyboardInterrupt):
+            swallowed += 1  # a finalizer of somebody's has swallowed it
+        else:
+            sys.__unraisablehook__(unraisable)
+
+    before, sys.unraisablehook = sys.unraisablehook, note
+    try:
+        with Alarm(job.dice("alarm")) as alarm:
+            session = Session(job, alarm)
+            while goes_on():
+                for _ in range(_ROUNDS_PER_OPENING):
+                    session.round()
+                session.reopen()
+            session.end()
+    finally:
+        sys.unraisablehook = before
+        job.counts["interrupts of finalizers"] += swallowed

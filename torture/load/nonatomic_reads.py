@@ -1,0 +1,185 @@
+"""Reads that are not atomic: the operating system copies a file page by page, while a writer goes on.
+
+A page that was copied early may lack what a page copied late already tells of.  :class:`AgedLog` has a
+whole history of a log, and gives each page of a read an age of its own; :class:`TornStorage` lets
+something happen between two pages.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from lsmkv.log.reader import read_log
+from lsmkv.log.writer import LogWriter
+from lsmkv.stats import Stats
+from lsmkv.storage.storage import RandomFile, ReadKind, Storage
+from torture.framework.part import UnsoundError
+
+ORDERS: Final = ("copied", "any")
+"""Ages of the pages of one read: ascending, as one copy goes, or any between its beginning and end."""
+
+
+class AgedLog:
+    """A log that was written, as it was after each step.
+
+    Attributes:
+        history: the file's bytes, oldest first.
+        counts: how many records it had then, and up to where a sync mark vouched for it.
+        ends: where each record ends.
+    """
+
+    def __init__(self, path: Path, number: int, dice: random.Random, steps: int) -> None:
+        self.path = path
+        self.number = number
+        self.payloads: list[bytes] = []
+        self.ends: list[int] = []
+        self.history: list[bytes] = []
+        self.counts: list[tuple[int, int]] = []
+        log = LogWriter.create(Storage(), str(path), number, "log")
+        synced = marked = log.end
+        for _ in range(steps):
+            payload = dice.randbytes(dice.choice((0, 5, 40, 40, 300, 5000)))
+            self.ends.append(log.append(payload))
+            self.payloads.append(payload)
+            marked = synced
+            if dice.random() < 0.4:
+                log.sync_through(log.end)
+                synced = log.end
+            self.history.append(path.read_bytes())
+            self.counts.append((len(self.payloads), marked))
+        log.close()
+
+    def read(self, storage: AgedStorage) -> int:
+        """Read the log as ``storage`` shows it; how many records came back.
+
+        Raises:
+            UnsoundError: it does not hold what it must.
+            CorruptionError: it is found to be damaged.
+        """
+        at_least = self.counts[storage.now][0]
+        contents = read_log(storage, str(self.path), self.number, "log")
+        if contents is None:
+            raise UnsoundError("a log that was made is found not to be")
+        found = [payload for _, payload in contents.records()]
+        if found != self.payloads[: len(found)]:
+            raise UnsoundError(f"{len(found)} records are no prefix of what was written")
+        if not at_least <= len(found) <= self.counts[storage.now][0]:
+            raise UnsoundError(
+                f"{len(found)} records, of {at_least} before the read and "
+                f"{self.counts[storage.now][0]} after it"
+            )
+        return len(found)
+
+    def damaged(self, dice: random.Random, since: int) -> tuple[list[bytes], range]:
+        """The history with one byte changed that a mark vouches for from moment ``since`` on.
+
+        Returns:
+            The changed history, and where the record may start that the byte is in: at the end of
+            a payload, or behind the sync mark that follows it.
+        """
+        first, vouched = self.ends[0], self.counts[since][1]
+        place = dice.randrange(first, vouched)
+        start = max(end for end in self.ends if end <= place)
+        mask = 1 << dice.randrange(8)
+        changed = [
+            data[:place] + bytes([data[place] ^ mask]) + data[place + 1 :] if at >= since else data
+            for at, data in enumerate(self.history)
+        ]
+        return changed, range(start, place + 1)
+
+
+class AgedStorage(Storage):
+    """Shows a log as reads see it that take time.
+
+    Attributes:
+        now: the moment at which the last read ended.
+        torn: reads whose pages were not all of one age.
+    """
+
+    def __init__(
+        self, history: list[bytes], now: int, order: str, page_bytes: int, dice: random.Random
+    ) -> None:
+        super().__init__()
+        self.now = now
+        self.torn = 0
+        self._history = history
+        self._order = order
+        self._page_bytes = page_bytes
+        self._dice = dice
+
+    def read_whole(self, path: str, kind: ReadKind, limit: int, start: int = 0) -> bytes:
+        """The log's bytes from ``start`` to where it ended when the read began."""
+        begun, history = self.now, self._history
+        self.now = self._dice.randrange(begun, min(len(history), begun + 12))
+        size = len(history[begun])
+        pages = range(start, size, self._page_bytes)
+        ages = [self._dice.randint(begun, self.now) for _ in pages]
+        if self._order == "copied":
+            ages.sort()
+        self.torn += len(set(ages)) > 1
+        return b"".join(
+            history[age][at : min(at + self._page_bytes, size)]
+            for age, at in zip(ages, pages, strict=True)
+        )
+
+
+class TornStorage(Storage):
+    """Copies logs page by page, in the order that ``order`` says, and does something in between.
+
+    Args:
+        between: what happens between two pages; nothing happens while it runs.
+    """
+
+    def __init__(
+        self,
+        between: Callable[[], None],
+        order: str,
+        page_bytes: int,
+        dice: random.Random,
+        stats: Stats | None = None,
+    ) -> None:
+        super().__init__(stats)
+        self.between = between
+        self.order = order
+        self.page_bytes = page_bytes
+        self.dice = dice
+        self.is_busy = False
+
+    def _random_file(self, path: str, descriptor: int, size: int, direct: bool) -> RandomFile:
+        if not path.endswith(".log") and "MANIFEST" not in path:
+            return super()._random_file(path, descriptor, size, direct)
+        return _TornFile(self, path, descriptor, size)
+
+
+class _TornFile(RandomFile):
+    def __init__(self, storage: TornStorage, path: str, descriptor: int, size: int) -> None:
+        super().__init__(path, descriptor, size, storage.stats, False)
+        self._storage = storage
+
+    def _pread(self, length: int, offset: int) -> bytes:
+        storage = self._storage
+        if storage.is_busy:
+            return super()._pread(length, offset)
+        places = list(range(offset, offset + length, storage.page_bytes))
+        if storage.order == "any":
+            storage.dice.shuffle(places)
+        pages: dict[int, bytes] = {}
+        for place in places:
+            count = min(storage.page_bytes, offset + length - place)
+            pages[place] = os.pread(self.fileno(), count, place)
+            if storage.dice.random() < 4 / len(places):
+                storage.is_busy = True
+                try:
+                    storage.between()
+                finally:
+                    storage.is_busy = False
+        data = b""
+        for place in sorted(pages):  # a file that was cut down meanwhile ends early
+            data += pages[place]
+            if len(pages[place]) < min(storage.page_bytes, offset + length - place):
+                break
+        return data

@@ -1,0 +1,226 @@
+"""``load``: many threads and processes at once, for long, held against a model by sequence number.
+
+Each scenario is a module of its own; what a reader may find is told by :mod:`torture.load.ledger`
+(threads) and by the stream of operations of ``torture/crash/kill_loop.py`` (processes).  Every run
+of a scenario is a process of its own, so that a hang or a crash is a finding, with the stacks of
+all its threads.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from torture.crash.kill_loop import CrashError
+from torture.framework.child_trials import Limits, Verdict, run_trials
+from torture.framework.disturbance import in_disturbance
+from torture.framework.part import Failure, Outcome, Part, Scale, Settings, UnsoundError
+from torture.load import (
+    held_views,
+    interrupts,
+    killed_writer,
+    limits,
+    refresh,
+    slow_disk,
+    starved,
+    threads,
+    torn_logs,
+)
+from torture.load.scenario import Job
+
+Scenario = Callable[[Job], None]
+
+SCENARIOS: Final[dict[str, Scenario]] = {
+    "threads": threads.run,
+    "processes": killed_writer.run,
+    "refresh": refresh.run,
+    "held": held_views.run,
+    "limits": limits.run,
+    "slow-disk": slow_disk.run,
+    "torn-reads": torn_logs.run,
+    "starved": starved.run,
+    "interrupts": interrupts.run,
+}
+
+SECONDS: Final[dict[str, tuple[float, float, float]]] = {
+    "threads/thread": (2.5, 14, 120),
+    "threads/process": (2.5, 13, 120),
+    "processes/thread": (2.5, 15, 120),
+    "processes/process": (2.5, 13, 120),
+    "refresh/thread": (2, 8, 60),
+    "refresh/process": (0, 6, 60),
+    "held/thread": (1.5, 8, 60),
+    "held/process": (1.5, 8, 60),
+    "limits/longest": (1, 2, 30),
+    "limits/descriptors": (1, 2, 5),
+    "limits/memory": (1, 3, 5),
+    "slow-disk/flushes": (1.5, 5, 30),
+    "slow-disk/compactions": (1.5, 5, 30),
+    "torn-reads/copied": (1, 4, 60),
+    "torn-reads/any": (1, 4, 60),
+    "starved/refreshes": (1.5, 8, 60),
+    "interrupts/thread": (1.5, 8, 120),
+    "interrupts/thread-writers": (1.5, 8, 120),
+    "interrupts/process": (0, 8, 120),
+    f"threads/thread-{threads.MILLION}": (0, 0, 300),
+}
+"""How long each variant is to write and read, by scale (checks at the end take more); 0 leaves it out."""
+
+_PATIENCE_S: Final = 90.0
+_NO_LIMIT_BYTES: Final = 1 << 44
+_MOST_FAILURES: Final = 10
+_NOTE: Final = (
+    "threads and processes take turns as they like, and writers are killed by the clock: a replay does "
+    "the same work with the same seed, and may have to be tried more than once to fail again"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a variant: what ``--replay`` takes, as ``str``."""
+
+    scenario: str
+    variant: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.scenario}/{self.variant}/{self.number}"
+
+    @classmethod
+    def parsed(cls, text: str) -> Run:
+        """The run that ``str`` gave.
+
+        Raises:
+            ValueError: it is none.
+        """
+        try:
+            scenario, variant, number = text.split("/")
+            if f"{scenario}/{variant}" in SECONDS:
+                return cls(scenario, variant, int(number))
+        except ValueError:
+            pass
+        raise ValueError(f"{text!r} is no SCENARIO/VARIANT/NUMBER of load")
+
+
+class Trials:
+    """Runs one run of a variant, in the process that is there for it.
+
+    Args:
+        settings: how the part is run.
+        haste: what part of the usual seconds a run may take.
+    """
+
+    def __init__(self, settings: Settings, haste: float) -> None:
+        self._settings = settings
+        self._haste = haste
+
+    @property
+    def seed(self) -> int:
+        """Of everything random."""
+        return self._settings.seed
+
+    def seconds(self, run: Run) -> float:
+        """How long a run is to work."""
+        by_scale = SECONDS[f"{run.scenario}/{run.variant}"]
+        return by_scale[list(Scale).index(self._settings.scale)] * self._haste
+
+    def __call__(self, name: str, directory: Path) -> Verdict:
+        chosen = Run.parsed(name)
+        seconds = self.seconds(chosen)
+        seed = self._settings.seed * 10_000 + chosen.number
+        job = Job(chosen.variant, seed, directory, seconds, self._settings.scale)
+        failures = []
+        with stacks_file(directory).open("w") as file:
+            faulthandler.enable(file, all_threads=True)
+            faulthandler.dump_traceback_later(_patience_s(seconds), exit=True, file=file)
+            try:
+                SCENARIOS[chosen.scenario](job)
+            except (UnsoundError, CrashError) as error:
+                failures.append(f"{type(error).__name__}: {error}")
+            finally:
+                faulthandler.cancel_dump_traceback_later()
+                faulthandler.disable()
+        counts = {f"{chosen.scenario}: {what}": number for what, number in job.counts.items()}
+        return {f"{chosen.scenario}: runs": 1, **counts}, failures
+
+
+def stacks_file(directory: Path) -> Path:
+    """Where a run that hangs or dies says where its threads were."""
+    return directory / "stacks.txt"
+
+
+def _patience_s(seconds: float) -> float:
+    return 3 * seconds + _PATIENCE_S
+
+
+def runs(settings: Settings) -> Iterator[Run]:
+    """What is run: every variant once; at the longest scale, over and over."""
+    at = list(Scale).index(settings.scale)
+    for number in count(1) if settings.scale is Scale.LONG else (1,):
+        for name, seconds in SECONDS.items():
+            if seconds[at]:
+                scenario, variant = name.split("/")
+                yield Run(scenario, variant, number)
+
+
+def attempt(trials: Trials, run: Run, directory: Path, disturbances: Sequence[str] = ()) -> Verdict:
+    """The verdict on a run, which has a process of its own, and what it died of, if it did."""
+    limits = Limits(_patience_s(trials.seconds(run)) + _PATIENCE_S, _NO_LIMIT_BYTES)
+    name = str(run)
+    place = directory / name.replace("/", "-")
+    counts: dict[str, int] = {}
+    failures: list[str] = []
+    trial = in_disturbance(trials, disturbances, trials.seed)
+    for _, (found, failed) in run_trials(trial, [name], place, limits, time.monotonic() + 1.0):
+        counts, failures = found, failed
+    stacks = stacks_file(place / "worker-0")
+    if failures and stacks.exists():
+        failures = [f"{failure}\n{stacks.read_text()[-6000:]}".strip() for failure in failures]
+    shutil.rmtree(place, ignore_errors=True)
+    return counts, failures
+
+
+def run(settings: Settings) -> Outcome:
+    """Every scenario, or the run that ``settings.replay`` names."""
+    outcome = Outcome(notes=[_NOTE])
+    deadline = time.monotonic() + settings.time_limit_s
+    at = list(Scale).index(settings.scale)
+    usual = sum(seconds[at] for seconds in SECONDS.values())
+    wanted = runs(settings)
+    haste = 1.0
+    if settings.replay is not None:
+        wanted = iter([Run.parsed(settings.replay)])
+    elif settings.scale is not Scale.LONG:
+        haste = min(1.0, 0.8 * settings.time_limit_s / usual)
+    trials = Trials(settings, haste)
+    for chosen in wanted:
+        if chosen.variant == "memory" and not sys.platform.startswith("linux"):
+            outcome.skipped.append(f"{chosen}: RLIMIT_AS is not kept to on {sys.platform}")
+            continue
+        if time.monotonic() > deadline:
+            outcome.notes.append(f"the time was up before {chosen}")
+            break
+        counts, failures = attempt(trials, chosen, settings.directory, settings.disturb)
+        outcome.counts.update(counts)
+        outcome.failures += [Failure(f"{chosen}: {what}", str(chosen)) for what in failures]
+        if len(outcome.failures) >= _MOST_FAILURES:
+            outcome.notes.append(f"given up after {chosen}: too many failures")
+            break
+    return outcome
+
+
+PART: Final = Part(
+    "load",
+    "However many threads and processes write and read at once, for however long: no reader sees a value "
+    "older than one acknowledged or seen before, a batch in part, or anything that was not written; what "
+    "is held open shows what it showed; killed writers lose nothing; limits are told, and harm nothing.",
+    run,
+    can_be_disturbed=True,
+)

@@ -1,0 +1,240 @@
+"""``power-cuts``: the power fails under a store on a real file system, over and over.
+
+A file system of its own is made in a file and mounted (Linux and root).  A process writes to a store on
+it and says which write was synced.  At some moment the file system is told to go down at once: nothing
+more of it reaches the disk, not even its own journal.  The process is killed, the file system unmounted
+and mounted again, and the store opened.  Every write that was said to be synced must be there, and the
+store must be as it was after some write.  The next round goes on with the same store.
+
+What this does not show: drives that lose what they were told to keep, or write it in another order.
+
+``python -m torture.load.power_cuts STORE FIRST`` is the process that writes, from write FIRST on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+import lsmkv
+from torture.framework.part import Failure, Outcome, Part, Scale, Settings, UnsoundError
+from torture.load.scenario import SMALL
+from torture.load.torn_logs import check_state, entry
+
+KINDS: Final[dict[str, tuple[list[str], list[str]]]] = {
+    "ext4": (["mkfs.ext4", "-q", "-F"], []),
+    "ext4-writeback": (["mkfs.ext4", "-q", "-F"], ["data=writeback"]),
+    "xfs": (["mkfs.xfs", "-q", "-f"], []),
+}
+"""File systems by name: how they are made, and with what options they are mounted."""
+
+ROUNDS: Final = {Scale.CI: 2, Scale.SHORT: 12, Scale.LONG: 2000}
+_DISK_BYTES: Final = {"ext4": 48 << 20, "ext4-writeback": 48 << 20, "xfs": 320 << 20}
+_GO_DOWN: Final = 0x8004587D  # _IOR('X', 125, __u32): EXT4_IOC_SHUTDOWN, XFS_IOC_GOINGDOWN
+_WITHOUT_FLUSHING_THE_LOG: Final = 2
+_LONGEST_S: Final = 0.5
+_PATIENCE_S: Final = 60.0
+_SYNC_SHARE: Final = 0.3
+
+
+class LoopDisk:
+    """A file system in a file.
+
+    Args:
+        kind: one of ``KINDS``.
+        directory: where the file and the place to mount it go.
+
+    Raises:
+        PermissionError: none can be made or mounted here; it says why.
+    """
+
+    def __init__(self, kind: str, directory: Path) -> None:
+        if not sys.platform.startswith("linux") or os.geteuid() != 0:
+            raise PermissionError("mounting a file system takes Linux and root")
+        make, self._options = KINDS[kind]
+        for tool in (make[0], "mount", "umount", "losetup"):
+            if shutil.which(tool) is None:
+                raise PermissionError(f"there is no {tool} here")
+        self._image = directory / f"{kind}.image"
+        self.mount_point = directory / kind
+        self.mount_point.mkdir()
+        with self._image.open("wb") as file:
+            file.truncate(_DISK_BYTES[kind])
+        _run([*make, str(self._image)], "no file system can be made")
+
+    def mount(self) -> None:
+        """Mount it, which makes good what its journal tells."""
+        options = ",".join(["loop", *self._options])
+        command = ["mount", "-o", options, str(self._image), str(self.mount_point)]
+        _run(command, "no file system can be mounted from a file")
+
+    def unmount(self) -> None:
+        """Unmount it, if it is mounted."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while os.path.ismount(self.mount_point):
+            command = ["umount", str(self.mount_point)]
+            done = subprocess.run(command, capture_output=True, check=False, text=True)
+            if done.returncode and time.monotonic() > deadline:
+                raise UnsoundError(f"it cannot be unmounted: {done.stderr.strip()}")
+            time.sleep(0.01 if done.returncode else 0)
+
+    def cut_the_power(self) -> None:
+        """Let nothing more reach the disk.
+
+        Raises:
+            PermissionError: the file system cannot be told to.
+        """
+        descriptor = os.open(self.mount_point, os.O_RDONLY)
+        try:
+            fcntl.ioctl(descriptor, _GO_DOWN, struct.pack("I", _WITHOUT_FLUSHING_THE_LOG))
+        except OSError as error:
+            raise PermissionError(f"the file system cannot be shut down: {error}") from error
+        finally:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """Unmount it and remove it."""
+        self.unmount()
+        self._image.unlink()
+        self.mount_point.rmdir()
+
+
+def _run(command: list[str], what: str) -> None:
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    if done.returncode:
+        raise PermissionError(f"{what}: {done.stderr.strip()}")
+
+
+def cut(disk: LoopDisk, dice: random.Random, rounds: int, deadline: float) -> Counter[str]:
+    """Write, cut the power, and look, for so many rounds.
+
+    Raises:
+        PermissionError: the power cannot be cut here.
+        UnsoundError, lsmkv.Error: what must not happen.
+    """
+    counts: Counter[str] = Counter()
+    store = disk.mount_point / "store"
+    newest = 0
+    for _ in range(rounds):
+        disk.mount()
+        synced = _write_and_cut(disk, store, newest + 1, dice.random() * _LONGEST_S)
+        disk.unmount()
+        disk.mount()
+        before = newest
+        if synced or newest or store.exists():
+            newest = _newest(store, max(newest, synced))
+        counts["power cuts"] += 1
+        counts["writes that were synced"] += max(0, synced - before)
+        counts["writes that were there"] += newest - before
+        disk.unmount()
+        if time.monotonic() > deadline:
+            break
+    return counts
+
+
+def _write_and_cut(disk: LoopDisk, store: Path, first: int, seconds: float) -> int:
+    """Let a process write for so long, and cut the power; the last write that it said was synced."""
+    command = [sys.executable, "-m", "torture.load.power_cuts", str(store), str(first)]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=Path(__file__).parents[2],
+    ) as process:
+        assert process.stdout is not None
+        try:
+            began = process.stdout.readline()
+            time.sleep(seconds)
+            disk.cut_the_power()
+        finally:
+            process.kill()
+        said = (began + process.stdout.read()).splitlines(keepends=True)
+    whole = [line for line in said if line.endswith(b"\n")]
+    return max(map(int, whole), default=0)
+
+
+def _newest(store: Path, at_least: int) -> int:
+    """The write after which the store is as it is found.
+
+    Raises:
+        UnsoundError: it is not as after a write from ``at_least`` on.
+    """
+    with lsmkv.open(store, SMALL, create_if_missing=not at_least) as db:
+        found = dict(db.items())
+        newest = max((int(value.partition(b":")[0]) for value in found.values()), default=0)
+        check_state(found, at_least, newest)
+        report = db.verify()
+        if not report.ok:
+            raise UnsoundError(f"verify: {report}")
+    return newest
+
+
+def main(arguments: list[str]) -> int:
+    """Write until it fails or is killed; say of each write that was synced which it was."""
+    store, first = arguments[0], int(arguments[1])
+    dice = random.Random(first)
+    with contextlib.suppress(OSError, lsmkv.Error), lsmkv.open(store, SMALL) as db:
+        print(0, flush=True)
+        for number in count(first):
+            sync = dice.random() < _SYNC_SHARE
+            db.put(*entry(number), sync=sync)
+            if sync:
+                print(number, flush=True)
+    return 1
+
+
+@contextlib.contextmanager
+def _loop_disk(kind: str, directory: Path) -> Iterator[LoopDisk]:
+    disk = LoopDisk(kind, directory)
+    try:
+        yield disk
+    finally:
+        disk.close()
+
+
+def run(settings: Settings) -> Outcome:
+    """Cut the power of every kind of file system, or of the one that ``settings.replay`` names."""
+    outcome = Outcome()
+    if settings.replay is not None and settings.replay not in KINDS:
+        raise ValueError(f"{settings.replay!r} is none of {', '.join(KINDS)}")
+    started = time.monotonic()
+    for at, kind in enumerate(KINDS, 1):
+        if settings.replay not in (None, kind):
+            continue
+        deadline = started + settings.time_limit_s * at / len(KINDS)
+        dice = random.Random(f"power cuts {settings.seed} {kind}")
+        try:
+            with _loop_disk(kind, settings.directory) as disk:
+                counts = cut(disk, dice, ROUNDS[settings.scale], deadline)
+        except PermissionError as error:
+            outcome.skipped.append(f"{kind}: {error}")
+            continue
+        except (UnsoundError, lsmkv.Error, OSError) as error:
+            what = f"{kind}: {type(error).__name__}: {error}"
+            outcome.failures.append(Failure(what, kind))
+            continue
+        outcome.counts.update({f"{kind}: {what}": number for what, number in counts.items()})
+    return outcome
+
+
+PART: Final = Part(
+    "power-cuts",
+    "Whenever a real file system goes down with all that it had not written, the store opens, holds "
+    "everything that was synced, and is as it was after some write.",
+    run,
+)
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

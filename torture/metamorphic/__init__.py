@@ -1,0 +1,1 @@
+"""The part ``metamorphic``: options must not change answers."""

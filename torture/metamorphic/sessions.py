@@ -1,0 +1,223 @@
+"""A program run on a store and on a model, until their answers differ; and the smallest that do."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import shutil
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from torture.framework.ordered_background import in_order
+from torture.framework.shrinking import shortest
+from torture.metamorphic.option_sets import OptionSet, described, is_allowed
+from torture.metamorphic.programs import Operation, shown
+from torture.metamorphic.subjects import Model, Store
+
+_TRIES: Final = 3
+"""How often a session that differed is run again, before one calls it an accident of its threads."""
+
+_OPTIONS_SHARE: Final = 0.4  # of the time to make a failure small
+_MOST_TOLD: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What is done, and to what store.
+
+    Attributes:
+        operations: one after the other.
+        sets: options it is opened with first, and at each reopening.
+        is_ordered: background work is done in a fixed order, which repeats exactly; otherwise in
+            threads or processes, as they come.
+    """
+
+    operations: Sequence[Operation]
+    sets: Sequence[OptionSet]
+    is_ordered: bool
+
+    def told(self) -> str:
+        """Everything, in a line; of many operations the last."""
+        steps = [f"open({described(self.sets[0])})"]
+        left_out = max(0, len(self.operations) - _MOST_TOLD)
+        if left_out:
+            steps.append(f"... {left_out} operations ...")
+        for operation in self.operations[left_out:]:
+            if operation.kind == "reopen":
+                options = self.sets[operation.arguments[0] % len(self.sets)]
+                steps.append(f"reopen({described(options)})")
+            else:
+                steps.append(str(operation))
+        return "; ".join(steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where a store is not like its model.
+
+    Attributes:
+        done: operations done by then, the one with the wrong answer being the last.
+        what: that operation, what it gave, and what it should have given.
+    """
+
+    done: int
+    what: str
+
+
+class Tally:
+    """Counts what was done and compared, and digests the answers if that is wanted."""
+
+    def __init__(self, digests: bool = False) -> None:
+        self.operations = 0
+        self.answers = 0
+        self.work: Counter[str] = Counter()
+        self._hash = hashlib.blake2b(digest_size=16) if digests else None
+
+    def add(self, operation: Operation, answer: Any) -> None:
+        """One operation is done."""
+        self.operations += 1
+        self.answers += len(answer) if isinstance(answer, list) else 1
+        if self._hash is not None:
+            self._hash.update(f"{operation.kind}{answer!r}\n".encode())
+
+    @property
+    def digest(self) -> str:
+        """Of all answers so far."""
+        return "" if self._hash is None else self._hash.hexdigest()
+
+
+def model_digest(session: Session) -> str:
+    """The digest of the right answers."""
+    model, tally = Model(), Tally(digests=True)
+    for operation in session.operations:
+        tally.add(operation, model.apply(operation))
+    return tally.digest
+
+
+def compare(session: Session, path: Path, tally: Tally) -> Difference | None:
+    """Run it on a new store at ``path``, removed afterwards; the first difference, if any."""
+    shutil.rmtree(path, ignore_errors=True)
+    with contextlib.ExitStack() as stack:
+        background = stack.enter_context(in_order()) if session.is_ordered else None
+        stack.callback(shutil.rmtree, path, ignore_errors=True)
+        try:
+            store = Store(str(path), session.sets, background)
+        except Exception as error:
+            return Difference(0, f"open gave {type(error).__name__}: {error}")
+        found = _compare(session.operations, store, tally)
+        tally.work = store.work
+        try:
+            store.close()
+        except Exception as error:
+            raised = f"close gave {type(error).__name__}: {error}"
+            found = found or Difference(len(session.operations), raised)
+    return found
+
+
+def _compare(operations: Sequence[Operation], store: Store, tally: Tally) -> Difference | None:
+    model = Model()
+    for done, operation in enumerate(operations, 1):
+        expected, answer = model.apply(operation), store.apply(operation)
+        tally.add(operation, answer)
+        if answer != expected:
+            return Difference(done, f"{operation} gave {_contrast(answer, expected)}")
+    return None
+
+
+def _contrast(answer: Any, expected: Any) -> str:
+    """Both, or of two long lists the first items that differ."""
+    if not isinstance(answer, list) or not isinstance(expected, list) or len(expected) < 6:
+        return f"{shown(answer)} instead of {shown(expected)}"
+    pairs = zip(answer, expected, strict=False)
+    same = min(len(answer), len(expected))
+    at = next((at for at, (one, other) in enumerate(pairs) if one != other), same)
+    return (
+        f"{len(answer)} items instead of {len(expected)}; from item {at} on: "
+        f"{shown(answer[at : at + 2])} instead of {shown(expected[at : at + 2])}"
+    )
+
+
+def explained(session: Session, found: Difference, path: Path, limit_s: float) -> str:
+    """What differed, and the smallest session that could be found in the time that still differs."""
+    deadline = time.monotonic() + limit_s
+    smallest = Shrinking(session, found, path)
+    first = f"operation {found.done} of {len(session.operations)}, {found.what}"
+    if not smallest.shrink(deadline):
+        return f"{first}; run {_TRIES} times more, it did not happen again"
+    best, end = smallest.session, smallest.found
+    options = sum(map(len, best.sets))
+    return (
+        f"{first}; of this {len(best.operations)} operations and {options} options are left after "
+        f"{smallest.tries} tries: {best.told()}, where {end.what}"
+    )
+
+
+class Shrinking:
+    """Looks for a smaller session that differs: fewer operations, less in each, fewer options.
+
+    Attributes:
+        session, found: the smallest so far, and how it differs.
+        tries: sessions run.
+    """
+
+    def __init__(self, session: Session, found: Difference, path: Path) -> None:
+        self.session = session
+        self.found = found
+        self.tries = 0
+        self._path = path
+
+    def shrink(self, deadline: float) -> bool:
+        """Until nothing more can be left out, or ``deadline``; False if it does not differ again."""
+        operations = list(self.session.operations[: self.found.done])
+        if not any(self._differs(operations, self.session.sets) for _ in range(_TRIES)):
+            return False
+        kept = self.session.operations
+        left_s = deadline - time.monotonic()
+        first = deadline - _OPTIONS_SHARE * left_s
+        shortest(kept, lambda some: self._differs(some, self.session.sets), first)
+        for at, operation in enumerate(self.session.operations):
+            for place, argument in enumerate(operation.arguments):
+                if isinstance(argument, list):
+                    shortest(argument, partial(self._differs_with, at, place), first)
+        settings = [(at, name) for at, one in enumerate(self.session.sets) for name in one]
+        original = self.session.sets
+        shortest(
+            settings,
+            lambda some: self._differs(self.session.operations, _only(original, some)),
+            deadline,
+        )
+        return True
+
+    def _differs_with(self, at: int, place: int, some: list[Any]) -> bool:
+        """Whether it does with these in place of an argument of operation ``at``."""
+        operations = list(self.session.operations)
+        arguments = list(operations[at].arguments)
+        arguments[place] = some
+        operations[at] = Operation(operations[at].kind, tuple(arguments))
+        return self._differs(operations, self.session.sets)
+
+    def _differs(self, operations: Sequence[Operation], sets: Sequence[OptionSet]) -> bool:
+        if not all(map(is_allowed, sets)):
+            return False
+        candidate = dataclasses.replace(self.session, operations=operations, sets=sets)
+        self.tries += 1
+        found = compare(candidate, self._path, Tally())
+        if found is None:
+            return False
+        self.session, self.found = candidate, found
+        return True
+
+
+def _only(sets: Sequence[OptionSet], settings: Sequence[tuple[int, str]]) -> list[OptionSet]:
+    """The sets with these options alone."""
+    wanted = set(settings)
+    return [
+        {name: choice for name, choice in one.items() if (at, name) in wanted}
+        for at, one in enumerate(sets)
+    ]

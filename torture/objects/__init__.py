@@ -1,0 +1,1 @@
+"""The part ``objects``: misuse of API objects."""

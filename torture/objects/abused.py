@@ -1,0 +1,419 @@
+"""Family ``abused`` of the part ``objects``: uninitialised objects, initialised twice, taken apart.
+
+Compiled classes keep their attributes in memory of their own: what was never set must not be read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import inspect
+import operator
+import os
+import pkgutil
+import random
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import lsmkv
+from torture.framework.part import UnsoundError
+from torture.objects.ground import DATA, LIVE, WRITING, Bystander, Ground, Specimen
+from torture.objects.trial import NATURAL, ObjectTrial, Variant, told, undisturbed
+
+_ODD: Final[tuple[Any, ...]] = (
+    None,
+    0,
+    -1,
+    1 << 70,
+    b"",
+    b"key",
+    "text",
+    1.5,
+    [],
+    {},
+    (),
+    object(),
+    len,
+    True,
+)
+_MANY: Final = 12
+_DEEPEST: Final = 6
+_MOST_INTERNALS: Final = 400
+
+# They end the process, replace it, read standard input, or wait for ever.
+_LEFT_OUT: Final = frozenset({"serve", "run", "main", "loop", "_loop", "wait", "join", "acquire"})
+_LEFT_OUT_MODULES: Final = (
+    "lsmkv.cli",
+    "lsmkv.__main__",
+    "lsmkv.repair",
+    "lsmkv.background.process.child",
+    "lsmkv.background.process.parent",
+)
+
+_ORDINARY: Final = (
+    *NATURAL,
+    NotImplementedError,
+    LookupError,
+    OSError,
+    ArithmeticError,
+    AssertionError,
+    struct.error,  # of internal functions that are handed too little
+)
+"""What an object that was taken apart may raise: anything but SystemError, MemoryError and the like."""
+
+
+def _judge(trial: ObjectTrial, what: str, error: BaseException) -> None:
+    if isinstance(error, _ORDINARY) and "deallocated" not in str(error):
+        trial.counts[f"refused with {type(error).__name__}"] += 1
+    else:
+        trial.fail(f"{what}: {told(error)}")
+
+
+def _try(trial: ObjectTrial, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return call(*arguments)
+    except Exception as error:
+        _judge(trial, what, error)
+        return None
+
+
+def _probe(trial: ObjectTrial, name: str, made: Any, dice: random.Random, *, calls: bool) -> None:
+    """Look at everything in an object, and with ``calls`` call it."""
+    for attribute in _try(trial, f"dir of {name}", dir, made) or dir(type(made)):
+        what = f"{name}.{attribute}"
+        found = _try(trial, what, getattr, made, attribute)
+        if not callable(found) or attribute in _LEFT_OUT | _NEVER_CALLED:
+            continue
+        if attribute in _HARMLESS or calls:
+            _try(trial, f"{what}()", found)
+        if calls:
+            odd = dice.choices(_ODD, k=dice.randint(1, 3))
+            _try(trial, f"{what}(*{odd!r})", found, *odd)
+    for call in (repr, str, len, bool, iter, hash, sys.getsizeof, format, gc.get_referents):
+        _try(trial, f"{call.__name__} of {name}", call, made)
+    trial.counts["objects probed"] += 1
+
+
+_NEVER_CALLED: Final = frozenset(
+    {
+        "__class__",
+        "__init_subclass__",
+        "__subclasshook__",
+        "__new__",
+        "__del__",
+        "__reduce_ex__",
+        "__internal_mypyc_setup",  # mypyc's own
+    }
+)
+_HARMLESS: Final = frozenset(
+    {
+        "__repr__",
+        "__str__",
+        "__hash__",
+        "__sizeof__",
+        "__dir__",
+        "__len__",
+        "__bool__",
+        "__length_hint__",
+        "__getstate__",
+        "__iter__",
+        "__reversed__",
+        "__reduce__",
+    }
+)
+
+
+def look_at_everything(trial: ObjectTrial) -> None:
+    """Get every attribute of every object, and of what it refers to."""
+
+    def step(ground: Ground, bystander: Bystander) -> None:
+        for specimen in trial.chances.sample((*LIVE, *WRITING, *DATA), _MANY):
+            made = specimen.make(ground.db)
+            _probe(trial, specimen.name, made, trial.chances, calls=False)
+        _probe(trial, "DB", ground.db, trial.chances, calls=False)
+
+    undisturbed(trial, step)
+
+
+def _internals(roots: list[Any]) -> list[Any]:
+    """What objects refer to, some steps down, as far as it is of this package or an iterator."""
+    found: dict[int, Any] = {}
+    level = list(roots)
+    for _ in range(_DEEPEST):
+        following = []
+        for one in level:
+            for other in gc.get_referents(one):
+                mine = type(other).__module__.startswith("lsmkv") or hasattr(
+                    type(other), "__next__"
+                )
+                if mine and id(other) not in found and not isinstance(other, type):
+                    found[id(other)] = other
+                    following.append(other)
+        level = following
+    return list(found.values())
+
+
+def look_at_internals(trial: ObjectTrial) -> None:
+    """Look at what the garbage collector shows of objects, and go on with iterators found there."""
+
+    def step(ground: Ground, bystander: Bystander) -> None:
+        with ground.second_handle() as db:
+            roots = [specimen.make(db) for specimen in LIVE]
+            for one in _internals(roots)[:_MOST_INTERNALS]:
+                name = f"an internal {type(one).__name__}"
+                _probe(trial, name, one, trial.chances, calls=False)
+                if hasattr(type(one), "__next__"):
+                    _try(trial, f"next of {name}", next, one, None)
+                _try(trial, f"referrers of {name}", gc.get_referrers, one)
+            for root in roots:
+                if hasattr(root, "__next__"):
+                    _try(trial, "an iterator whose internals were used", list, root)
+
+    undisturbed(trial, step)
+
+
+def initialise_again(trial: ObjectTrial) -> None:
+    """Call ``__init__`` of live objects again, with what they were made with and other things."""
+    trial.tolerated += _ORDINARY  # of finalizers of what was taken apart
+
+    def step(ground: Ground, bystander: Bystander) -> None:
+        with ground.second_handle() as db:
+            made = [specimen.make(db) for specimen in (*LIVE, *DATA)]
+            made += [specimen.make(ground.db) for specimen in WRITING]
+            inner = [one for one in _internals(made) if _is_reading(one)]
+            for one in [*made, *trial.chances.sample(inner, min(_MANY, len(inner)))]:
+                name = type(one).__name__
+                arguments = _arguments(one, db, trial.chances)
+                for given in (arguments, [], trial.chances.choices(_ODD, k=len(arguments) or 1)):
+                    _try(
+                        trial,
+                        f"{name}.__init__ again",
+                        _initialise,
+                        one,
+                        given,
+                    )
+                    if hasattr(type(one), "__next__"):
+                        _try(trial, f"{name} goes on", next, one, None)
+                    _try(trial, f"{name} is used", _use, one)
+                trial.counts["initialised again"] += 1
+
+    undisturbed(trial, step)
+
+
+def _is_core(one: Any) -> bool:
+    """Whether a handle cannot do without it, or does work in the background: that is another matter."""
+    named = type(one).__module__, type(one).__name__
+    return named[0].startswith(
+        ("lsmkv.background", "lsmkv.engine.engine", "lsmkv.log.log_set", "lsmkv.log.writer")
+    )
+
+
+def _arguments(one: Any, db: lsmkv.DB, dice: random.Random) -> list[Any]:
+    """Something for each parameter, the right thing where an attribute is of that name."""
+    try:
+        names = list(inspect.signature(type(one).__init__).parameters)[1:]
+    except (TypeError, ValueError):
+        return []
+    found = []
+    for name in names:
+        value = getattr(one, name, getattr(one, f"_{name}", None))
+        found.append(db._engine if name == "engine" else value)
+    return found
+
+
+def _initialise(one: Any, arguments: list[Any]) -> None:
+    one.__init__(*arguments)
+
+
+def _set_state(one: Any, state: Any) -> None:
+    one.__setstate__(state)
+
+
+def _use(one: Any) -> None:
+    """The plain uses of whatever it is."""
+    for name in ("keys", "first", "next", "close", "__len__", "__iter__"):
+        with contextlib.suppress(*_ORDINARY):
+            getattr(one, name)()
+
+
+# --- classes -------------------------------------------------------------------------------------
+
+
+def _classes() -> list[type]:
+    """Every class of the package, and those of its generators."""
+    found: dict[type, None] = {}
+    for info in pkgutil.walk_packages(lsmkv.__path__, "lsmkv."):
+        if info.name.startswith(_LEFT_OUT_MODULES):
+            continue
+        module = importlib.import_module(info.name)
+        for one in vars(module).values():
+            if isinstance(one, type) and one.__module__.startswith("lsmkv"):
+                found[one] = None
+    return list(found)
+
+
+def leave_uninitialised(trial: ObjectTrial) -> None:
+    """Make objects by ``__new__`` alone, and call everything that they have."""
+    trial.tolerated += _ORDINARY  # of finalizers of what was taken apart
+    os.chdir(trial.directory)
+    classes = _classes()
+
+    def step(ground: Ground, bystander: Bystander) -> None:
+        for one in trial.chances.sample(classes, _MANY):
+            name = f"uninitialised {one.__name__}"
+            made = _try(trial, name, one.__new__, one)
+            if made is None or _is_core(made):
+                continue
+            for attribute in _slots(one):
+                _try(trial, f"{name}.{attribute}", getattr, made, attribute)
+            _probe(trial, name, made, trial.chances, calls=not _touches_files(one))
+            if not _touches_files(one):
+                _try(
+                    trial,
+                    f"{name}.__init__",
+                    lambda made=made: made.__init__(*trial.chances.choices(_ODD, k=3)),
+                )
+            _try(trial, f"{name} is used", _use, made)
+            trial.counts["uninitialised"] += 1
+
+    undisturbed(trial, step)
+
+
+def _touches_files(one: type) -> bool:
+    return one.__module__.startswith(
+        ("lsmkv.storage.files", "lsmkv.storage.storage", "lsmkv.tree.version_set", "lsmkv.runtime")
+    )
+
+
+def _slots(one: type) -> Iterator[str]:
+    for base in one.__mro__:
+        yield from getattr(base, "__slots__", ())
+        yield from getattr(base, "__mypyc_attrs__", ())
+
+
+def set_and_delete(trial: ObjectTrial) -> None:
+    """Set attributes to odd things, and delete them; the object is then used."""
+    trial.tolerated += _ORDINARY  # of finalizers of what was taken apart
+
+    def step(ground: Ground, bystander: Bystander) -> None:
+        with ground.second_handle() as db:
+            for specimen in trial.chances.sample(LIVE, _MANY):
+                made = specimen.make(db)
+                inner = [one for one in _internals([made]) if _is_reading(one)]
+                for one in [made, *trial.chances.sample(inner, min(3, len(inner)))]:
+                    _take_apart(trial, specimen, one)
+                for use in (_use, list):
+                    _try(trial, f"a {specimen.name} that was taken apart", use, made)
+
+    undisturbed(trial, step)
+
+
+def _is_reading(one: Any) -> bool:
+    """Whether it belongs to the one who reads alone, and others do not share it."""
+    return type(one).__module__ in (
+        "lsmkv.read.scan",
+        "lsmkv.read.sources",
+        "lsmkv.api.views",
+        "lsmkv.api.cursor",
+    )
+
+
+def _take_apart(trial: ObjectTrial, specimen: Specimen, one: Any) -> None:
+    names = {*getattr(one, "__dict__", ()), *_slots(type(one))}
+    dice = trial.chances
+    for name in dice.sample(sorted(names), min(3, len(names))):
+        what = f"{type(one).__name__}.{name} of a {specimen.name}"
+        odd = dice.choice(_ODD)
+        change, *given = dice.choice(
+            (
+                (setattr, odd),
+                (object.__setattr__, odd),
+                (delattr,),
+                (object.__delattr__,),
+            )
+        )
+        _try(trial, what, change, one, name, *given)
+        trial.counts["attributes changed"] += 1
+
+
+def exhaust(trial: ObjectTrial) -> None:
+    """Go on with iterators that have ended, and ask what iterators can be asked."""
+
+    def step(ground: Ground, bystander: Bystander) -> None:
+        for specimen in LIVE:
+            made = specimen.make(ground.db)
+            if not hasattr(made, "__next__"):
+                continue
+            _try(trial, "length hint", operator.length_hint, made)
+            list(made)
+            for _ in range(_MANY):
+                if next(made, None) is not None:
+                    raise UnsoundError(f"a {specimen.name} goes on after its end")
+            for odd in _ODD:
+                _try(trial, "__setstate__", _set_state, made, odd)
+                _try(trial, "after __setstate__", next, made, None)
+            trial.counts["iterators"] += 1
+
+    undisturbed(trial, step)
+
+
+def subclass(trial: ObjectTrial) -> None:
+    """Make subclasses of the public classes, and use what can be made of them."""
+    trial.tolerated += _ORDINARY  # of finalizers of what was taken apart
+
+    def step(ground: Ground, bystander: Bystander) -> None:
+        with ground.second_handle() as db:
+            bases = {type(specimen.make(db)) for specimen in (*LIVE, *DATA)} | {
+                lsmkv.DB,
+                lsmkv.WriteBatch,
+            }
+            for base in sorted(bases, key=lambda base: base.__name__):
+                for namespace in _namespaces(db):
+                    name = f"a subclass of {base.__name__}"
+                    made = _try(trial, name, type, "Sub", (base,), dict(namespace))
+                    if made is None:
+                        continue
+                    one = _try(trial, name, made.__new__, made)
+                    if one is None:
+                        continue
+                    _use(one)
+                    model = next(
+                        s
+                        for s in (*LIVE, *WRITING, *DATA, _A_DB)
+                        if type(s.make(ground.db)) is base
+                    )
+                    given = _arguments(model.make(ground.db), db, trial.chances)
+                    _try(trial, name, _initialise, one, given)
+                    _probe(trial, name, one, trial.chances, calls=False)
+                    _use(one)
+                    trial.counts["subclasses"] += 1
+                with contextlib.suppress(TypeError):
+                    type("Two", (base, lsmkv.DB, dict), {})
+
+    undisturbed(trial, step)
+
+
+_A_DB: Final = Specimen("DB", lambda db: db)
+
+
+def _namespaces(db: lsmkv.DB) -> Iterator[dict[str, Any]]:
+    yield {}
+    yield {"__slots__": ("more",)}
+    yield {"__iter__": lambda self: iter([7]), "__len__": lambda self: -1}
+    yield {"__next__": lambda self: 7, "__eq__": lambda self, other: db.get(b"key") is None}
+    yield {"__getattribute__": lambda self, name: (_ for _ in ()).throw(LookupError(name))}
+    yield {"_engine": None, "_moment": None, "entries": None}
+
+
+VARIANTS: Final[dict[str, Variant]] = {
+    "attributes": look_at_everything,
+    "internals": look_at_internals,
+    "initialised-again": initialise_again,
+    "uninitialised": leave_uninitialised,
+    "taken-apart": set_and_delete,
+    "exhausted": exhaust,
+    "subclassed": subclass,
+}

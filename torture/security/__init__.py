@@ -1,0 +1,1 @@
+"""The part ``security``: hostile files and neighbours."""

@@ -1,0 +1,395 @@
+"""The part ``security``: what a hostile file, or somebody else in the directory, must not bring about.
+
+Each check is a function that is given an empty directory and raises ``Broken`` for what does not hold.
+What is promised at all stands in ``SECURITY.md``.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import stat
+import struct
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+from unittest import mock
+
+import zstandard
+
+import lsmkv
+from lsmkv.errors import CorruptionError, UnsupportedFormatError
+from lsmkv.salvage.repair import repair
+from lsmkv.sstable.block.codec import Decompressor
+from lsmkv.sstable.format import (
+    CODEC_ZSTD,
+    CODEC_ZSTD_REDUCED,
+    FOOTER_BYTES,
+    decode_footer,
+    decode_properties,
+)
+from lsmkv.storage.file_names import parse_file_name
+from lsmkv.storage.storage import Storage
+from lsmkv.tree.manifest import read_current, read_state
+from torture.framework.part import Failure, Outcome, Part, Settings
+from torture.fuzz.memory_files import MemoryStorage
+from torture.fuzz.sealing import NUMBER, log_of, seal_current, seal_footer
+from torture.security.checks import (
+    ERRORS,
+    KINDS,
+    SECRET,
+    Broken,
+    expect,
+    no_hang,
+    remove,
+    store,
+    umask,
+    uses,
+)
+from torture.security.planting import planted, planted_for_writers
+
+# Who may read it
+
+
+def modes(directory: Path) -> None:
+    """Whatever the umask, files are for the owner alone, and so are the directories made for them."""
+    for mask in (0o000, 0o022, 0o077):
+        path = directory / f"store-{mask:o}"
+        with umask(mask):
+            store(path)
+            repair(path, directory / f"output-{mask:o}")
+            repair(path, in_place=True)
+        for file in (path, directory / f"output-{mask:o}", *path.rglob("*")):
+            mode = stat.S_IMODE(file.lstat().st_mode)
+            wanted = 0o700 if file.is_dir() else 0o600
+            expect(mode == wanted, f"{file} has mode {mode:o} under umask {mask:o}")
+
+
+def chosen_modes(directory: Path) -> None:
+    """``file_mode`` is what files get, whatever the umask."""
+    with umask(0o077):
+        files = store(directory / "store", file_mode=0o640)
+    for file in files.values():
+        mode = stat.S_IMODE(file.stat().st_mode)
+        expect(mode == 0o640, f"{file} has mode {mode:o}, and not the 640 asked for")
+
+
+# What files name
+
+
+def names_in_current(directory: Path) -> None:
+    """CURRENT can name nothing outside its directory, though its checksum holds."""
+    files = store(directory / "store")
+    outside = directory / "outside"
+    outside.mkdir()
+    manifest = files["manifest"].name
+    (outside / manifest).write_bytes(files["manifest"].read_bytes())
+    for name in (
+        f"../outside/{manifest}",
+        str(outside / manifest),
+        f"./{manifest}",
+        f"{manifest}/../../outside/{manifest}",
+        f"{manifest}\0",
+        f"{manifest}\n",
+        "MANIFEST-٠٠٠٠٠٢",
+        "MANIFEST-" + "9" * 40,
+        "..",
+        "",
+    ):
+        files["current"].write_bytes(seal_current(name.encode()))
+        for doing, use in uses(directory / "store"):
+            with _recorded_opens() as opened:
+                try:
+                    use()
+                except CorruptionError:
+                    pass
+                else:
+                    expect(doing == "repair", f"{doing} took the name {name!r} in CURRENT")
+            strange = [path for path in opened if not path.startswith(str(directory / "store"))]
+            strange = [path for path in strange if not path.startswith(str(directory / "output"))]
+            expect(strange in ([], [str(directory)]), f"{doing} opened {strange}")
+            _clear(directory / "output")
+
+
+@contextmanager
+def _recorded_opens() -> Iterator[list[str]]:
+    opened: list[str] = []
+    really = os.open
+
+    def recorded(path: Any, *arguments: Any, **named: Any) -> int:
+        opened.append(os.path.abspath(path))
+        return really(path, *arguments, **named)
+
+    with mock.patch.object(os, "open", recorded):
+        yield opened
+
+
+def _clear(path: Path) -> None:
+    if path.is_dir():
+        for file in path.iterdir():
+            file.unlink()
+        path.rmdir()
+
+
+def names_in_the_manifest(_directory: Path) -> None:
+    """Tables and logs are numbers, of which no path out of the directory can be made."""
+    good = (
+        b'{"level":0,"run":1,"meta":{"number":%s,"size_bytes":900,"smallest":"","largest":"",'
+        b'"smallest_seq":1,"largest_seq":1,"entry_count":1,"tombstone_count":0}}'
+    )
+    for number in (b'"../x"', b'"/etc/passwd"', b"-1", b"0", b"1.5", b"null", b"1" * 30):
+        edits = (
+            b'{"next_file":9,"log_number":%s}' % number,
+            b'{"added":[%s],"next_file":99,"log_number":1}' % (good % number),
+        )
+        for edit in edits[number == b"0" :]:
+            storage = MemoryStorage({f"d/MANIFEST-{NUMBER:06}": log_of([edit], kind=1)})
+            try:
+                state = read_state(storage, "d", NUMBER)
+            except CorruptionError:
+                continue
+            expect(state.log_number == 0, f"the manifest may say {edit!r}")
+
+
+# What lengths and frames say
+
+
+def bombs(_directory: Path) -> None:
+    """Compressed blocks take no more memory than they state, and state no more than they can hold."""
+    unpack = Decompressor(b"")
+    zeros = zstandard.ZstdCompressor().compress(bytes(64 << 20))
+    no_size = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(1 << 20))
+    frames = {
+        "one that states less": (zeros, 100),
+        "one that states nothing": (no_size, 1 << 20),
+        "an empty one that states 2 GiB": (_frame_stating(1 << 31), 1 << 31),
+        "an empty one that states 2^63": (_frame_stating(1 << 63), (1 << 32) - 1),
+        "one that holds more than it states": (_restated(zeros, 1000), 1000),
+        "skipped bytes alone": (b"\x50\x2a\x4d\x18\x04\0\0\0abcd", 4),
+        "nothing": (b"", 0),
+    }
+    for what, (frame, raw_length) in frames.items():
+        for codec in (CODEC_ZSTD, CODEC_ZSTD_REDUCED):
+            # Blocks of the second codec are stored without the magic number.
+            stored = frame[4:] if codec == CODEC_ZSTD_REDUCED else frame
+            peak = _peak_of(partial(unpack.decompress_block, codec, stored, raw_length, "p", 0))
+            expect(peak < (1 << 20) + 2 * min(raw_length, 1 << 20), f"{what} takes {peak} bytes")
+
+
+def _frame_stating(size: int) -> bytes:
+    return b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", size) + b"\x01\x00\x00"
+
+
+def _restated(frame: bytes, size: int) -> bytes:
+    """The same frame with another size in its header, in which it has four bytes."""
+    return frame[:5] + struct.pack("<I", size) + frame[9:]
+
+
+def _peak_of(call: Callable[[], object]) -> int:
+    """Memory that a call takes, which must be refused."""
+    tracemalloc.start()
+    try:
+        call()
+    except (CorruptionError, UnsupportedFormatError):
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    raise Broken("it was taken for whole")
+
+
+def sparse_files(directory: Path) -> None:
+    """A file's length is no reason to take memory: lengths in it have limits of their own."""
+    size = 1 << 40
+    lengths = [0, 0, 0, 0, 0]
+    for section, what in enumerate(("dictionary", "filters", "index", "properties"), 1):
+        lengths = [0, 0, 0, 0, 0]
+        lengths[section] = size - FOOTER_BYTES
+        footer = struct.pack("<QQQQQ", *lengths).ljust(FOOTER_BYTES, b"\0")
+        sealed = seal_footer(footer, size)
+        try:
+            decode_footer(sealed, "p", size)
+        except CorruptionError:
+            continue
+        raise Broken(f"{what} of a TiB is taken for possible")
+    files = store(directory / "store")
+    for kind in ("log", "manifest", "current"):
+        data = files[kind].read_bytes()
+        os.truncate(files[kind], size)
+        for doing, use in uses(directory / "store"):
+            with no_hang(f"{doing} with a {kind} of a TiB"), suppress(*ERRORS):
+                use()
+            remove(directory / "output")
+        files[kind].write_bytes(data)
+
+
+def deep_json(_directory: Path) -> None:
+    """JSON nested however deeply is refused as what it is."""
+    for depth in (1000, 100_000, 1_000_000):
+        for opening in (b"[", b'{"a":'):
+            nested = opening * depth
+            for data in (nested, b'{"more":' + nested):
+                for call in (_properties_of, _state_of):
+                    try:
+                        call(data)
+                    except CorruptionError:
+                        continue
+                    raise Broken(f"JSON of depth {depth} was taken")
+
+
+def _properties_of(data: bytes) -> None:
+    decode_properties(data, "p", 0)
+
+
+def _state_of(data: bytes) -> None:
+    storage = MemoryStorage({f"d/MANIFEST-{NUMBER:06}": log_of([data], kind=1)})
+    read_state(storage, "d", NUMBER)
+
+
+# What is said, and what is run
+
+
+def messages(directory: Path) -> None:
+    """Errors about damage tell neither values nor long keys."""
+    path = directory / "store"
+    files = store(path)
+    long_key = b"k" * 60_000
+    with lsmkv.open(path) as db:
+        db.put(long_key, SECRET)
+        db.flush()
+    for kind in KINDS:
+        for file in path.iterdir():
+            if (parse_file_name(file.name) or (file.name.lower(), 0))[0] != kind:
+                continue
+            data = file.read_bytes()
+            for at in range(0, len(data), 1 + len(data) // 60):
+                file.write_bytes(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
+                for text in _said_of(path):
+                    expect(SECRET.decode() not in text, f"an error tells a value: {text[:200]}")
+                    expect(len(text) < 2000, f"an error of {len(text)} characters")
+            file.write_bytes(data)
+    expect(files["table"].exists(), "the store is gone")
+
+
+def _said_of(path: Path) -> list[str]:
+    said = []
+    try:
+        with lsmkv.open(path, read_only=True) as db:
+            said += [str(problem) for problem in db.verify().problems]
+            dict(db.items())
+    except ERRORS as error:
+        said.append(str(error))
+    return said
+
+
+_FORBIDDEN: Final = {
+    *("pickle", "_pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"),
+    *("yaml", "jsonpickle", "ctypes", "cffi", "subprocess", "importlib", "runpy", "code"),
+}
+_ALLOWED: Final = {
+    ("lazy.py", "importlib"),  # of names in a table of the source, when they are first used
+    ("interpreter.py", "importlib"),  # of two modules of the standard library, whichever there is
+    ("heap.py", "ctypes"),  # for one function of the C library, without what files say
+    ("process.py", "subprocess"),  # this interpreter, on a module of this package
+}
+_FORBIDDEN_CALLS: Final = {"eval", "exec", "compile", "__import__"}
+
+
+def nothing_is_run(_directory: Path) -> None:
+    """No module of the package can make code, or objects of any kind, out of bytes."""
+    broken = forbidden_uses(Path(lsmkv.__file__).parent)
+    expect(not broken, f"{broken}")
+
+
+def forbidden_uses(package: Path) -> list[str]:
+    """Imports and calls in ``package`` that could run what a file says."""
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                names = ["eval"] if node.func.id in _FORBIDDEN_CALLS else []
+            found_names = {name.partition(".")[0] for name in names}
+            found_names -= {name for file, name in _ALLOWED if file == path.name}
+            if found_names & (_FORBIDDEN | {"eval"}):
+                found.append(f"{path.name}: {ast.unparse(node)[:60]}")
+    return found
+
+
+def names_of_locks(directory: Path) -> None:
+    """What the lock file says is no more than shown: digits of any number, or anything else."""
+    path = directory / "store"
+    files = store(path)
+    for said in (b"", b"9" * 5000, b"-1", b"\xff\xfe", "٣".encode(), b"1 2 3"):
+        files["lock"].write_bytes(said)
+        held = Storage().lock(str(files["lock"]))
+        files["lock"].write_bytes(said)
+        try:
+            lsmkv.open(path)
+        except lsmkv.LockedError as error:
+            expect(len(str(error)) < 1000, "a long message")
+        else:
+            raise Broken("a store that is locked was opened")
+        finally:
+            held.release()
+    expect(read_current(Storage(), str(path)) > 0, "the store is gone")
+
+
+CHECKS: Final[tuple[Callable[[Path], None], ...]] = (
+    modes,
+    chosen_modes,
+    names_in_current,
+    names_in_the_manifest,
+    planted,
+    planted_for_writers,
+    bombs,
+    sparse_files,
+    deep_json,
+    messages,
+    nothing_is_run,
+    names_of_locks,
+)
+
+
+def run(settings: Settings) -> Outcome:
+    """Make every check once; the scales are the same."""
+    outcome = Outcome()
+    deadline = time.monotonic() + settings.time_limit_s
+    for check in CHECKS:
+        name = check.__name__
+        if settings.replay not in (None, name):
+            continue
+        if time.monotonic() > deadline:
+            outcome.notes.append(f"no time for {name}")
+            continue
+        directory = settings.directory / name
+        directory.mkdir(parents=True)
+        try:
+            check(directory)
+        except Broken as error:
+            outcome.failures.append(Failure(f"{name}: {error}", name))
+        except Exception as error:
+            outcome.failures.append(Failure(f"{name}: {type(error).__name__}: {error}", name))
+        outcome.counts["checks"] += 1
+    if os.geteuid() == 0:
+        outcome.notes.append(
+            "run as root, for whom modes are no hindrance: they are only looked at"
+        )
+    return outcome
+
+
+PART: Final = Part(
+    name="security",
+    promise=(
+        "Files are their owner's alone; what a file names, states or holds leads nowhere outside "
+        "its directory, takes no memory or time out of proportion, and is never run."
+    ),
+    run=run,
+)

@@ -1,0 +1,101 @@
+"""Checks of the part ``security``: links, pipes and the like in the place of a store's files."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import lsmkv
+from lsmkv.salvage.repair import repair
+from lsmkv.storage.file_names import parse_file_name
+from torture.corruption.samples import SMALL
+from torture.security.checks import (
+    ERRORS,
+    KINDS,
+    Broken,
+    expect,
+    no_hang,
+    remove,
+    store,
+    uses,
+)
+
+
+def planted(directory: Path) -> None:
+    """Links, pipes, sockets and directories in the place of files are refused at once."""
+    outside = directory / "outside"
+    for kind in KINDS:
+        for what in ("link", "dangling link", "pipe", "socket", "directory"):
+            path = directory / "store"
+            files = store(path)
+            outside.write_bytes(files[kind].read_bytes())
+            before = outside.read_bytes()
+            files[kind].unlink()
+            _plant(what, files[kind], outside)
+            for doing, use in uses(path):
+                with no_hang(f"{doing} with a {what} as {kind}"):
+                    try:
+                        use()
+                    except ERRORS as error:
+                        expect(str(path) in str(error), f"an error that names nothing: {error}")
+                    else:
+                        may = doing == "repair" or (doing == "reading" and kind == "lock")
+                        expect(may, f"{doing} took a {what} as {kind}")
+                remove(directory / "output")
+            expect(outside.read_bytes() == before, f"a {what} as {kind}: the file was changed")
+            expect(not (directory / "nowhere").exists(), f"a {what} as {kind}: a file was made")
+            remove(path)
+
+
+def _plant(what: str, at: Path, outside: Path) -> None:
+    if what == "link":
+        at.symlink_to(outside)
+    elif what == "dangling link":
+        at.symlink_to(outside.with_name("nowhere"))
+    elif what == "pipe":
+        os.mkfifo(at)
+    elif what == "directory":
+        at.mkdir()
+    else:
+        with socket.socket(socket.AF_UNIX) as made, _inside(at.parent):
+            made.bind(at.name)  # a path of a socket may have 107 bytes
+
+
+@contextmanager
+def _inside(path: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(path)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def planted_for_writers(directory: Path) -> None:
+    """Links where a writer will make files are replaced or refused, never followed."""
+    outside = directory / "outside"
+    outside.write_bytes(b"whole")
+    path = directory / "store"
+    store(path)
+    highest = max((parse_file_name(file.name) or ("", 0))[1] for file in path.iterdir())
+    names = ["CURRENT.tmp"]
+    for number in range(highest + 1, highest + 4):
+        names += [f"{number:06}.sst", f"{number:06}.log", f"MANIFEST-{number:06}"]
+    for name in names:
+        (path / name).symlink_to(outside)
+    with suppress(*ERRORS, lsmkv.BackgroundError), lsmkv.open(path, SMALL) as db:
+        db.put(b"k", b"v", sync=True)
+        db.flush()
+    expect(outside.read_bytes() == b"whole", "a link where a file was to be made was followed")
+    (path / "lost").symlink_to(directory / "elsewhere")
+    (directory / "elsewhere").mkdir()
+    try:
+        repair(path, in_place=True)
+    except OSError as error:
+        expect("lost" in str(error), f"an error that names nothing: {error}")
+    else:
+        raise Broken("repair in place took a link as its folder of lost files")
+    expect(not list((directory / "elsewhere").iterdir()), "repair wrote through a link")
