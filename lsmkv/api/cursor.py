@@ -11,8 +11,8 @@ from typing import Any, Final, Self, SupportsIndex
 from lsmkv.encoding.entries import Buffer, key_bytes
 from lsmkv.engine.engine import Engine
 from lsmkv.errors import ClosedError, Error, uncopyable
-from lsmkv.read.scan import Scan, ScanRange
-from lsmkv.read.view import Moment
+from lsmkv.read.scan import Bounds, Scan
+from lsmkv.read.view import ReadView
 
 _KEY: Final = itemgetter(0)
 _SHOWN_BYTES: Final = 40
@@ -37,10 +37,10 @@ class Cursor:
     (True, (b'c', b'3'), True, b'a', False)
     """
 
-    def __init__(self, engine: Engine, moment: Moment, owner: object) -> None:
+    def __init__(self, engine: Engine, read_view: ReadView, owner: object) -> None:
         self._owner = owner  # a store that nobody else holds stays open for its cursors
         self._engine = engine
-        self._moment: Moment | None = moment  # None once the cursor is closed
+        self._read_view: ReadView | None = read_view  # None once the cursor is closed
         self._entries: _Entries = []  # the stretch of entries around the cursor
         self._at = 0
         self._is_moving = False
@@ -58,7 +58,7 @@ class Cursor:
             self._check_open()
             self._at = bisect_left(entries, wanted, key=_KEY)
             return True
-        return self._start_up(ScanRange(start=wanted))
+        return self._start_up(Bounds(start=wanted))
 
     def seek_for_prev(self, key: Buffer) -> bool:
         """Go to the last key that is ``key`` or below it."""
@@ -68,15 +68,15 @@ class Cursor:
             self._check_open()
             self._at = bisect_right(entries, wanted, key=_KEY) - 1
             return True
-        return self._start_down(ScanRange(stop=wanted + b"\0", reverse=True))
+        return self._start_down(Bounds(stop=wanted + b"\0", reverse=True))
 
     def first(self) -> bool:
         """Go to the first key."""
-        return self._start_up(ScanRange())
+        return self._start_up(Bounds())
 
     def last(self) -> bool:
         """Go to the last key."""
-        return self._start_down(ScanRange(reverse=True))
+        return self._start_down(Bounds(reverse=True))
 
     def next(self) -> bool:
         """Go to the next key above."""
@@ -87,7 +87,7 @@ class Cursor:
         if self._at < len(self._entries):
             return True
         if self._above is None:
-            self._above = self._scan(ScanRange(start=self._entries[-1][0] + b"\0"))
+            self._above = self._scan(Bounds(start=self._entries[-1][0] + b"\0"))
         self._below = None
         return self._take(self._fetched(self._above), 0)
 
@@ -100,16 +100,16 @@ class Cursor:
         if self._at >= 0:
             return True
         if self._below is None:
-            self._below = self._scan(ScanRange(stop=self._entries[0][0], reverse=True))
+            self._below = self._scan(Bounds(stop=self._entries[0][0], reverse=True))
         self._above = None
         return self._take_below(self._below)
 
-    def _start_up(self, wanted: ScanRange) -> bool:
+    def _start_up(self, wanted: Bounds) -> bool:
         self._check_open()
         self._above, self._below = self._scan(wanted), None
         return self._take(self._fetched(self._above), 0)
 
-    def _start_down(self, wanted: ScanRange) -> bool:
+    def _start_down(self, wanted: Bounds) -> bool:
         self._check_open()
         self._above, self._below = None, self._scan(wanted)
         return self._take_below(self._below)
@@ -131,11 +131,11 @@ class Cursor:
         self._entries, self._at = entries, at
         return bool(entries)
 
-    def _scan(self, wanted: ScanRange) -> Iterator[_Entries]:
-        moment = self._moment
-        if moment is None:  # closed just now, by another thread
+    def _scan(self, wanted: Bounds) -> Iterator[_Entries]:
+        read_view = self._read_view
+        if read_view is None:  # closed just now, by another thread
             raise ClosedError("the cursor is closed")
-        return Scan(moment, wanted)
+        return Scan(read_view, wanted)
 
     # Looking
 
@@ -170,23 +170,23 @@ class Cursor:
     # The end
 
     def _check_open(self) -> None:
-        if self._moment is None:
+        if self._read_view is None:
             raise ClosedError("the cursor is closed")
         if self._is_moving:
             raise ValueError(
                 "the cursor is being moved already, by another thread or from inside itself: "
                 "let each thread make a cursor of its own"
             )
-        self._engine.usable_view()
+        self._engine.require_open()
 
     @property
     def closed(self) -> bool:
         """Whether ``close`` was called."""
-        return self._moment is None
+        return self._read_view is None
 
     def close(self) -> None:
         """Let go of what the cursor sees.  A second call does nothing."""
-        self._moment = self._above = self._below = None
+        self._read_view = self._above = self._below = None
         self._entries = []
 
     def __enter__(self) -> Self:
@@ -207,7 +207,7 @@ class Cursor:
     def __repr__(self) -> str:
         entries, at = self._entries, self._at
         state = "at no key"
-        if self._moment is None:
+        if self._read_view is None:
             state = "closed"
         elif 0 <= at < len(entries):
             key = entries[at][0]

@@ -21,7 +21,7 @@ from lsmkv.engine.engine import Engine
 from lsmkv.errors import uncopyable
 from lsmkv.log.batch import Operation
 from lsmkv.options import Options
-from lsmkv.read.scan import ScanRange
+from lsmkv.read.scan import Bounds
 from lsmkv.stats import Stats
 
 # What most programs never need is loaded when it is.
@@ -73,14 +73,14 @@ class DB(StoreReader, PoppedInOrder):
         self._engine = engine
         self._lookup = engine.lookup
         self._lookup_many = engine.lookup_many
-        self._moment = engine.moment
+        self._read_view = engine.read_view
 
     def snapshot(self) -> Snapshot:
         """The store as it is now, to be read however long, whatever is written meanwhile.
 
         Compaction keeps what a snapshot sees until it is closed.
         """
-        view, pin = self._engine.pin_view()
+        view, pin = self._engine.pin_current()
         return Snapshot(self._engine, view, pin, self)
 
     # Writing
@@ -226,12 +226,12 @@ class DB(StoreReader, PoppedInOrder):
 
     def stats(self) -> Stats:
         """Everything counted since the store was opened; two of them can be subtracted."""
-        self._engine.usable_view()
+        self._engine.require_open()
         return self._engine.stats.copy()
 
     def memory_usage(self) -> MemoryUsage:
         """Memory by purpose."""
-        view = self._engine.usable_view()
+        view = self._engine.require_open()
         tables = list(view.version.tables())
         return MemoryUsage(
             memtables=self._engine.memtable_bytes(),
@@ -247,7 +247,7 @@ class DB(StoreReader, PoppedInOrder):
 
         O(tables): nothing is read.
         """
-        view = self._engine.usable_view()
+        view = self._engine.require_open()
         metas = [table.meta for table in view.version.tables()]
         total = sum(meta.entry_count - 2 * meta.tombstone_count for meta in metas)
         for memtable in reversed(
@@ -263,7 +263,7 @@ class DB(StoreReader, PoppedInOrder):
         Memtables are not counted.  O(tables + log blocks): no block is read.
         """
         wanted = scan_range(start, stop, None, False)
-        view = self._engine.usable_view()
+        view = self._engine.require_open()
         if wanted.is_empty:
             return 0
         return sum(
@@ -277,14 +277,14 @@ class DB(StoreReader, PoppedInOrder):
         from lsmkv.inspection.explain import explain_lookup
 
         data = key_bytes(key)
-        view, pin = self._engine.pin_view()
+        view, pin = self._engine.pin_current()
         return explain_lookup(view, data, pin.seq)
 
     def inspect(self) -> StoreInfo:
         """Levels, runs and tables, with what is known of each without reading blocks."""
-        from lsmkv.inspection.store_info import inspect_view
+        from lsmkv.inspection.store_info import inspect_store
 
-        return inspect_view(self._engine.usable_view())
+        return inspect_store(self._engine.require_open())
 
     def blocks(self, table_number: int) -> Iterator[BlockInfo]:
         """Every block of one table, with its filter's n, m, k and expected rate.
@@ -297,7 +297,7 @@ class DB(StoreReader, PoppedInOrder):
         """
         from lsmkv.inspection.store_info import block_infos
 
-        for table in self._engine.usable_view().version.tables():
+        for table in self._engine.require_open().version.tables():
             if table.meta.number == table_number:
                 return block_infos(table)
         raise ValueError(f"table_number={table_number!r}: the store has no such table now")
@@ -311,7 +311,7 @@ class DB(StoreReader, PoppedInOrder):
         from lsmkv.inspection.verify import verify_store
 
         engine = self._engine
-        view, _pin = engine.pin_view()
+        view, _pin = engine.pin_current()
         return verify_store(engine.storage, engine.directory, view, progress)
 
     # Opening and closing
@@ -346,7 +346,7 @@ class DB(StoreReader, PoppedInOrder):
         self._engine.close()
 
     def __enter__(self) -> Self:
-        self._engine.usable_view()
+        self._engine.require_open()
         return self
 
     def __exit__(
@@ -380,7 +380,7 @@ class DB(StoreReader, PoppedInOrder):
         return f"<lsmkv.DB at {self.path!r}, {state}>"
 
 
-def _size_between(wanted: ScanRange, table: Any) -> int:
+def _size_between(wanted: Bounds, table: Any) -> int:
     meta = table.meta
     low, high = 0, table.footer.data_length
     if wanted.start is not None and wanted.start > meta.smallest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 
 from lsmkv.engine.engine import Engine
-from lsmkv.read.scan import Scan, ScanRange
+from lsmkv.read.scan import Bounds, Scan
 
 
 class PoppedInOrder(MutableMapping[bytes, bytes]):
@@ -24,7 +24,7 @@ class PoppedInOrder(MutableMapping[bytes, bytes]):
         same entry, whatever threads they come from.
         """
         engine = self._engine
-        engine.usable_view()  # or a lock that a fork left behind would be waited for
+        engine.require_open()  # or a lock that a fork left behind would be waited for
         with engine.popping:
             key, value, seq = _first_entry(engine)
             if not engine.read_only:
@@ -35,9 +35,9 @@ class PoppedInOrder(MutableMapping[bytes, bytes]):
 
 def _first_entry(engine: Engine) -> tuple[bytes, bytes, int]:
     """The first key, its value, and the sequence number of the moment that shows them."""
-    moment, floor = engine.moment_and_floor()
-    found = next(Scan(moment, ScanRange(floor)), None)
+    read_view, floor = engine.read_view_and_floor()
+    found = next(Scan(read_view, Bounds(floor)), None)
     if found is None:
         raise KeyError("popitem(): the store is empty")
     key, value = found[0]
-    return key, value, moment.seq
+    return key, value, read_view.seq

@@ -28,7 +28,7 @@ from lsmkv.encoding.entries import Buffer, key_bytes, keys_bytes
 from lsmkv.engine.engine import Engine
 from lsmkv.errors import ClosedError, uncopyable
 from lsmkv.read.snapshots import Pin
-from lsmkv.read.view import Moment, View
+from lsmkv.read.view import ReadView, SuperVersion
 
 # They are views of a mapping to those who ask, but have no room for one: what is compiled holds it all.
 KeysView.register(RangeKeys)
@@ -46,7 +46,7 @@ class StoreReader(Mapping[bytes, bytes]):
     _lookup_many: Callable[[Iterable[Buffer]], list[bytes | None]]
     """The value of each of many keys.  Raises as :meth:`multi_get`."""
 
-    _moment: Callable[[], Moment]
+    _read_view: Callable[[], ReadView]
     """What a reader sees that begins now.  Raises ClosedError."""
 
     @overload
@@ -106,7 +106,7 @@ class StoreReader(Mapping[bytes, bytes]):
             (``list(view)`` scans twice, because ``list`` asks for the length first; ``list(iter(view))``
             scans once.)
         """
-        return RangeKeys(self, self._engine, self._moment, start, stop, prefix, reverse)
+        return RangeKeys(self, self._engine, self._read_view, start, stop, prefix, reverse)
 
     def values(  # type: ignore[override]  # a view by registration
         self,
@@ -117,7 +117,7 @@ class StoreReader(Mapping[bytes, bytes]):
         reverse: bool = False,
     ) -> RangeValues:
         """The values of the keys that :meth:`keys` gives, in their order."""
-        return RangeValues(self, self._engine, self._moment, start, stop, prefix, reverse)
+        return RangeValues(self, self._engine, self._read_view, start, stop, prefix, reverse)
 
     def items(  # type: ignore[override]  # a view by registration
         self,
@@ -128,11 +128,11 @@ class StoreReader(Mapping[bytes, bytes]):
         reverse: bool = False,
     ) -> RangeItems:
         """The keys that :meth:`keys` gives, each with its value."""
-        return RangeItems(self, self._engine, self._moment, start, stop, prefix, reverse)
+        return RangeItems(self, self._engine, self._read_view, start, stop, prefix, reverse)
 
     def cursor(self) -> Cursor:
         """A cursor over the store as it is now, not yet at any key."""
-        return Cursor(self._engine, self._moment(), self)
+        return Cursor(self._engine, self._read_view(), self)
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self.keys())
@@ -152,21 +152,21 @@ class StoreReader(Mapping[bytes, bytes]):
 class Snapshot(StoreReader):
     """The store as it was when ``DB.snapshot`` was called; release it with ``close`` or ``with``."""
 
-    def __init__(self, engine: Engine, view: View, pin: Pin, owner: object) -> None:
+    def __init__(self, engine: Engine, view: SuperVersion, pin: Pin, owner: object) -> None:
         self._owner = owner  # a store that nobody else holds stays open for its snapshots
         self._engine = engine
         self._pin: Pin | None = pin
         # Of a store that another handle writes to, no pin keeps old versions: the view itself does.
-        self._kept_view = view if engine.read_only else None
+        self._kept = view if engine.read_only else None
 
     def _live_pin(self) -> Pin:
         if self._pin is None:
             raise ClosedError("the snapshot is closed")
         return self._pin
 
-    def _view(self) -> View:
-        view = self._engine.usable_view()
-        return self._kept_view or view
+    def _view(self) -> SuperVersion:
+        view = self._engine.require_open()
+        return self._kept or view
 
     def _lookup(self, key: Buffer) -> bytes | None:
         value = self._view().get_at(key_bytes(key), self._live_pin().seq, self._engine.stats)
@@ -176,10 +176,10 @@ class Snapshot(StoreReader):
     def _lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:
         return list(map(self._lookup, keys_bytes(keys)))
 
-    def _moment(self) -> Moment:
-        moment = self._engine.moment_at(self._view(), self._live_pin().seq)
+    def _read_view(self) -> ReadView:
+        read_view = self._engine.read_view_at(self._view(), self._live_pin().seq)
         self._live_pin()  # still
-        return moment
+        return read_view
 
     @property
     def sequence_number(self) -> int:
@@ -193,7 +193,7 @@ class Snapshot(StoreReader):
 
     def close(self) -> None:
         """Let go of the past.  A second call does nothing."""
-        pin, self._pin, self._kept_view = self._pin, None, None
+        pin, self._pin, self._kept = self._pin, None, None
         if pin is not None:
             pin.release()
 

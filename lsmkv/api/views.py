@@ -16,8 +16,8 @@ from mypy_extensions import i64, mypyc_attr
 from lsmkv.encoding.entries import key_bytes, prefix_successor
 from lsmkv.engine.engine import Engine
 from lsmkv.errors import uncopyable
-from lsmkv.read.scan import Scan, ScanRange
-from lsmkv.read.view import Moment
+from lsmkv.read.scan import Bounds, Scan
+from lsmkv.read.view import ReadView
 
 _T = TypeVar("_T")
 
@@ -34,8 +34,8 @@ class EntryIterator:
     still inside it.)
     """
 
-    def __init__(self, moment: Moment, wanted: ScanRange, engine: Engine, owner: object) -> None:
-        self._scan: Scan | None = Scan(moment, wanted)  # None after the end
+    def __init__(self, read_view: ReadView, wanted: Bounds, engine: Engine, owner: object) -> None:
+        self._scan: Scan | None = Scan(read_view, wanted)  # None after the end
         self._engine = engine
         self._owner: object = owner
         self._entries = _NOTHING  # at hand, up to ``_end``
@@ -55,7 +55,7 @@ class EntryIterator:
     def _fetched(self) -> tuple[bytes, ...]:
         """The first of the next entries; the others are at hand from now on."""
         held = self.itself()
-        held._engine.usable_view()  # says why there is none
+        held._engine.require_open()  # says why there is none
         held._entries = _NOTHING  # freed now, and not once the next are there: see gc.set_threshold
         scan = held._scan
         if scan is None:
@@ -104,7 +104,7 @@ class ValueIterator(EntryIterator):
         return self._entries[at][1]
 
 
-def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> ScanRange:
+def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> Bounds:
     """The keys from ``start`` up to, not including, ``stop`` that start with ``prefix``.
 
     Raises:
@@ -114,15 +114,15 @@ def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> Sc
     high = None if stop is None else key_bytes(stop)
     head = None if prefix is None else key_bytes(prefix)
     if not head:
-        return ScanRange(low, high, None, reverse)
+        return Bounds(low, high, None, reverse)
     end = prefix_successor(head)
     if end is not None:
         high = end if high is None else min(high, end)
-    return ScanRange(head if low is None else max(low, head), high, head, reverse)
+    return Bounds(head if low is None else max(low, head), high, head, reverse)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class KeyRange:
+class RangeView:
     """Keys between two bounds as of one moment.
 
     Args:
@@ -135,7 +135,7 @@ class KeyRange:
         self,
         owner: object,
         engine: Engine,
-        moment: Callable[[], Moment],
+        read_view: Callable[[], ReadView],
         start: object,
         stop: object,
         prefix: object,
@@ -144,14 +144,14 @@ class KeyRange:
         self._owner = owner
         self.engine = engine
         self._wanted = scan_range(start, stop, prefix, reverse)
-        self._moment: Moment = moment()
+        self._read_view: ReadView = read_view()
 
     def iterate(self, kind: type[EntryIterator], reverse: bool) -> Any:
         """An iterator over the range, in its order or in the opposite one."""
         wanted = self._wanted
         if reverse:
-            wanted = ScanRange(wanted.start, wanted.stop, wanted.prefix, not wanted.reverse)
-        return kind(self._moment, wanted, self.engine, self._owner)
+            wanted = Bounds(wanted.start, wanted.stop, wanted.prefix, not wanted.reverse)
+        return kind(self._read_view, wanted, self.engine, self._owner)
 
     def value(self, key: object) -> bytes | None:
         """The value of ``key``, if it is in the range and has one."""
@@ -164,13 +164,13 @@ class KeyRange:
             return None
         if bounds.stop is not None and data >= bounds.stop:
             return None
-        self.engine.usable_view()
-        return self._moment.get(data, self.engine.stats)
+        self.engine.require_open()
+        return self._read_view.get(data, self.engine.stats)
 
     def __len__(self) -> int:
         """How many entries there are.  O(n): it scans them."""
-        self.engine.usable_view()
-        return sum(map(len, Scan(self._moment, self._wanted)))
+        self.engine.require_open()
+        return sum(map(len, Scan(self._read_view, self._wanted)))
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
         raise uncopyable(
@@ -180,19 +180,19 @@ class KeyRange:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class EntryRange(KeyRange):
+class EntryRangeView(RangeView):
     """A range whose elements are its entries."""
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
         wanted = self._wanted
-        return EntryIterator(self._moment, wanted, self.engine, self._owner)
+        return EntryIterator(self._read_view, wanted, self.engine, self._owner)
 
     def __reversed__(self) -> Iterator[tuple[bytes, bytes]]:
-        found: Iterator[tuple[bytes, bytes]] = KeyRange.iterate(self, EntryIterator, True)
+        found: Iterator[tuple[bytes, bytes]] = RangeView.iterate(self, EntryIterator, True)
         return found
 
 
-class RangeKeys(KeyRange, Set[bytes]):
+class RangeKeys(RangeView, Set[bytes]):
     """Keys of a range, in order, as they were when the view was made.  ``len`` scans."""
 
     __slots__ = ()
@@ -216,7 +216,7 @@ class RangeKeys(KeyRange, Set[bytes]):
         return f"<{type(self).__name__} of {self.engine.directory}>"
 
 
-class RangeItems(EntryRange, Set[tuple[bytes, bytes]]):
+class RangeItems(EntryRangeView, Set[tuple[bytes, bytes]]):
     """Keys and values of a range, in order, as they were when the view was made.  ``len`` scans."""
 
     __slots__ = ()
@@ -235,7 +235,7 @@ class RangeItems(EntryRange, Set[tuple[bytes, bytes]]):
         return f"<{type(self).__name__} of {self.engine.directory}>"
 
 
-class RangeValues(KeyRange, Collection[bytes]):
+class RangeValues(RangeView, Collection[bytes]):
     """Values of a range, in key order, as they were when the view was made.  ``len`` scans."""
 
     __slots__ = ()

@@ -35,7 +35,7 @@ class WriteBatch:
         pending = self._pending
         if pending is None:
             raise ClosedError("the write batch was committed or discarded already")
-        self._engine.usable_view()
+        self._engine.require_open()
         return pending
 
     def put(self, key: Buffer, value: Buffer) -> None:
@@ -69,7 +69,7 @@ class WriteBatch:
         """Apply everything, in one step.  Raises as ``DB.put``."""
         pending = self._open()
         self._pending = None
-        self._engine.usable_view()
+        self._engine.require_open()
         # A copy: another thread, in a put of its own, may still append to the list.
         self._engine.write_batch(pending.operations.copy(), self._sync)
 

@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from lsmkv.background.malloc_trim import Heap
-from lsmkv.background.pace import Haste, Pace, Writers
-from lsmkv.background.process.jobs import FlushJob, MergeJob
+from lsmkv.background.pace import Pace, Urgency, Writers
+from lsmkv.background.process.jobs import CompactionJob, FlushJob
 from lsmkv.background.threads import Errand
 from lsmkv.background.worker import Worker
 from lsmkv.compaction.merge import merge_tables, retained_versions
@@ -29,20 +29,20 @@ from lsmkv.compaction.picker import (
     pick_for_reads,
     pick_range,
 )
-from lsmkv.encoding.entry_batch import Versions
+from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.errors import CorruptionError
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
-from lsmkv.read.snapshots import Pins
-from lsmkv.read.view import View
+from lsmkv.read.snapshots import SnapshotList
+from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import CancelledError, write_tables
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import FileLock
 from lsmkv.tree.levels import PlacedTable
-from lsmkv.tree.manifest import Edit
+from lsmkv.tree.manifest import VersionEdit
 from lsmkv.tree.version import Version
-from lsmkv.tree.version_set import TableSet
+from lsmkv.tree.version_set import VersionSet
 
 if TYPE_CHECKING:
     from lsmkv.background.process.runner import JobRunner
@@ -56,9 +56,9 @@ class Host(Protocol):
     """The open store that the background work is done for."""
 
     directory: str
-    view: View | None
+    view: SuperVersion | None
     stats: Stats
-    pins: Pins
+    snapshots: SnapshotList
     options: Options
 
     def may_flush(self) -> bool:
@@ -70,24 +70,24 @@ class Host(Protocol):
     def publish(self, version: Version, flushed: Memtable | None) -> None:
         """Let readers see ``version``, and no more the memtable that is in its tables now."""
 
-    def retire_log(self, number: int) -> None:
+    def mark_log_obsolete(self, number: int) -> None:
         """What the log holds is in tables now."""
 
     def work_failed(self, error: BaseException) -> None:
         """A flush or compaction failed."""
 
-    def give_turns(self, wanted: bool) -> None:
+    def release_gil(self, wanted: bool) -> None:
         """Whether writes are to let other threads of the interpreter have their turn."""
 
 
-class Maintenance:
+class BackgroundWork:
     """Flushes and compactions, one of each at a time.
 
     Attributes:
         haste: told of those who wait for either.
     """
 
-    def __init__(self, host: Host, tables: TableSet, lock: FileLock | None) -> None:
+    def __init__(self, host: Host, tables: VersionSet, lock: FileLock | None) -> None:
         self._host = host
         self._tables = tables
         self._lock = lock
@@ -100,7 +100,7 @@ class Maintenance:
         self._busy_level0_runs = options.level0_compaction_trigger + between // 2
         self._late_level0_runs = options.level0_compaction_trigger + between * 3 // 4
         self._busy_options = replace(options, level0_compaction_trigger=self._busy_level0_runs)
-        self.haste = Haste()
+        self.urgency = Urgency()
         self._heap = Heap()
         self._flusher_sees = Writers(host.stats)
         self._compactor_sees = Writers(host.stats)
@@ -111,7 +111,7 @@ class Maintenance:
         self._flusher = Worker("lsmkv-flush", self._flush_oldest, host.work_failed)
         self._compactor = Worker("lsmkv-compact", self._compact_once, host.work_failed)
 
-    def start(self, view: View) -> None:
+    def start(self, view: SuperVersion) -> None:
         """Begin, with what an earlier process left to do.  No helper process starts before its time."""
         host = self._host
         if host.options.background == "process" and self._lock is not None:
@@ -134,11 +134,11 @@ class Maintenance:
         """Have the tree brought into shape soon."""
         self._compactor.wake()
 
-    def is_settled(self, view: View) -> bool:
+    def is_settled(self, view: SuperVersion) -> bool:
         """Whether there is nothing to do, and nothing being done."""
         if view.flushing or self._flusher.busy or self._compactor.busy:
             return False
-        if view.version.is_impatient and self._compacts_for_reads:
+        if view.version.needs_read_compaction and self._compacts_for_reads:
             return False
         return pick(view.version.tree, self._host.options, PickState()) is None
 
@@ -164,7 +164,7 @@ class Maintenance:
     def stop(self) -> None:
         """Start nothing more, have what runs give up, and return once it has."""
         self._stopping = True
-        self.haste.begin(_FOR_EVER)
+        self.urgency.begin(_FOR_EVER)
         running = [runner for runner in (self._flush_runner, self._merge_runner) if runner]
         for runner in running:
             _apart(runner.close)
@@ -180,7 +180,7 @@ class Maintenance:
 
     def _write(
         self,
-        versions: Iterator[Versions],
+        versions: Iterator[EntryBatch],
         rate: float,
         pace: Pace,
         is_cancelled: Callable[[], bool],
@@ -194,15 +194,15 @@ class Maintenance:
             return write_tables(versions, job)
         finally:
             self._working.pop(thread, None)
-            self._give_turns()
+            self._release_gil()
 
     def _note_working(self, thread: int) -> None:
         self._working[thread] = None
-        self._give_turns()
+        self._release_gil()
 
-    def _give_turns(self) -> None:
+    def _release_gil(self) -> None:
         with self._working_lock:
-            self._host.give_turns(bool(self._working))
+            self._host.release_gil(bool(self._working))
 
     def _pause(self, pace: Pace) -> Callable[[int], None]:
         """What work in this thread does between two stretches."""
@@ -216,8 +216,8 @@ class Maintenance:
     def _nap(self) -> None:
         thread = threading.get_ident()
         self._working.pop(thread, None)
-        self._give_turns()
-        self.haste.nap()
+        self._release_gil()
+        self.urgency.nap()
         self._note_working(thread)
 
     # Flushing
@@ -233,13 +233,13 @@ class Maintenance:
         started = time.perf_counter()
         tables: list[TableMeta] = []
         if not memtable.is_empty:
-            rate = output_error_rate(view.version.tree, (), memtable.most_keys, host.options)
+            rate = output_error_rate(view.version.tree, (), memtable.key_count_bound, host.options)
             # Only flushes add tables, and this is the oldest memtable: the tree stays empty.  Where
             # old files could not be removed, a repair may meet them, and the deletions count.
-            is_oldest = view.version.tree.deepest < 0 and not self._tables.undead
+            is_oldest = view.version.tree.deepest < 0 and not self._tables.unremoved
             tables = self._write_memtable(memtable, newer.first_seq, rate, is_oldest)
         run = tables[0].number if tables else 0
-        edit = Edit(
+        edit = VersionEdit(
             added=[PlacedTable(0, run, meta) for meta in tables],
             last_seq=newer.first_seq - 1,
             log_number=newer.log_number,
@@ -249,7 +249,7 @@ class Maintenance:
         host.stats.flush_bytes += written
         host.stats.flush_us.add((time.perf_counter() - started) * 1e6)
         self._tables.install(edit, lambda version: host.publish(version, memtable))
-        host.retire_log(memtable.log_number)
+        host.mark_log_obsolete(memtable.log_number)
         self._compactor.wake()
         self._heap.give_back()
         return True
@@ -258,9 +258,9 @@ class Maintenance:
         self, memtable: Memtable, end_seq: int, rate: float, drop_deletions: bool
     ) -> list[TableMeta]:
         """``drop_deletions``: nothing older than the memtable exists."""
-        snapshots = self._host.pins.sequence_numbers()
+        snapshots = self._host.snapshots.sequence_numbers()
         runner = self._flush_runner
-        size, count = memtable.log_bytes, memtable.most_keys
+        size, count = memtable.log_bytes, memtable.key_count_bound
         # After a failure the log may be what failed: then only memory holds it all for certain.
         if runner is not None and self._is_worth_a_process(size) and self._host.may_compact():
             job = FlushJob(
@@ -291,7 +291,7 @@ class Maintenance:
     def _is_flush_urgent(self) -> bool:
         """Whether somebody waits for it, or another memtable does."""
         view = self._host.view
-        return bool(self.haste) or view is None or len(view.flushing) > 1
+        return bool(self.urgency) or view is None or len(view.flushing) > 1
 
     def _is_worth_a_process(self, input_bytes: int) -> bool:
         return input_bytes >= self._host.options.process_job_size_bytes
@@ -308,13 +308,13 @@ class Maintenance:
             if not (self._may_gather(view) and self._compactor_sees.are_busy()):
                 chosen = pick(view.version.tree, host.options, self._picked)
                 if chosen is None:
-                    return view.version.is_impatient and self._compact_for_reads(view)
+                    return view.version.needs_read_compaction and self._compact_for_reads(view)
                 self._run(view, chosen, self._is_stopping)
                 return True
-        self.haste.nap()
+        self.urgency.nap()
         return True
 
-    def _compact_for_reads(self, view: View) -> bool:
+    def _compact_for_reads(self, view: SuperVersion) -> bool:
         """Run the compaction that spares look-ups most; False when there is none now.
 
         Nobody needs it: it must not disturb busy writers, and a full disk is no failure of the store.
@@ -328,10 +328,10 @@ class Maintenance:
         self._compacts_for_reads = self._run(view, chosen, self._is_stopping, is_needed=False)
         return self._compacts_for_reads
 
-    def _may_gather(self, view: View) -> bool:
+    def _may_gather(self, view: SuperVersion) -> bool:
         """Whether level 0 may gather more runs before it is compacted, while writers are busy."""
         options = self._host.options
-        if self.haste or self._merge_runner or options.compaction != "leveled":
+        if self.urgency or self._merge_runner or options.compaction != "leveled":
             return False
         tree = view.version.tree
         return (
@@ -381,7 +381,7 @@ class Maintenance:
 
     def _run(
         self,
-        view: View,
+        view: SuperVersion,
         chosen: Compaction,
         is_cancelled: Callable[[], bool],
         *,
@@ -396,7 +396,7 @@ class Maintenance:
             if run is None:
                 run = self._tables.manifest.allocate()
             added = [PlacedTable(chosen.output_level, run, meta) for meta in inputs]
-            self._install(Edit(added=added, removed=removed))
+            self._install(VersionEdit(added=added, removed=removed))
             moved = len(inputs)
             host.stats.tables_moved += moved
             return True
@@ -415,7 +415,7 @@ class Maintenance:
         if number is None:
             number = tables[0].number if tables else 0
         added = [PlacedTable(chosen.output_level, number, meta) for meta in tables]
-        self._install(Edit(added=added, removed=removed))
+        self._install(VersionEdit(added=added, removed=removed))
         written = sum(meta.size_bytes for meta in tables)
         host.stats.compactions += 1
         host.stats.compaction_write_bytes += written
@@ -431,13 +431,13 @@ class Maintenance:
         is_cancelled: Callable[[], bool],
     ) -> list[TableMeta]:
         """``most_runs``: how many level 0 may have until this is done."""
-        snapshots = self._host.pins.sequence_numbers()
+        snapshots = self._host.snapshots.sequence_numbers()
         runner = self._merge_runner
         size = sum(meta.size_bytes for meta in chosen.tables())
         most = sum(meta.entry_count for meta in chosen.tables())
         replaced = [meta.number for meta in chosen.tables()]
         if runner is not None and self._is_worth_a_process(size):
-            job = MergeJob(
+            job = CompactionJob(
                 order=runner.order(rate, snapshots, size, most, replaced),
                 runs=[list(run) for run in chosen.inputs],
                 drop_deletions=chosen.drop_deletions,
@@ -452,7 +452,7 @@ class Maintenance:
             self._compactor_sees,
             total=most,
             allowance_bytes=room * self._host.options.write_buffer_size_bytes,
-            is_urgent=lambda: bool(self.haste) or self._level0_run_count() >= most_runs,
+            is_urgent=lambda: bool(self.urgency) or self._level0_run_count() >= most_runs,
             nap=self._nap,
         )
         return self._write(versions, rate, pace, is_cancelled, replaced)
@@ -461,7 +461,7 @@ class Maintenance:
         view = self._host.view
         return 0 if view is None else view.version.tree.level0_run_count
 
-    def _install(self, edit: Edit) -> None:
+    def _install(self, edit: VersionEdit) -> None:
         self._tables.install(edit, lambda version: self._host.publish(version, None))
 
 

@@ -33,7 +33,7 @@ _WINDOW_S: Final = (
 )
 
 
-class Haste:
+class Urgency:
     """Whether anybody waits for background work to be done.  For any number of threads.
 
     Who waits calls :meth:`begin` within a ``try``, and in its ``finally`` first of all

@@ -18,7 +18,7 @@ from librt.vecs import vec
 from mypy_extensions import i64
 
 from lsmkv.encoding.entries import MAX_SEQUENCE, TAG_DELETE
-from lsmkv.encoding.entry_batch import Part, Versions, ascending, joined
+from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, ascending, joined
 from lsmkv.encoding.words import COMPILED, compare, shared_length, short_number
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.reader import TableReader
@@ -30,7 +30,7 @@ _STRETCH_BYTES: Final = 256 * 1024
 _SIGN: Final = i64(-1 << 63)  # turns numbers without a sign into those with one, in their order
 
 
-def run_versions(run: list[TableReader]) -> Iterator[Versions]:
+def run_versions(run: list[TableReader]) -> Iterator[EntryBatch]:
     """Every version in a run, read past the cache."""
     for table in run:
         index = table.index
@@ -61,11 +61,11 @@ class _VersionSource:
 
     __slots__ = ("_dated", "_rest", "at", "versions")
 
-    def __init__(self, rest: Iterator[Versions], dated: bool) -> None:
+    def __init__(self, rest: Iterator[EntryBatch], dated: bool) -> None:
         """``dated``: whether the sequence numbers are needed; else all are made 0."""
         self._rest = rest
         self._dated = dated
-        self.versions: Versions = Versions([], [], [], may_repeat=False)
+        self.versions: EntryBatch = EntryBatch([], [], [], may_repeat=False)
         self.at: i64 = 0
 
     def refill(self) -> bool:
@@ -80,16 +80,16 @@ class _VersionSource:
             self.at = 0
         return True
 
-    def take(self, end: i64) -> Part:
+    def take(self, end: i64) -> EntrySlice:
         """Those at hand before number ``end``."""
-        part = Part(self.versions, self.at, end)
+        part = EntrySlice(self.versions, self.at, end)
         self.at = end
         return part
 
 
 def merge_versions(
-    sources: list[Iterator[Versions]], snapshots: list[int], drop_deletions: bool
-) -> Iterator[Versions]:
+    sources: list[Iterator[EntryBatch]], snapshots: list[int], drop_deletions: bool
+) -> Iterator[EntryBatch]:
     """What a flush or compaction of ``sources``, newest first, must write, a stretch at a time.
 
     Kept are the newest version of each key, and every older one that a snapshot sees.
@@ -127,8 +127,8 @@ def merge_versions(
 
 
 def retained_versions(
-    stretches: Iterator[Versions], snapshots: list[int], drop_deletions: bool
-) -> Iterator[Versions]:
+    stretches: Iterator[EntryBatch], snapshots: list[int], drop_deletions: bool
+) -> Iterator[EntryBatch]:
     """What a flush must write: :func:`merge_versions` of one source.  Sequence numbers stay."""
     source = _VersionSource(stretches, True)
     while source.refill():
@@ -139,8 +139,8 @@ def retained_versions(
 
 
 def _retained(
-    parts: list[Part], snapshots: list[int], drop_deletions: bool, keep_seqs: bool
-) -> Versions:
+    parts: list[EntrySlice], snapshots: list[int], drop_deletions: bool, keep_seqs: bool
+) -> EntryBatch:
     """What is to be kept of the parts of one stretch, newest first."""
     keep_older = bool(snapshots)
     merged = parts[0].alone() if len(parts) == 1 else _merged(parts, keep_older)
@@ -149,7 +149,7 @@ def _retained(
     return merged
 
 
-def _merged(parts: list[Part], keep_older: bool) -> Versions:
+def _merged(parts: list[EntrySlice], keep_older: bool) -> EntryBatch:
     """The parts as one; of a key that several have the newest alone, or first with ``keep_older``."""
     together = joined(parts)
     keep_repeats = keep_older or together.may_repeat
@@ -167,16 +167,16 @@ def _merged(parts: list[Part], keep_older: bool) -> Versions:
     return together
 
 
-def _sort(versions: Versions, keep_repeats: bool) -> None:
+def _sort(versions: EntryBatch, keep_repeats: bool) -> None:
     """Put versions in the order of their keys; of equal ones the first comes first, or is kept alone."""
-    keys = Part(versions, 0, versions.count).key_objects()
+    keys = EntrySlice(versions, 0, versions.count).key_objects()
     order = sorted(range(len(keys)), key=keys.__getitem__)
     if not keep_repeats:
         order = [next(same) for _, same in groupby(order, keys.__getitem__)]
     versions.order = vec[i64](order)
 
 
-def _shared_length(parts: list[Part]) -> i64:
+def _shared_length(parts: list[EntrySlice]) -> i64:
     """How many leading bytes all keys in the parts share."""
     first = parts[0].versions.key(parts[0].start)
     length: i64 = len(first)
@@ -186,7 +186,7 @@ def _shared_length(parts: list[Part]) -> i64:
     return length
 
 
-def _heads(versions: Versions, skipped: i64) -> vec[i64]:
+def _heads(versions: EntryBatch, skipped: i64) -> vec[i64]:
     """Of each key the eight bytes after the first ``skipped``, zero-padded, as a number with a sign.
 
     They never descend as keys ascend.
@@ -212,7 +212,9 @@ def _heads(versions: Versions, skipped: i64) -> vec[i64]:
     return heads
 
 
-def _order_of(versions: Versions, heads: vec[i64], ends: list[int], keep_repeats: bool) -> vec[i64]:
+def _order_of(
+    versions: EntryBatch, heads: vec[i64], ends: list[int], keep_repeats: bool
+) -> vec[i64]:
     """The positions of versions in the order of their keys, of equal ones the first first, or alone.
 
     They are in order already up to each of ``ends``.
@@ -244,7 +246,7 @@ def _order_of(versions: Versions, heads: vec[i64], ends: list[int], keep_repeats
 
 
 def _merge_two(
-    versions: Versions,
+    versions: EntryBatch,
     heads: vec[i64],
     source: vec[i64],
     target: vec[i64],
@@ -291,7 +293,9 @@ def _copy(source: vec[i64], start: i64, end: i64, target: vec[i64], at: i64) -> 
     return at
 
 
-def _drop(versions: Versions, snapshots: list[int], drop_deletions: bool, keep_seqs: bool) -> None:
+def _drop(
+    versions: EntryBatch, snapshots: list[int], drop_deletions: bool, keep_seqs: bool
+) -> None:
     """Keep those of ``versions`` that are to be kept."""
     tags, may_repeat = versions.tags, versions.may_repeat
     seqs = versions.seqs_apart()
@@ -331,7 +335,7 @@ def _seen(snapshots: list[int], seq: int, below: int) -> bool:
     return at < len(snapshots) and snapshots[at] < below
 
 
-def versions_in(blocks: list[Block], may_repeat: bool) -> Versions:
+def versions_in(blocks: list[Block], may_repeat: bool) -> EntryBatch:
     """Every version in at least one block, each of which goes on where the one before ends."""
     count: i64 = 0
     has_tags = False
@@ -349,7 +353,7 @@ def versions_in(blocks: list[Block], may_repeat: bool) -> Versions:
         if one_seq < 0:
             seqs += block.seqs()
         at += block.count
-    versions = Versions([], [], seqs, may_repeat=may_repeat, one_seq=one_seq)
+    versions = EntryBatch([], [], seqs, may_repeat=may_repeat, one_seq=one_seq)
     versions.key_data = b"".join([block.key_data() for block in blocks])
     versions.key_ends = key_ends
     versions.value_data = b"".join([block.value_data() for block in blocks])
@@ -362,6 +366,6 @@ def versions_in(blocks: list[Block], may_repeat: bool) -> Versions:
 
 def merge_tables(
     runs: list[list[TableReader]], snapshots: list[int], drop_deletions: bool
-) -> Iterator[Versions]:
+) -> Iterator[EntryBatch]:
     """The versions that a compaction of these runs, newest first, must write."""
     return merge_versions([run_versions(run) for run in runs], snapshots, drop_deletions)

@@ -23,7 +23,7 @@ from itertools import pairwise
 from lsmkv.filters.maths.allocation import monkey_error_rates
 from lsmkv.options import Options
 from lsmkv.sstable.format import TableMeta
-from lsmkv.tree.levels import RunMeta, Tree
+from lsmkv.tree.levels import Levels, RunMeta
 
 LEVELED_RUN = 0  # the number of the one run of a level that has only one
 
@@ -57,7 +57,7 @@ class PickState:
     compacted_to: dict[int, bytes] = field(default_factory=dict)
 
 
-def pick(tree: Tree, options: Options, state: PickState) -> Compaction | None:
+def pick(tree: Levels, options: Options, state: PickState) -> Compaction | None:
     """The most urgent compaction; None when the tree is in shape.  Changes nothing but ``state``."""
     if options.compaction == "leveled":
         return _pick_leveled(tree, options, state)
@@ -69,7 +69,7 @@ def level_target_bytes(level: int, options: Options) -> int:
     return options.level1_size_bytes * int(options.size_ratio ** (level - 1))
 
 
-def _pick_leveled(tree: Tree, options: Options, state: PickState) -> Compaction | None:
+def _pick_leveled(tree: Levels, options: Options, state: PickState) -> Compaction | None:
     # A level of several runs below level 0 is left over from another style; merge it first.
     for level in range(1, len(tree.levels)):
         if len(tree.levels[level]) > 1 or any(
@@ -94,7 +94,7 @@ def _pick_leveled(tree: Tree, options: Options, state: PickState) -> Compaction 
     return _with_next_level(tree, level, ((table,),))
 
 
-def pick_for_reads(tree: Tree, options: Options, state: PickState) -> Compaction | None:
+def pick_for_reads(tree: Levels, options: Options, state: PickState) -> Compaction | None:
     """The compaction that spares look-ups a run to ask, of a tree that is in shape; None: none does.
 
     It takes the topmost level that has anything below it: all of level 0, or one table.
@@ -128,7 +128,7 @@ def _next_table(run: RunMeta, after: bytes) -> TableMeta:
 
 
 def _with_next_level(
-    tree: Tree, level: int, inputs: tuple[tuple[TableMeta, ...], ...]
+    tree: Levels, level: int, inputs: tuple[tuple[TableMeta, ...], ...]
 ) -> Compaction:
     """Merge ``inputs`` of ``level`` into the one run of the level below it."""
     smallest, largest = _key_range(inputs)
@@ -148,7 +148,7 @@ def _with_next_level(
     return Compaction(inputs, level + 1, LEVELED_RUN, drop)
 
 
-def _pick_tiered(tree: Tree, options: Options, *, lazy: bool) -> Compaction | None:
+def _pick_tiered(tree: Levels, options: Options, *, lazy: bool) -> Compaction | None:
     for level in range(len(tree.levels)):
         runs = tree.levels[level]
         deepest = level == tree.deepest
@@ -180,7 +180,7 @@ def _lazy_capacity_bytes(level: int, options: Options) -> int:
 
 
 def _whole_runs(
-    tree: Tree,
+    tree: Levels,
     level: int,
     inputs: tuple[tuple[TableMeta, ...], ...],
     output_level: int,
@@ -199,7 +199,7 @@ def _whole_runs(
 
 
 def pick_range(
-    tree: Tree, options: Options, start: bytes | None, stop: bytes | None, *, force: bool = False
+    tree: Levels, options: Options, start: bytes | None, stop: bytes | None, *, force: bool = False
 ) -> Compaction | None:
     """The compaction that merges everything between two keys into one run.
 
@@ -254,12 +254,12 @@ def _disjoint(inputs: tuple[tuple[TableMeta, ...], ...]) -> bool:
     return all(left.largest < right.smallest for left, right in pairwise(tables))
 
 
-def _overlaps_below(tree: Tree, level: int, smallest: bytes, largest: bytes) -> bool:
+def _overlaps_below(tree: Levels, level: int, smallest: bytes, largest: bytes) -> bool:
     return any(run.overlapping(smallest, largest) for runs in tree.levels[level:] for run in runs)
 
 
 def output_error_rate(
-    tree: Tree,
+    tree: Levels,
     removed: Iterable[int],
     new_entries: int,
     options: Options,

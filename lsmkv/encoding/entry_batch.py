@@ -25,7 +25,7 @@ _MANY: Final = 1024  # positions of which most stretches have fewer
 _NUMBERS: Final = vec[i64](range(_MANY))
 
 
-class Versions:
+class EntryBatch:
     """Versions in order: by key, those of one key newest first.
 
     Attributes:
@@ -146,17 +146,17 @@ class Versions:
         return rows
 
 
-class Part:
+class EntrySlice:
     """Some of the versions of a stretch: from number ``start`` up to ``end``."""
 
     __slots__ = ("end", "start", "versions")
 
-    def __init__(self, versions: Versions, start: i64, end: i64) -> None:
+    def __init__(self, versions: EntryBatch, start: i64, end: i64) -> None:
         self.versions = versions
         self.start = start
         self.end = end
 
-    def alone(self) -> Versions:
+    def alone(self) -> EntryBatch:
         """The same without the others."""
         if self.start == 0 and self.end == len(self.versions.order):
             return self.versions
@@ -188,7 +188,7 @@ class Part:
         return [seqs[position] for position in versions.order[self.start : self.end]]
 
 
-def joined(parts: list[Part]) -> Versions:
+def joined(parts: list[EntrySlice]) -> EntryBatch:
     """Versions of all the parts, one part behind another."""
     count: i64 = 0
     has_tags = False
@@ -230,7 +230,7 @@ def joined(parts: list[Part]) -> Versions:
                 )
             at += length
             number += length
-    together = Versions([], [], seqs, may_repeat=may_repeat, one_seq=one_seq)
+    together = EntryBatch([], [], seqs, may_repeat=may_repeat, one_seq=one_seq)
     together.key_data = b"".join(keys)
     together.key_ends = key_ends
     together.value_data = b"".join(values)
@@ -240,7 +240,7 @@ def joined(parts: list[Part]) -> Versions:
     return together
 
 
-def gathered(versions: Iterator[Version]) -> Iterator[Versions]:
+def gathered(versions: Iterator[Version]) -> Iterator[EntryBatch]:
     """Versions in order, of which no key stands twice, in stretches."""
     while rows := list(islice(versions, _STRETCH)):
         keys = [key for key, _, _ in rows]
@@ -250,7 +250,7 @@ def gathered(versions: Iterator[Version]) -> Iterator[Versions]:
         while start < len(keys):
             taken = a_stretch(values[start:])
             stop = start + len(taken)
-            yield Versions(keys[start:stop], taken, seqs[start:stop], may_repeat=False)
+            yield EntryBatch(keys[start:stop], taken, seqs[start:stop], may_repeat=False)
             start = stop
 
 

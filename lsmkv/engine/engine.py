@@ -16,25 +16,25 @@ import threading
 from librt.threading import Lock
 
 from lsmkv.background import handles
-from lsmkv.background.maintenance import Maintenance
+from lsmkv.background.maintenance import BackgroundWork
 from lsmkv.changes import Changes, await_change
 from lsmkv.engine.recovery import recover, recover_beside_writer, remove_leftovers
-from lsmkv.engine.write_path import Writable
+from lsmkv.engine.write_path import WriteState
 from lsmkv.errors import caused
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
-from lsmkv.read.view import View
+from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.multi_writer import CancelledError
 from lsmkv.storage.file_names import parse_file_name
 from lsmkv.storage.storage import FileLock, Storage
-from lsmkv.tree.levels import Tree
+from lsmkv.tree.levels import Levels
 from lsmkv.tree.manifest import State
 from lsmkv.tree.version import Version
-from lsmkv.tree.version_set import TableSet
+from lsmkv.tree.version_set import VersionSet
 
 
-class Engine(Writable):
+class Engine(WriteState):
     """An open store.  ``DB`` is its face."""
 
     def __init__(
@@ -45,8 +45,8 @@ class Engine(Writable):
         self._lock = lock
         self._is_closed = False
         self._ending = threading.Lock()  # held by the one that closes the store
-        self._tables = TableSet(storage, directory, options, self.cache)
-        self._maintenance = Maintenance(self, self._tables, lock)
+        self._tables = VersionSet(storage, directory, options, self.cache)
+        self._background = BackgroundWork(self, self._tables, lock)
 
     # Opening
 
@@ -62,9 +62,9 @@ class Engine(Writable):
         number = 1
         try:
             self._logs.create(number)
-            state = State(Tree(), number + 1, last_seq=0, log_number=number)
+            state = State(Levels(), number + 1, last_seq=0, log_number=number)
             self._tables.start_manifest(state, [])
-            self._start(View(Memtable(1, number), (), Version(Tree(), {})))
+            self._start(SuperVersion(Memtable(1, number), (), Version(Levels(), {})))
         except BaseException:
             self.abandon()
             raise
@@ -83,19 +83,19 @@ class Engine(Writable):
             self._logs.reopen(found.logs, names, untouched)
             self._tables.start_manifest(found.state, names, found.manifest if untouched else None)
             manifest = self._tables.manifest
-            self._tables.undead += remove_leftovers(
+            self._tables.unremoved += remove_leftovers(
                 self.storage, self.directory, names, manifest.state, manifest.number
             )
             self.last_seq = found.last_seq
             *waiting, memtable = found.memtables
-            self._start(View(memtable, tuple(reversed(waiting)), version))
+            self._start(SuperVersion(memtable, tuple(reversed(waiting)), version))
         except BaseException:
             self.abandon()
             raise
 
     def abandon(self) -> None:
         """Close a store that nobody has used yet; a second call does nothing."""
-        self._maintenance.stop()
+        self._background.stop()
         self.view = None
         self._release()
 
@@ -115,14 +115,14 @@ class Engine(Writable):
                 if self._closing:
                     raise self.unusable()
                 self.last_seq = found.last_seq
-                self.view = View(memtable, tuple(reversed(waiting)), version)
+                self.view = SuperVersion(memtable, tuple(reversed(waiting)), version)
                 handles.watch(self)  # before a close, which ends it
 
-    def _start(self, view: View) -> None:
+    def _start(self, view: SuperVersion) -> None:
         self.view = view
         handles.watch(self)
         self._note_crowding()
-        self._maintenance.start(view)
+        self._background.start(view)
 
     # What the background work asks and tells (see maintenance.Host)
 
@@ -134,9 +134,9 @@ class Engine(Writable):
         """Whether compactions are wanted now."""
         return self._failure is None
 
-    def give_turns(self, wanted: bool) -> None:
+    def release_gil(self, wanted: bool) -> None:
         """Whether writes are to let other threads of the interpreter have their turn."""
-        self._logs.give_turns(wanted)
+        self._logs.release_gil(wanted)
 
     def work_failed(self, error: BaseException) -> None:
         """Take no more writes: a flush or compaction failed (unless it was told to give up)."""
@@ -151,20 +151,20 @@ class Engine(Writable):
         thread = self.entering()
         with self._mutex:
             self._owner = thread
-            view = self.usable_view()
+            view = self.require_open()
             flushing = tuple(memtable for memtable in view.flushing if memtable is not flushed)
-            self._maintenance.watch(version)
-            self.view = View(view.memtable, flushing, version)
+            self._background.watch(version)
+            self.view = SuperVersion(view.memtable, flushing, version)
             self._note_crowding()
             self._changes.announce()
 
     def _note_crowding(self) -> None:
-        runs = self.usable_view().version.tree.level0_run_count
+        runs = self.require_open().version.tree.level0_run_count
         self._throttle.on = runs >= self.options.level0_slowdown_trigger
 
-    def retire_log(self, number: int) -> None:
+    def mark_log_obsolete(self, number: int) -> None:
         """What the log holds is in tables now."""
-        self._logs.retire(number)
+        self._logs.mark_obsolete(number)
 
     # Upkeep
 
@@ -177,9 +177,9 @@ class Engine(Writable):
         waited_for = 0
         is_done = False
         thread = threading.get_ident()
-        haste = self._maintenance.haste
+        urgency = self._background.urgency
         try:
-            haste.begin(thread)
+            urgency.begin(thread)
             while not is_done:
                 thread = self.entering()
                 with self._mutex:
@@ -187,18 +187,18 @@ class Engine(Writable):
                     self._check_writable()
                     self._check_not_closing()
                     if not waited_for:
-                        view = self.usable_view()
+                        view = self.require_open()
                         if not view.memtable.is_empty:
                             self._rotate(view)
                         waited_for = self._logs.current.number
                     ticket = self._changes.ticket
-                    flushing = self.usable_view().flushing
+                    flushing = self.require_open().flushing
                     is_done = all(memtable.log_number >= waited_for for memtable in flushing)
                 if not is_done:
-                    self._maintenance.wake_flusher()
+                    self._background.wake_flusher()
                     await_change(ticket)
         finally:
-            haste.waiting.pop(thread, None)
+            urgency.waiting.pop(thread, None)
 
     def compact_range(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
         """Flush, and merge everything between two keys into one run.
@@ -208,36 +208,36 @@ class Engine(Writable):
         """
         self.flush()
         thread = threading.get_ident()
-        haste = self._maintenance.haste
+        urgency = self._background.urgency
         try:
-            haste.begin(thread)
-            self._maintenance.compact_range(start, stop, force)
+            urgency.begin(thread)
+            self._background.compact_range(start, stop, force)
         except CancelledError:
             raise caused(self.unusable(), None)
         finally:
-            haste.waiting.pop(thread, None)
-        self._maintenance.wake_compactor()
+            urgency.waiting.pop(thread, None)
+        self._background.wake_compactor()
 
     def wait_until_settled(self) -> None:
         """Return once no flush and no compaction is due.  Raises as the method of ``DB``."""
         is_settled = False
         thread = threading.get_ident()
-        haste = self._maintenance.haste
+        urgency = self._background.urgency
         try:
-            haste.begin(thread)
+            urgency.begin(thread)
             while not is_settled:
                 thread = self.entering()
                 with self._mutex:
                     self._owner = thread
                     self._check_writable()
                     self._check_not_closing()
-                    is_settled = self._maintenance.is_settled(self.usable_view())
+                    is_settled = self._background.is_settled(self.require_open())
                 if not is_settled:
-                    self._maintenance.wake_flusher()
-                    self._maintenance.wake_compactor()
-                    self._maintenance.rest()
+                    self._background.wake_flusher()
+                    self._background.wake_compactor()
+                    self._background.rest()
         finally:
-            haste.waiting.pop(thread, None)
+            urgency.waiting.pop(thread, None)
 
     # Trouble and the end
 
@@ -249,13 +249,13 @@ class Engine(Writable):
         Raises:
             OSError, BackgroundError: it is not mended.
         """
-        self.usable_view()
+        self.require_open()
         thread = threading.get_ident()
-        haste = self._maintenance.haste
+        urgency = self._background.urgency
         try:
-            haste.begin(thread)
+            urgency.begin(thread)
             if self._failure is not None:
-                self._maintenance.rest()  # what began before it was mended may still fail
+                self._background.rest()  # what began before it was mended may still fail
             thread = self.entering()
             with self._tables.lock, self._mutex:
                 self._owner = thread
@@ -265,12 +265,12 @@ class Engine(Writable):
                 if self._failure is None:
                     return
                 self._tables.mend_manifest()
-                self._rotate(self.usable_view())
+                self._rotate(self.require_open())
                 cause = self._failure
             self._flush_after(cause)
         finally:
-            haste.waiting.pop(thread, None)
-        self._maintenance.wake_compactor()
+            urgency.waiting.pop(thread, None)
+        self._background.wake_compactor()
 
     def _flush_after(self, cause: BaseException) -> None:
         """Flush everything after a failure, and take writes again."""
@@ -285,18 +285,18 @@ class Engine(Writable):
                     if self._failure is not cause:
                         self._check_writable()
                     self._check_not_closing()
-                    is_done = not self.usable_view().flushing
+                    is_done = not self.require_open().flushing
                     if is_done:
                         self._failure = None
                 if not is_done:
-                    self._maintenance.wake_flusher()
+                    self._background.wake_flusher()
                     await_change(ticket)
         finally:
             self._resuming = False
 
     def refresh(self) -> None:
         """Of a read-only store: see what the writer has written since."""
-        self.usable_view()
+        self.require_open()
         if self.read_only:
             self.open_read_only()
 
@@ -320,7 +320,7 @@ class Engine(Writable):
             self._owner = thread
             self._closing = True
             self._changes.announce()
-        self._maintenance.stop()
+        self._background.stop()
         thread = self.entering()
         with self._mutex:  # no write that runs now is cut off, and none comes after it
             self._owner = thread

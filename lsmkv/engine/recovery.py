@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lsmkv.errors import BackgroundError, CorruptionError
-from lsmkv.log.reader import HEADER_BYTES, MOST_LOOKS, LogContents, read_log
+from lsmkv.log.reader import HEADER_BYTES, MOST_LOOKS, LogReader, read_log
 from lsmkv.log.replay import replay
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.storage.file_names import CURRENT, log_path, manifest_path, parse_file_name
 from lsmkv.storage.storage import UNFINISHED, Storage
-from lsmkv.tree.levels import Tree
+from lsmkv.tree.levels import Levels
 from lsmkv.tree.manifest import State, read_current, read_manifest
 
 _Opened = TypeVar("_Opened")
@@ -38,10 +38,10 @@ class Recovered:
     """
 
     state: State
-    logs: list[LogContents]
+    logs: list[LogReader]
     memtables: list[Memtable]
     last_seq: int
-    manifest: LogContents
+    manifest: LogReader
     names: list[str]
 
     @property
@@ -83,7 +83,7 @@ def recover(storage: Storage, directory: str) -> Recovered:
 
 
 def recover_beside_writer(
-    storage: Storage, directory: str, open_tables: Callable[[Tree], _Opened]
+    storage: Storage, directory: str, open_tables: Callable[[Levels], _Opened]
 ) -> tuple[Recovered, _Opened]:
     """As :func:`recover`, with the tables opened too, while another process may write.
 
@@ -124,12 +124,12 @@ def _manifest_extent(storage: Storage, directory: str) -> tuple[int, int]:
         return number, -1
 
 
-def _chain(storage: Storage, directory: str, state: State, numbers: list[int]) -> list[LogContents]:
+def _chain(storage: Storage, directory: str, state: State, numbers: list[int]) -> list[LogReader]:
     """The logs from the manifest's on, as far as they follow each other without a gap."""
     if state.log_number not in numbers:
         path = log_path(directory, state.log_number)
         raise CorruptionError(path, None, "the log that the manifest names is missing")
-    logs: list[LogContents] = []
+    logs: list[LogReader] = []
     closed, closed_end = state.closed_log or (0, 0)
     for number in numbers:
         path = log_path(directory, number)
@@ -175,7 +175,7 @@ def _chain(storage: Storage, directory: str, state: State, numbers: list[int]) -
     return logs
 
 
-def _was_given_up(log: LogContents, following: LogContents) -> bool:
+def _was_given_up(log: LogReader, following: LogReader) -> bool:
     """Whether ``log`` was made to follow the one before it, but ``following`` took that place.
 
     That happens when making a log fails after its header is on disk, and it cannot be removed.
@@ -183,7 +183,7 @@ def _was_given_up(log: LogContents, following: LogContents) -> bool:
     return log.end == HEADER_BYTES and log.previous_number == following.previous_number
 
 
-def _was_passed_over(log: LogContents, before: LogContents) -> bool:
+def _was_passed_over(log: LogReader, before: LogReader) -> bool:
     """Whether ``log`` was made to follow ``before``, which was written to all the same.
 
     That is so after the same, or an interrupt, as long as no other log follows.

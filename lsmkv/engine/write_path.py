@@ -15,7 +15,7 @@ import contextlib
 import threading
 import time
 
-from lsmkv.background.maintenance import Maintenance
+from lsmkv.background.maintenance import BackgroundWork
 from lsmkv.changes import Changes, await_change
 from lsmkv.encoding.entries import MAX_SEQUENCE, Buffer, key_bytes, value_bytes
 from lsmkv.engine.write_throttle import Throttle
@@ -25,16 +25,16 @@ from lsmkv.log.log_set import LogSet
 from lsmkv.log.writer import RECORD_HEAD_BYTES, LogWriter, new_record
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
-from lsmkv.read.view import Readable, View
+from lsmkv.read.view import ReadState, SuperVersion
 from lsmkv.storage.storage import Storage
-from lsmkv.tree.version_set import TableSet
+from lsmkv.tree.version_set import VersionSet
 
 
-class Writable(Readable):
+class WriteState(ReadState):
     """What writers ask of an open store."""
 
-    _tables: TableSet
-    _maintenance: Maintenance
+    _tables: VersionSet
+    _background: BackgroundWork
 
     def __init__(
         self, storage: Storage, directory: str, options: Options, *, read_only: bool
@@ -113,8 +113,8 @@ class Writable(Readable):
                 self._owner = thread
                 log = self._writable_log()
                 if log is not None:
-                    memtable = self.usable_view().memtable
-                    keep_old = self.moments.are_left()
+                    memtable = self.require_open().memtable
+                    keep_old = self.read_views.any_left()
                     memtable.prepare(1, keep_old)
                     seq = self.last_seq + 1
                     start = log.end
@@ -156,10 +156,10 @@ class Writable(Readable):
                 self._owner = thread
                 log = self._writable_log()
                 if log is not None:
-                    memtable = self.usable_view().memtable
+                    memtable = self.require_open().memtable
                     first = self.last_seq + 1
                     count = len(operations)
-                    keep_old = self.moments.are_left()
+                    keep_old = self.read_views.any_left()
                     memtable.prepare(count, keep_old)
                     start = log.end
                     if self.floor is not None:
@@ -205,8 +205,8 @@ class Writable(Readable):
         """Take writes again: an interrupt has left log and memtable of one mind."""
         self._failure = None
         with contextlib.suppress(RuntimeError):  # they may just have seen the failure, and rest
-            self._maintenance.wake_flusher()
-            self._maintenance.wake_compactor()
+            self._background.wake_flusher()
+            self._background.wake_compactor()
 
     def _writable_log(self) -> LogWriter | None:
         """The log, if it has room for a write; None when that must be waited for (in the mutex)."""
@@ -214,7 +214,7 @@ class Writable(Readable):
             self._check_writable()
         log = self._logs.current
         if log.end >= self._write_buffer_size_bytes:
-            view = self.usable_view()
+            view = self.require_open()
             if not self._may_rotate(view):
                 return None
             self._rotate(view)
@@ -243,7 +243,7 @@ class Writable(Readable):
             end = log.end
         self._sync(log, end)
 
-    def _may_rotate(self, view: View) -> bool:
+    def _may_rotate(self, view: SuperVersion) -> bool:
         """Whether there is room for one more memtable that waits."""
         return (
             len(view.flushing) < self.options.max_immutable_memtables
@@ -255,10 +255,10 @@ class Writable(Readable):
         self.stats.write_stops += 1
         started = time.perf_counter()
         thread = threading.get_ident()
-        haste = self._maintenance.haste
+        urgency = self._background.urgency
         has_room = False
         try:
-            haste.begin(thread)
+            urgency.begin(thread)
             while not has_room:
                 thread = self.entering()
                 with self._mutex:
@@ -267,38 +267,40 @@ class Writable(Readable):
                     self._check_not_closing()
                     ticket = self._changes.ticket
                     is_full = self._logs.current.end >= self._write_buffer_size_bytes
-                    has_room = not is_full or self._may_rotate(self.usable_view())
+                    has_room = not is_full or self._may_rotate(self.require_open())
                 if not has_room:
-                    self._maintenance.wake_flusher()
-                    self._maintenance.wake_compactor()
+                    self._background.wake_flusher()
+                    self._background.wake_compactor()
                     await_change(ticket)
         finally:
-            haste.waiting.pop(thread, None)
+            urgency.waiting.pop(thread, None)
             waited = time.perf_counter() - started
             self.stats.write_stop_s += waited
 
-    def _rotate(self, view: View) -> None:
+    def _rotate(self, view: SuperVersion) -> None:
         """Start a fresh log and memtable (the mutex is held)."""
         number = self._tables.manifest.allocate()
         log: LogWriter | None = None
         try:
             log = self._logs.prepare(number)
             view.memtable.log_bytes = self._logs.current.end
-            following = View(Memtable(self.last_seq + 1, number), view.memtables, view.version)
+            following = SuperVersion(
+                Memtable(self.last_seq + 1, number), view.memtables, view.version
+            )
             # An interrupt comes before both of these or after them.
             self._logs.follow(log)
             self.view = following
-            log.give_turns(self._logs.gives_turns)  # which may have changed meanwhile
+            log.release_gil(self._logs.releases_gil)  # which may have changed meanwhile
         except BaseException as error:
             if log is not None and self._logs.current is not log:
                 self._logs.give_up(log)
             if isinstance(error, OSError):
                 self._fail(error)
             raise
-        self._maintenance.wake_flusher()
+        self._background.wake_flusher()
 
     def memtable_bytes(self) -> int:
         """About the memory of the memtables: the length of the logs that hold the same writes."""
-        view = self.usable_view()
+        view = self.require_open()
         view.memtable.log_bytes = self._logs.end or view.memtable.log_bytes
         return sum(memtable.log_bytes for memtable in view.memtables)

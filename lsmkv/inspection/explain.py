@@ -14,7 +14,7 @@ from typing import ClassVar, Final, Literal
 from lsmkv.encoding.absent import Absent
 from lsmkv.filters.hashing import hash_key
 from lsmkv.inspection.report import Report, count
-from lsmkv.read.view import View
+from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.reader import TableReader
 from lsmkv.tree.version import Run
@@ -261,7 +261,7 @@ class Explanation(Report):
         return self.text()
 
 
-def explain_lookup(view: View, key: bytes, seq: int) -> Explanation:
+def explain_lookup(view: SuperVersion, key: bytes, seq: int) -> Explanation:
     """Look ``key`` up in ``view`` as of sequence number ``seq``, and tell how it went.
 
     It reads what a look-up reads, fills the cache as one does, and counts as one in the counters

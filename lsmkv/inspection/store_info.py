@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from lsmkv.filters.policy import FilterPolicy
 from lsmkv.inspection.report import Report, count, count_entries
-from lsmkv.read.view import View
+from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD, CODEC_ZSTD_REDUCED
 from lsmkv.sstable.reader import TableReader
 
@@ -237,7 +237,7 @@ class StoreInfo(Report):
         return self.text()
 
 
-def inspect_view(view: View, *, read_blocks: bool = False) -> StoreInfo:
+def inspect_store(view: SuperVersion, *, read_blocks: bool = False) -> StoreInfo:
     """What ``view`` consists of.
 
     Args:

@@ -15,8 +15,8 @@ from lsmkv.errors import CorruptionError, NotAStoreError
 from lsmkv.inspection.report import Problem, Report, count, count_entries
 from lsmkv.inspection.table_check import _DAMAGE, check_table
 from lsmkv.log.batch import decode_batch
-from lsmkv.log.reader import HEADER_BYTES, MOST_LOOKS, LogContents, read_log
-from lsmkv.read.view import View
+from lsmkv.log.reader import HEADER_BYTES, MOST_LOOKS, LogReader, read_log
+from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.file_names import CURRENT, log_path, manifest_path, parse_file_name
@@ -80,7 +80,7 @@ class VerifyReport(Report):
 
 
 def verify_store(
-    storage: Storage, directory: str, view: View, progress: Progress | None = None
+    storage: Storage, directory: str, view: SuperVersion, progress: Progress | None = None
 ) -> VerifyReport:
     """Check every byte of the tables of ``view``, and of the manifest and logs in ``directory``.
 
@@ -147,7 +147,7 @@ def _opened_anew(
     return fresh, []
 
 
-def _run_problems(view: View) -> list[Problem]:
+def _run_problems(view: SuperVersion) -> list[Problem]:
     """Tables of a run whose key ranges overlap."""
     return [
         Problem(right.path, None, f"it overlaps {os.path.basename(left.path)}, of the same run")
@@ -224,7 +224,7 @@ def _read_logs(storage: Storage, directory: str, state: State, check: _LogCheck)
     if state.log_number not in numbers:
         path = log_path(directory, state.log_number)
         check.problems.append(Problem(path, None, "the log that the manifest names is missing"))
-    chain: list[LogContents] = []
+    chain: list[LogReader] = []
     expected: int | None = state.last_seq + 1
     closed, closed_end = state.closed_log or (0, 0)
     for number in numbers:
@@ -257,7 +257,7 @@ def _read_logs(storage: Storage, directory: str, state: State, check: _LogCheck)
         check.problems.append(Problem(log_path(directory, closed), None, reason))
 
 
-def was_given_up(log: LogContents, following: LogContents) -> bool:
+def was_given_up(log: LogReader, following: LogReader) -> bool:
     """Whether ``log`` was made to follow the one before it, but ``following`` took that place.
 
     That happens when making a log fails after its header is on disk, and it cannot be removed.
@@ -265,7 +265,7 @@ def was_given_up(log: LogContents, following: LogContents) -> bool:
     return log.end == HEADER_BYTES and log.previous_number == following.previous_number
 
 
-def _follows(before: LogContents, contents: LogContents, check: _LogCheck) -> bool:
+def _follows(before: LogReader, contents: LogReader, check: _LogCheck) -> bool:
     """Whether nothing is missing between two logs."""
     if contents.previous_number != before.number:
         reason = f"it follows log {contents.previous_number}, which is missing"
@@ -278,7 +278,7 @@ def _follows(before: LogContents, contents: LogContents, check: _LogCheck) -> bo
     return True
 
 
-def _check_records(contents: LogContents, expected: int | None, check: _LogCheck) -> int | None:
+def _check_records(contents: LogReader, expected: int | None, check: _LogCheck) -> int | None:
     """Check each batch of a log; returns the sequence number that must follow, if known."""
     for offset, payload in contents.records():
         check.records += 1

@@ -104,7 +104,7 @@ class GroupCommit:
         """Wait until the lead is the caller's; see :meth:`join`."""
         self.join(_NEVER)
 
-    def await_company(self, timeout_s: float) -> None:
+    def wait_for_followers(self, timeout_s: float) -> None:
         """Wait, as the one who leads, for those who were served a moment ago.
 
         Writers who come one after the other, each just after a sync has begun, would be served by every

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from lsmkv.log.reader import LogContents
+from lsmkv.log.reader import LogReader
 from lsmkv.log.writer import LogWriter
 from lsmkv.storage.file_names import log_path, parse_file_name
 from lsmkv.storage.storage import Storage
@@ -14,7 +14,7 @@ from lsmkv.storage.storage import Storage
 class LogSet:
     """Logs by age.
 
-    For one thread at a time (the engine's mutex), but for ``retire`` and ``give_turns``.
+    For one thread at a time (the engine's mutex), but for ``mark_obsolete`` and ``release_gil``.
     """
 
     def __init__(self, storage: Storage, directory: str) -> None:
@@ -22,7 +22,7 @@ class LogSet:
         self._directory = directory
         self._current: LogWriter | None = None
         self._waiting: dict[int, LogWriter] = {}
-        self.gives_turns = False
+        self.releases_gil = False
         self._finished: tuple[int, int, int] | None = None
 
     @property
@@ -45,7 +45,7 @@ class LogSet:
         path = log_path(self._directory, number)
         self._set_current(LogWriter.create(self._storage, path, number, "log"))
 
-    def reopen(self, found: list[LogContents], names: list[str], is_synced: bool) -> None:
+    def reopen(self, found: list[LogReader], names: list[str], is_synced: bool) -> None:
         """Go on with logs that were read, oldest first; later ones are removed for good.
 
         Args:
@@ -79,7 +79,7 @@ class LogSet:
         except BaseException:
             self.give_up(log)
             raise
-        log.give_turns(self.gives_turns)
+        log.release_gil(self.releases_gil)
         return log
 
     def follow(self, log: LogWriter) -> None:
@@ -96,17 +96,17 @@ class LogSet:
             self._storage.remove(log_path(self._directory, log.number))
 
     def _set_current(self, log: LogWriter) -> None:
-        log.give_turns(self.gives_turns)
+        log.release_gil(self.releases_gil)
         self.follow(log)
 
-    def give_turns(self, wanted: bool) -> None:
+    def release_gil(self, wanted: bool) -> None:
         """Whether other threads are to get their turn in each append.  Any thread may call this."""
-        self.gives_turns = wanted
+        self.releases_gil = wanted
         log = self._current
         if log is not None:
-            log.give_turns(wanted)
+            log.release_gil(wanted)
 
-    def retire(self, number: int) -> None:
+    def mark_obsolete(self, number: int) -> None:
         """What the log holds is in tables now: remove it.  Any thread may call this."""
         log = self._waiting.pop(number, None)
         if log is not None:

@@ -37,7 +37,7 @@ MOST_LOOKS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class LogContents:
+class LogReader:
     """A log file that was read.
 
     Attributes:
@@ -107,7 +107,7 @@ class Payloads:
         return False
 
 
-def read_log(storage: Storage, path: str, number: int, kind: LogKind) -> LogContents | None:
+def read_log(storage: Storage, path: str, number: int, kind: LogKind) -> LogReader | None:
     """Read and check the log at ``path``; None when its creation was cut short.
 
     Raises:
@@ -147,9 +147,7 @@ def read_log(storage: Storage, path: str, number: int, kind: LogKind) -> LogCont
             raise CorruptionError(path, end, f"damaged record in a {kind} that had been synced")
         end, durable = reached, max(durable, mark)
         torn_bytes = _torn_bytes(data, end, kind)
-    return LogContents(
-        path, kind, own, salt, previous, previous_end, end, durable, torn_bytes, data
-    )
+    return LogReader(path, kind, own, salt, previous, previous_end, end, durable, torn_bytes, data)
 
 
 def _scan(data: bytes, salt: int, start: int) -> tuple[int, int]:

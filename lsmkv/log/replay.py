@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from lsmkv.errors import CorruptionError
 from lsmkv.log.batch import decode_batch_in
-from lsmkv.log.reader import LogContents
+from lsmkv.log.reader import LogReader
 from lsmkv.memtable.memtable import Memtable
 
 
 def replay(
-    contents: LogContents, memtable: Memtable, expected: int, oldest_snapshot: int | None
+    contents: LogReader, memtable: Memtable, expected: int, oldest_snapshot: int | None
 ) -> int:
     """Put the writes of a log into ``memtable``.
 

@@ -41,8 +41,8 @@ from lsmkv.log.reader import (
     HEADER_BYTES,
     LOG_MAGIC,
     MARK_BYTES,
-    LogContents,
     LogKind,
+    LogReader,
 )
 from lsmkv.storage.append_file import LARGE_APPEND_BYTES
 from lsmkv.storage.storage import AppendFile, Storage
@@ -135,7 +135,7 @@ class LogWriter:
             raise
 
     @classmethod
-    def reopen(cls, storage: Storage, contents: LogContents, is_synced: bool = False) -> LogWriter:
+    def reopen(cls, storage: Storage, contents: LogReader, is_synced: bool = False) -> LogWriter:
         """Go on with a log that was read: what follows its last good record is cut off.
 
         What is left is synced, unless it is known to be: a process that died need not have done so.  It
@@ -219,9 +219,9 @@ class LogWriter:
         self._stats.log_bytes += size_bytes
         return file.offset
 
-    def give_turns(self, wanted: bool) -> None:
+    def release_gil(self, wanted: bool) -> None:
         """Whether other threads of the interpreter are to get their turn in each append."""
-        self._file.gives_turns = wanted
+        self._file.releases_gil = wanted
 
     def _mark(self, sealed: BytesWriter, synced: int, offset: int) -> None:
         """Write the sync mark that says how far the log is on disk, as it stands at ``offset``."""
@@ -263,7 +263,7 @@ class LogWriter:
         if self.obsolete:
             return
         group = self._group
-        group.await_company(self._sync_s)
+        group.wait_for_followers(self._sync_s)
         target = self._file.offset
         predecessor = self._predecessor
         if predecessor is not None:

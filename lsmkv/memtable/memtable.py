@@ -27,7 +27,7 @@ from itertools import chain, islice
 from typing import Final
 
 from lsmkv.encoding.absent import ABSENT, Absent
-from lsmkv.encoding.entry_batch import Versions, a_stretch
+from lsmkv.encoding.entry_batch import EntryBatch, a_stretch
 from lsmkv.memtable.ordered import SortedKeys
 from lsmkv.memtable.radix_sort import SortedItems
 
@@ -69,7 +69,7 @@ class Memtable:
         return not self.batches and not self._live  # in this order: they move from one to the other
 
     @property
-    def most_keys(self) -> int:
+    def key_count_bound(self) -> int:
         """How many keys it has; more, where keys of batches that are not in the dict repeat."""
         return len(self._live) + sum([len(keys) for keys, _ in self.batches.copy()])
 
@@ -201,7 +201,7 @@ class Memtable:
             self._ordered.update(fresh)
             return
 
-    def versions(self) -> Iterator[Versions]:
+    def versions(self) -> Iterator[EntryBatch]:
         """Every version, in key order and newest first, all of a key in one stretch.
 
         The memtable must be written to no more.
@@ -220,7 +220,7 @@ class Memtable:
             taken = a_stretch(values)
             start += len(taken)
             keys = keys[: len(taken)]
-            yield Versions(keys, taken, [], may_repeat=False, one_seq=self.first_seq)
+            yield EntryBatch(keys, taken, [], may_repeat=False, one_seq=self.first_seq)
 
     def _sorted_items(self) -> SortedItems:
         with self._lock:  # a reader may want the batches in the dict meanwhile
@@ -232,7 +232,7 @@ class Memtable:
             self._take_in_batches()
         return SortedItems(self._live, self._live.values())
 
-    def _with_history(self, keys: list[bytes]) -> Versions:
+    def _with_history(self, keys: list[bytes]) -> EntryBatch:
         """The versions of ``keys``, which ascend."""
         found_keys: list[bytes] = []
         values: list[Value] = []
@@ -249,7 +249,7 @@ class Memtable:
                 found_keys.append(key)
                 values.append(value)
                 seqs.append(self.first_seq)
-        return Versions(found_keys, values, seqs, may_repeat=True)
+        return EntryBatch(found_keys, values, seqs, may_repeat=True)
 
     @property
     def has_history(self) -> bool:

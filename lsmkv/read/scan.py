@@ -21,7 +21,7 @@ from lsmkv.read.sources import (
     RunSource,
     Source,
 )
-from lsmkv.read.view import Moment
+from lsmkv.read.view import ReadView
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.reader import TableReader
@@ -36,7 +36,7 @@ _MOST_ENTRIES: Final = 256  # of one list: about what the processor's nearer cac
 _VAIN_ASKS: Final = 8  # a scan pays for each run more about what so many look-ups do
 
 
-class ScanRange:
+class Bounds:
     """What a scan asks for: start <= key < stop, forwards or backwards.
 
     ``prefix`` is what all those keys start with, if that was asked for: blocks whose filters know
@@ -70,8 +70,8 @@ class Scan:
     first lists are short, since most scans end soon; each is about a quarter longer than the one before.
     """
 
-    def __init__(self, moment: Moment, wanted: ScanRange) -> None:
-        self._moment = moment
+    def __init__(self, read_view: ReadView, wanted: Bounds) -> None:
+        self._read_view = read_view
         self._wanted = wanted
         self._reverse: bool = wanted.reverse
         self._size: i64 = _FIRST_ENTRIES
@@ -111,27 +111,27 @@ class Scan:
 
     def _begin(self) -> None:
         self._begun = True
-        wanted, moment, sources = self._wanted, self._moment, self._sources
+        wanted, read_view, sources = self._wanted, self._read_view, self._sources
         if wanted.is_empty:
             return
         start, stop, reverse = wanted.start, wanted.stop, wanted.reverse
-        for memtable in moment.memtables:
+        for memtable in read_view.memtables:
             if not memtable.is_empty:
-                sources.append(MemtableSource(memtable, moment.seq, start, stop, reverse))
+                sources.append(MemtableSource(memtable, read_view.seq, start, stop, reverse))
         parts: list[list[TableReader]] = []
-        for run in moment.version.runs:
+        for run in read_view.version.runs:
             tables = run.tables_between(start, stop)
             if tables:
                 parts.append(tables)
         several = len(sources) + len(parts) > 1
         for tables in parts:
             if len(tables) == 1:
-                sources.append(_table_source(tables[0], moment.seq, wanted, several))
+                sources.append(_table_source(tables[0], read_view.seq, wanted, several))
             else:
-                each = _table_sources(tables, moment.seq, wanted, several)
+                each = _table_sources(tables, read_view.seq, wanted, several)
                 sources.append(RunSource(each, reverse))
         if len(parts) > 1:
-            moment.version.note_vain(_VAIN_ASKS * (len(parts) - 1))
+            read_view.version.charge_wasted_probes(_VAIN_ASKS * (len(parts) - 1))
 
     def _fill(self, found: list[Entry]) -> None:
         size = self._size
@@ -175,7 +175,7 @@ class Scan:
             unread: Source | None = None
             ended = False
             for source in self._sources:
-                if source.pending and source.live and not source.foretold:
+                if source.pending and source.live and not source.key_is_lower_bound:
                     source.advance()
                 if not source.live:
                     ended = True
@@ -189,7 +189,7 @@ class Scan:
                         unread = first if first.pending else source
                         break
                     source.skip()
-                    if source.pending and source.live and not source.foretold:
+                    if source.pending and source.live and not source.key_is_lower_bound:
                         source.advance()
                     if not source.live:
                         ended = True
@@ -211,7 +211,7 @@ class Scan:
                 unread.advance()
                 continue
             first.take(bound, size, found)
-            return first.pending and not first.foretold
+            return first.pending and not first.key_is_lower_bound
 
     def _order(self, a: bytes, b: bytes) -> i64:
         order = compare(a, 0, len(a), b, 0, len(b))
@@ -219,13 +219,13 @@ class Scan:
 
 
 def _table_sources(
-    tables: list[TableReader], seq: int, wanted: ScanRange, several: bool
+    tables: list[TableReader], seq: int, wanted: Bounds, several: bool
 ) -> Iterator[Source]:
     for table in reversed(tables) if wanted.reverse else tables:
         yield _table_source(table, seq, wanted, several)
 
 
-def _table_source(table: TableReader, seq: int, wanted: ScanRange, several: bool) -> Source:
+def _table_source(table: TableReader, seq: int, wanted: Bounds, several: bool) -> Source:
     """The source of a table; foretold, if it can be and is one of ``several``."""
     index = table.index
     start, stop = wanted.start, wanted.stop

@@ -3,7 +3,7 @@
 A snapshot reads whatever holds its keys when it is asked, and so pins a sequence number, which flushes
 and compactions go by.  A scan has a view of its own, whose tables and memtables nobody takes away from
 it; only the memtable that is still written to must go on telling what writes replace.  For that, scans
-share a :class:`Hold`, which costs them next to nothing.
+share a :class:`Retention`, which costs them next to nothing.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from itertools import count
 from lsmkv.runtime import Finalizer
 
 
-class Hold:
+class Retention:
     """While anybody refers to it, memtables keep what writes replace in them."""
 
     __slots__ = ("__weakref__",)
 
 
-class Pins:
+class SnapshotList:
     """Every live pin.  Needs no lock: each step is one operation on a dict, atomic under the GIL.
 
     Attributes:

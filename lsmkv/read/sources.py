@@ -42,7 +42,7 @@ class Source:
         self.pending = True
         self.key = b""
         self.alone = False
-        self.foretold = False
+        self.key_is_lower_bound = False
 
     def advance(self) -> None:
         """Have entries at hand, and be no longer pending; or be foretold anew, or no longer live."""
@@ -82,14 +82,14 @@ class RunSource(Source):
                     return
                 self._part = part
                 part.alone = self.alone
-                if part.foretold and not self.alone:
-                    self.key, self.foretold = part.key, True
+                if part.key_is_lower_bound and not self.alone:
+                    self.key, self.key_is_lower_bound = part.key, True
                     return
             if part.pending:
                 part.advance()
             if part.live:
                 self.key = part.key
-                self.pending = self.foretold = False
+                self.pending = self.key_is_lower_bound = False
                 return
             part = None
 
@@ -100,7 +100,7 @@ class RunSource(Source):
         part.take(bound, size, found)
         self.key = part.key
         self.pending = part.pending
-        self.foretold = part.foretold
+        self.key_is_lower_bound = part.key_is_lower_bound
 
     def skip(self) -> None:
         part = self._part
@@ -108,7 +108,7 @@ class RunSource(Source):
         part.skip()
         self.key = part.key
         self.pending = part.pending
-        self.foretold = part.foretold
+        self.key_is_lower_bound = part.key_is_lower_bound
 
 
 class BlockSource(Source):
@@ -150,7 +150,7 @@ class BlockSource(Source):
         self._at: i64 = 0
         self._end: i64 = 0
         if kept is None:
-            table.touch(self._next)
+            table.prefetch(self._next)
 
     def foretell(self) -> None:
         """Stand before the next block, whose first key (downwards: last) the index knows."""
@@ -161,7 +161,7 @@ class BlockSource(Source):
         number: i64 = at if kept is None else kept[at]
         index = self._table.index
         self.key = index.last_key(number) if self.reverse else index.first_key(number)
-        self.foretold = True
+        self.key_is_lower_bound = True
 
     def advance(self) -> None:
         while True:
@@ -190,7 +190,7 @@ class BlockSource(Source):
         self._prefix = block.prefix()
         if not self.alone:
             self.key = block.key_after(self._prefix, self._at)
-        self.pending = self.foretold = False
+        self.pending = self.key_is_lower_bound = False
 
     def _next_block(self) -> Block | None:
         """The next block; as long as they are in the cache, or few, without looking further ahead."""
@@ -230,14 +230,14 @@ class BlockSource(Source):
         if size <= _FETCHED_AHEAD:
             # So little is copied before the next is wanted that the processor does not see it coming.
             if self.reverse:
-                block.touch_values(max(end - size, self._end) + 1, at + 1)
+                block.prefetch_values(max(end - size, self._end) + 1, at + 1)
             else:
-                block.touch_values(at, min(end + size, self._end))
+                block.prefetch_values(at, min(end + size, self._end))
         elif COMPILED:
             if end == self._end:
                 self._touch_next()
             if self.reverse:
-                block.touch_values(end + 1, at + 1)  # it foresees less what goes downwards
+                block.prefetch_values(end + 1, at + 1)  # it foresees less what goes downwards
         key = block.key_after(self._prefix, at) if self.alone else self.key
         block.append_entries(found, self._prefix, key, at, end, self._step)
         self._move(end)
@@ -251,7 +251,7 @@ class BlockSource(Source):
             after = self._next + self._step
             if after != self._beyond:
                 self._table.is_cached(after)
-            self._table.touch(self._next)
+            self._table.prefetch(self._next)
 
     def skip(self) -> None:
         self._move(self._at + self._step)

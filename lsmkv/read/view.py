@@ -18,14 +18,14 @@ from lsmkv.errors import ClosedError, Error, ForkedError
 from lsmkv.filters.hashing import hash_key
 from lsmkv.log.batch import Operation
 from lsmkv.memtable.memtable import Memtable
-from lsmkv.read.snapshots import Hold, Pin, Pins
+from lsmkv.read.snapshots import Pin, Retention, SnapshotList
 from lsmkv.stats import Stats
 from lsmkv.tree.version import Value, Version
 
 _TOGETHER: Final = 64  # keys that are looked up side by side: as many blocks may be held at once
 
 
-class View:
+class SuperVersion:
     """One consistent set of everything that can hold a key: memtables, newest first, and tables."""
 
     def __init__(
@@ -77,7 +77,7 @@ class View:
         for run in self.version.runs:
             if len(wanted):
                 wanted = run.get_many(keys, hashes, wanted, values, stats)
-                self.version.note_vain(len(wanted))
+                self.version.charge_wasted_probes(len(wanted))
         stats.get_hits += count - values.count(None)
         return values
 
@@ -118,7 +118,7 @@ def value_at(
     return found
 
 
-class Moment:
+class ReadView:
     """The store as it was after one write.
 
     Attributes:
@@ -128,7 +128,7 @@ class Moment:
     """
 
     def __init__(
-        self, memtables: tuple[Memtable, ...], version: Version, seq: int, hold: Hold | None
+        self, memtables: tuple[Memtable, ...], version: Version, seq: int, hold: Retention | None
     ) -> None:
         self.memtables = memtables
         self.version = version
@@ -140,24 +140,24 @@ class Moment:
         return value_at(self.memtables, self.version, key, self.seq, stats)
 
 
-class Moments:
+class ReadViews:
     """Makes moments, and knows whether any of them, or a pin, is left.  Under the engine's mutex."""
 
-    def __init__(self, pins: Pins) -> None:
+    def __init__(self, pins: SnapshotList) -> None:
         self._pinned = pins.live
-        self._held: Callable[[], Hold | None] = ref(Hold())  # of nobody
+        self._held: Callable[[], Retention | None] = ref(Retention())  # of nobody
 
-    def of(self, view: View, seq: int) -> Moment:
+    def of(self, view: SuperVersion, seq: int) -> ReadView:
         """``view`` as of ``seq``, which is the present or pinned; it stays readable on its own."""
         if view.memtable.is_empty:  # what comes into it comes too late
-            return Moment(view.flushing, view.version, seq, None)
+            return ReadView(view.flushing, view.version, seq, None)
         hold = self._held()
         if hold is None:
-            hold = Hold()
+            hold = Retention()
             self._held = ref(hold)
-        return Moment(view.memtables, view.version, seq, hold)
+        return ReadView(view.memtables, view.version, seq, hold)
 
-    def are_left(self) -> bool:
+    def any_left(self) -> bool:
         """Whether what a write replaces may still be asked for."""
         return bool(self._pinned) or self._held() is not None
 
@@ -166,7 +166,7 @@ _LOOKS: Final = 4
 _LOOK_S: Final = 0.01
 
 
-class Readable:
+class ReadState:
     """A view that is replaced as the store changes, and what readers of the past need of it.
 
     Attributes:
@@ -185,10 +185,10 @@ class Readable:
     def __init__(self, stats: Stats, directory: str) -> None:
         self.stats = stats
         self.directory = directory
-        self.view: View | None = None
+        self.view: SuperVersion | None = None
         self.last_seq = 0
-        self.pins = Pins()
-        self.moments = Moments(self.pins)
+        self.snapshots = SnapshotList()
+        self.read_views = ReadViews(self.snapshots)
         self.forked = False
         self.floor: bytes | None = None
         self.popping = Lock()
@@ -220,7 +220,7 @@ class Readable:
             "handler or trace function may look keys up, and must leave the rest for later"
         )
 
-    def usable_view(self) -> View:
+    def require_open(self) -> SuperVersion:
         """The present view.
 
         Raises:
@@ -241,29 +241,29 @@ class Readable:
             return ForkedError(f"{self.directory} {reason}")
         return ClosedError(f"{self.directory} is closed")
 
-    def pin_view(self) -> tuple[View, Pin]:
+    def pin_current(self) -> tuple[SuperVersion, Pin]:
         """The present view, and a pin on the last write: a consistent whole."""
         thread = self.entering()
         with self._mutex:
             self._owner = thread
-            view = self.usable_view()
-            return view, self.pins.pin(self.last_seq)
+            view = self.require_open()
+            return view, self.snapshots.pin(self.last_seq)
 
-    def moment(self) -> Moment:
+    def read_view(self) -> ReadView:
         """The store as it is now, for a reader that keeps its view."""
         thread = self.entering()
         with self._mutex:
             self._owner = thread
-            moment = self.moments.of(self.usable_view(), self.last_seq)
+            read_view = self.read_views.of(self.require_open(), self.last_seq)
             self._owner = 0
-            return moment
+            return read_view
 
-    def moment_and_floor(self) -> tuple[Moment, bytes | None]:
-        """:meth:`moment`, and the ``floor`` at that moment."""
+    def read_view_and_floor(self) -> tuple[ReadView, bytes | None]:
+        """:meth:`read_view`, and the ``floor`` at that moment."""
         thread = self.entering()
         with self._mutex:
             self._owner = thread
-            return self.moments.of(self.usable_view(), self.last_seq), self.floor
+            return self.read_views.of(self.require_open(), self.last_seq), self.floor
 
     def raise_floor(self, key: bytes, seq: int) -> None:
         """Note that no key below ``key`` had a value at ``seq``, if nothing was written since."""
@@ -279,21 +279,21 @@ class Readable:
             if value is not None and self.floor is not None and key < self.floor:
                 self.floor = key
 
-    def moment_at(self, view: View, seq: int) -> Moment:
+    def read_view_at(self, view: SuperVersion, seq: int) -> ReadView:
         """``view`` as of ``seq``, which is pinned."""
         thread = self.entering()
         with self._mutex:
             self._owner = thread
-            return self.moments.of(view, seq)
+            return self.read_views.of(view, seq)
 
     def lookup(self, key: Buffer) -> bytes | None:
         """The present value of ``key``; None when it has none.  Raises as ``DB.get``."""
         view = self.view
         if view is None:
-            view = self.usable_view()  # says why there is none
+            view = self.require_open()  # says why there is none
         return view.get(key_bytes(key), self.stats)
 
     def lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:
         """The present value of each of ``keys``.  Raises as ``DB.multi_get``."""
         checked = keys_bytes(keys)
-        return self.usable_view().get_many(checked, self.stats)
+        return self.require_open().get_many(checked, self.stats)

@@ -8,7 +8,7 @@ from lsmkv.errors import CorruptionError
 from lsmkv.inspection.report import Problem
 from lsmkv.inspection.verify import was_given_up
 from lsmkv.log.batch import decode_batch
-from lsmkv.log.reader import HEADER_BYTES, MAX_LOG_BYTES, LogContents, read_log
+from lsmkv.log.reader import HEADER_BYTES, MAX_LOG_BYTES, LogReader, read_log
 from lsmkv.salvage.report import left_out, raise_unless_damage
 from lsmkv.storage.file_names import log_path
 from lsmkv.storage.storage import ReadKind, Storage
@@ -49,7 +49,7 @@ class _Log:
     number: int
     path: str
     size: int
-    contents: LogContents | None
+    contents: LogReader | None
     is_damaged: bool
 
     @property
@@ -139,7 +139,7 @@ def _own(log: _Log, state: State | None, result: SalvagedLogs) -> _Log:
     return _Log(log.number, log.path, log.size, None, True)
 
 
-def _prefix(storage: Storage, path: str, number: int, end: int) -> LogContents | None:
+def _prefix(storage: Storage, path: str, number: int, end: int) -> LogReader | None:
     """The good records before the damage at ``end``."""
     try:
         return read_log(_CutStorage(storage, end), path, number, "log")
@@ -212,7 +212,7 @@ def _apply(
         before = log
 
 
-def _follows(before: _Log, contents: LogContents, result: SalvagedLogs) -> bool:
+def _follows(before: _Log, contents: LogReader, result: SalvagedLogs) -> bool:
     """Whether nothing is missing between the log ``before`` and the next one."""
     if contents.previous_number != before.number:
         reason = f"it follows log {contents.previous_number}, which is missing"
@@ -227,7 +227,7 @@ def _follows(before: _Log, contents: LogContents, result: SalvagedLogs) -> bool:
 
 
 def _replay(
-    contents: LogContents, expected: int | None, result: SalvagedLogs
+    contents: LogReader, expected: int | None, result: SalvagedLogs
 ) -> tuple[int, int | None]:
     """Apply a log's records: up to which offset that went, and the sequence number to follow."""
     for offset, payload in contents.records():

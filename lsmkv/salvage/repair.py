@@ -40,7 +40,7 @@ from lsmkv.storage.file_names import CURRENT, LOCK, log_path, parse_file_name, t
 from lsmkv.storage.storage import AppendFile, FileLock, ReadKind, Storage, absolute_path
 from lsmkv.storage.store_lock import lock_store
 from lsmkv.tree.levels import PlacedTable
-from lsmkv.tree.manifest import EMPTY_STATE, Edit, Manifest, State, check_file_number
+from lsmkv.tree.manifest import EMPTY_STATE, Manifest, State, VersionEdit, check_file_number
 from lsmkv.tree.ownership import check_is_ours
 
 _COPY_BYTES: Final = 1 << 20
@@ -326,7 +326,9 @@ class _Repair:
             0 if state is None else state.last_seq,
             *(table.meta.largest_seq for table in placed),
         )
-        edit = Edit(added=placed, next_file=self._next, last_seq=last_seq, log_number=log_number)
+        edit = VersionEdit(
+            added=placed, next_file=self._next, last_seq=last_seq, log_number=log_number
+        )
         return EMPTY_STATE.changed(edit)
 
     def _log_before(self, last_log: tuple[int, int] | None) -> LogWriter | None:

@@ -27,7 +27,7 @@ class CacheItem:
         self.visited = False
 
 
-class Shelf:
+class TableCacheSlots:
     """Places for the blocks of one table; made by :meth:`BlockCache.shelf`."""
 
     def __init__(self, first_key: int, place_count: int) -> None:
@@ -48,19 +48,19 @@ class BlockCache:
         self.used_bytes = 0
         self._stats = stats
         # Whose turn it is to go: each taken place by its number, oldest first.
-        self._order: OrderedDict[int, Shelf] = OrderedDict()
+        self._order: OrderedDict[int, TableCacheSlots] = OrderedDict()
         self._next_key = 0
         self._lock = threading.RLock()
         self._is_changing = False
 
-    def shelf(self, place_count: int) -> Shelf:
+    def shelf(self, place_count: int) -> TableCacheSlots:
         """A shelf with places 0 to ``place_count`` - 1, all empty."""
         with self._lock:
             first_key = self._next_key
             self._next_key += place_count
-            return Shelf(first_key, place_count)
+            return TableCacheSlots(first_key, place_count)
 
-    def get(self, shelf: Shelf, place: i64) -> CacheItem | None:
+    def get(self, shelf: TableCacheSlots, place: i64) -> CacheItem | None:
         """The item at ``place``, marked as visited; None when there is none.  O(1)."""
         item = shelf.items[place]
         if item is None:
@@ -70,7 +70,7 @@ class BlockCache:
         self._stats.block_cache_hits += 1
         return item
 
-    def put(self, shelf: Shelf, place: i64, item: CacheItem) -> None:
+    def put(self, shelf: TableCacheSlots, place: i64, item: CacheItem) -> None:
         """Keep ``item`` at ``place``, evicting others to make room.
 
         An item larger than the whole budget is not kept, nor one for a shelf that was cleared.
@@ -87,7 +87,7 @@ class BlockCache:
             finally:
                 self._is_changing = False
 
-    def _put(self, shelf: Shelf, place: i64, item: CacheItem) -> None:
+    def _put(self, shelf: TableCacheSlots, place: i64, item: CacheItem) -> None:
         self._drop(shelf, place)
         order = self._order
         while self.used_bytes + item.charge_bytes > self.capacity_bytes:
@@ -108,14 +108,14 @@ class BlockCache:
         shelf.items[place] = item
         self.used_bytes += item.charge_bytes
 
-    def clear(self, shelf: Shelf) -> None:
+    def clear(self, shelf: TableCacheSlots) -> None:
         """Empty a shelf for good: its table is no more.  O(places)."""
         with self._lock:
             shelf.closed = True
             for place in range(len(shelf.items)):
                 self._drop(shelf, place)
 
-    def _drop(self, shelf: Shelf, place: i64) -> None:
+    def _drop(self, shelf: TableCacheSlots, place: i64) -> None:
         item = shelf.items[place]
         if item is not None:
             shelf.items[place] = None

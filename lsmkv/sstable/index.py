@@ -286,7 +286,7 @@ class TableIndex:
             samples = self._samples = self._sampled()
         return _GROUP * lower_bound(samples, 0, groups, target)
 
-    def touch(self, group: i64) -> i64:
+    def prefetch(self, group: i64) -> i64:
         """Have the processor fetch what :meth:`find_in` reads of ``group``, and where filters start."""
         if self.block_count < _GROUP:
             return 0

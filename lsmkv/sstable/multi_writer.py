@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from lsmkv.encoding.entry_batch import Versions
+from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.errors import Error
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.writer import TableFormat, TableWriter
@@ -42,7 +42,7 @@ class TableJob:
     replaces: tuple[int, ...] = ()
 
 
-def write_tables(stretches: Iterator[Versions], job: TableJob) -> list[TableMeta]:
+def write_tables(stretches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta]:
     """Write versions in order to as many tables as they need; all are synced, the directory too.
 
     A new table starts only at a new key; all versions of a key stand in one stretch.  On any failure

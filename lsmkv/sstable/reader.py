@@ -25,7 +25,7 @@ from lsmkv.sstable.block.trailer import (
     entry_count_at,
     raw_length_at,
 )
-from lsmkv.sstable.block_cache import BlockCache, Shelf
+from lsmkv.sstable.block_cache import BlockCache, TableCacheSlots
 from lsmkv.sstable.block_checks import check_block, check_trailer, why_not_mergeable
 from lsmkv.sstable.format import (
     CODEC_NONE,
@@ -104,7 +104,7 @@ class TableReader:
         self._loading = threading.RLock()
         self._index: TableIndex | None = None
         self._filters: TableFilters | None = None
-        self._blocks: Shelf = cache.shelf(0)
+        self._blocks: TableCacheSlots = cache.shelf(0)
 
     # What is read at the first use
 
@@ -183,7 +183,7 @@ class TableReader:
         """What kind of filter it has."""
         return self._filter_kind.policy
 
-    def retire(self) -> None:
+    def mark_obsolete(self) -> None:
         """Keep nothing of it in the cache any more: it is in the tree no more."""
         with self._loading:
             self._is_retired = True
@@ -262,12 +262,12 @@ class TableReader:
             self._cache.put(self._blocks, number, block)
         return block
 
-    def touch(self, number: i64) -> None:
+    def prefetch(self, number: i64) -> None:
         """Have the processor fetch what a scan reads first of block ``number``, if it is in the cache."""
         if self._blocks.holds(number):
             cached = self._blocks.items[number]
             assert isinstance(cached, Block)
-            cached.touch_keys()
+            cached.prefetch_keys()
 
     def count_prefix_skips(self, count: int) -> None:
         """Note that a prefix scan passed over ``count`` blocks thanks to their filters."""

@@ -14,7 +14,7 @@ from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import FilterKey, filter_key_from_spec
 from lsmkv.filters.policy import BLOOM, FilterPolicy, policy_for
 from lsmkv.sstable.block.trailer import TRAILER_BYTES
-from lsmkv.sstable.block_cache import BlockCache, CacheItem, Shelf
+from lsmkv.sstable.block_cache import BlockCache, CacheItem, TableCacheSlots
 from lsmkv.sstable.format import Footer, TableProperties
 from lsmkv.sstable.index import TableIndex
 from lsmkv.stats import Stats
@@ -108,7 +108,7 @@ class TableFilters:
         self._rebuilding = threading.RLock()
         self._rebuilt: dict[int, FilterChunk] = {}  # chunks that were damaged, kept for good
         self._untold: list[int] = []  # where in the file damage was found that nobody knows of
-        self._chunks: Shelf = cache.shelf(index.chunk_count)
+        self._chunks: TableCacheSlots = cache.shelf(index.chunk_count)
         self._resident: bytes | None = None
         if asked and residency == _RESIDENT:
             self._resident = self._read_resident()
@@ -180,7 +180,7 @@ class TableFilters:
             return False
         return True
 
-    def touch(self, number: i64) -> i64:
+    def prefetch(self, number: i64) -> i64:
         """Have the processor fetch the filter of block ``number``, if it is in memory."""
         index, bits = self.index, self._resident
         start, end = index.filter_start(number), index.filter_start(number + 1)

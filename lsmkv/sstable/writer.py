@@ -12,14 +12,14 @@ from mypy_extensions import i64
 
 from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.entries import MAX_SEQUENCE, TAG_DELETE, Value
-from lsmkv.encoding.entry_batch import Part, Versions, joined
+from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, joined
 from lsmkv.filters.bloom import MAX_BITS
 from lsmkv.filters.hashing import DIGEST_BYTES, digests, hashes_of
 from lsmkv.filters.keys import FilterKey
 from lsmkv.filters.maths.sizing import keys_for
 from lsmkv.filters.policy import MAX_PARAMETER, PRIVATE_SCHEMES, SCHEME_NONE, policy_named
 from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES
-from lsmkv.sstable.block.builder import Payload
+from lsmkv.sstable.block.builder import BlockBuilder
 from lsmkv.sstable.block.codec import Compressor, train_dictionary
 from lsmkv.sstable.block.trailer import encode_trailer
 from lsmkv.sstable.format import CODEC_NONE, Footer, TableMeta, TableProperties
@@ -115,7 +115,7 @@ class TableWriter:
         self._table_filter_keys = keys_for(MAX_BITS, min(form.error_rate, 0.5)) // 2
         self._stats = storage.stats
         # the block being filled
-        self._block: list[Part] = []
+        self._block: list[EntrySlice] = []
         self._block_repeats = False
         self._block_bytes = 0
         # the table so far
@@ -150,9 +150,9 @@ class TableWriter:
 
     def add(self, key: bytes, value: Value, seq: int) -> None:
         """Add the next entry; a value of None is a deletion."""
-        self.add_from(Versions([key], [value], [seq], may_repeat=False), 0, _NO_LIMIT)
+        self.add_from(EntryBatch([key], [value], [seq], may_repeat=False), 0, _NO_LIMIT)
 
-    def add_from(self, versions: Versions, start: i64, limit_bytes: i64) -> int:
+    def add_from(self, versions: EntryBatch, start: i64, limit_bytes: i64) -> int:
         """Add ``versions`` from position ``start`` on; returns the position of the first not added.
 
         That is their number; or that of the first new key at which the table has ``limit_bytes`` or
@@ -201,7 +201,7 @@ class TableWriter:
             self._fill(versions, begun, number)
             self._block_bytes = block_bytes
             if begun < number and versions.size_bytes > _MOST_HELD_BLOCKS * block_size:
-                self._block.append(Part(joined([self._block.pop()]), 0, number - begun))
+                self._block.append(EntrySlice(joined([self._block.pop()]), 0, number - begun))
         return number
 
     def _room(self, limit_bytes: i64) -> i64:
@@ -210,10 +210,10 @@ class TableWriter:
             return 0
         return limit_bytes - (self._data_bytes + self._untrained_bytes + self._filters_bytes)
 
-    def _fill(self, versions: Versions, start: i64, stop: i64) -> None:
+    def _fill(self, versions: EntryBatch, start: i64, stop: i64) -> None:
         """Take versions into the block being filled."""
         if start < stop:
-            self._block.append(Part(versions, start, stop))
+            self._block.append(EntrySlice(versions, start, stop))
 
     def finish(
         self, replaces: list[int] | None = None, beside: list[int] | None = None
@@ -290,7 +290,7 @@ class TableWriter:
     def _finish_block(self) -> None:
         if not self._block:
             return
-        made = Payload(self._block)
+        made = BlockBuilder(self._block)
         filter_bits, filter_key_count, probe_count = self._block_filter(made.digests)
         fingerprints = made.digests[::DIGEST_BYTES]
         payload = made.finish(fingerprints, has_versions=self._block_repeats)

@@ -50,8 +50,8 @@ class AppendFile(Descriptor):
         "_synced_end",
         "_syncs_often",
         "broken",
-        "gives_turns",
         "offset",
+        "releases_gil",
     )
 
     def __init__(self, path: str, descriptor: int, offset: int) -> None:
@@ -65,7 +65,7 @@ class AppendFile(Descriptor):
         self._synced_end = offset - _LARGEST_ROOM_BYTES  # where the file ended at the last sync
         self._syncs_often = False  # since less was appended between two
         self.broken = False
-        self.gives_turns = False
+        self.releases_gil = False
         self.offset = offset
 
     def append(self, data: bytes, more: bytes = b"") -> None:
@@ -202,7 +202,7 @@ class AppendFile(Descriptor):
         if (
             room is not None
             and offset + length <= self._room_end
-            and not self.gives_turns
+            and not self.releases_gil
             and not (self._has_large_pages and self._syncs_often)
             and length < LARGE_APPEND_BYTES
         ):

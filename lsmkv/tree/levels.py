@@ -55,7 +55,7 @@ Level = tuple[RunMeta, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class Levels:
     """Every table of the store.  Never changed: ``changed`` makes a new one."""
 
     levels: tuple[Level, ...] = ()
@@ -92,7 +92,7 @@ class Tree:
         """The deepest level that has a run; -1 when the tree is empty."""
         return len(self.levels) - 1
 
-    def changed(self, added: Iterable[PlacedTable], removed: Iterable[int]) -> Tree:
+    def changed(self, added: Iterable[PlacedTable], removed: Iterable[int]) -> Levels:
         """The tree after removing tables by number and adding others.
 
         Raises:
@@ -125,4 +125,4 @@ class Tree:
                 if left.largest >= right.smallest:
                     raise ValueError(f"tables {left.number} and {right.number} of a run overlap")
             levels[level].append(RunMeta(number, tuple(tables)))
-        return Tree(tuple(map(tuple, levels)))
+        return Levels(tuple(map(tuple, levels)))

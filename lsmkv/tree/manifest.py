@@ -1,6 +1,6 @@
 """The manifest: the log of edits that says which files make the store; and CURRENT, which names it.
 
-Each record of a manifest is one :class:`Edit` in JSON.  The first holds the whole state, and those
+Each record of a manifest is one :class:`VersionEdit` in JSON.  The first holds the whole state, and those
 that follow change it.  ``CURRENT`` is one line: the manifest's file name, a space, and the XXH3-64
 of the name in hexadecimal; it is replaced by a rename.
 """
@@ -19,11 +19,11 @@ import msgspec
 from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.errors import CorruptionError, NotAStoreError
-from lsmkv.log.reader import MARK_BYTES, LogContents, read_log
+from lsmkv.log.reader import MARK_BYTES, LogReader, read_log
 from lsmkv.log.writer import LogWriter
 from lsmkv.storage.file_names import CURRENT, MAX_FILE_NUMBER, manifest_path, parse_file_name
 from lsmkv.storage.storage import ReadKind, Storage
-from lsmkv.tree.levels import PlacedTable, Tree
+from lsmkv.tree.levels import Levels, PlacedTable
 
 CURRENT_BYTES: Final = len(b"MANIFEST-000001 0123456789abcdef\n")  # at least
 _MAX_CURRENT_BYTES: Final = 200
@@ -42,7 +42,7 @@ def check_file_number(number: int, directory: str) -> None:
         raise CorruptionError(directory, None, reason)
 
 
-class Edit(
+class VersionEdit(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True
 ):
     """A change of the store's state.  What is None stays as it is.
@@ -67,16 +67,16 @@ class Edit(
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a manifest adds up to; the fields are those of :class:`Edit`."""
+    """What a manifest adds up to; the fields are those of :class:`VersionEdit`."""
 
-    tree: Tree
+    tree: Levels
     next_file: int
     last_seq: int
     log_number: int
     closed_log: tuple[int, int] | None = None
     closed_salt: int | None = None
 
-    def changed(self, edit: Edit) -> State:
+    def changed(self, edit: VersionEdit) -> State:
         """The state after ``edit``.
 
         Raises:
@@ -107,9 +107,9 @@ class State:
         closed, closed_end = self.closed_log or (0, 0)
         return closed == number and end - closed_end in (0, MARK_BYTES)
 
-    def as_edit(self) -> Edit:
+    def as_edit(self) -> VersionEdit:
         """The edit that makes this state out of the empty one."""
-        return Edit(
+        return VersionEdit(
             added=list(self.tree.placed()),
             next_file=self.next_file,
             last_seq=self.last_seq,
@@ -119,7 +119,7 @@ class State:
         )
 
 
-EMPTY_STATE: Final = State(Tree(), next_file=1, last_seq=0, log_number=0)
+EMPTY_STATE: Final = State(Levels(), next_file=1, last_seq=0, log_number=0)
 
 
 def read_current(storage: Storage, directory: str) -> int:
@@ -154,7 +154,7 @@ def read_state(storage: Storage, directory: str, number: int) -> State:
     return read_manifest(storage, directory, number)[0]
 
 
-def read_manifest(storage: Storage, directory: str, number: int) -> tuple[State, LogContents]:
+def read_manifest(storage: Storage, directory: str, number: int) -> tuple[State, LogReader]:
     """The state that manifest ``number`` adds up to, and the manifest as it was read.
 
     Raises:
@@ -172,7 +172,7 @@ def read_manifest(storage: Storage, directory: str, number: int) -> tuple[State,
     count = 0
     for offset, payload in contents.records():
         try:
-            state = state.changed(msgspec.json.decode(payload, type=Edit))
+            state = state.changed(msgspec.json.decode(payload, type=VersionEdit))
         except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
             raise CorruptionError(path, offset, f"bad manifest record: {error}") from error
         count += 1
@@ -211,7 +211,7 @@ class Manifest:
             self._next_file += count
             return number
 
-    def go_on(self, contents: LogContents) -> None:
+    def resume(self, contents: LogReader) -> None:
         """Append to a manifest that was read, all of which is on disk; it adds up to ``state``.
 
         Raises:
@@ -228,7 +228,7 @@ class Manifest:
         Raises: as :meth:`append`.
         """
         if not self.state.was_closed_at(number, end):
-            self.append(Edit(closed_log=(number, end), closed_salt=salt))
+            self.append(VersionEdit(closed_log=(number, end), closed_salt=salt))
 
     def rewrite(self) -> None:
         """Write the whole state to a fresh manifest, durably, and make CURRENT name it.
@@ -266,7 +266,7 @@ class Manifest:
             with contextlib.suppress(OSError):  # the next open removes what is left over
                 self._storage.remove(manifest_path(self._directory, previous))
 
-    def append(self, edit: Edit) -> None:
+    def append(self, edit: VersionEdit) -> None:
         """Record ``edit`` durably, and change the state.
 
         After a failure nobody knows whether the edit is on disk: files that it adds must stay until

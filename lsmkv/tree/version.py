@@ -22,7 +22,7 @@ from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.table_filters import TableFilters
 from lsmkv.stats import Stats
-from lsmkv.tree.levels import Tree
+from lsmkv.tree.levels import Levels
 
 Value = bytes | None  # None is a deletion
 
@@ -127,14 +127,14 @@ class Run:
                 count += 1
         if COMPILED:
             for at in range(count):
-                filters[at].index.touch(places[at])
+                filters[at].index.prefetch(places[at])
         for at in range(count):
             position = asked[at]
             places[at] = filters[at].block_near(keys[position], hashes[position], places[at])
         if COMPILED:
             for at in range(count):
                 if places[at] >= 0:
-                    filters[at].touch(places[at])
+                    filters[at].prefetch(places[at])
         asked_count, count = count, 0
         for at in range(asked_count):
             position, number = asked[at], places[at]
@@ -154,14 +154,14 @@ class Run:
             blocks.append(tables[at].block(places[at], True))
         if COMPILED:
             for block in blocks:
-                block.touch()
+                block.prefetch()
         for at in range(count):
             position = asked[at]
             places[at] = tables[at].find_in(blocks[at], keys[position], hashes[position])
         if COMPILED:
             for at in range(count):
                 if places[at] >= 0:
-                    blocks[at].touch_value(places[at])
+                    blocks[at].prefetch_value(places[at])
         for at in range(count):
             position, place = asked[at], places[at]
             if place < 0:
@@ -181,11 +181,11 @@ class Version:
         is_impatient: whether that was as often as :meth:`watch` was told.
     """
 
-    def __init__(self, tree: Tree, readers: dict[int, TableReader]) -> None:
+    def __init__(self, tree: Levels, readers: dict[int, TableReader]) -> None:
         self.tree = tree
-        self.is_impatient = False
-        self._patience: i64 = _ENDLESS
-        self._out_of_patience: Callable[[], None] | None = None
+        self.needs_read_compaction = False
+        self._read_compaction_budget: i64 = _ENDLESS
+        self._budget_spent: Callable[[], None] | None = None
         self.runs: list[Run] = [
             Run(level, run.number, [readers[table.number] for table in run.tables])
             for level, runs in enumerate(tree.levels)
@@ -202,28 +202,28 @@ class Version:
                 found = table.get(key, h, max_seq)
                 if not isinstance(found, Absent):
                     return found
-                self._patience -= 1
-                if self._patience <= 0:
-                    self._lose_patience()
+                self._read_compaction_budget -= 1
+                if self._read_compaction_budget <= 0:
+                    self._spend_read_compaction_budget()
         return None
 
     def watch(self, patience: int, out_of_patience: Callable[[], None]) -> None:
         """Have ``out_of_patience`` called once runs have been asked in vain so often from now on."""
-        self.is_impatient = False
-        self._out_of_patience = out_of_patience
-        self._patience = patience
+        self.needs_read_compaction = False
+        self._budget_spent = out_of_patience
+        self._read_compaction_budget = patience
 
-    def note_vain(self, count: i64) -> None:
+    def charge_wasted_probes(self, count: i64) -> None:
         """Count so many times that a run was asked, and knew nothing of the key."""
-        self._patience -= count
-        if self._patience <= 0:
-            self._lose_patience()
+        self._read_compaction_budget -= count
+        if self._read_compaction_budget <= 0:
+            self._spend_read_compaction_budget()
 
-    def _lose_patience(self) -> None:
-        self._patience = _ENDLESS
-        self.is_impatient = True
-        if self._out_of_patience is not None:
-            self._out_of_patience()
+    def _spend_read_compaction_budget(self) -> None:
+        self._read_compaction_budget = _ENDLESS
+        self.needs_read_compaction = True
+        if self._budget_spent is not None:
+            self._budget_spent()
 
     def tables(self) -> Iterator[TableReader]:
         for run in self.runs:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.policy import FilterPolicy, policy_named
-from lsmkv.log.reader import LogContents
+from lsmkv.log.reader import LogReader
 from lsmkv.options import Options
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.format import TableMeta
@@ -19,15 +19,15 @@ from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.writer import TableFormat
 from lsmkv.storage.file_names import parse_file_name, table_path
 from lsmkv.storage.storage import Storage
-from lsmkv.tree.levels import Tree
-from lsmkv.tree.manifest import Edit, Manifest, State
+from lsmkv.tree.levels import Levels
+from lsmkv.tree.manifest import Manifest, State, VersionEdit
 from lsmkv.tree.version import Version
 
 
-class TableSet:
+class VersionSet:
     """Manifest and open tables.
 
-    ``lock`` serialises changes; it is taken before the engine's mutex, never after.  ``undead`` are
+    ``lock`` serialises changes; it is taken before the engine's mutex, never after.  ``unremoved`` are
     tables that are in the tree no more, but whose files could not be removed.
     """
 
@@ -41,7 +41,7 @@ class TableSet:
         self._cache = cache
         self._readers: dict[int, TableReader] = {}
         self._doubtful: list[TableMeta] = []  # a record that failed names them
-        self.undead: list[int] = []
+        self.unremoved: list[int] = []
         self._manifest: Manifest | None = None
 
     @property
@@ -50,7 +50,7 @@ class TableSet:
         return self._manifest
 
     def start_manifest(
-        self, state: State, names: list[str], untouched: LogContents | None = None
+        self, state: State, names: list[str], untouched: LogReader | None = None
     ) -> None:
         """Go on from ``state``, with numbers above every file that is there.
 
@@ -65,13 +65,13 @@ class TableSet:
         state = replace(state, next_file=max(state.next_file, highest + 1))
         if untouched is not None:
             self._manifest = Manifest(self.storage, self.directory, state)
-            self._manifest.go_on(untouched)
+            self._manifest.resume(untouched)
         else:
             state = replace(state, closed_log=None, closed_salt=None)
             self._manifest = Manifest(self.storage, self.directory, state)
             self._manifest.rewrite()
 
-    def open_version(self, tree: Tree) -> Version:
+    def open_version(self, tree: Levels) -> Version:
         """Open whatever of ``tree`` is not open yet, and close the rest.
 
         Raises:
@@ -89,7 +89,7 @@ class TableSet:
         reader = self._readers.get(meta.number)
         return reader if reader is not None and reader.meta == meta else None
 
-    def _may_read_around(self, tree: Tree) -> bool:
+    def _may_read_around(self, tree: Levels) -> bool:
         """Whether the page cache may be filled with tables: the memory has room for all, twice."""
         size_bytes = sum([table.size_bytes for table in tree.tables()])
         pages = os.sysconf("SC_PHYS_PAGES") if "SC_PHYS_PAGES" in os.sysconf_names else 0
@@ -115,7 +115,7 @@ class TableSet:
         """The readers of tables that are in the tree."""
         return [self._readers[meta.number] for meta in tables]
 
-    def install(self, edit: Edit, publish: Callable[[Version], None]) -> None:
+    def install(self, edit: VersionEdit, publish: Callable[[Version], None]) -> None:
         """Open the tables that ``edit`` adds, record it durably, and hand on the new version.
 
         The files of tables that are in the tree no more are removed at once; whoever reads one has
@@ -161,7 +161,7 @@ class TableSet:
         for number in gone:
             reader = self._readers.pop(number, None)
             if reader is not None:
-                reader.retire()
+                reader.mark_obsolete()
 
     def _remove(self, runs: list[list[int]], *, is_noted: bool) -> None:
         """Remove the files of tables, oldest run first, so that what is left shows nothing older.
@@ -173,8 +173,8 @@ class TableSet:
                 self._sync_directory()
             for number in run:
                 # Where no table notes them: once one stays, so do newer ones, which hide what it holds.
-                if (self.undead and not is_noted) or not self._is_removed(number):
-                    self.undead.append(number)
+                if (self.unremoved and not is_noted) or not self._is_removed(number):
+                    self.unremoved.append(number)
         if runs and not is_noted:
             self._sync_directory()
 
@@ -223,7 +223,7 @@ class TableSet:
             self.manifest.allocate,
             is_cancelled,
             give_way,
-            (*replaces, *self.undead),
+            (*replaces, *self.unremoved),
         )
 
     def policies(self) -> set[FilterPolicy]:
@@ -238,7 +238,7 @@ class TableSet:
             self._manifest.close()
 
 
-def _runs_of(tree: Tree, numbers: list[int]) -> list[list[int]]:
+def _runs_of(tree: Levels, numbers: list[int]) -> list[list[int]]:
     """The tables of these numbers, run by run, the oldest first."""
     wanted = set(numbers)
     runs = [[table.number for table in run.tables if table.number in wanted] for run in tree.runs()]

@@ -314,7 +314,7 @@ def test_a_look_up_inside_of_taking_in_batches_is_refused_and_nothing_is_lost(
             with db.write_batch() as batch:
                 for number in range(start, start + 100):
                     batch[b"%03d" % number] = b"v"
-        memtable: Any = db._engine.usable_view().memtable
+        memtable: Any = db._engine.require_open().memtable
         with memtable._lock:
             memtable._is_moving = True
             with pytest.raises(RuntimeError, match="by this very thread"):

@@ -14,9 +14,9 @@ from gates import WAIT_S
 from leaks import write_calls
 from log_files import where_logs_are_mapped
 from lsmkv.background import pace
-from lsmkv.background.maintenance import Maintenance
+from lsmkv.background.maintenance import BackgroundWork
 from lsmkv.background.pace import Writers
-from lsmkv.read.view import View
+from lsmkv.read.view import SuperVersion
 from storages import FaultyStorage
 from threaded_stores import open_store, run_all, wait_until
 
@@ -59,13 +59,13 @@ def test_a_flush_waits_for_writers_and_they_for_nothing(path: Path) -> None:
 @where_logs_are_mapped
 def test_a_flush_that_waits_needs_no_turns(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     napping = threading.Event()
-    nap = pace.Haste.nap
+    nap = pace.Urgency.nap
 
-    def told(haste: pace.Haste) -> None:
+    def told(urgency: pace.Urgency) -> None:
         napping.set()
-        nap(haste)
+        nap(urgency)
 
-    monkeypatch.setattr(pace.Haste, "nap", told)
+    monkeypatch.setattr(pace.Urgency, "nap", told)
     with open_store(path) as db:
         fill(db, 1)
         assert napping.wait(WAIT_S)
@@ -119,14 +119,14 @@ class Compactor:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.naps = 0
-        nap = pace.Haste.nap
+        nap = pace.Urgency.nap
 
-        def counted(haste: pace.Haste) -> None:
+        def counted(urgency: pace.Urgency) -> None:
             self.naps += threading.current_thread().name == "lsmkv-compact"
-            nap(haste)
+            nap(urgency)
 
         monkeypatch.setattr(pace, "_NAP_S", 0.001)
-        monkeypatch.setattr(pace.Haste, "nap", counted)
+        monkeypatch.setattr(pace.Urgency, "nap", counted)
         monkeypatch.setattr(pace.Pace, "give_way", lambda self, done: None)
 
     def look_again(self) -> None:
@@ -159,17 +159,17 @@ def test_level_0_gathers_runs_while_writers_are_busy(path: Path, compactor: Comp
 def test_a_compaction_is_picked_of_the_tree_that_had_too_few_runs_to_gather(
     path: Path, compactor: Compactor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_gather = Maintenance._may_gather
+    may_gather = BackgroundWork._may_gather
     asked = threading.Event()
 
-    def slow(maintenance: Maintenance, view: View) -> bool:
+    def slow(maintenance: BackgroundWork, view: SuperVersion) -> bool:
         found = may_gather(maintenance, view)
         if not asked.is_set():
             asked.set()
             wait_until(lambda: level0_runs(db) == 4)
         return found
 
-    monkeypatch.setattr(Maintenance, "_may_gather", slow)
+    monkeypatch.setattr(BackgroundWork, "_may_gather", slow)
     with open_store(path, **PATIENT) as db:
         fill(db, 1)
         assert asked.wait(WAIT_S)

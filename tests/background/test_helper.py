@@ -25,7 +25,7 @@ from helper_processes import (
 from log_files import written_bytes
 from lsmkv.background import maintenance
 from lsmkv.background.process import parent as process
-from lsmkv.background.process.jobs import FlushJob, LogUnusableError, Order, run_job
+from lsmkv.background.process.jobs import FlushJob, JobSpec, LogUnusableError, run_job
 from lsmkv.filters.policy import BLOOM, PRIVATE_SCHEMES, FilterPolicy, register
 from lsmkv.sstable.format import TableMeta
 from lsmkv.stats import Stats
@@ -34,7 +34,7 @@ from lsmkv.tree import version_set as tables
 
 
 def has_runners(db: lsmkv.DB) -> bool:
-    return db._engine._maintenance._flush_runner is not None
+    return db._engine._background._flush_runner is not None
 
 
 # --- where work is done --------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def test_a_job_is_a_plain_function_of_files(path: str) -> None:
     with open_small(path, write_buffer_size_bytes=1 << 20) as db:
         fill(db, range(200))
         db.sync()
-        order = Order.of(path, db.options, 0.01, [], range(100, 200))
+        order = JobSpec.of(path, db.options, 0.01, [], range(100, 200))
         log = files(Path(path), ".log")[0]
         job = FlushJob(
             order=order,
@@ -150,7 +150,7 @@ def test_a_flush_of_a_log_wants_the_keys_that_the_memtable_counted(
         db.sync()
         log = files(Path(path), ".log")[0]
         job = FlushJob(
-            order=Order.of(path, db.options, 0.01, [], range(100, 200)),
+            order=JobSpec.of(path, db.options, 0.01, [], range(100, 200)),
             log_number=int(log.stem),
             log_bytes=written_bytes(log),
             first_seq=1,

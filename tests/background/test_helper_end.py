@@ -168,7 +168,7 @@ def test_closing_ends_a_compaction_in_another_thread(path: str) -> None:
 
         compacting = threading.Thread(target=compact)
         compacting.start()
-        wait_until(db._engine._maintenance._compacting.locked)
+        wait_until(db._engine._background._compacting.locked)
         db.close()
         compacting.join(WAIT_S)
         assert len(raised) == 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gates import WAIT_S
 from lsmkv.background import pace
-from lsmkv.background.pace import BUSY_WRITES_PER_S, Haste, Pace, Writers
+from lsmkv.background.pace import BUSY_WRITES_PER_S, Pace, Urgency, Writers
 from lsmkv.stats import Stats
 from threaded_stores import run_all
 
@@ -170,25 +170,25 @@ def test_writers_that_pause_for_a_fresh_log_are_busy_still(world: World) -> None
 
 def test_a_nap_ends_when_somebody_comes_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace, "_NAP_S", 10 * WAIT_S)
-    haste = Haste()
-    go_on = threading.Event()
+    urgency = Urgency()
+    resume = threading.Event()
 
     def wait() -> None:
-        haste.begin(1)
-        assert go_on.wait(WAIT_S)
+        urgency.begin(1)
+        assert resume.wait(WAIT_S)
 
     def sleep() -> None:
-        haste.nap()
-        go_on.set()
+        urgency.nap()
+        resume.set()
 
     run_all(sleep, wait)
 
 
 def test_there_is_haste_until_the_last_has_what_they_wait_for() -> None:
-    haste = Haste()
-    haste.begin(1)
-    haste.begin(2)
-    haste.waiting.pop(1, None)
-    assert haste
-    haste.waiting.pop(2, None)
-    assert not haste
+    urgency = Urgency()
+    urgency.begin(1)
+    urgency.begin(2)
+    urgency.waiting.pop(1, None)
+    assert urgency
+    urgency.waiting.pop(2, None)
+    assert not urgency

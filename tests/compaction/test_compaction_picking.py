@@ -7,7 +7,7 @@ import pytest
 from lsmkv.compaction.picker import Compaction, PickState, level_target_bytes, pick
 from lsmkv.options import Options
 from lsmkv.sstable.format import TableMeta
-from lsmkv.tree.levels import Tree
+from lsmkv.tree.levels import Levels
 from made_trees import KIB, LAZY, LEVELED, STYLES, TIERED, level0, numbers, table, tree
 
 
@@ -22,7 +22,7 @@ def chosen(placed: dict[tuple[int, int], list[TableMeta]], options: Options) -> 
 
 @pytest.mark.parametrize("options", [LEVELED, TIERED, LAZY], ids=STYLES)
 def test_an_empty_tree_is_in_shape(options: Options) -> None:
-    assert pick(Tree(), options, PickState()) is None
+    assert pick(Levels(), options, PickState()) is None
 
 
 @pytest.mark.parametrize("options", [LEVELED, TIERED, LAZY], ids=STYLES)

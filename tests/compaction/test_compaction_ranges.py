@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lsmkv.compaction.picker import Compaction, PickState, pick, pick_range
 from lsmkv.options import Options
 from lsmkv.sstable.format import TableMeta
-from lsmkv.tree.levels import Tree
+from lsmkv.tree.levels import Levels
 from made_trees import KIB, LAZY, LEVELED, STYLES, TIERED, level0, numbers, table, tree
 
 
@@ -92,7 +92,7 @@ def test_a_range_goes_to_the_deepest_level_of_runs(options: Options) -> None:
 
 
 @st.composite
-def trees(draw: st.DrawFn) -> Tree:
+def trees(draw: st.DrawFn) -> Levels:
     placed: dict[tuple[int, int], list[TableMeta]] = {}
     fresh = count(1)
     for level in range(draw(st.integers(1, 4))):
@@ -112,7 +112,7 @@ keys = st.none() | st.integers(10, 99).map(lambda number: str(number).encode())
 
 @given(trees(), keys, keys)
 def test_no_table_outside_a_picked_range_overlaps_it(
-    any_tree: Tree, start: bytes | None, stop: bytes | None
+    any_tree: Levels, start: bytes | None, stop: bytes | None
 ) -> None:
     found = pick_range(any_tree, TIERED, start, stop)
     if found is None:
@@ -125,7 +125,9 @@ def test_no_table_outside_a_picked_range_overlaps_it(
 
 
 @given(trees(), st.sampled_from([LEVELED, TIERED, LAZY]))
-def test_whatever_is_picked_leaves_newer_data_above_older(any_tree: Tree, options: Options) -> None:
+def test_whatever_is_picked_leaves_newer_data_above_older(
+    any_tree: Levels, options: Options
+) -> None:
     found = pick(any_tree, options, PickState())
     if found is None:
         return

@@ -11,7 +11,7 @@ import pytest
 
 from columns import as_columns, as_rows
 from lsmkv.compaction.picker import output_error_rate
-from lsmkv.encoding.entry_batch import Versions
+from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.filters import monkey_error_rates
 from lsmkv.options import Options
 from lsmkv.sstable.block_cache import BlockCache
@@ -67,7 +67,7 @@ def job(
     )
 
 
-def versions_of(sizes: list[tuple[int, int]], value: bytes) -> Iterator[Versions]:
+def versions_of(sizes: list[tuple[int, int]], value: bytes) -> Iterator[EntryBatch]:
     """A stretch for each pair of a key number and how many versions it has."""
     for number, version_count in sizes:
         yield as_columns([(b"key%06d" % number, value, seq) for seq in range(version_count, 0, -1)])
@@ -137,7 +137,7 @@ def test_a_cancelled_job_removes_what_it_wrote(tmp_path: Path) -> None:
 def test_a_job_asks_before_each_stretch_whether_it_is_cancelled(tmp_path: Path) -> None:
     taken = count()
 
-    def versions() -> Iterator[Versions]:
+    def versions() -> Iterator[EntryBatch]:
         for stretch in versions_of([(n, 1) for n in range(2000)], b"v" * 16_384):
             next(taken)
             yield stretch
@@ -149,7 +149,7 @@ def test_a_job_asks_before_each_stretch_whether_it_is_cancelled(tmp_path: Path) 
 
 
 def test_an_error_while_merging_removes_what_was_written(tmp_path: Path) -> None:
-    def versions() -> Iterator[Versions]:
+    def versions() -> Iterator[EntryBatch]:
         yield from versions_of([(n, 1) for n in range(2000)], b"v" * 90)
         raise RuntimeError("a block is damaged")
 

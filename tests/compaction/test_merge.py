@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from columns import as_columns, as_rows
 from lsmkv.compaction.merge import merge_versions, retained_versions
-from lsmkv.encoding.entry_batch import Part, Version, Versions, joined
+from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, Version, joined
 
 KEYS = [b"", b"a", b"aa", b"ab", b"b", b"c", b"\xff", b"\xff\xff"]
 values = st.none() | st.binary(max_size=1)
@@ -121,7 +121,9 @@ def test_without_snapshots_one_version_of_each_key_is_left(drop_deletions: bool)
 
 
 @st.composite
-def split_histories(draw: st.DrawFn) -> tuple[list[list[Versions]], list[list[Version]], list[int]]:
+def split_histories(
+    draw: st.DrawFn,
+) -> tuple[list[list[EntryBatch]], list[list[Version]], list[int]]:
     """Sources, newest first; the same versions as one source; snapshots.
 
     Of each key a source has a range of versions, older than those of the sources before it, and it
@@ -135,9 +137,9 @@ def split_histories(draw: st.DrawFn) -> tuple[list[list[Versions]], list[list[Ve
         for rows, start, end in zip(taken, [0, *ends], ends, strict=False):
             if start < end:
                 rows.append(versions[start:end])
-    sources: list[list[Versions]] = []
+    sources: list[list[EntryBatch]] = []
     for keys in taken:
-        source: list[Versions] = []
+        source: list[EntryBatch] = []
         while keys:
             count = draw(st.integers(1, len(keys)))
             source.append(as_columns([row for rows in keys[:count] for row in rows]))
@@ -148,7 +150,7 @@ def split_histories(draw: st.DrawFn) -> tuple[list[list[Versions]], list[list[Ve
 
 @given(split_histories(), st.booleans())
 def test_merging_sources_keeps_what_one_source_of_all_would(
-    split: tuple[list[list[Versions]], list[list[Version]], list[int]], drop_deletions: bool
+    split: tuple[list[list[EntryBatch]], list[list[Version]], list[int]], drop_deletions: bool
 ) -> None:
     sources, stretches, snapshots = split
     merged = list(merge_versions([iter(source) for source in sources], snapshots, drop_deletions))
@@ -159,24 +161,24 @@ def test_merging_sources_keeps_what_one_source_of_all_would(
 
 
 def test_a_stretch_without_repeats_of_one_source_is_passed_on_as_it_is() -> None:
-    stretch = Versions([b"a", b"b"], [b"1", None], [7, 7], may_repeat=False)
+    stretch = EntryBatch([b"a", b"b"], [b"1", None], [7, 7], may_repeat=False)
     assert next(merge_versions([iter([stretch])], [3], False)) is stretch
 
 
 def test_the_winner_of_a_merge_is_the_newest_source() -> None:
-    older = Versions([b"a", b"b"], [b"old", b"old"], [1, 2], may_repeat=False)
-    newer = Versions([b"b", b"c"], [b"new", None], [3, 4], may_repeat=False)
+    older = EntryBatch([b"a", b"b"], [b"old", b"old"], [1, 2], may_repeat=False)
+    newer = EntryBatch([b"b", b"c"], [b"new", None], [3, 4], may_repeat=False)
     merged = merge_versions([iter([newer]), iter([older])], [], drop_deletions=True)
     assert as_rows(merged) == [(b"a", b"old", 0), (b"b", b"new", 0)]
 
 
 def test_long_stretches_of_one_source_are_moved_whole_and_repeats_are_found_at_their_ends() -> None:
     # Longer than what is looked at key by key, with keys that both have in the middle and at both ends.
-    older = Versions(
+    older = EntryBatch(
         [b"%04d" % n for n in range(200)], [b"old"] * 200, [], may_repeat=False, one_seq=1
     )
     rare = [0, 1, 100, 101, 150, 199, 300]
-    newer = Versions([b"%04d" % n for n in rare], [b"new"] * 7, [2] * 7, may_repeat=False)
+    newer = EntryBatch([b"%04d" % n for n in rare], [b"new"] * 7, [2] * 7, may_repeat=False)
     merged = as_rows(merge_versions([iter([newer]), iter([older])], [], drop_deletions=False))
     assert merged == [
         (b"%04d" % n, b"new", 2) if n in rare else (b"%04d" % n, b"old", 1)
@@ -187,7 +189,7 @@ def test_long_stretches_of_one_source_are_moved_whole_and_repeats_are_found_at_t
 @given(st.integers(2, 9))
 def test_of_any_number_of_sources_the_newest_wins(count: int) -> None:
     sources = [
-        Versions([b"k", b"k%d" % n], [b"%d" % n, b""], [], may_repeat=False, one_seq=count - n)
+        EntryBatch([b"k", b"k%d" % n], [b"%d" % n, b""], [], may_repeat=False, one_seq=count - n)
         for n in range(count)
     ]
     merged = as_rows(merge_versions([iter([source]) for source in sources], [], False))
@@ -197,21 +199,21 @@ def test_of_any_number_of_sources_the_newest_wins(count: int) -> None:
 # Columns whose sequence numbers are one, or many.
 
 
-def _columns(start: int, count: int, one_seq: int) -> tuple[Versions, list[Version]]:
+def _columns(start: int, count: int, one_seq: int) -> tuple[EntryBatch, list[Version]]:
     keys: list[bytes] = [b"%03d" % number for number in range(start, start + count)]
     seqs = [number + 50 for number in range(count)] if one_seq < 0 else [one_seq] * count
     listed = seqs if one_seq < 0 else []
-    made = Versions(list(keys), [b"v"] * count, listed, may_repeat=False, one_seq=one_seq)
+    made = EntryBatch(list(keys), [b"v"] * count, listed, may_repeat=False, one_seq=one_seq)
     return made, [(key, b"v", seq) for key, seq in zip(keys, seqs, strict=True)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([-1, 0, 7])), min_size=1, max_size=6))
 def test_columns_taken_together_keep_their_sequence_numbers(parts: list[tuple[int, int]]) -> None:
     rows: list[Version] = []
-    taken: list[Part] = []
+    taken: list[EntrySlice] = []
     for count, one_seq in parts:
         made, expected = _columns(len(rows), count, one_seq)
-        taken.append(Part(made, 0, count))
+        taken.append(EntrySlice(made, 0, count))
         rows += expected
     together = joined(taken)
     assert as_rows([together]) == rows

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lsmkv.compaction.merge import merge_tables
 from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_SEQUENCE
-from lsmkv.encoding.entry_batch import Version, Versions, gathered
+from lsmkv.encoding.entry_batch import EntryBatch, Version, gathered
 from lsmkv.filters.hashing import hash_key
 from lsmkv.options import Options
 from lsmkv.sstable.block_cache import BlockCache
@@ -41,7 +41,7 @@ class Merger:
         """Tables of these versions, of which no key stands twice."""
         return self.readers_of(gathered(iter(rows)))
 
-    def readers_of(self, versions: Iterator[Versions]) -> list[TableReader]:
+    def readers_of(self, versions: Iterator[EntryBatch]) -> list[TableReader]:
         cache = BlockCache(0, self.storage.stats)
         return [
             TableReader(

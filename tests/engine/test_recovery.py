@@ -19,8 +19,8 @@ from lsmkv.log.reader import HEADER_BYTES, RECORD_BYTES
 from lsmkv.log.writer import LogWriter
 from lsmkv.storage.file_names import log_path
 from lsmkv.storage.storage import Storage
-from lsmkv.tree.levels import Tree
-from lsmkv.tree.manifest import Edit, Manifest, State
+from lsmkv.tree.levels import Levels
+from lsmkv.tree.manifest import Manifest, State, VersionEdit
 from storages import FaultyStorage
 
 # --- stores made by hand -------------------------------------------------------------------------
@@ -54,13 +54,13 @@ class Handmade:
 
     def finish(self, *, closed: bool = False) -> None:
         """Write manifest and CURRENT, as after a crash or after closing in good order."""
-        state = State(Tree(), max(log.number for log in self.logs) + 1, 0, self.logs[0].number)
+        state = State(Levels(), max(log.number for log in self.logs) + 1, 0, self.logs[0].number)
         manifest = Manifest(self.storage, str(self.path), state)
         manifest.rewrite()
         if closed:
             self.sync()
             last = self.logs[-1]
-            manifest.append(Edit(closed_log=(last.number, last.end)))
+            manifest.append(VersionEdit(closed_log=(last.number, last.end)))
         manifest.close()
         for log in self.logs:
             log.close(mark=closed and log is self.logs[-1])

@@ -15,8 +15,8 @@ from lsmkv.filters.maths.sizing import exact_rate
 from lsmkv.inspection.explain import Explanation, RunStep, explain_lookup
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
-from lsmkv.read.view import View
-from lsmkv.tree.levels import Tree
+from lsmkv.read.view import SuperVersion
+from lsmkv.tree.levels import Levels
 from lsmkv.tree.version import Run, Version
 from lsmkv.tree.version_set import table_format
 
@@ -52,15 +52,15 @@ def _first(db: lsmkv.DB, wanted: Callable[[RunStep], bool]) -> Explanation:
     )
 
 
-def _view(*tables: list[Entry], path: Path, **options: object) -> View:
+def _view(*tables: list[Entry], path: Path, **options: object) -> SuperVersion:
     """A view of one run for each list of entries, newest first."""
     form = table_format(Options(**options), 0.01)  # type: ignore[arg-type]
-    version = Version(Tree(), {})
+    version = Version(Levels(), {})
     for number, entries in enumerate(tables, 1):
         file = path / f"{number:06}.sst"
         table = open_table(file, write_table(file, entries, form, number))
         version.runs.append(Run(0, 100 - number, [table]))
-    return View(Memtable(1000, 9), (), version)
+    return SuperVersion(Memtable(1000, 9), (), version)
 
 
 # --- memtables ---
@@ -85,7 +85,7 @@ def test_a_deletion_in_the_memtable_ends_the_lookup(db: lsmkv.DB) -> None:
 def test_memtables_are_asked_the_active_one_first(tmp_path: Path) -> None:
     flushing, active = Memtable(1, 4), Memtable(2, 5)
     flushing.put(b"a", b"old", 1, False)
-    view = View(active, (flushing,), Version(Tree(), {}))
+    view = SuperVersion(active, (flushing,), Version(Levels(), {}))
     steps = explain_lookup(view, b"a", 9).memtables
     assert [(step.role, step.log_number, step.outcome) for step in steps] == [
         ("active", 5, "absent"),
@@ -97,7 +97,7 @@ def test_the_memtable_answers_as_of_the_sequence_number(tmp_path: Path) -> None:
     memtable = Memtable(1, 4)
     memtable.put(b"a", b"old", 1, False)
     memtable.put(b"a", b"new", 2, True)
-    view = View(memtable, (), Version(Tree(), {}))
+    view = SuperVersion(memtable, (), Version(Levels(), {}))
     assert explain_lookup(view, b"a", 1).value == b"old"
 
 
@@ -227,10 +227,10 @@ def test_filters_that_are_off_are_not_asked(tmp_path: Path) -> None:
 def test_a_block_without_a_filter_is_searched(tmp_path: Path) -> None:
     form = table_format(Options(), 1.0)
     path = tmp_path / "000001.sst"
-    version = Version(Tree(), {})
+    version = Version(Levels(), {})
     table = open_table(path, write_table(path, [(b"a", b"", 1), (b"c", b"", 1)], form))
     version.runs = [Run(0, 1, [table])]
-    step = _only_run(explain_lookup(View(Memtable(5, 1), (), version), b"b", 9))
+    step = _only_run(explain_lookup(SuperVersion(Memtable(5, 1), (), version), b"b", 9))
     assert step.filter is not None and step.filter.verdict == "none"
     assert (step.outcome, len(step.blocks)) == ("absent", 1)
 

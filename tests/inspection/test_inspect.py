@@ -16,12 +16,12 @@ from lsmkv.inspection.store_info import (
     TableInfo,
     block_infos,
     expected_error_rate,
-    inspect_view,
+    inspect_store,
 )
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
-from lsmkv.read.view import View
-from lsmkv.tree.levels import Tree
+from lsmkv.read.view import SuperVersion
+from lsmkv.tree.levels import Levels
 from lsmkv.tree.version import Run, Version
 from lsmkv.tree.version_set import table_format
 
@@ -53,10 +53,12 @@ def _table(path: Path, options: Options, rate: float = 0.01, versions: int = 1) 
 
 
 def _info(path: Path, *, read_blocks: bool = False) -> TableInfo:
-    version = Version(Tree(), {})
+    version = Version(Levels(), {})
     version.runs = [Run(0, 1, [open_table(path)])]
-    version.tree = Tree(((),))
-    (table,) = inspect_view(View(Memtable(1, 1), (), version), read_blocks=read_blocks).tables()
+    version.tree = Levels(((),))
+    (table,) = inspect_store(
+        SuperVersion(Memtable(1, 1), (), version), read_blocks=read_blocks
+    ).tables()
     return table
 
 

@@ -28,10 +28,10 @@ from lsmkv.inspection.table_check import check_table
 from lsmkv.inspection.verify import VerifyReport, verify_store
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
-from lsmkv.read.view import View
+from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.writer import TableFormat
 from lsmkv.storage.storage import Storage
-from lsmkv.tree.levels import Tree
+from lsmkv.tree.levels import Levels
 from lsmkv.tree.version import Run, Version
 from lsmkv.tree.version_set import table_format
 
@@ -230,13 +230,13 @@ def test_every_flipped_byte_of_a_table_is_noticed(tmp_path: Path) -> None:
     entries = [(key, b"v", 5) for key in KEYS[:40]]
     meta = write_table(path, entries, _form(compression="none"))
     whole = path.read_bytes()
-    tree = Tree()
+    tree = Levels()
     with lsmkv.open(tmp_path / "db") as db:
         directory = db.path
         table = open_table(path, meta)
         version = Version(tree, {})
         version.runs = [Run(1, 0, [table])]
-        view = View(Memtable(6, 1), (), version)
+        view = SuperVersion(Memtable(6, 1), (), version)
         assert verify_store(Storage(), directory, view).ok
         for offset in range(len(whole)):
             flip(path, offset, 0x40)
@@ -352,10 +352,10 @@ def test_tables_of_a_run_that_overlap_are_reported(tmp_path: Path) -> None:
     for number, (path, keys) in enumerate(zip(paths, (KEYS[:20], KEYS[10:30]), strict=True), 1):
         meta = write_table(path, [(key, b"v", 5) for key in keys], _form(), number)
         tables.append(open_table(path, meta))
-    version = Version(Tree(), {})
+    version = Version(Levels(), {})
     version.runs = [Run(1, 0, tables)]
     with lsmkv.open(tmp_path / "db") as db:
-        report = verify_store(Storage(), db.path, View(Memtable(6, 1), (), version))
+        report = verify_store(Storage(), db.path, SuperVersion(Memtable(6, 1), (), version))
     assert [problem.path for problem in report.problems] == [str(paths[1])]
 
 

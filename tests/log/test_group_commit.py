@@ -252,7 +252,7 @@ def test_the_last_of_the_company_ends_the_wait() -> None:
     group = led(GroupCommit(0))
     group.company = 3
     writers = Writers(group)
-    leader = threading.Thread(target=group.await_company, args=(2 * HUNG_S,), daemon=True)
+    leader = threading.Thread(target=group.wait_for_followers, args=(2 * HUNG_S,), daemon=True)
     leader.start()
     writers.add(10)
     assert leader.is_alive()
@@ -302,7 +302,7 @@ def test_a_company_that_comes_too_late_does_not_end_the_next_wait() -> None:
     writers = Writers(group)
     late = LateLock(lambda: writers.add(10))
     group._company_here = late  # type: ignore[assignment]
-    group.await_company(HUNG_S)
+    group.wait_for_followers(HUNG_S)
     assert late.lock.locked()
     group.note_synced(10)
     group.pass_on()

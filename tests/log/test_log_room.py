@@ -82,7 +82,7 @@ def test_an_append_in_the_room_is_a_call_only_where_others_want_their_turn(
 ) -> None:
     log = create(path)
     log.append(b"one")
-    log.give_turns(turns)
+    log.release_gil(turns)
     before = write_calls()
     for _ in range(100):
         log.append(b"more")
@@ -290,7 +290,7 @@ def test_a_record_torn_in_the_room_is_dropped(path: Path) -> None:
 def test_a_fresh_log_gives_turns_as_the_one_before(tmp_path: Path) -> None:
     logs = LogSet(Storage(), str(tmp_path))
     logs.create(1)
-    logs.give_turns(True)
+    logs.release_gil(True)
     logs.follow(logs.prepare(2))
     logs.current.append(b"one")
     before = write_calls()

@@ -303,9 +303,9 @@ def test_keys_that_batches_repeat_are_counted_once_they_are_known() -> None:
     memtable = Memtable(1, 1)
     memtable.put(b"0007", b"", 1, False)
     memtable.put_all(_batch(100, None), 2, False)
-    assert memtable.most_keys == 101
+    assert memtable.key_count_bound == 101
     assert memtable.key_counts() == (0, 100)
-    assert memtable.most_keys == 100
+    assert memtable.key_count_bound == 100
 
 
 def test_a_scan_sees_a_batch_that_nobody_asked_for() -> None:

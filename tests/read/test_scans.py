@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import lsmkv
 from damage import flip
 from lsmkv import DB
-from lsmkv.read.scan import Scan, ScanRange
+from lsmkv.read.scan import Bounds, Scan
 
 Contents = dict[bytes, bytes]
 
@@ -262,7 +262,7 @@ def test_a_range_that_ends_where_a_block_starts_does_not_read_it(path: str, reve
     with open_small(path, block_cache_size_bytes=0) as db:
         fill(db, range(2000))
         db.compact_range()
-        index = next(db._engine.usable_view().version.tables()).index
+        index = next(db._engine.require_open().version.tables()).index
         before = db.stats()
         for number in range(10):
             wanted = db.keys(
@@ -277,7 +277,7 @@ def test_a_range_between_two_blocks_reads_nothing(path: str, reverse: bool) -> N
     with open_small(path, block_cache_size_bytes=0) as db:
         fill(db, range(2000))
         db.compact_range()
-        index = next(db._engine.usable_view().version.tables()).index
+        index = next(db._engine.require_open().version.tables()).index
         before = db.stats()
         for number in range(10):
             gap = index.last_key(number)
@@ -321,7 +321,7 @@ def test_a_scan_profits_from_blocks_in_the_cache(db: DB) -> None:
 
 def pinned(db: DB) -> bool:
     gc.collect()
-    return db._engine.moments.are_left()
+    return db._engine.read_views.any_left()
 
 
 def test_a_view_pins_what_it_shows_until_it_goes(db: DB) -> None:
@@ -436,7 +436,7 @@ def test_versions_of_a_key_do_straddle_blocks_here(
 ) -> None:
     db, _ = overwritten
     db.flush()
-    (table,) = db._engine.usable_view().version.tables()
+    (table,) = db._engine.require_open().version.tables()
     index = table.index
     shared = [
         number
@@ -468,7 +468,7 @@ def test_a_scan_that_met_damage_is_over(path: str, reverse: bool) -> None:
         (table,) = db.inspect().tables()
         middle = list(db.blocks(table.number))[table.block_count // 2]
         flip(Path(path) / f"{table.number:06}.sst", middle.offset)
-        scan = Scan(db._engine.moment(), ScanRange(reverse=reverse))
+        scan = Scan(db._engine.read_view(), Bounds(reverse=reverse))
         with pytest.raises(lsmkv.CorruptionError):
             for _ in scan:
                 pass

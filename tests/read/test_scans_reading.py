@@ -25,7 +25,7 @@ def test_a_next_block_is_not_read_while_others_come_first(path: str, reverse: bo
     with open_small(path, block_cache_size_bytes=0) as db:
         fill(db, range(2000))
         db.compact_range()
-        index = next(db._engine.usable_view().version.tables()).index
+        index = next(db._engine.require_open().version.tables()).index
         between = [index.last_key(3) + bytes([letter]) for letter in b"abcdefghijklmnopqrstuvwxyz"]
         db.update(dict.fromkeys(between, b"new"))
         db.flush()
@@ -44,7 +44,7 @@ def test_a_newer_value_of_the_key_that_a_block_begins_with_counts(path: str, rev
         fill(db, range(2000))
         db.compact_range()
         contents = dict(db.items())
-        index = next(db._engine.usable_view().version.tables()).index
+        index = next(db._engine.require_open().version.tables()).index
         ends = [index.first_key(number) for number in range(1, 20)]
         ends += [index.last_key(number) for number in range(1, 20)]
         for key in ends[::2]:
@@ -74,7 +74,7 @@ def test_a_scan_reads_first_as_far_ahead_as_it_has_come(path: str) -> None:
     with open_small(path, block_cache_size_bytes=0) as db:
         fill(db, range(2000))
         db.compact_range()
-        index = next(db._engine.usable_view().version.tables()).index
+        index = next(db._engine.require_open().version.tables()).index
         passed = sum(index.entry_count(number) for number in range(4))
         before = db.stats()
         assert len(list(islice(db.items(), passed + 1))) == passed + 1

@@ -122,27 +122,27 @@ def test_what_is_fetched_ahead_lies_within_the_payload(
 ) -> None:
     block = block_of(entries)
     high = data.draw(st.integers(0, len(entries)))
-    block.touch_values(data.draw(st.integers(0, high)), high)
-    block.touch_value(data.draw(st.integers(0, len(entries) - 1)))
-    block.touch()
-    block.touch_keys()
+    block.prefetch_values(data.draw(st.integers(0, high)), high)
+    block.prefetch_value(data.draw(st.integers(0, len(entries) - 1)))
+    block.prefetch()
+    block.prefetch_keys()
 
 
 @pytest.mark.parametrize("length", [1, 63, 64, 65, 100, 128, 129, 512, 513, 100_000])
 def test_each_cache_line_of_a_value_is_touched_of_the_first_512_bytes(length: int) -> None:
     entries: Entries = [(b"a", b"\0" * 70, 1), (b"b", b"\1" * length, 1), (b"c", b"\0" * 70, 1)]
     last = 1  # which may begin a line of its own, wherever in memory the value starts
-    assert block_of(entries).touch_value(1) == (min(length, 512) + 63) // 64 + last
+    assert block_of(entries).prefetch_value(1) == (min(length, 512) + 63) // 64 + last
 
 
 def test_of_an_empty_value_nothing_is_touched_but_what_stands_before_it() -> None:
     block = block_of([(b"a", b"\7", 1), (b"b", b"", 1), (b"c", None, 1)])
-    assert [block.touch_value(position) for position in (1, 2)] == [7, 7]
+    assert [block.prefetch_value(position) for position in (1, 2)] == [7, 7]
 
 
 def test_both_ends_of_fingerprints_and_of_keys_are_touched() -> None:
     raw = encode([(bytes([key]), b"\0", 1) for key in range(1, 41)], bytes(range(40)))
-    assert Block(raw, fail).touch() == 0 + 39 + raw[HEADER_BYTES + 40 * 7 - 1] + 40
+    assert Block(raw, fail).prefetch() == 0 + 39 + raw[HEADER_BYTES + 40 * 7 - 1] + 40
 
 
 @given(st.integers(1, 20), st.data())

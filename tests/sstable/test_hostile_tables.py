@@ -20,7 +20,7 @@ from lsmkv.salvage.repair import repair
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.builder import encode_block
 from lsmkv.storage.file_names import MAX_FILE_NUMBER
-from lsmkv.tree.manifest import Edit
+from lsmkv.tree.manifest import VersionEdit
 from torture.fuzz.crafting import (
     ENTRIES,
     FILTER_KEYS,
@@ -330,6 +330,8 @@ def test_repair_refuses_a_file_with_the_last_number(tmp_path: Path) -> None:
 
 def test_an_edit_beyond_the_last_number_is_corrupt(tmp_path: Path) -> None:
     store = made(tmp_path, lambda table: None)
-    write_manifest(store, msgspec.json.encode(Edit(next_file=MAX_FILE_NUMBER + 1, log_number=1)))
+    write_manifest(
+        store, msgspec.json.encode(VersionEdit(next_file=MAX_FILE_NUMBER + 1, log_number=1))
+    )
     with pytest.raises(CorruptionError, match="out of range"):
         lsmkv.open(store)

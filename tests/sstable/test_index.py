@@ -104,7 +104,7 @@ def test_whatever_group_a_search_goes_to_can_be_touched(count: int) -> None:
     for number in range(2 * count - 1):
         key = b"%06d" % number
         group = index.group_of(key)
-        index.touch(group)
+        index.prefetch(group)
         assert index.find_in(key, group) == (-1 if number % 2 else number // 2)
 
 

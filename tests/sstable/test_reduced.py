@@ -111,7 +111,7 @@ def test_fingerprints_are_made_when_a_key_is_first_looked_up() -> None:
     payload = payload_of(numbered(20))
     block = Block(restore(reduce(payload), len(payload), PATH, OFFSET), fail, True)
     assert len(block.keys()) == len(block.values()) == 20
-    assert block.touch() >= 0
+    assert block.prefetch() >= 0
     assert block._prints == b""
     assert block.find(b"key00000", hash_key(b"key00000")) == 0
     assert block._prints == payload[: len(block._prints)]

@@ -220,7 +220,7 @@ def test_the_file_is_closed_with_the_last_reference(tables: Tables) -> None:
 def test_a_retired_table_answers_as_long_as_it_is_referred_to(tables: Tables) -> None:
     entries = numbered(300)
     table = tables.table(entries)
-    table.retire()
+    table.mark_obsolete()
     assert [ask(table, key) for key, _, _ in entries] == [value for _, value, _ in entries]
 
 
@@ -229,7 +229,7 @@ def test_an_iterator_reads_on_when_the_name_of_its_table_is_gone(tables: Tables)
     assert table is not None
     blocks: Iterator[Any] = table.blocks_ahead(range(40), ReadKind.DATA, cached_first=0)
     next(blocks)
-    table.retire()
+    table.mark_obsolete()
     os.remove(tables.path(1))
     table = None
     gc.collect()
@@ -242,7 +242,7 @@ def test_retiring_empties_the_cache_of_the_table_alone(tables: Tables) -> None:
     for key, _, _ in entries:
         ask(kept, key), ask(retired, key)
     used = tables.cache.used_bytes
-    retired.retire()
+    retired.mark_obsolete()
     assert tables.cache.used_bytes == used // 2
 
 

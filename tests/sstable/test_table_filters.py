@@ -76,14 +76,14 @@ def test_touching_a_filter_reads_nothing(
     filters = table.filters
     before = storage.stats.copy()
     for number in range(table.index.block_count):
-        filters.touch(number)
+        filters.prefetch(number)
     assert storage.stats == before
 
 
 def test_the_filter_of_a_whole_table_is_not_touched_for_a_block(tables: Tables) -> None:
     table = tables.table(numbered(300), filter_granularity="table")
     for number in range(table.index.block_count):
-        assert table.filters.touch(number) == table.index.probe_count(number)
+        assert table.filters.prefetch(number) == table.index.probe_count(number)
 
 
 def test_both_ends_of_a_filter_are_touched(tables: Tables) -> None:
@@ -92,7 +92,7 @@ def test_both_ends_of_a_filter_are_touched(tables: Tables) -> None:
     for number in range(table.index.block_count):
         start, end = table.index.filter_start(number), table.index.filter_start(number + 1)
         touched = table.index.probe_count(number) + data[start] + data[end - 1]
-        assert table.filters.touch(number) == touched
+        assert table.filters.prefetch(number) == touched
 
 
 @pytest.mark.parametrize("granularity", ["block", "table"])

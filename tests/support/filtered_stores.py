@@ -64,7 +64,7 @@ def loaded(path: str, **options: Any) -> Iterator[tuple[DB, CountingStorage]]:
 
 
 def tables_of(db: DB) -> list[TableReader]:
-    return list(db._engine.usable_view().version.tables())
+    return list(db._engine.require_open().version.tables())
 
 
 def block_of(tables: list[TableReader], key: bytes) -> tuple[TableReader, int] | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lsmkv.log.reader import RECORD_BYTES, LogContents, LogKind, read_log
+from lsmkv.log.reader import RECORD_BYTES, LogKind, LogReader, read_log
 from lsmkv.log.writer import LogWriter
 from lsmkv.storage.storage import Storage
 
@@ -23,11 +23,11 @@ def create(path: Path, storage: Storage | None = None, kind: LogKind = "log") ->
     return LogWriter.create(storage or Storage(), str(path), 7, kind)
 
 
-def read(path: Path, kind: LogKind = "log", number: int = 7) -> LogContents | None:
+def read(path: Path, kind: LogKind = "log", number: int = 7) -> LogReader | None:
     return read_log(Storage(), str(path), number, kind)
 
 
-def contents_of(path: Path) -> LogContents:
+def contents_of(path: Path) -> LogReader:
     contents = read(path)
     assert contents is not None
     return contents

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lsmkv.compaction.picker import Compaction
 from lsmkv.options import CompactionStyle, Options
 from lsmkv.sstable.format import TableMeta
-from lsmkv.tree.levels import PlacedTable, Tree
+from lsmkv.tree.levels import Levels, PlacedTable
 
 KIB = 1024
 STYLES: tuple[CompactionStyle, ...] = ("leveled", "tiered", "lazy-leveled")
@@ -42,9 +42,9 @@ def table(
     )
 
 
-def tree(placed: dict[tuple[int, int], list[TableMeta]]) -> Tree:
+def tree(placed: dict[tuple[int, int], list[TableMeta]]) -> Levels:
     """The tree with these tables, by level and run."""
-    return Tree().changed(
+    return Levels().changed(
         [PlacedTable(level, run, meta) for (level, run), metas in placed.items() for meta in metas],
         (),
     )

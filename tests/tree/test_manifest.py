@@ -27,11 +27,11 @@ from lsmkv.storage.file_names import (
     table_path,
 )
 from lsmkv.storage.storage import AppendFile, Storage
-from lsmkv.tree.levels import PlacedTable, Tree
-from lsmkv.tree.manifest import EMPTY_STATE, Edit, Manifest, State, read_current, read_state
+from lsmkv.tree.levels import Levels, PlacedTable
+from lsmkv.tree.manifest import EMPTY_STATE, Manifest, State, VersionEdit, read_current, read_state
 from storages import FaultyStorage
 
-START = State(Tree(), next_file=2, last_seq=0, log_number=1)
+START = State(Levels(), next_file=2, last_seq=0, log_number=1)
 
 
 def placed(number: int, level: int = 0) -> PlacedTable:
@@ -69,7 +69,7 @@ def current(directory: Path) -> Path:
 
 def add_table(manifest: Manifest) -> int:
     number = manifest.allocate()
-    manifest.append(Edit(added=[placed(number)]))
+    manifest.append(VersionEdit(added=[placed(number)]))
     return number
 
 
@@ -157,7 +157,7 @@ def test_current_that_names_no_manifest_is_an_error(tmp_path: Path) -> None:
 def test_edits_add_up(tmp_path: Path) -> None:
     manifest = started(tmp_path)
     first, second = add_table(manifest), add_table(manifest)
-    manifest.append(Edit(removed=[first], last_seq=9))
+    manifest.append(VersionEdit(removed=[first], last_seq=9))
     assert tables(read(tmp_path)) == [second]
     assert read(tmp_path) == manifest.state
 
@@ -261,7 +261,7 @@ def test_a_manifest_under_another_number_is_an_error(tmp_path: Path) -> None:
 @st.composite
 def states(draw: st.DrawFn) -> State:
     """States that can be: tables with any keys, each a run of its own."""
-    tree = Tree()
+    tree = Levels()
     numbers = draw(st.lists(st.integers(1, 10**9), unique=True, max_size=6))
     for number in numbers:
         low, high = sorted((draw(st.binary(max_size=6)), draw(st.binary(max_size=6))))
@@ -290,19 +290,19 @@ def states(draw: st.DrawFn) -> State:
 @given(states())
 def test_a_state_written_down_and_read_is_the_same(state: State) -> None:
     record = msgspec.json.encode(state.as_edit())
-    assert EMPTY_STATE.changed(msgspec.json.decode(record, type=Edit)) == state
+    assert EMPTY_STATE.changed(msgspec.json.decode(record, type=VersionEdit)) == state
 
 
 @given(states())
 def test_an_edit_of_nothing_only_opens_a_closed_store(state: State) -> None:
-    changed = state.changed(Edit())
+    changed = state.changed(VersionEdit())
     assert changed.closed_log is None
     assert changed.as_edit() == msgspec.structs.replace(state.as_edit(), closed_log=None)
 
 
 @given(states(), st.integers(0, MAX_SEQUENCE))
 def test_what_an_edit_does_not_name_stays(state: State, last_seq: int) -> None:
-    changed = state.changed(Edit(last_seq=last_seq))
+    changed = state.changed(VersionEdit(last_seq=last_seq))
     assert changed.last_seq == last_seq
     assert (changed.tree, changed.next_file, changed.log_number) == (
         state.tree,
@@ -315,7 +315,7 @@ def test_what_an_edit_does_not_name_stays(state: State, last_seq: int) -> None:
 def test_a_next_number_that_is_in_use_is_refused(state: State) -> None:
     highest = max([state.log_number, *tables(state)])
     with pytest.raises(ValueError, match="is in use"):
-        state.changed(Edit(next_file=highest))
+        state.changed(VersionEdit(next_file=highest))
 
 
 # --- writing -------------------------------------------------------------------------------------
@@ -349,7 +349,7 @@ def test_numbers_are_given_out_once_whoever_asks(tmp_path: Path) -> None:
 def test_every_edit_records_the_numbers_given_out(tmp_path: Path) -> None:
     manifest = started(tmp_path)
     last = [manifest.allocate() for _ in range(5)][-1]
-    manifest.append(Edit())
+    manifest.append(VersionEdit())
     assert read(tmp_path).next_file == last + 1
 
 
@@ -357,7 +357,7 @@ def test_an_edit_that_does_not_fit_is_refused_and_not_written(tmp_path: Path) ->
     manifest = started(tmp_path)
     size = Path(manifest_path(str(tmp_path), manifest.number)).stat().st_size
     with pytest.raises(ValueError, match="not in the tree"):
-        manifest.append(Edit(removed=[5]))
+        manifest.append(VersionEdit(removed=[5]))
     assert Path(manifest_path(str(tmp_path), manifest.number)).stat().st_size == size
 
 
@@ -449,7 +449,7 @@ def test_edits_after_a_rewrite_that_failed_are_not_lost(
 def test_a_rewritten_manifest_holds_the_whole_state(tmp_path: Path) -> None:
     manifest = started(tmp_path)
     kept = [add_table(manifest) for _ in range(3)]
-    manifest.append(Edit(last_seq=77))
+    manifest.append(VersionEdit(last_seq=77))
     number = manifest.number
     manifest.rewrite()
     assert manifest.number > number

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsmkv.sstable.format import TableMeta
-from lsmkv.tree.levels import MAX_LEVELS, PlacedTable, RunMeta, Tree
+from lsmkv.tree.levels import MAX_LEVELS, Levels, PlacedTable, RunMeta
 
 
 def meta(number: int, smallest: bytes = b"a", largest: bytes = b"z", entries: int = 1) -> TableMeta:
@@ -25,11 +25,11 @@ def meta(number: int, smallest: bytes = b"a", largest: bytes = b"z", entries: in
     )
 
 
-def tree_of(*placed: PlacedTable) -> Tree:
-    return Tree().changed(placed, ())
+def tree_of(*placed: PlacedTable) -> Levels:
+    return Levels().changed(placed, ())
 
 
-def numbers(tree: Tree) -> set[int]:
+def numbers(tree: Levels) -> set[int]:
     return {table.number for table in tree.tables()}
 
 
@@ -54,7 +54,7 @@ def placements(draw: st.DrawFn) -> list[PlacedTable]:
 
 @given(placements())
 def test_a_tree_places_what_was_added_and_nothing_else(tables: list[PlacedTable]) -> None:
-    tree = Tree().changed(tables, ())
+    tree = Levels().changed(tables, ())
     assert {table.meta.number: table for table in tree.placed()} == {
         table.meta.number: table for table in tables
     }
@@ -64,7 +64,7 @@ def test_a_tree_places_what_was_added_and_nothing_else(tables: list[PlacedTable]
 def test_the_order_of_additions_does_not_matter(tables: list[PlacedTable], dice: object) -> None:
     shuffled = list(tables)
     dice.shuffle(shuffled)  # type: ignore[attr-defined]  # st.randoms is not typed
-    assert Tree().changed(shuffled, ()) == Tree().changed(tables, ())
+    assert Levels().changed(shuffled, ()) == Levels().changed(tables, ())
 
 
 @given(placements(), st.data())
@@ -72,7 +72,7 @@ def test_removing_what_was_added_gives_the_tree_before(
     tables: list[PlacedTable], data: st.DataObject
 ) -> None:
     split = data.draw(st.integers(0, len(tables)))
-    before = Tree().changed(tables[:split], ())
+    before = Levels().changed(tables[:split], ())
     after = before.changed(tables[split:], ())
     assert after.changed((), [table.meta.number for table in tables[split:]]) == before
 
@@ -82,17 +82,17 @@ def test_changes_one_by_one_equal_all_at_once(
     tables: list[PlacedTable], data: st.DataObject
 ) -> None:
     gone = data.draw(st.sets(st.sampled_from(tables))) if tables else set()
-    stepwise = Tree()
+    stepwise = Levels()
     for table in tables:
         stepwise = stepwise.changed([table], ())
     for table in gone:
         stepwise = stepwise.changed((), [table.meta.number])
-    assert stepwise == Tree().changed([table for table in tables if table not in gone], ())
+    assert stepwise == Levels().changed([table for table in tables if table not in gone], ())
 
 
 @given(placements())
 def test_runs_stand_newest_first_and_their_tables_by_key(tables: list[PlacedTable]) -> None:
-    tree = Tree().changed(tables, ())
+    tree = Levels().changed(tables, ())
     for runs in tree.levels:
         assert [run.number for run in runs] == sorted({run.number for run in runs}, reverse=True)
         for run in runs:
@@ -102,14 +102,14 @@ def test_runs_stand_newest_first_and_their_tables_by_key(tables: list[PlacedTabl
 
 @given(placements())
 def test_the_deepest_level_is_never_empty(tables: list[PlacedTable]) -> None:
-    tree = Tree().changed(tables, ())
+    tree = Levels().changed(tables, ())
     assert tree.deepest == max((table.level for table in tables), default=-1)
     assert not tree.levels or tree.levels[-1]
 
 
 @given(placements())
 def test_a_change_leaves_the_tree_it_started_from_alone(tables: list[PlacedTable]) -> None:
-    tree = Tree().changed(tables, ())
+    tree = Levels().changed(tables, ())
     before = list(tree.placed())
     tree.changed((), [table.meta.number for table in tables])
     assert list(tree.placed()) == before
@@ -117,7 +117,7 @@ def test_a_change_leaves_the_tree_it_started_from_alone(tables: list[PlacedTable
 
 @given(placements())
 def test_level_sizes_add_up_to_the_tables(tables: list[PlacedTable]) -> None:
-    tree = Tree().changed(tables, ())
+    tree = Levels().changed(tables, ())
     total = sum(tree.level_bytes(level) for level in range(MAX_LEVELS))
     assert total == sum(table.meta.size_bytes for table in tables)
 
@@ -133,7 +133,7 @@ def test_a_table_can_be_moved_to_another_level_in_one_change() -> None:
 
 def test_removing_a_table_that_is_not_there_is_refused() -> None:
     with pytest.raises(ValueError, match="table 7 is to be removed"):
-        Tree().changed((), [7])
+        Levels().changed((), [7])
 
 
 def test_adding_a_table_twice_is_refused() -> None:

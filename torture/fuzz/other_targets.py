@@ -33,7 +33,7 @@ from lsmkv.log.reader import read_log
 from lsmkv.sstable.format import TableMeta
 from lsmkv.storage.file_names import CURRENT, manifest_path
 from lsmkv.tree.levels import PlacedTable
-from lsmkv.tree.manifest import EMPTY_STATE, Edit, read_current, read_state
+from lsmkv.tree.manifest import EMPTY_STATE, VersionEdit, read_current, read_state
 from torture.fuzz.memory_files import MemoryStorage
 from torture.fuzz.sealing import NUMBER, log_of, seal_current, seal_log, seal_saved_filter
 from torture.fuzz.target import Harness, expect
@@ -83,7 +83,7 @@ def _check_manifest(data: bytes) -> None:
     storage = MemoryStorage({path: log_of(data.split(b"\n"), kind=1)})
     state = read_state(storage, PATH, NUMBER)
     record = msgspec.json.encode(state.as_edit())
-    again = EMPTY_STATE.changed(msgspec.json.decode(record, type=Edit))
+    again = EMPTY_STATE.changed(msgspec.json.decode(record, type=VersionEdit))
     expect(again == state, "written down and read it is another state")
 
 
@@ -96,9 +96,9 @@ def _manifest_seeds_once() -> tuple[bytes, ...]:
         )  # fmt: skip
         return PlacedTable(level, 1, meta)
 
-    first = Edit(added=[placed(3, 1, b"a", b"f")], next_file=9, last_seq=40, log_number=1)
-    more = Edit(added=[placed(4, 1, b"g", b"k"), placed(5, 0, b"a", b"z")], removed=[3])
-    last = Edit(closed_log=(8, 900), closed_salt=(1 << 64) - 1, log_number=8, last_seq=99)
+    first = VersionEdit(added=[placed(3, 1, b"a", b"f")], next_file=9, last_seq=40, log_number=1)
+    more = VersionEdit(added=[placed(4, 1, b"g", b"k"), placed(5, 0, b"a", b"z")], removed=[3])
+    last = VersionEdit(closed_log=(8, 900), closed_salt=(1 << 64) - 1, log_number=8, last_seq=99)
     lines = [msgspec.json.encode(edit) for edit in (first, more, last)]
     return b"\n".join(lines), lines[0], b'{"next_file":2,"log_number":1}'
 

@@ -117,9 +117,9 @@ class Trials:
         haste: what part of the usual seconds a run may take.
     """
 
-    def __init__(self, settings: Settings, haste: float) -> None:
+    def __init__(self, settings: Settings, urgency: float) -> None:
         self._settings = settings
-        self._haste = haste
+        self._haste = urgency
 
     @property
     def seed(self) -> int:
@@ -194,12 +194,12 @@ def run(settings: Settings) -> Outcome:
     at = list(Scale).index(settings.scale)
     usual = sum(seconds[at] for seconds in SECONDS.values())
     wanted = runs(settings)
-    haste = 1.0
+    urgency = 1.0
     if settings.replay is not None:
         wanted = iter([Run.parsed(settings.replay)])
     elif settings.scale is not Scale.LONG:
-        haste = min(1.0, 0.8 * settings.time_limit_s / usual)
-    trials = Trials(settings, haste)
+        urgency = min(1.0, 0.8 * settings.time_limit_s / usual)
+    trials = Trials(settings, urgency)
     for chosen in wanted:
         if chosen.variant == "memory" and not sys.platform.startswith("linux"):
             outcome.skipped.append(f"{chosen}: RLIMIT_AS is not kept to on {sys.platform}")

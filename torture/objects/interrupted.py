@@ -49,7 +49,7 @@ def _interrupted(trial: ObjectTrial, work: Callable[[Ground], None]) -> None:
     """Have ``work`` go on for ever in two threads, interrupt them, and look at the store."""
     trial.tolerated += _INTERRUPTIONS
 
-    def go_on(ground: Ground, ended: threading.Event) -> None:
+    def resume(ground: Ground, ended: threading.Event) -> None:
         try:
             while not ended.is_set():
                 work(ground)
@@ -61,7 +61,7 @@ def _interrupted(trial: ObjectTrial, work: Callable[[Ground], None]) -> None:
     def step(ground: Ground, bystander: Bystander) -> None:
         ended = threading.Event()
         threads = [
-            threading.Thread(target=go_on, args=(ground, ended), daemon=True) for _ in range(2)
+            threading.Thread(target=resume, args=(ground, ended), daemon=True) for _ in range(2)
         ]
         for thread in threads:
             thread.start()

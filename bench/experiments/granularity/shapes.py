@@ -16,7 +16,7 @@ from bench.workloads.keys import KEY_BYTES, Values, chunks, present_key, shuffle
 from lsmkv.compaction.picker import Compaction, PickState, output_error_rate, pick
 from lsmkv.options import Options
 from lsmkv.sstable.format import TableMeta
-from lsmkv.tree.levels import PlacedTable, Tree
+from lsmkv.tree.levels import Levels, PlacedTable
 
 Style = Literal["leveled", "tiered"]
 STYLES: Final[tuple[Style, ...]] = ("leveled", "tiered")
@@ -74,7 +74,7 @@ class PlannedTable:
 
     level: int
     entries: int
-    tree: Tree
+    tree: Levels
     removed: tuple[int, ...]
     joined: tuple[int, int | None]
 
@@ -87,7 +87,7 @@ def plan(load: Load) -> list[PlannedTable]:
     """The tables of the loaded tree, newest first, by the store's own choice of compactions."""
     options, state = load.options(), PickState()
     written: dict[int, PlannedTable] = {}
-    tree = Tree()
+    tree = Levels()
     number = 0
     for _ in range(load.flushes):
         number += 1
@@ -104,7 +104,9 @@ def plan(load: Load) -> list[PlannedTable]:
     ]
 
 
-def _after(tree: Tree, chosen: Compaction, number: int, written: dict[int, PlannedTable]) -> Tree:
+def _after(
+    tree: Levels, chosen: Compaction, number: int, written: dict[int, PlannedTable]
+) -> Levels:
     """The tree after a compaction, as the store's background work leaves it."""
     level, inputs = chosen.output_level, chosen.tables()
     removed = tuple(meta.number for meta in inputs)

@@ -15,7 +15,7 @@ import lsmkv
 from bench.workloads.keys import key_number, present_key
 from lsmkv.compaction.picker import PickState, pick
 from lsmkv.sstable.format import TableMeta
-from lsmkv.tree.levels import PlacedTable, Tree
+from lsmkv.tree.levels import Levels, PlacedTable
 
 _LEAST_BYTES = 1024  # a table of less would have no room for its own footer
 
@@ -31,7 +31,7 @@ def bytes_written(
         flushes: the size of the table that each flush writes, over keys 0 to ``key_count`` - 1.
         table_bytes: size of a whole table's file.
     """
-    tree, state, numbers = Tree(), PickState(), count(1)
+    tree, state, numbers = Levels(), PickState(), count(1)
     written = 0.0
     for size in flushes:
         number = next(numbers)

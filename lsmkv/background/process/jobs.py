@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from lsmkv.compaction.merge import merge_tables, retained_versions
-from lsmkv.encoding.entry_batch import Versions
+from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.errors import CorruptionError, Error
 from lsmkv.filters.keys import filter_key_from_spec
 from lsmkv.log.reader import read_log
@@ -39,7 +39,7 @@ class LogUnusableError(Error):
     """The log of a flush cannot be read, or does not hold what the memtable holds."""
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Where and how a job writes its tables, and what they must still show.
 
     Attributes:
@@ -79,7 +79,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         snapshots: list[int],
         numbers: range,
         replaces: Sequence[int] = (),
-    ) -> Order:
+    ) -> JobSpec:
         """The order for a store with these options."""
         return cls(
             directory=os.fsencode(directory),
@@ -121,7 +121,7 @@ class FlushJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         drop_deletions: nothing older than the log's writes exists.
     """
 
-    order: Order
+    order: JobSpec
     log_number: int
     log_bytes: int
     first_seq: int
@@ -130,15 +130,15 @@ class FlushJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     drop_deletions: bool
 
 
-class MergeJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class CompactionJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Merge tables: the inputs of a :class:`~lsmkv.compaction.picker.Compaction`, newest run first."""
 
-    order: Order
+    order: JobSpec
     runs: list[list[TableMeta]]
     drop_deletions: bool
 
 
-Job = FlushJob | MergeJob
+Job = FlushJob | CompactionJob
 
 
 def numbers_wanted(input_bytes: int, table_size_bytes: int) -> int:
@@ -179,7 +179,7 @@ def run_job(
     return write_tables(versions, _table_job(storage, order, is_cancelled))
 
 
-def _log_versions(storage: Storage, job: FlushJob) -> Iterator[Versions]:
+def _log_versions(storage: Storage, job: FlushJob) -> Iterator[EntryBatch]:
     """What tables must hold of a log.
 
     The log is checked against what the memtable is known to hold, key for key and write for write,
@@ -211,7 +211,7 @@ def _open(storage: Storage, directory: str, cache: BlockCache, meta: TableMeta) 
         raise CorruptionError(path, None, reason) from error
 
 
-def _table_job(storage: Storage, order: Order, is_cancelled: Callable[[], bool]) -> TableJob:
+def _table_job(storage: Storage, order: JobSpec, is_cancelled: Callable[[], bool]) -> TableJob:
     unused = iter(order.numbers)
 
     def allocate() -> int:
@@ -241,7 +241,7 @@ def _table_job(storage: Storage, order: Order, is_cancelled: Callable[[], bool])
     )
 
 
-def remove_unfinished(storage: Storage, order: Order) -> None:
+def remove_unfinished(storage: Storage, order: JobSpec) -> None:
     """Remove the tables of a job whose process ended in the middle of it.
 
     What cannot be removed is left to the next open.

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from lsmkv.background.process.exceptions import Failure
-from lsmkv.background.process.jobs import FlushJob, Job, MergeJob
+from lsmkv.background.process.jobs import CompactionJob, FlushJob, Job
 from lsmkv.sstable.format import TableMeta
 
 _LENGTH: Final = struct.Struct("<I")
@@ -42,7 +42,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 Reply = Ready | Done | Failed
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_JOBS: Final = msgspec.msgpack.Decoder(FlushJob | MergeJob)
+_JOBS: Final = msgspec.msgpack.Decoder(FlushJob | CompactionJob)
 _REPLIES: Final = msgspec.msgpack.Decoder(Ready | Done | Failed)
 
 

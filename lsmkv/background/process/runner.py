@@ -13,9 +13,9 @@ import msgspec
 from lsmkv.background.process.exceptions import error_of
 from lsmkv.background.process.jobs import (
     Job,
+    JobSpec,
     LogUnusableError,
     NumbersUsedUpError,
-    Order,
     numbers_wanted,
     remove_unfinished,
 )
@@ -30,14 +30,14 @@ from lsmkv.filters.policy import PRIVATE_SCHEMES
 from lsmkv.sstable.format import TableMeta
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import FileLock, Storage
-from lsmkv.tree.version_set import TableSet
+from lsmkv.tree.version_set import VersionSet
 
 _LOG_UNUSABLE: Final = LogUnusableError.__name__
 _NUMBERS_USED_UP: Final = NumbersUsedUpError.__name__
 
 
 def runners(
-    directory: str, tables: TableSet, stats: Stats, lock: FileLock
+    directory: str, tables: VersionSet, stats: Stats, lock: FileLock
 ) -> tuple[JobRunner | None, JobRunner | None]:
     """One for flushes and one for compactions of an open store; none, with a warning, where its
     work cannot be done in another process.
@@ -57,7 +57,7 @@ def runners(
     return JobRunner(flushes, tables, stats), JobRunner(merges, tables, stats)
 
 
-def _why_not_elsewhere(tables: TableSet) -> str | None:
+def _why_not_elsewhere(tables: VersionSet) -> str | None:
     """Why no other process can write and read these tables; None when one can."""
     if type(tables.storage) is not Storage:
         return "its storage is one that only this process has"
@@ -70,7 +70,7 @@ def _why_not_elsewhere(tables: TableSet) -> str | None:
 class JobRunner:
     """Has jobs run in one helper process: ``run`` one at a time, ``close`` at any time."""
 
-    def __init__(self, process: HelperProcess, tables: TableSet, stats: Stats) -> None:
+    def __init__(self, process: HelperProcess, tables: VersionSet, stats: Stats) -> None:
         self.process = process
         self._tables = tables
         self._stats = stats
@@ -83,17 +83,17 @@ class JobRunner:
         input_bytes: int,
         most: int,
         replaces: Sequence[int] = (),
-    ) -> Order:
+    ) -> JobSpec:
         """The order of a job that reads so much and writes ``most`` tables at the most."""
         tables = self._tables
         options = tables.options
         count = min(most, numbers_wanted(input_bytes, options.table_size_bytes))
         first = tables.manifest.allocate(count)
         numbers = range(first, first + count)
-        replaced = (*replaces, *tables.undead)
-        return Order.of(tables.directory, options, error_rate, snapshots, numbers, replaced)
+        replaced = (*replaces, *tables.unremoved)
+        return JobSpec.of(tables.directory, options, error_rate, snapshots, numbers, replaced)
 
-    def _with_more_numbers(self, order: Order, count: int) -> Order:
+    def _with_more_numbers(self, order: JobSpec, count: int) -> JobSpec:
         """``order`` with that many table numbers, none of which it had before."""
         first = self._tables.manifest.allocate(count)
         return msgspec.structs.replace(order, first_number=first, number_count=count)

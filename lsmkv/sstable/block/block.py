@@ -174,7 +174,7 @@ class Block(CacheItem):
         """
         return self._find_from(key, h, 0)
 
-    def touch(self) -> i64:
+    def prefetch(self) -> i64:
         """Have the processor fetch what :meth:`find` reads, without waiting; of many keys the ends."""
         raw, first = self.raw, self._fingerprints
         prints = self._prints if self._prints else raw
@@ -182,8 +182,8 @@ class Block(CacheItem):
         ends: i64 = raw[before_keys] + raw[self._values - 1]
         return prints[first] + prints[first + self.count - 1] + ends
 
-    def touch_keys(self) -> i64:
-        """As :meth:`touch`, for what :meth:`lower_bound` reads; of very many keys only the first."""
+    def prefetch_keys(self) -> i64:
+        """As :meth:`prefetch`, for what :meth:`lower_bound` reads; of very many keys only the first."""
         raw, at = self.raw, self._keys
         end = min(self._values, at + _MOST_TOUCHED_BYTES)
         fetched: i64 = raw[HEADER_BYTES]
@@ -192,7 +192,7 @@ class Block(CacheItem):
             at += _CACHE_LINE_BYTES
         return fetched
 
-    def touch_values(self, low: i64, high: i64) -> i64:
+    def prefetch_values(self, low: i64, high: i64) -> i64:
         """Have the processor fetch the values from ``low`` to ``high`` (not included), all at once."""
         raw = self.raw
         at, end = self._value_at(low), self._value_at(high)
@@ -202,8 +202,8 @@ class Block(CacheItem):
             at += _CACHE_LINE_BYTES
         return fetched
 
-    def touch_value(self, position: i64) -> i64:
-        """As :meth:`touch_values`, for one to its very end; of a long one only the first bytes."""
+    def prefetch_value(self, position: i64) -> i64:
+        """As :meth:`prefetch_values`, for one to its very end; of a long one only the first bytes."""
         raw, at = self.raw, self._value_at(position)
         end = min(self._value_at(position + 1), at + _MOST_TOUCHED_BYTES)
         fetched: i64 = raw[end - 1]  # of an empty one what stands before it

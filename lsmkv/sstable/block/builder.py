@@ -9,7 +9,7 @@ from librt.strings import BytesWriter, read_i64_le, write_i16_le, write_i32_le, 
 from mypy_extensions import i16, i32, i64
 
 from lsmkv.encoding.entries import TAG_PUT, Value
-from lsmkv.encoding.entry_batch import Part, Versions, cut, run_length
+from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, cut, run_length
 from lsmkv.encoding.words import COMPILED, append_range, shared_length
 from lsmkv.filters.hashing import append_digest, digests
 from lsmkv.sstable.block.block import HAS_TAGS, HAS_VERSIONS
@@ -17,7 +17,7 @@ from lsmkv.sstable.block.block import HAS_TAGS, HAS_VERSIONS
 _SEQ_WIDTHS: Final = (1, 2, 4)
 
 
-class Payload:
+class BlockBuilder:
     """What a block's payload is made of, but for the fingerprints of its keys.
 
     Attributes:
@@ -47,7 +47,7 @@ class Payload:
         "smallest_seq",
     )
 
-    def __init__(self, parts: list[Part]) -> None:
+    def __init__(self, parts: list[EntrySlice]) -> None:
         """The parts, one behind another, are the block's entries in order: at least one."""
         tail = parts[-1]
         self._parts = parts
@@ -78,7 +78,7 @@ class Payload:
         self.count: int = len(self._key_lengths) // 2
 
     def _add_keys(
-        self, part: Part, packed: BytesWriter, lengths: BytesWriter, keys: BytesWriter
+        self, part: EntrySlice, packed: BytesWriter, lengths: BytesWriter, keys: BytesWriter
     ) -> None:
         versions, prefix_length = part.versions, self._prefix_length
         data, ends, order = versions.key_data, versions.key_ends, versions.order
@@ -103,7 +103,7 @@ class Payload:
             at += 1
         self._keys_length = written
 
-    def _add_key_objects(self, part: Part, packed: BytesWriter, lengths: BytesWriter) -> None:
+    def _add_key_objects(self, part: EntrySlice, packed: BytesWriter, lengths: BytesWriter) -> None:
         """As :meth:`_add_keys`: calls for many keys, where a loop over words is slow."""
         keys, prefix_length = part.key_objects(), self._prefix_length
         suffixes = [key[prefix_length:] for key in keys]
@@ -112,7 +112,7 @@ class Payload:
         self._keys += suffixes
         self._keys_length += sum(map(len, suffixes))
 
-    def _add_values(self, part: Part, lengths: BytesWriter) -> None:
+    def _add_values(self, part: EntrySlice, lengths: BytesWriter) -> None:
         """Those that stand side by side are taken at once."""
         versions, values = part.versions, self._values
         data, ends, order = versions.value_data, versions.value_ends, versions.order
@@ -185,8 +185,8 @@ def encode_block(
     has_versions: bool,
 ) -> bytes:
     """The payload for entries already in order; the lists are of one length, at least 1."""
-    versions = Versions(keys, values, seqs, may_repeat=has_versions)
-    payload = Payload([Part(versions, 0, versions.count)])
+    versions = EntryBatch(keys, values, seqs, may_repeat=has_versions)
+    payload = BlockBuilder([EntrySlice(versions, 0, versions.count)])
     return payload.finish(fingerprints, has_versions=has_versions)
 
 
