@@ -80,8 +80,8 @@ class DB(StoreReader, PoppedInOrder):
 
         Compaction keeps what a snapshot sees until it is closed.
         """
-        view, pin = self._engine.pin_current()
-        return Snapshot(self._engine, view, pin, self)
+        current, pin = self._engine.pin_current()
+        return Snapshot(self._engine, current, pin, self)
 
     # Writing
 
@@ -231,11 +231,11 @@ class DB(StoreReader, PoppedInOrder):
 
     def memory_usage(self) -> MemoryUsage:
         """Memory by purpose."""
-        view = self._engine.require_open()
-        tables = list(view.version.tables())
+        current = self._engine.require_open()
+        tables = list(current.version.tables())
         return MemoryUsage(
             memtables=self._engine.memtable_bytes(),
-            snapshot_versions=sum(memtable.history_count for memtable in view.memtables),
+            snapshot_versions=sum(memtable.history_count for memtable in current.memtables),
             block_cache=self._engine.cache.used_bytes,
             block_cache_budget=self._engine.cache.capacity_bytes,
             filters=sum(table.filter_memory_bytes for table in tables),
@@ -247,11 +247,11 @@ class DB(StoreReader, PoppedInOrder):
 
         O(tables): nothing is read.
         """
-        view = self._engine.require_open()
-        metas = [table.meta for table in view.version.tables()]
+        current = self._engine.require_open()
+        metas = [table.meta for table in current.version.tables()]
         total = sum(meta.entry_count - 2 * meta.tombstone_count for meta in metas)
         for memtable in reversed(
-            view.memtables
+            current.memtables
         ):  # a deletion is of something older, if of anything
             kept, deleted = memtable.key_counts()
             total = max(0, total - deleted) + kept
@@ -263,12 +263,12 @@ class DB(StoreReader, PoppedInOrder):
         Memtables are not counted.  O(tables + log blocks): no block is read.
         """
         wanted = scan_range(start, stop, None, False)
-        view = self._engine.require_open()
+        current = self._engine.require_open()
         if wanted.is_empty:
             return 0
         return sum(
             _size_between(wanted, run_table)
-            for run in view.version.runs
+            for run in current.version.runs
             for run_table in run.tables_between(wanted.start, wanted.stop)
         )
 
@@ -277,8 +277,8 @@ class DB(StoreReader, PoppedInOrder):
         from lsmkv.inspection.explain import explain_lookup
 
         data = key_bytes(key)
-        view, pin = self._engine.pin_current()
-        return explain_lookup(view, data, pin.seq)
+        current, pin = self._engine.pin_current()
+        return explain_lookup(current, data, pin.seq)
 
     def inspect(self) -> StoreInfo:
         """Levels, runs and tables, with what is known of each without reading blocks."""
@@ -311,8 +311,8 @@ class DB(StoreReader, PoppedInOrder):
         from lsmkv.inspection.verify import verify_store
 
         engine = self._engine
-        view, _pin = engine.pin_current()
-        return verify_store(engine.storage, engine.directory, view, progress)
+        current, _pin = engine.pin_current()
+        return verify_store(engine.storage, engine.directory, current, progress)
 
     # Opening and closing
 
@@ -334,7 +334,7 @@ class DB(StoreReader, PoppedInOrder):
     @property
     def closed(self) -> bool:
         """Whether the store can be used no more through this handle."""
-        return self._engine.view is None
+        return self._engine.super_version is None
 
     def close(self) -> None:
         """Sync what was written, stop the background work, unlock.  A second call does nothing.
@@ -359,7 +359,7 @@ class DB(StoreReader, PoppedInOrder):
 
     def __del__(self) -> None:
         engine: Engine | None = getattr(self, "_engine", None)
-        if engine is not None and engine.view is not None:
+        if engine is not None and engine.super_version is not None:
             try:
                 warnings.warn(
                     f"{engine.directory} was not closed", ResourceWarning, stacklevel=2, source=self

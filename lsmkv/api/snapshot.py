@@ -152,12 +152,12 @@ class StoreReader(Mapping[bytes, bytes]):
 class Snapshot(StoreReader):
     """The store as it was when ``DB.snapshot`` was called; release it with ``close`` or ``with``."""
 
-    def __init__(self, engine: Engine, view: SuperVersion, pin: Pin, owner: object) -> None:
+    def __init__(self, engine: Engine, current: SuperVersion, pin: Pin, owner: object) -> None:
         self._owner = owner  # a store that nobody else holds stays open for its snapshots
         self._engine = engine
         self._pin: Pin | None = pin
         # Of a store that another handle writes to, no pin keeps old versions: the view itself does.
-        self._kept = view if engine.read_only else None
+        self._kept = current if engine.read_only else None
 
     def _live_pin(self) -> Pin:
         if self._pin is None:
@@ -165,8 +165,8 @@ class Snapshot(StoreReader):
         return self._pin
 
     def _view(self) -> SuperVersion:
-        view = self._engine.require_open()
-        return self._kept or view
+        current = self._engine.require_open()
+        return self._kept or current
 
     def _lookup(self, key: Buffer) -> bytes | None:
         value = self._view().get_at(key_bytes(key), self._live_pin().seq, self._engine.stats)

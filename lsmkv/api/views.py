@@ -47,7 +47,7 @@ class EntryIterator:
 
     def __next__(self) -> Any:
         at = self._at
-        if at == self._end or self._engine.view is None:
+        if at == self._end or self._engine.super_version is None:
             return self._fetched()
         self._at = at + 1
         return self._entries[at]
@@ -87,7 +87,7 @@ class KeyIterator(EntryIterator):
 
     def __next__(self) -> Any:
         at = self._at
-        if at == self._end or self._engine.view is None:
+        if at == self._end or self._engine.super_version is None:
             return self._fetched()[0]
         self._at = at + 1
         return self._entries[at][0]
@@ -98,7 +98,7 @@ class ValueIterator(EntryIterator):
 
     def __next__(self) -> Any:
         at = self._at
-        if at == self._end or self._engine.view is None:
+        if at == self._end or self._engine.super_version is None:
             return self._fetched()[1]
         self._at = at + 1
         return self._entries[at][1]

@@ -56,7 +56,7 @@ class Host(Protocol):
     """The open store that the background work is done for."""
 
     directory: str
-    view: SuperVersion | None
+    super_version: SuperVersion | None
     stats: Stats
     snapshots: SnapshotList
     options: Options
@@ -111,7 +111,7 @@ class BackgroundWork:
         self._flusher = Worker("lsmkv-flush", self._flush_oldest, host.work_failed)
         self._compactor = Worker("lsmkv-compact", self._compact_once, host.work_failed)
 
-    def start(self, view: SuperVersion) -> None:
+    def start(self, current: SuperVersion) -> None:
         """Begin, with what an earlier process left to do.  No helper process starts before its time."""
         host = self._host
         if host.options.background == "process" and self._lock is not None:
@@ -120,10 +120,10 @@ class BackgroundWork:
             self._flush_runner, self._merge_runner = runners(
                 host.directory, self._tables, host.stats, self._lock
             )
-        self.watch(view.version)
-        if view.flushing:
+        self.watch(current.version)
+        if current.flushing:
             self.wake_flusher()
-        if not self.is_settled(view):
+        if not self.is_settled(current):
             self.wake_compactor()
 
     def wake_flusher(self) -> None:
@@ -134,19 +134,19 @@ class BackgroundWork:
         """Have the tree brought into shape soon."""
         self._compactor.wake()
 
-    def is_settled(self, view: SuperVersion) -> bool:
+    def is_settled(self, current: SuperVersion) -> bool:
         """Whether there is nothing to do, and nothing being done."""
-        if view.flushing or self._flusher.busy or self._compactor.busy:
+        if current.flushing or self._flusher.busy or self._compactor.busy:
             return False
-        if view.version.needs_read_compaction and self._compacts_for_reads:
+        if current.version.needs_read_compaction and self._compacts_for_reads:
             return False
-        return pick(view.version.tree, self._host.options, PickState()) is None
+        return pick(current.version.levels, self._host.options, PickState()) is None
 
     def watch(self, version: Version) -> None:
         """Have ``version``, which is new, compacted once runs have been asked in vain too often."""
         if not self._compacts_for_reads:
             return
-        chosen = pick_for_reads(version.tree, self._host.options, PickState())
+        chosen = pick_for_reads(version.levels, self._host.options, PickState())
         if chosen is not None:
             size_bytes = sum(meta.size_bytes for meta in chosen.tables())
             rate_bytes = self._host.options.read_compaction_rate_bytes
@@ -225,18 +225,20 @@ class BackgroundWork:
     def _flush_oldest(self) -> bool:
         """Flush the oldest memtable that waits; False when none does."""
         host = self._host
-        view = host.view
-        if view is None or not view.flushing or self._stopping or not host.may_flush():
+        current = host.super_version
+        if current is None or not current.flushing or self._stopping or not host.may_flush():
             return False
-        memtable = view.flushing[-1]
-        newer = view.flushing[-2] if len(view.flushing) > 1 else view.memtable
+        memtable = current.flushing[-1]
+        newer = current.flushing[-2] if len(current.flushing) > 1 else current.memtable
         started = time.perf_counter()
         tables: list[TableMeta] = []
         if not memtable.is_empty:
-            rate = output_error_rate(view.version.tree, (), memtable.key_count_bound, host.options)
+            rate = output_error_rate(
+                current.version.levels, (), memtable.key_count_bound, host.options
+            )
             # Only flushes add tables, and this is the oldest memtable: the tree stays empty.  Where
             # old files could not be removed, a repair may meet them, and the deletions count.
-            is_oldest = view.version.tree.deepest < 0 and not self._tables.unremoved
+            is_oldest = current.version.levels.deepest < 0 and not self._tables.unremoved
             tables = self._write_memtable(memtable, newer.first_seq, rate, is_oldest)
         run = tables[0].number if tables else 0
         edit = VersionEdit(
@@ -290,8 +292,8 @@ class BackgroundWork:
 
     def _is_flush_urgent(self) -> bool:
         """Whether somebody waits for it, or another memtable does."""
-        view = self._host.view
-        return bool(self.urgency) or view is None or len(view.flushing) > 1
+        current = self._host.super_version
+        return bool(self.urgency) or current is None or len(current.flushing) > 1
 
     def _is_worth_a_process(self, input_bytes: int) -> bool:
         return input_bytes >= self._host.options.process_job_size_bytes
@@ -302,41 +304,43 @@ class BackgroundWork:
         """Run the most urgent compaction, or wait a moment; False when the tree is in shape."""
         host = self._host
         with self._compacting:
-            view = host.view
-            if view is None or self._stopping or not host.may_compact():
+            current = host.super_version
+            if current is None or self._stopping or not host.may_compact():
                 return False
-            if not (self._may_gather(view) and self._compactor_sees.are_busy()):
-                chosen = pick(view.version.tree, host.options, self._picked)
+            if not (self._may_gather(current) and self._compactor_sees.are_busy()):
+                chosen = pick(current.version.levels, host.options, self._picked)
                 if chosen is None:
-                    return view.version.needs_read_compaction and self._compact_for_reads(view)
-                self._run(view, chosen, self._is_stopping)
+                    return current.version.needs_read_compaction and self._compact_for_reads(
+                        current
+                    )
+                self._run(current, chosen, self._is_stopping)
                 return True
         self.urgency.nap()
         return True
 
-    def _compact_for_reads(self, view: SuperVersion) -> bool:
+    def _compact_for_reads(self, current: SuperVersion) -> bool:
         """Run the compaction that spares look-ups most; False when there is none now.
 
         Nobody needs it: it must not disturb busy writers, and a full disk is no failure of the store.
         """
         if self._compactor_sees.are_busy():
-            self.watch(view.version)  # anew: what was asked meanwhile counts for nothing
+            self.watch(current.version)  # anew: what was asked meanwhile counts for nothing
             return False
-        chosen = pick_for_reads(view.version.tree, self._host.options, self._picked)
+        chosen = pick_for_reads(current.version.levels, self._host.options, self._picked)
         if chosen is None or not self._compacts_for_reads:
             return False
-        self._compacts_for_reads = self._run(view, chosen, self._is_stopping, is_needed=False)
+        self._compacts_for_reads = self._run(current, chosen, self._is_stopping, is_needed=False)
         return self._compacts_for_reads
 
-    def _may_gather(self, view: SuperVersion) -> bool:
+    def _may_gather(self, current: SuperVersion) -> bool:
         """Whether level 0 may gather more runs before it is compacted, while writers are busy."""
         options = self._host.options
         if self.urgency or self._merge_runner or options.compaction != "leveled":
             return False
-        tree = view.version.tree
+        levels = current.version.levels
         return (
-            options.level0_compaction_trigger <= tree.level0_run_count
-            and pick(tree, self._busy_options, PickState()) is None
+            options.level0_compaction_trigger <= levels.level0_run_count
+            and pick(levels, self._busy_options, PickState()) is None
         )
 
     def compact_range(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
@@ -368,20 +372,20 @@ class BackgroundWork:
     ) -> None:
         host = self._host
         with self._compacting:
-            view = host.view
-            if view is None or is_cancelled():
+            current = host.super_version
+            if current is None or is_cancelled():
                 raise CancelledError("the store is closing")
-            chosen = pick_range(view.version.tree, host.options, start, stop, force=force)
+            chosen = pick_range(current.version.levels, host.options, start, stop, force=force)
             if chosen is not None:
                 try:
-                    self._run(view, chosen, is_cancelled)
+                    self._run(current, chosen, is_cancelled)
                 except (OSError, CorruptionError) as error:
                     host.work_failed(error)  # here: perhaps nobody waits any more
                     raise
 
     def _run(
         self,
-        view: SuperVersion,
+        current: SuperVersion,
         chosen: Compaction,
         is_cancelled: Callable[[], bool],
         *,
@@ -403,7 +407,7 @@ class BackgroundWork:
         started = time.perf_counter()
         entries = sum(meta.entry_count for meta in inputs)
         joined = chosen.output_level, chosen.output_run
-        rate = output_error_rate(view.version.tree, removed, entries, host.options, joined)
+        rate = output_error_rate(current.version.levels, removed, entries, host.options, joined)
         most_runs = self._busy_level0_runs if chosen.output_level > 1 else self._late_level0_runs
         try:
             tables = self._merge(chosen, rate, most_runs, is_cancelled)
@@ -458,8 +462,8 @@ class BackgroundWork:
         return self._write(versions, rate, pace, is_cancelled, replaced)
 
     def _level0_run_count(self) -> int:
-        view = self._host.view
-        return 0 if view is None else view.version.tree.level0_run_count
+        current = self._host.super_version
+        return 0 if current is None else current.version.levels.level0_run_count
 
     def _install(self, edit: VersionEdit) -> None:
         self._tables.install(edit, lambda version: self._host.publish(version, None))

@@ -57,11 +57,11 @@ class PickState:
     compacted_to: dict[int, bytes] = field(default_factory=dict)
 
 
-def pick(tree: Levels, options: Options, state: PickState) -> Compaction | None:
+def pick(levels: Levels, options: Options, state: PickState) -> Compaction | None:
     """The most urgent compaction; None when the tree is in shape.  Changes nothing but ``state``."""
     if options.compaction == "leveled":
-        return _pick_leveled(tree, options, state)
-    return _pick_tiered(tree, options, lazy=options.compaction == "lazy-leveled")
+        return _pick_leveled(levels, options, state)
+    return _pick_tiered(levels, options, lazy=options.compaction == "lazy-leveled")
 
 
 def level_target_bytes(level: int, options: Options) -> int:
@@ -69,41 +69,41 @@ def level_target_bytes(level: int, options: Options) -> int:
     return options.level1_size_bytes * int(options.size_ratio ** (level - 1))
 
 
-def _pick_leveled(tree: Levels, options: Options, state: PickState) -> Compaction | None:
+def _pick_leveled(levels: Levels, options: Options, state: PickState) -> Compaction | None:
     # A level of several runs below level 0 is left over from another style; merge it first.
-    for level in range(1, len(tree.levels)):
-        if len(tree.levels[level]) > 1 or any(
-            run.number != LEVELED_RUN for run in tree.levels[level]
+    for level in range(1, len(levels.by_depth)):
+        if len(levels.by_depth[level]) > 1 or any(
+            run.number != LEVELED_RUN for run in levels.by_depth[level]
         ):
-            inputs = tuple(run.tables for run in tree.levels[level])
-            return _whole_runs(tree, level, inputs, level, LEVELED_RUN)
+            inputs = tuple(run.tables for run in levels.by_depth[level])
+            return _whole_runs(levels, level, inputs, level, LEVELED_RUN)
     due: list[tuple[float, int]] = []
-    if tree.levels and len(tree.levels[0]) >= options.level0_compaction_trigger:
-        due.append((len(tree.levels[0]) / options.level0_compaction_trigger, 0))
-    for level in range(1, len(tree.levels)):
-        size, target = tree.level_bytes(level), level_target_bytes(level, options)
+    if levels.by_depth and len(levels.by_depth[0]) >= options.level0_compaction_trigger:
+        due.append((len(levels.by_depth[0]) / options.level0_compaction_trigger, 0))
+    for level in range(1, len(levels.by_depth)):
+        size, target = levels.level_bytes(level), level_target_bytes(level, options)
         if size > target:
             due.append((size / target, level))
     if not due:
         return None
     _, level = max(due)
     if level == 0:
-        return _with_next_level(tree, 0, tuple(run.tables for run in tree.levels[0]))
-    table = _next_table(tree.levels[level][0], state.compacted_to.get(level, b""))
+        return _with_next_level(levels, 0, tuple(run.tables for run in levels.by_depth[0]))
+    table = _next_table(levels.by_depth[level][0], state.compacted_to.get(level, b""))
     state.compacted_to[level] = table.largest
-    return _with_next_level(tree, level, ((table,),))
+    return _with_next_level(levels, level, ((table,),))
 
 
-def pick_for_reads(tree: Levels, options: Options, state: PickState) -> Compaction | None:
+def pick_for_reads(levels: Levels, options: Options, state: PickState) -> Compaction | None:
     """The compaction that spares look-ups a run to ask, of a tree that is in shape; None: none does.
 
     It takes the topmost level that has anything below it: all of level 0, or one table.
     """
     if options.compaction != "leveled":
         return None
-    for level, runs in enumerate(tree.levels):
+    for level, runs in enumerate(levels.by_depth):
         if level == 0 and runs:
-            chosen = _with_next_level(tree, 0, tuple(run.tables for run in runs))
+            chosen = _with_next_level(levels, 0, tuple(run.tables for run in runs))
             if len(chosen.inputs) > 1 and not chosen.move:
                 return chosen
             continue
@@ -111,14 +111,14 @@ def pick_for_reads(tree: Levels, options: Options, state: PickState) -> Compacti
             covering = tuple(
                 table
                 for table in run.tables
-                if _overlaps_below(tree, level + 1, table.smallest, table.largest)
+                if _overlaps_below(levels, level + 1, table.smallest, table.largest)
             )
             if covering:
                 table = _next_table(
                     RunMeta(run.number, covering), state.compacted_to.get(level, b"")
                 )
                 state.compacted_to[level] = table.largest
-                return _with_next_level(tree, level, ((table,),))
+                return _with_next_level(levels, level, ((table,),))
     return None
 
 
@@ -128,48 +128,48 @@ def _next_table(run: RunMeta, after: bytes) -> TableMeta:
 
 
 def _with_next_level(
-    tree: Levels, level: int, inputs: tuple[tuple[TableMeta, ...], ...]
+    levels: Levels, level: int, inputs: tuple[tuple[TableMeta, ...], ...]
 ) -> Compaction:
     """Merge ``inputs`` of ``level`` into the one run of the level below it."""
     smallest, largest = _key_range(inputs)
     below = tuple(
         table
-        for run in tree.levels[level + 1 : level + 2]
+        for run in levels.by_depth[level + 1 : level + 2]
         for table in (run[0].overlapping(smallest, largest) if run else ())
     )
     deletes = any(table.tombstone_count for run in inputs for table in run)
-    drop = not _overlaps_below(tree, level + 2, smallest, largest)
+    drop = not _overlaps_below(levels, level + 2, smallest, largest)
     # Deletions that have reached the bottom are dropped, not moved: nothing may overlap them again.
     if not below and _disjoint(inputs) and not (deletes and drop):
         return Compaction(inputs, level + 1, LEVELED_RUN, False, move=True)
     inputs = (*inputs, below) if below else inputs
     smallest, largest = _key_range(inputs)
-    drop = not _overlaps_below(tree, level + 2, smallest, largest)
+    drop = not _overlaps_below(levels, level + 2, smallest, largest)
     return Compaction(inputs, level + 1, LEVELED_RUN, drop)
 
 
-def _pick_tiered(tree: Levels, options: Options, *, lazy: bool) -> Compaction | None:
-    for level in range(len(tree.levels)):
-        runs = tree.levels[level]
-        deepest = level == tree.deepest
+def _pick_tiered(levels: Levels, options: Options, *, lazy: bool) -> Compaction | None:
+    for level in range(len(levels.by_depth)):
+        runs = levels.by_depth[level]
+        deepest = level == levels.deepest
         limit = options.level0_compaction_trigger if level == 0 else options.size_ratio
         if lazy and deepest and level > 0:
             if len(runs) > 1:
-                return _whole_runs(tree, level, tuple(run.tables for run in runs), level, None)
+                return _whole_runs(levels, level, tuple(run.tables for run in runs), level, None)
             continue
         if len(runs) < limit:
             continue
         inputs = tuple(run.tables for run in runs)
         target = level + 1
-        if lazy and target == tree.deepest:
-            last = tree.levels[target]
+        if lazy and target == levels.deepest:
+            last = levels.by_depth[target]
             if sum(run.size_bytes for run in last) < _lazy_capacity_bytes(target, options):
                 inputs = (*inputs, *(run.tables for run in last))
             else:  # the deepest level is full: the tree grows by one
                 return Compaction(
                     tuple(run.tables for run in last), target + 1, None, False, move=len(last) == 1
                 )
-        return _whole_runs(tree, level, inputs, target, None)
+        return _whole_runs(levels, level, inputs, target, None)
     return None
 
 
@@ -180,7 +180,7 @@ def _lazy_capacity_bytes(level: int, options: Options) -> int:
 
 
 def _whole_runs(
-    tree: Levels,
+    levels: Levels,
     level: int,
     inputs: tuple[tuple[TableMeta, ...], ...],
     output_level: int,
@@ -191,7 +191,7 @@ def _whole_runs(
     smallest, largest = _key_range(inputs)
     older_left = any(
         table.number not in taken
-        for deeper in tree.levels[level:]
+        for deeper in levels.by_depth[level:]
         for run in deeper
         for table in run.overlapping(smallest, largest)
     )
@@ -199,7 +199,12 @@ def _whole_runs(
 
 
 def pick_range(
-    tree: Levels, options: Options, start: bytes | None, stop: bytes | None, *, force: bool = False
+    levels: Levels,
+    options: Options,
+    start: bytes | None,
+    stop: bytes | None,
+    *,
+    force: bool = False,
 ) -> Compaction | None:
     """The compaction that merges everything between two keys into one run.
 
@@ -209,7 +214,7 @@ def pick_range(
     runs: list[tuple[TableMeta, ...]] = []
     low, high = start, stop
     while True:
-        found = [_between(run, low, high) for run in tree.runs()]
+        found = [_between(run, low, high) for run in levels.runs()]
         runs_now = [tables for tables in found if tables]
         if not runs_now:
             return None
@@ -219,12 +224,12 @@ def pick_range(
         runs = runs_now
         low = None if low is None else min(low, smallest)
         high = None if high is None else max(high, largest + b"\0")
-    deepest = tree.deepest
+    deepest = levels.deepest
     # Sequence numbers are only left where an entry may hide, or be, an older version.
     untidy = any(table.tombstone_count or table.largest_seq for table in runs[0])
     if len(runs) == 1 and not untidy and not force:
         only = runs[0][0].number
-        if any(table.number == only for run in tree.levels[deepest] for table in run.tables):
+        if any(table.number == only for run in levels.by_depth[deepest] for table in run.tables):
             return None
     level = max(1, deepest)
     if options.compaction == "leveled":
@@ -254,12 +259,14 @@ def _disjoint(inputs: tuple[tuple[TableMeta, ...], ...]) -> bool:
     return all(left.largest < right.smallest for left, right in pairwise(tables))
 
 
-def _overlaps_below(tree: Levels, level: int, smallest: bytes, largest: bytes) -> bool:
-    return any(run.overlapping(smallest, largest) for runs in tree.levels[level:] for run in runs)
+def _overlaps_below(levels: Levels, level: int, smallest: bytes, largest: bytes) -> bool:
+    return any(
+        run.overlapping(smallest, largest) for runs in levels.by_depth[level:] for run in runs
+    )
 
 
 def output_error_rate(
-    tree: Levels,
+    levels: Levels,
     removed: Iterable[int],
     new_entries: int,
     options: Options,
@@ -274,7 +281,7 @@ def output_error_rate(
         return options.error_rate
     gone = set(removed)
     own, others = new_entries, []
-    for level, runs in enumerate(tree.levels):
+    for level, runs in enumerate(levels.by_depth):
         for run in runs:
             left = sum(table.entry_count for table in run.tables if table.number not in gone)
             if (level, run.number) == joined:

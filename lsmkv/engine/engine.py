@@ -5,7 +5,8 @@ A full memtable is set aside together with its log and a fresh pair takes its pl
 manifest, after which its log is removed.  The compactor merges tables, one compaction at a time.
 
 The tables' own lock, which serialises changes of the manifest, is taken before the mutex, never after.
-Readers take neither: they load ``view`` once and use what it names; it is replaced, never changed.
+Readers take neither.  They load ``super_version`` once and use what it names.  It is replaced, never
+changed.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Engine(WriteState):
         """
         try:
             found = recover(self.storage, self.directory)
-            version = self._tables.open_version(found.state.tree)
+            version = self._tables.open_version(found.state.levels)
             names, untouched = found.names, found.was_closed
             self._logs.reopen(found.logs, names, untouched)
             self._tables.start_manifest(found.state, names, found.manifest if untouched else None)
@@ -96,7 +97,7 @@ class Engine(WriteState):
     def abandon(self) -> None:
         """Close a store that nobody has used yet; a second call does nothing."""
         self._background.stop()
-        self.view = None
+        self.super_version = None
         self._release()
 
     def open_read_only(self) -> None:
@@ -115,14 +116,14 @@ class Engine(WriteState):
                 if self._closing:
                     raise self.unusable()
                 self.last_seq = found.last_seq
-                self.view = SuperVersion(memtable, tuple(reversed(waiting)), version)
+                self.super_version = SuperVersion(memtable, tuple(reversed(waiting)), version)
                 handles.watch(self)  # before a close, which ends it
 
-    def _start(self, view: SuperVersion) -> None:
-        self.view = view
+    def _start(self, current: SuperVersion) -> None:
+        self.super_version = current
         handles.watch(self)
         self._note_crowding()
-        self._background.start(view)
+        self._background.start(current)
 
     # What the background work asks and tells (see maintenance.Host)
 
@@ -151,15 +152,15 @@ class Engine(WriteState):
         thread = self.entering()
         with self._mutex:
             self._owner = thread
-            view = self.require_open()
-            flushing = tuple(memtable for memtable in view.flushing if memtable is not flushed)
+            current = self.require_open()
+            flushing = tuple(memtable for memtable in current.flushing if memtable is not flushed)
             self._background.watch(version)
-            self.view = SuperVersion(view.memtable, flushing, version)
+            self.super_version = SuperVersion(current.memtable, flushing, version)
             self._note_crowding()
             self._changes.announce()
 
     def _note_crowding(self) -> None:
-        runs = self.require_open().version.tree.level0_run_count
+        runs = self.require_open().version.levels.level0_run_count
         self._throttle.on = runs >= self.options.level0_slowdown_trigger
 
     def mark_log_obsolete(self, number: int) -> None:
@@ -187,9 +188,9 @@ class Engine(WriteState):
                     self._check_writable()
                     self._check_not_closing()
                     if not waited_for:
-                        view = self.require_open()
-                        if not view.memtable.is_empty:
-                            self._rotate(view)
+                        current = self.require_open()
+                        if not current.memtable.is_empty:
+                            self._rotate(current)
                         waited_for = self._logs.current.number
                     ticket = self._changes.ticket
                     flushing = self.require_open().flushing
@@ -259,7 +260,7 @@ class Engine(WriteState):
             thread = self.entering()
             with self._tables.lock, self._mutex:
                 self._owner = thread
-                if self.view is None or self.read_only:
+                if self.super_version is None or self.read_only:
                     self._check_writable()
                 self._check_not_closing()
                 if self._failure is None:
@@ -324,7 +325,7 @@ class Engine(WriteState):
         thread = self.entering()
         with self._mutex:  # no write that runs now is cut off, and none comes after it
             self._owner = thread
-            self.view = None
+            self.super_version = None
             self._changes.announce()
         try:
             if not self.read_only:
@@ -345,13 +346,13 @@ class Engine(WriteState):
 
     def mark_forked(self) -> None:
         """In the child of a fork: be unusable, and let go of the parent's lock."""
-        if self.view is not None:
+        if self.super_version is not None:
             self._mutex = Lock()  # a thread that is not here may hold the old one
             self._changes = Changes()
             self._ending = threading.Lock()
             self._tables.lock = threading.Lock()
             self.forked = True
-            self.view = None
+            self.super_version = None
         self._is_closed = True
         if self._lock is not None:
             self._lock.release()

@@ -99,7 +99,7 @@ def recover_beside_writer(
         before = _manifest_extent(storage, directory)
         try:
             found = recover(storage, directory)
-            return found, open_tables(found.state.tree)
+            return found, open_tables(found.state.levels)
         except (FileNotFoundError, CorruptionError) as error:
             is_damage = isinstance(error, CorruptionError)
             if str(error) == earlier or (
@@ -207,7 +207,7 @@ def remove_leftovers(
         The numbers of tables that are left: the first that could not be removed, and all newer ones,
         which may hide what it holds.
     """
-    tables = {table.number for table in state.tree.tables()}
+    tables = {table.number for table in state.levels.tables()}
     left: list[int] = []
     for name in sorted(names, key=_age):
         parsed = parse_file_name(name)

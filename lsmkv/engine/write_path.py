@@ -4,9 +4,10 @@ Follow a write: ``write_one`` appends it to the log, puts it into the memtable, 
 log's sync if asked to.  A full memtable is set aside together with its log (``_rotate``) and a fresh
 pair takes its place.
 
-``_mutex`` serialises writes and changes of ``view``.  Nobody waits while holding it: who has to wait
-for background work lets go of it, waits as :mod:`lsmkv.changes` says, and looks again.  So an interrupt
-(Ctrl-C) breaks no wait.  One that comes between log and memtable is raised once both have the write.
+``_mutex`` serialises writes and changes of ``super_version``.  Nobody waits while holding it.  Whoever
+has to wait for background work releases it, waits as :mod:`lsmkv.changes` says, and looks again.  So an
+interrupt (Ctrl-C) breaks no wait.  An interrupt between log and memtable is raised once both have the
+write.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class WriteState(ReadState):
         Raises:
             ReadOnlyError, ClosedError, ForkedError: it is such a handle.
         """
-        if self.view is None:
+        if self.super_version is None:
             raise self.unusable()
         if self.read_only:
             raise ReadOnlyError(
@@ -210,14 +211,14 @@ class WriteState(ReadState):
 
     def _writable_log(self) -> LogWriter | None:
         """The log, if it has room for a write; None when that must be waited for (in the mutex)."""
-        if self.view is None or self.read_only or self._failure is not None:
+        if self.super_version is None or self.read_only or self._failure is not None:
             self._check_writable()
         log = self._logs.current
         if log.end >= self._write_buffer_size_bytes:
-            view = self.require_open()
-            if not self._may_rotate(view):
+            current = self.require_open()
+            if not self._may_rotate(current):
                 return None
-            self._rotate(view)
+            self._rotate(current)
             log = self._logs.current
         if self.last_seq > MAX_SEQUENCE - (1 << 32):
             raise OverflowError("the store has used up its sequence numbers; copy it to a new one")
@@ -243,11 +244,11 @@ class WriteState(ReadState):
             end = log.end
         self._sync(log, end)
 
-    def _may_rotate(self, view: SuperVersion) -> bool:
+    def _may_rotate(self, current: SuperVersion) -> bool:
         """Whether there is room for one more memtable that waits."""
         return (
-            len(view.flushing) < self.options.max_immutable_memtables
-            and view.version.tree.level0_run_count < self.options.level0_stop_trigger
+            len(current.flushing) < self.options.max_immutable_memtables
+            and current.version.levels.level0_run_count < self.options.level0_stop_trigger
         )
 
     def _await_room(self) -> None:
@@ -277,19 +278,19 @@ class WriteState(ReadState):
             waited = time.perf_counter() - started
             self.stats.write_stop_s += waited
 
-    def _rotate(self, view: SuperVersion) -> None:
+    def _rotate(self, current: SuperVersion) -> None:
         """Start a fresh log and memtable (the mutex is held)."""
         number = self._tables.manifest.allocate()
         log: LogWriter | None = None
         try:
             log = self._logs.prepare(number)
-            view.memtable.log_bytes = self._logs.current.end
+            current.memtable.log_bytes = self._logs.current.end
             following = SuperVersion(
-                Memtable(self.last_seq + 1, number), view.memtables, view.version
+                Memtable(self.last_seq + 1, number), current.memtables, current.version
             )
             # An interrupt comes before both of these or after them.
             self._logs.follow(log)
-            self.view = following
+            self.super_version = following
             log.release_gil(self._logs.releases_gil)  # which may have changed meanwhile
         except BaseException as error:
             if log is not None and self._logs.current is not log:
@@ -301,6 +302,6 @@ class WriteState(ReadState):
 
     def memtable_bytes(self) -> int:
         """About the memory of the memtables: the length of the logs that hold the same writes."""
-        view = self.require_open()
-        view.memtable.log_bytes = self._logs.end or view.memtable.log_bytes
-        return sum(memtable.log_bytes for memtable in view.memtables)
+        current = self.require_open()
+        current.memtable.log_bytes = self._logs.end or current.memtable.log_bytes
+        return sum(memtable.log_bytes for memtable in current.memtables)

@@ -261,8 +261,8 @@ class Explanation(Report):
         return self.text()
 
 
-def explain_lookup(view: SuperVersion, key: bytes, seq: int) -> Explanation:
-    """Look ``key`` up in ``view`` as of sequence number ``seq``, and tell how it went.
+def explain_lookup(current: SuperVersion, key: bytes, seq: int) -> Explanation:
+    """Look ``key`` up in ``current`` as of sequence number ``seq``, and tell how it went.
 
     It reads what a look-up reads, fills the cache as one does, and counts as one in the counters
     of reads and of the cache; the counters of look-ups and of filter answers it leaves alone.
@@ -279,19 +279,21 @@ def explain_lookup(view: SuperVersion, key: bytes, seq: int) -> Explanation:
     def explained(outcome: Outcome, value: bytes | None) -> Explanation:
         return Explanation(key, seq, tuple(memtable_steps), tuple(run_steps), outcome, value)
 
-    for memtable in view.memtables:
+    for memtable in current.memtables:
         value = memtable.get_at(key, seq)
         outcome: Outcome = "absent"
         if not isinstance(value, Absent):
             outcome = "deleted" if value is None else "found"
-        role: Literal["active", "flushing"] = "active" if memtable is view.memtable else "flushing"
+        role: Literal["active", "flushing"] = (
+            "active" if memtable is current.memtable else "flushing"
+        )
         memtable_steps.append(
             MemtableStep(role, memtable.log_number, len(memtable), outcome, memtable.first_seq)
         )
         if not isinstance(value, Absent):
             return explained(outcome, value)
     h = hash_key(key)
-    for run in view.version.runs:
+    for run in current.version.runs:
         step, value = _search_run(run, key, h, seq)
         run_steps.append(step)
         if step.outcome == "found" or step.outcome == "deleted":

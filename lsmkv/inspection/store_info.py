@@ -237,8 +237,8 @@ class StoreInfo(Report):
         return self.text()
 
 
-def inspect_store(view: SuperVersion, *, read_blocks: bool = False) -> StoreInfo:
-    """What ``view`` consists of.
+def inspect_store(current: SuperVersion, *, read_blocks: bool = False) -> StoreInfo:
+    """What ``current`` consists of.
 
     Args:
         read_blocks: whether blocks may be read to learn the exact error rate of filters where the
@@ -249,12 +249,14 @@ def inspect_store(view: SuperVersion, *, read_blocks: bool = False) -> StoreInfo
     Raises:
         CorruptionError, OSError: with ``read_blocks``, a block is damaged or cannot be read.
     """
-    runs: dict[int, list[RunInfo]] = {level: [] for level in range(len(view.version.tree.levels))}
-    for run in view.version.runs:
+    runs: dict[int, list[RunInfo]] = {
+        level: [] for level in range(len(current.version.levels.by_depth))
+    }
+    for run in current.version.runs:
         tables = tuple(_table_info(table, read_blocks) for table in run.tables)
         runs[run.level].append(RunInfo(run.number, tables))
     return StoreInfo(
-        tuple(map(len, view.memtables)),
+        tuple(map(len, current.memtables)),
         tuple(LevelInfo(level, tuple(infos)) for level, infos in runs.items()),
     )
 

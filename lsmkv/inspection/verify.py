@@ -80,9 +80,9 @@ class VerifyReport(Report):
 
 
 def verify_store(
-    storage: Storage, directory: str, view: SuperVersion, progress: Progress | None = None
+    storage: Storage, directory: str, current: SuperVersion, progress: Progress | None = None
 ) -> VerifyReport:
-    """Check every byte of the tables of ``view``, and of the manifest and logs in ``directory``.
+    """Check every byte of the tables of ``current``, and of the manifest and logs in ``directory``.
 
     Tables are opened anew, so that what is on disk is checked and not what is in memory.  The store
     may be written to meanwhile.  Nothing is changed.
@@ -93,8 +93,8 @@ def verify_store(
     Reads every file once (blocks past the cache); memory for one block, one table's filters and one
     log.
     """
-    problems = _run_problems(view)
-    tables = list(view.version.tables())
+    problems = _run_problems(current)
+    tables = list(current.version.tables())
     total = sum(table.properties.block_count for table in tables)
     entries = damaged = done = 0
 
@@ -139,7 +139,7 @@ def _opened_anew(
     except FileNotFoundError as error:
         # A writer beside this reader removes the tables that it has replaced.
         state = _read_manifest(storage, directory, _LogCheck())
-        if state is not None and table.meta not in state.tree.tables():
+        if state is not None and table.meta not in state.levels.tables():
             return table, []
         return table, [Problem.of(error, table.path)]
     except _DAMAGE as error:
@@ -147,11 +147,11 @@ def _opened_anew(
     return fresh, []
 
 
-def _run_problems(view: SuperVersion) -> list[Problem]:
+def _run_problems(current: SuperVersion) -> list[Problem]:
     """Tables of a run whose key ranges overlap."""
     return [
         Problem(right.path, None, f"it overlaps {os.path.basename(left.path)}, of the same run")
-        for run in view.version.runs
+        for run in current.version.runs
         for left, right in pairwise(run.tables)
         if left.meta.largest >= right.meta.smallest
     ]

@@ -147,15 +147,15 @@ class ReadViews:
         self._pinned = pins.live
         self._held: Callable[[], Retention | None] = ref(Retention())  # of nobody
 
-    def of(self, view: SuperVersion, seq: int) -> ReadView:
-        """``view`` as of ``seq``, which is the present or pinned; it stays readable on its own."""
-        if view.memtable.is_empty:  # what comes into it comes too late
-            return ReadView(view.flushing, view.version, seq, None)
+    def of(self, current: SuperVersion, seq: int) -> ReadView:
+        """``current`` as of ``seq``, which is the present or pinned; it stays readable on its own."""
+        if current.memtable.is_empty:  # what comes into it comes too late
+            return ReadView(current.flushing, current.version, seq, None)
         hold = self._held()
         if hold is None:
             hold = Retention()
             self._held = ref(hold)
-        return ReadView(view.memtables, view.version, seq, hold)
+        return ReadView(current.memtables, current.version, seq, hold)
 
     def any_left(self) -> bool:
         """Whether what a write replaces may still be asked for."""
@@ -185,7 +185,7 @@ class ReadState:
     def __init__(self, stats: Stats, directory: str) -> None:
         self.stats = stats
         self.directory = directory
-        self.view: SuperVersion | None = None
+        self.super_version: SuperVersion | None = None
         self.last_seq = 0
         self.snapshots = SnapshotList()
         self.read_views = ReadViews(self.snapshots)
@@ -226,10 +226,10 @@ class ReadState:
         Raises:
             ClosedError, ForkedError: there is none any more.
         """
-        view = self.view
-        if view is None:
+        current = self.super_version
+        if current is None:
             raise self.unusable()
-        return view
+        return current
 
     def unusable(self) -> Error:
         """What to raise when there is no view.
@@ -246,8 +246,8 @@ class ReadState:
         thread = self.entering()
         with self._mutex:
             self._owner = thread
-            view = self.require_open()
-            return view, self.snapshots.pin(self.last_seq)
+            current = self.require_open()
+            return current, self.snapshots.pin(self.last_seq)
 
     def read_view(self) -> ReadView:
         """The store as it is now, for a reader that keeps its view."""
@@ -279,19 +279,19 @@ class ReadState:
             if value is not None and self.floor is not None and key < self.floor:
                 self.floor = key
 
-    def read_view_at(self, view: SuperVersion, seq: int) -> ReadView:
-        """``view`` as of ``seq``, which is pinned."""
+    def read_view_at(self, current: SuperVersion, seq: int) -> ReadView:
+        """``current`` as of ``seq``, which is pinned."""
         thread = self.entering()
         with self._mutex:
             self._owner = thread
-            return self.read_views.of(view, seq)
+            return self.read_views.of(current, seq)
 
     def lookup(self, key: Buffer) -> bytes | None:
         """The present value of ``key``; None when it has none.  Raises as ``DB.get``."""
-        view = self.view
-        if view is None:
-            view = self.require_open()  # says why there is none
-        return view.get(key_bytes(key), self.stats)
+        current = self.super_version
+        if current is None:
+            current = self.require_open()  # says why there is none
+        return current.get(key_bytes(key), self.stats)
 
     def lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:
         """The present value of each of ``keys``.  Raises as ``DB.multi_get``."""

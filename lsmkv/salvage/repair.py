@@ -219,7 +219,7 @@ class _Repair:
             self._uncertain = tables.uncertain
             wanted: list[tuple[int, TableMeta | None]] = [(number, None) for number in tables.live]
         else:
-            wanted = [(table.number, table) for table in state.tree.tables()]
+            wanted = [(table.number, table) for table in state.levels.tables()]
         for number, _ in wanted:
             with contextlib.suppress(OSError):
                 self._all_bytes += self._storage.file_size(table_path(self._source, number))
@@ -234,10 +234,10 @@ class _Repair:
         if state is None:
             return self._placed_by_sequence([*rescued.values(), *logged]), logs
         run = 1 + max(
-            (placed.run for placed in state.tree.placed() if placed.level == 0), default=0
+            (placed.run for placed in state.levels.placed() if placed.level == 0), default=0
         )
         placed_tables = [PlacedTable(0, max(run, self._next), table.meta) for table in logged]
-        for placed in state.tree.placed():
+        for placed in state.levels.placed():
             found = rescued.get(placed.meta.number)
             if found is not None:
                 self._settle(found)
@@ -349,7 +349,7 @@ class _Repair:
         """Write the manifest, and let CURRENT name it; in place, move what is not needed."""
         linked: list[tuple[str, str]] = []
         if self._target == self._source:
-            kept = {f"{table.number:06}.sst" for table in state.tree.tables()}
+            kept = {f"{table.number:06}.sst" for table in state.levels.tables()}
             linked = self._link(
                 [name for name in self._originals if parse_file_name(name) and name not in kept]
             )

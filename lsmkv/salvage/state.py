@@ -98,7 +98,7 @@ def _state(
         raise_unless_damage(error)
         found.problems.append(Problem.of(error, path))
         return None
-    tables = {table.number for table in state.tree.tables()}
+    tables = {table.number for table in state.levels.tables()}
     is_missing_files = (
         not tables.issubset(numbers["table"]) or state.log_number not in numbers["log"]
     )
@@ -127,7 +127,7 @@ def _is_of_another_store(storage: Storage, directory: str, state: State) -> bool
     """Whether the tables that it names are there, and all of them others than it says."""
     cache = BlockCache(0, storage.stats)
     are_others = False
-    for table in state.tree.tables():
+    for table in state.levels.tables():
         path = table_path(directory, table.number)
         try:
             found = TableReader(storage, path, cache, meta=None, filter_residency="off").meta

@@ -58,11 +58,11 @@ Level = tuple[RunMeta, ...]
 class Levels:
     """Every table of the store.  Never changed: ``changed`` makes a new one."""
 
-    levels: tuple[Level, ...] = ()
+    by_depth: tuple[Level, ...] = ()
 
     def placed(self) -> Iterator[PlacedTable]:
         """Every table with its place, newest data first."""
-        for level, runs in enumerate(self.levels):
+        for level, runs in enumerate(self.by_depth):
             for run in runs:
                 for table in run.tables:
                     yield PlacedTable(level, run.number, table)
@@ -73,24 +73,24 @@ class Levels:
 
     def runs(self) -> Iterator[RunMeta]:
         """Every run, newest data first."""
-        for runs in self.levels:
+        for runs in self.by_depth:
             yield from runs
 
     def level_bytes(self, level: int) -> int:
         """Size of a level; 0 for one that is not there."""
-        if level >= len(self.levels):
+        if level >= len(self.by_depth):
             return 0
-        return sum(run.size_bytes for run in self.levels[level])
+        return sum(run.size_bytes for run in self.by_depth[level])
 
     @property
     def level0_run_count(self) -> int:
         """Runs on level 0: flushed, and not compacted yet."""
-        return len(self.levels[0]) if self.levels else 0
+        return len(self.by_depth[0]) if self.by_depth else 0
 
     @property
     def deepest(self) -> int:
         """The deepest level that has a run; -1 when the tree is empty."""
-        return len(self.levels) - 1
+        return len(self.by_depth) - 1
 
     def changed(self, added: Iterable[PlacedTable], removed: Iterable[int]) -> Levels:
         """The tree after removing tables by number and adding others.

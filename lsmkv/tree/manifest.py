@@ -69,7 +69,7 @@ class VersionEdit(
 class State:
     """What a manifest adds up to; the fields are those of :class:`VersionEdit`."""
 
-    tree: Levels
+    levels: Levels
     next_file: int
     last_seq: int
     log_number: int
@@ -84,7 +84,7 @@ class State:
         """
         changed = replace(
             self,
-            tree=self.tree.changed(edit.added, edit.removed),
+            levels=self.levels.changed(edit.added, edit.removed),
             next_file=self.next_file if edit.next_file is None else edit.next_file,
             last_seq=self.last_seq if edit.last_seq is None else edit.last_seq,
             log_number=self.log_number if edit.log_number is None else edit.log_number,
@@ -93,7 +93,7 @@ class State:
         )
         if not 0 <= changed.last_seq <= MAX_SEQUENCE:
             raise ValueError(f"last sequence number {changed.last_seq} is out of range")
-        highest = max((table.number for table in changed.tree.tables()), default=0)
+        highest = max((table.number for table in changed.levels.tables()), default=0)
         if changed.log_number < 0:
             raise ValueError(f"log number {changed.log_number} is out of range")
         if changed.next_file > MAX_FILE_NUMBER:
@@ -110,7 +110,7 @@ class State:
     def as_edit(self) -> VersionEdit:
         """The edit that makes this state out of the empty one."""
         return VersionEdit(
-            added=list(self.tree.placed()),
+            added=list(self.levels.placed()),
             next_file=self.next_file,
             last_seq=self.last_seq,
             log_number=self.log_number,

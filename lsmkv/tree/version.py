@@ -181,14 +181,14 @@ class Version:
         is_impatient: whether that was as often as :meth:`watch` was told.
     """
 
-    def __init__(self, tree: Levels, readers: dict[int, TableReader]) -> None:
-        self.tree = tree
+    def __init__(self, levels: Levels, readers: dict[int, TableReader]) -> None:
+        self.levels = levels
         self.needs_read_compaction = False
         self._read_compaction_budget: i64 = _ENDLESS
         self._budget_spent: Callable[[], None] | None = None
         self.runs: list[Run] = [
             Run(level, run.number, [readers[table.number] for table in run.tables])
-            for level, runs in enumerate(tree.levels)
+            for level, runs in enumerate(levels.by_depth)
             for run in runs
         ]
 

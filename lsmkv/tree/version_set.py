@@ -71,27 +71,28 @@ class VersionSet:
             self._manifest = Manifest(self.storage, self.directory, state)
             self._manifest.rewrite()
 
-    def open_version(self, tree: Levels) -> Version:
+    def open_version(self, levels: Levels) -> Version:
         """Open whatever of ``tree`` is not open yet, and close the rest.
 
         Raises:
             CorruptionError, UnsupportedFormatError, OSError: a table cannot be opened.
         """
-        around = self._may_read_around(tree)
+        around = self._may_read_around(levels)
         readers = {
-            meta.number: self._reader_of(meta) or self._open(meta, around) for meta in tree.tables()
+            meta.number: self._reader_of(meta) or self._open(meta, around)
+            for meta in levels.tables()
         }
         self._readers = readers
-        return Version(tree, readers)
+        return Version(levels, readers)
 
     def _reader_of(self, meta: TableMeta) -> TableReader | None:
         """The open reader of just this table, not of one of another store with its number."""
         reader = self._readers.get(meta.number)
         return reader if reader is not None and reader.meta == meta else None
 
-    def _may_read_around(self, tree: Levels) -> bool:
+    def _may_read_around(self, levels: Levels) -> bool:
         """Whether the page cache may be filled with tables: the memory has room for all, twice."""
-        size_bytes = sum([table.size_bytes for table in tree.tables()])
+        size_bytes = sum([table.size_bytes for table in levels.tables()])
         pages = os.sysconf("SC_PHYS_PAGES") if "SC_PHYS_PAGES" in os.sysconf_names else 0
         return self.options.read_around and 2 * size_bytes <= os.sysconf("SC_PAGE_SIZE") * pages
 
@@ -129,7 +130,7 @@ class VersionSet:
             metas = [placed.meta for placed in edit.added]
             fresh = [meta for meta in metas if meta.number not in self._readers]
             try:
-                around = self._may_read_around(self.manifest.state.tree)
+                around = self._may_read_around(self.manifest.state.levels)
                 opened = {meta.number: self._open(meta, around) for meta in fresh}
                 # Here, and not while somebody waits for an answer; for writers alone, without filters.
                 is_asked = self.storage.stats.gets > 0
@@ -142,7 +143,7 @@ class VersionSet:
             self._readers.update(opened)
             staying = {meta.number for meta in metas}
             gone = [number for number in edit.removed if number not in staying]
-            runs = _runs_of(self.manifest.state.tree, gone)
+            runs = _runs_of(self.manifest.state.levels, gone)
             try:
                 self.manifest.append(edit)
             except BaseException:
@@ -157,7 +158,7 @@ class VersionSet:
 
     def _hand_on(self, publish: Callable[[Version], None], gone: list[int]) -> None:
         """Publish what is in the manifest, and let go of tables; doing it again does no harm."""
-        publish(Version(self.manifest.state.tree, self._readers))
+        publish(Version(self.manifest.state.levels, self._readers))
         for number in gone:
             reader = self._readers.pop(number, None)
             if reader is not None:
@@ -199,7 +200,7 @@ class VersionSet:
             OSError: it cannot be written.
         """
         self.manifest.rewrite()
-        live = {meta.number for meta in self.manifest.state.tree.tables()}
+        live = {meta.number for meta in self.manifest.state.levels.tables()}
         lost = [meta for meta in self._doubtful if meta.number not in live]
         self._doubtful = []
         for meta in lost:
@@ -238,10 +239,12 @@ class VersionSet:
             self._manifest.close()
 
 
-def _runs_of(tree: Levels, numbers: list[int]) -> list[list[int]]:
+def _runs_of(levels: Levels, numbers: list[int]) -> list[list[int]]:
     """The tables of these numbers, run by run, the oldest first."""
     wanted = set(numbers)
-    runs = [[table.number for table in run.tables if table.number in wanted] for run in tree.runs()]
+    runs = [
+        [table.number for table in run.tables if table.number in wanted] for run in levels.runs()
+    ]
     return [run for run in reversed(runs) if run]
 
 

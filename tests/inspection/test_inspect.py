@@ -55,7 +55,7 @@ def _table(path: Path, options: Options, rate: float = 0.01, versions: int = 1) 
 def _info(path: Path, *, read_blocks: bool = False) -> TableInfo:
     version = Version(Levels(), {})
     version.runs = [Run(0, 1, [open_table(path)])]
-    version.tree = Levels(((),))
+    version.levels = Levels(((),))
     (table,) = inspect_store(
         SuperVersion(Memtable(1, 1), (), version), read_blocks=read_blocks
     ).tables()

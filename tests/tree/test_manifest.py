@@ -74,7 +74,7 @@ def add_table(manifest: Manifest) -> int:
 
 
 def tables(state: State) -> list[int]:
-    return sorted(table.number for table in state.tree.tables())
+    return sorted(table.number for table in state.levels.tables())
 
 
 # --- file names ----------------------------------------------------------------------------------
@@ -304,8 +304,8 @@ def test_an_edit_of_nothing_only_opens_a_closed_store(state: State) -> None:
 def test_what_an_edit_does_not_name_stays(state: State, last_seq: int) -> None:
     changed = state.changed(VersionEdit(last_seq=last_seq))
     assert changed.last_seq == last_seq
-    assert (changed.tree, changed.next_file, changed.log_number) == (
-        state.tree,
+    assert (changed.levels, changed.next_file, changed.log_number) == (
+        state.levels,
         state.next_file,
         state.log_number,
     )

@@ -93,7 +93,7 @@ def test_changes_one_by_one_equal_all_at_once(
 @given(placements())
 def test_runs_stand_newest_first_and_their_tables_by_key(tables: list[PlacedTable]) -> None:
     tree = Levels().changed(tables, ())
-    for runs in tree.levels:
+    for runs in tree.by_depth:
         assert [run.number for run in runs] == sorted({run.number for run in runs}, reverse=True)
         for run in runs:
             assert run.tables
@@ -104,7 +104,7 @@ def test_runs_stand_newest_first_and_their_tables_by_key(tables: list[PlacedTabl
 def test_the_deepest_level_is_never_empty(tables: list[PlacedTable]) -> None:
     tree = Levels().changed(tables, ())
     assert tree.deepest == max((table.level for table in tables), default=-1)
-    assert not tree.levels or tree.levels[-1]
+    assert not tree.by_depth or tree.by_depth[-1]
 
 
 @given(placements())
@@ -149,7 +149,7 @@ def test_tables_of_one_run_that_overlap_are_refused() -> None:
 
 def test_tables_of_two_runs_may_overlap() -> None:
     tree = tree_of(PlacedTable(0, 1, meta(1)), PlacedTable(0, 2, meta(2)))
-    assert [run.number for run in tree.levels[0]] == [2, 1]
+    assert [run.number for run in tree.by_depth[0]] == [2, 1]
 
 
 @pytest.mark.parametrize(("level", "run"), [(-1, 0), (MAX_LEVELS, 0), (0, -1)])

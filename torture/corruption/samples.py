@@ -244,7 +244,7 @@ def _with_less_room(image: Image) -> Image:
 def _describe(sample: Sample, path: Path) -> None:
     storage = Storage()
     state = read_state(storage, str(path), read_current(storage, str(path)))
-    for placed in state.tree.placed():
+    for placed in state.levels.placed():
         file = f"{placed.meta.number:06}.sst"
         cache = BlockCache(0, storage.stats)
         table = TableReader(

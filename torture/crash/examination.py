@@ -111,7 +111,7 @@ def left_over(storage: Storage, directory: str) -> list[str]:
     """Files of an open store that nothing names (call it when nothing is going on)."""
     number = read_current(storage, directory)
     state = read_state(storage, directory, number)
-    tables = {table.number for table in state.tree.tables()}
+    tables = {table.number for table in state.levels.tables()}
     needed = {("manifest", number), *(("table", table) for table in tables)}
     found = []
     for name in storage.list_directory(directory):

@@ -286,7 +286,7 @@ def replace_table(directory: Path, table: CraftedTable) -> None:
         PlacedTable(old.level, old.run, table.meta(data))
         if old.meta.number == table.number
         else old
-        for old in state.tree.placed()
+        for old in state.levels.placed()
     ]
     edit = msgspec.structs.replace(state.as_edit(), added=placed)
     write_manifest(directory, msgspec.json.encode(edit))
