@@ -94,11 +94,12 @@ class UnknownCodeError(Exception):
 
 
 # What generated C looks like where an attribute gets a new value, and where an object is kept for the
-# next one to be made.
+# next one to be made.  From Python 3.12 on, values of native classes, which are never immortal, are
+# dropped by CPy_DECREF_NO_IMM.
 _GUARDED_STORE = re.compile(
-    r"if \((.+->_\w+) != NULL\) \{\n\s*CPy_DECREF\(\1\);\n\s*\}\n\s*\1 = (\w+);"
+    r"if \((.+->_\w+) != NULL\) \{\n\s*CPy_DECREF(?:_NO_IMM)?\(\1\);\n\s*\}\n\s*\1 = (\w+);"
 )
-_STORE = re.compile(r"CPy_DECREF\((.+->_\w+)\);\n\s*\1 = (\w+);")
+_STORE = re.compile(r"CPy_DECREF(?:_NO_IMM)?\((.+->_\w+)\);\n\s*\1 = (\w+);")
 _REUSE = re.compile(r"if \((\w+_free_instance) == NULL\) \{(\n\s*\1 = self;)")
 _UNSAFE = re.compile(r"CPy_X?DECREF\w*\(.*->_\w+|(?<!if \(0\) \{)\n\s*\w+_free_instance = self;")
 

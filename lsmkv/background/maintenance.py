@@ -84,7 +84,7 @@ class BackgroundWork:
     """Flushes and compactions, one of each at a time.
 
     Attributes:
-        haste: told of those who wait for either.
+        urgency: told of those who wait for either.
     """
 
     def __init__(self, host: Host, tables: VersionSet, lock: FileLock | None) -> None:

@@ -36,7 +36,7 @@ class AppendFile(Descriptor):
             follow there.
         broken: what the disk holds is not known any more, because a sync failed or a failed append
             could not be undone; every later append, sync or truncate raises ``EIO``.
-        gives_turns: whether each append is a system call, in which other threads of the interpreter
+        releases_gil: whether each append is a system call, in which other threads of the interpreter
             get their turn, also where there is room.
     """
 

@@ -178,7 +178,7 @@ class Version:
     It counts how often a run is asked in vain.
 
     Attributes:
-        is_impatient: whether that was as often as :meth:`watch` was told.
+        needs_read_compaction: whether that was as often as :meth:`watch` was told.
     """
 
     def __init__(self, levels: Levels, readers: dict[int, TableReader]) -> None:

@@ -25,12 +25,12 @@ from helper_processes import (
 from log_files import written_bytes
 from lsmkv.background import maintenance
 from lsmkv.background.process import parent as process
+from lsmkv.background.process import runner
 from lsmkv.background.process.jobs import FlushJob, JobSpec, LogUnusableError, run_job
 from lsmkv.filters.policy import BLOOM, PRIVATE_SCHEMES, FilterPolicy, register
 from lsmkv.sstable.format import TableMeta
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import Storage
-from lsmkv.tree import version_set as tables
 
 
 def has_runners(db: lsmkv.DB) -> bool:
@@ -108,7 +108,7 @@ def test_a_snapshot_older_than_a_flush_sees_what_the_log_alone_holds(path: str) 
 
 
 def test_more_tables_come_out_than_expected(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "numbers_wanted", lambda *_: 1)
+    monkeypatch.setattr(runner, "numbers_wanted", lambda *_: 1)
     with open_store(path, table_size_bytes=4096, write_buffer_size_bytes=1 << 20) as db:
         contents = fill(db, range(1000))
         db.flush()

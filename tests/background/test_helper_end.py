@@ -21,7 +21,7 @@ from gates import WAIT_S
 from helper_processes import helpers, is_running, live_tables, open_store, running, table_names
 from lsmkv.background.process import parent as process
 from lsmkv.background.process.parent import HelperDiedError
-from lsmkv.engine import recovery
+from lsmkv.storage import store_lock
 
 
 def has_ended(pid: int) -> bool:
@@ -75,7 +75,7 @@ DIES: Final = """
 import sys
 sys.path += sys.argv[2:]
 import os
-from lsmkv.background import helper, jobs
+from lsmkv.background.process import child as helper, jobs
 def work(job, stats):
     open(os.path.join(job.order.path, "%06d.sst" % job.order.first_number), "wb").write(b"half")
     print("no more of this", flush=True)
@@ -179,7 +179,7 @@ def test_closing_ends_a_compaction_in_another_thread(path: str) -> None:
 STAYS: Final = """
 import sys, os, time, types
 sys.path += sys.argv[2:]
-from lsmkv.background import helper
+from lsmkv.background.process import child as helper
 helper.os = types.SimpleNamespace(**vars(os))
 helper.os._exit = lambda status: time.sleep(60)  # the end of its parent is nothing to it
 helper.main()
@@ -192,7 +192,7 @@ db = lsmkv.open(sys.argv[1], background="process", process_job_size_bytes=0)
 for number in range(300):
     db.put(b"%08d" % number, b"value")
 db.flush()
-helper = db._engine._maintenance._flush_runner.process.pid
+helper = db._engine._background._flush_runner.process.pid
 for number in range(300, 600):
     db.put(b"%08d" % number, b"value")
 forked = 0
@@ -243,7 +243,7 @@ def test_nobody_opens_a_store_that_an_orphaned_helper_may_still_write_to(
     with parent(path, "stays", STAYS) as (writer, helper, _):
         writer.kill()
         writer.wait()
-        monkeypatch.setattr(recovery, "_ORPHANS_END_S", 0.05)
+        monkeypatch.setattr(store_lock, "_ORPHANS_END_S", 0.05)
         with pytest.raises(lsmkv.LockedError):
             open_small(path)
         monkeypatch.undo()

@@ -10,6 +10,7 @@ import pytest
 from conftest import fill, number_key, open_small
 
 import lsmkv
+from damage import spoil_first_block
 from filter_kinds import own_registry
 from lsmkv.filters import FilterPolicy, policies, policy_for, policy_named
 from lsmkv.filters.policy import NONE, POLICIES, register
@@ -195,16 +196,9 @@ def test_repair_leaves_a_store_alone_whose_policy_it_does_not_know(tmp_path: Pat
 def test_a_damaged_table_is_repaired_with_the_policy_that_it_had(tmp_path: Path) -> None:
     register(Checksums())
     write(tmp_path / "db", filter_policy="checksums")
-    damage(max((tmp_path / "db").glob("*.sst")))
+    spoil_first_block(max((tmp_path / "db").glob("*.sst")))
     assert lsmkv.repair(tmp_path / "db", in_place=True).entries_lost > 0
     assert kinds(tmp_path / "db") == {"checksums"}
-
-
-def damage(table: Path) -> None:
-    """Spoil the first block, in its payload."""
-    content = bytearray(table.read_bytes())
-    content[100] ^= 0xFF
-    table.write_bytes(content)
 
 
 @pytest.mark.parametrize("parameter", [-1, 32, 40, 256])

@@ -77,8 +77,8 @@ def test_golden_filters_still_load_and_hold_their_keys(golden: Golden) -> None:
 
 def test_another_process_saves_the_same_bytes() -> None:
     script = (
-        "import sys; sys.path[:0] = ['tests']; import test_filter_saved as t;"
-        "from lsmkv.encoding.entries import checksum;"
+        "import sys; sys.path[:0] = ['tests/filters', 'tests/support']; import test_filter_saved as t;"
+        "from lsmkv.encoding.checksums import checksum;"
         "print(checksum(b''.join(t.saved_filters().values()), 0))"
     )
     run = subprocess.run(

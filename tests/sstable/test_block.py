@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from typing import NoReturn
 
 import pytest
 from hypothesis import given
@@ -13,16 +12,9 @@ from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_SEQUENCE, Value
 from lsmkv.filters.hashing import hash_key
 from lsmkv.sstable.block.block import HEADER_BYTES, Block
 from lsmkv.sstable.block.builder import encode_block
+from table_files import BadBlockError, fail
 
 Entries = list[tuple[bytes, Value, int]]  # key, value, sequence number; in the order of a block
-
-
-class BadBlockError(Exception):
-    """What these tests have a damaged block raise."""
-
-
-def fail(reason: str) -> NoReturn:
-    raise BadBlockError(reason)
 
 
 def encode(entries: Entries, fingerprints: bytes | None = None) -> bytes:

@@ -8,11 +8,11 @@ from itertools import pairwise
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from test_block import fail
 
 from lsmkv.encoding.entries import MAX_KEY_BYTES
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.builder import encode_block
+from table_files import fail
 
 # Few letters, so that keys often agree far, or altogether.
 keys_of_any_length = st.lists(st.binary(max_size=20).map(lambda key: key.replace(b"\0", b"a")))

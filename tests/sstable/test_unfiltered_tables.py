@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from conftest import fill, number_key, open_small
-from test_filter_registry import damage
 
 import lsmkv
+from damage import spoil_first_block
 from lsmkv.cli import cli
 
 GRANULARITIES = ["block", "table"]
@@ -112,7 +112,7 @@ def test_a_look_up_is_explained(tmp_path: Path) -> None:
 
 def test_a_damaged_table_is_repaired_without_filters(tmp_path: Path) -> None:
     contents = write(tmp_path / "db")
-    damage(max((tmp_path / "db").glob("*.sst")))
+    spoil_first_block(max((tmp_path / "db").glob("*.sst")))
     report = lsmkv.repair(tmp_path / "db", in_place=True)
     assert report.entries_lost > 0
     with open_small(tmp_path / "db") as db:

@@ -194,3 +194,10 @@ def forge_table(
         checksum(b"", 0), checksum(tail, 0),
     )  # fmt: skip
     path.write_bytes(data + filters + tail + footer.encode())
+
+
+def spoil_first_block(table: Path) -> None:
+    """Spoil the first block, in its payload."""
+    content = bytearray(table.read_bytes())
+    content[100] ^= 0xFF
+    table.write_bytes(content)

@@ -6,7 +6,7 @@ import os
 import random
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from lsmkv.encoding.absent import ABSENT, Absent
 from lsmkv.encoding.entries import MAX_SEQUENCE
@@ -128,3 +128,12 @@ def flip(path: str, offset: int, mask: int = 0x40) -> None:
         byte = file.read(1)[0]
         file.seek(offset)
         file.write(bytes([byte ^ mask]))
+
+
+class BadBlockError(Exception):
+    """What these tests have a damaged block raise."""
+
+
+def fail(reason: str) -> NoReturn:
+    """What a block that is damaged calls."""
+    raise BadBlockError(reason)

@@ -96,11 +96,12 @@ docstrings: Final = SETUP_NAMES["docstrings"]
 documented: Final = SETUP_NAMES["documented"]
 
 
-def test_generated_code_stores_an_attribute_before_it_drops_the_old_value() -> None:
+@pytest.mark.parametrize("drop", ["CPy_DECREF", "CPy_DECREF_NO_IMM"])  # the latter from 3.12 on
+def test_generated_code_stores_an_attribute_before_it_drops_the_old_value(drop: str) -> None:
     always_set = (
-        "CPy_DECREF(((ThingObject *)cpy_r_self)->_a);\n  ((ThingObject *)cpy_r_self)->_a = cpy_r_b;"
+        f"{drop}(((ThingObject *)cpy_r_self)->_a);\n  ((ThingObject *)cpy_r_self)->_a = cpy_r_b;"
     )
-    maybe_set = "if (self->_a != NULL) {\n  CPy_DECREF(self->_a);\n}\nself->_a = tmp;"
+    maybe_set = f"if (self->_a != NULL) {{\n  {drop}(self->_a);\n}}\nself->_a = tmp;"
     assert safe(always_set) == "Py_XSETREF(((ThingObject *)cpy_r_self)->_a, cpy_r_b);"
     assert safe(maybe_set) == "Py_XSETREF(self->_a, tmp);"
 

@@ -1,6 +1,6 @@
 """A trial of the part ``objects``: what it is given, what it may find, and the process that runs it.
 
-``python -m torture.objects.trial NAME SEED SECONDS DIRECTORY`` runs one trial, and prints a line of JSON:
+``python -m torture.objects.child NAME SEED SECONDS DIRECTORY`` runs one trial, and prints a line of JSON:
 where ``lsmkv`` was loaded from, what was counted, and what failed.  A crash, a hang, or an error at
 the end of the process is for whoever started it to see.
 """
