@@ -23,7 +23,7 @@ from bench.harness.sweep import sweep
 from filter_kinds import assert_is_the_rate, own_registry
 from lsmkv.filters import policies, policy_named
 
-FOLDER = Path(plugins.__file__).parent.parent / "plugins"
+FOLDER = Path(plugins.__file__).parent.parent / "examples"
 POLICY = str(FOLDER / "partitioned_policy.py")
 ENGINE = str(FOLDER / "log_engine.py")
 WORKLOAD = str(FOLDER / "scan_workload.py")
@@ -61,7 +61,7 @@ def test_a_plug_in_adds_something_and_says_how_it_is_given(file: Path) -> None:
     before = known()
     plugins.load([str(file)])
     assert known() == before + 1
-    assert f"--plugin bench/plugins/{file.name}" in file.read_text()
+    assert f"--plugin bench/examples/{file.name}" in file.read_text()
 
 
 def test_the_workload_is_run_with_the_others() -> None:

@@ -221,7 +221,7 @@ def test_another_build_with_a_defect_is_found_out(directory: Path) -> None:
     tree = directory / "tree"
     shutil.copytree(ROOT / "lsmkv", tree / "lsmkv", ignore=shutil.ignore_patterns("*.so"))
     assert differences(tree, request(directory)) == []
-    reads = tree / "lsmkv" / "reads.py"
+    reads = tree / "lsmkv" / "api" / "snapshot.py"
     reads.write_text(reads.read_text() + "\nStoreReader.multi_get = lambda self, keys: []\n")
     found = differences(tree, request(directory))
     assert len(found) == CHAINS

@@ -48,7 +48,7 @@ _LEFT_OUT: Final = frozenset({"serve", "run", "main", "loop", "_loop", "wait", "
 _LEFT_OUT_MODULES: Final = (
     "lsmkv.cli",
     "lsmkv.__main__",
-    "lsmkv.repair",
+    "lsmkv.salvage",
     "lsmkv.background.process.child",
     "lsmkv.background.process.parent",
 )
@@ -284,7 +284,7 @@ def leave_uninitialised(trial: ObjectTrial) -> None:
 
 def _touches_files(one: type) -> bool:
     return one.__module__.startswith(
-        ("lsmkv.storage.files", "lsmkv.storage.storage", "lsmkv.tree.version_set", "lsmkv.runtime")
+        ("lsmkv.storage.", "lsmkv.tree.version_set", "lsmkv.background.handles", "lsmkv.runtime")
     )
 
 

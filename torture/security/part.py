@@ -290,10 +290,9 @@ _FORBIDDEN: Final = {
     *("yaml", "jsonpickle", "ctypes", "cffi", "subprocess", "importlib", "runpy", "code"),
 }
 _ALLOWED: Final = {
-    ("lazy.py", "importlib"),  # of names in a table of the source, when they are first used
-    ("interpreter.py", "importlib"),  # of two modules of the standard library, whichever there is
-    ("heap.py", "ctypes"),  # for one function of the C library, without what files say
-    ("process.py", "subprocess"),  # this interpreter, on a module of this package
+    ("runtime.py", "importlib"),  # of names in the source, when they are first used
+    ("malloc_trim.py", "ctypes"),  # for one function of the C library, without what files say
+    ("parent.py", "subprocess"),  # this interpreter, on a module of this package
 }
 _FORBIDDEN_CALLS: Final = {"eval", "exec", "compile", "__import__"}
 
