@@ -133,7 +133,7 @@ def test_files(names: Sequence[str]) -> list[str]:
     Raises:
         StepError: nothing has one of these names.
     """
-    found = set()
+    found: set[str] = set()
     for name in names:
         paths = list(Path(CHECKOUT, "tests").rglob(name))
         if not paths:
