@@ -71,15 +71,15 @@ COMPILED = (
     "engine/write_path",
     "engine/engine",
     "api/write_batch",
-    "api/views",
+    "api/ranges",
 )
 """The modules that a put, a get, a scan or a merge spends its time in.
 
 Left to the interpreter on purpose: ``filters/keys`` (dataclasses with slots and a base class, which
-mypyc cannot make), ``db`` and ``reads`` (their base classes are not compiled), ``finalizers``,
-``pins`` and ``background/worker`` (what happens when an object or a thread ends), ``filters/fuse``
-(its integers need 64 bits without a sign, and boxed ones are slower than Python's), and everything
-that runs once for each store or file.
+mypyc cannot make), ``api/db``, ``api/snapshot`` and ``api/views`` (their base classes are not
+compiled), ``runtime``, ``read/snapshots`` and ``background/worker`` (what happens when an object or a
+thread ends), ``filters/fuse`` (its integers need 64 bits without a sign, and boxed ones are slower
+than Python's), and everything that runs once for each store or file.
 """
 
 # Sanitizers are built in, with less optimisation, by tools/sanitized.py.

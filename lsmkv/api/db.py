@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, SupportsIndex, overload
 
 from lsmkv.api.popping import PoppedInOrder
+from lsmkv.api.ranges import scan_range
 from lsmkv.api.snapshot import Snapshot, StoreReader
-from lsmkv.api.views import scan_range
 from lsmkv.api.write_batch import WriteBatch
 from lsmkv.background.worker import in_worker
 from lsmkv.encoding.entries import Buffer, key_bytes

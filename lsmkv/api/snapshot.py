@@ -15,20 +15,17 @@ from collections.abc import (
     ValuesView,
 )
 from types import TracebackType
-from typing import Any, Self, SupportsIndex, overload
+from typing import Any, Self, SupportsIndex, TypeVar, overload
 
 from lsmkv.api.cursor import Cursor
-from lsmkv.api.views import (
-    _T,
-    RangeItems,
-    RangeKeys,
-    RangeValues,
-)
+from lsmkv.api.views import RangeItems, RangeKeys, RangeValues
 from lsmkv.encoding.entries import Buffer, key_bytes, keys_bytes
 from lsmkv.engine.engine import Engine
 from lsmkv.errors import ClosedError, uncopyable
 from lsmkv.read.snapshots import Pin
 from lsmkv.read.view import ReadView, SuperVersion
+
+_T = TypeVar("_T")
 
 # They are views of a mapping to those who ask, but have no room for one: what is compiled holds it all.
 KeysView.register(RangeKeys)
