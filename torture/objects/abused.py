@@ -45,6 +45,8 @@ _MOST_INTERNALS: Final = 400
 
 # They end the process, replace it, read standard input, or wait for ever.
 _LEFT_OUT: Final = frozenset({"serve", "run", "main", "loop", "_loop", "wait", "join", "acquire"})
+# They multiply what they are given: a text times a large number is a MemoryError.
+_MULTIPLYING: Final = frozenset({"add_hash", "may_contain_hash", "remove_hash"})
 _LEFT_OUT_MODULES: Final = (
     "lsmkv.cli",
     "lsmkv.__main__",
@@ -85,7 +87,7 @@ def _probe(trial: ObjectTrial, name: str, made: Any, dice: random.Random, *, cal
     for attribute in _try(trial, f"dir of {name}", dir, made) or dir(type(made)):
         what = f"{name}.{attribute}"
         found = _try(trial, what, getattr, made, attribute)
-        if not callable(found) or attribute in _LEFT_OUT | _NEVER_CALLED:
+        if not callable(found) or attribute in _LEFT_OUT | _MULTIPLYING | _NEVER_CALLED:
             continue
         if attribute in _HARMLESS or calls:
             _try(trial, f"{what}()", found)
