@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
@@ -73,3 +74,49 @@ def test_commands_of_the_readme_are_made_by_the_makefile() -> None:
 
 def test_format_document_is_up_to_date() -> None:
     assert format_doc.DOCUMENT.read_text() == format_doc.render()
+
+
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md")], key=str)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_files_that_a_document_names_exist(document: Path) -> None:
+    """As paths from the checkout, or from the package."""
+    text = document.read_text()
+    named = set(re.findall(r"`([a-z_]+/[a-z_/0-9]*\.(?:py|json))`", text))
+    assert [
+        name
+        for name in sorted(named)
+        if not any((ROOT / top / name).exists() for top in (".", "lsmkv"))
+    ] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_documents_that_a_document_links_to_exist(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text())
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+def functions_in(path: Path) -> set[str]:
+    """The functions of a module, methods with their class."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+            found.update(f"{node.name}.{method.name}" for method in methods)
+    return found
+
+
+def test_functions_that_how_it_works_names_are_in_the_files_that_it_names() -> None:
+    text = (ROOT / "docs" / "how-it-works.md").read_text()
+    rows = re.findall(r"\| `([a-z_/0-9]+\.py)` \| `([\w.]+)` \|", text)
+    rows += [
+        (file, name) for name, file in re.findall(r"`([\w.]+)`\sin\s`([a-z_/0-9]+\.py)`", text)
+    ]
+    assert len(rows) > 30
+    missing = [
+        f"{file}: {name}" for file, name in rows if name not in functions_in(ROOT / "lsmkv" / file)
+    ]
+    assert missing == []
