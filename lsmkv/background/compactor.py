@@ -70,9 +70,7 @@ class Compactor(BackgroundThread):
             if not (self._may_gather(current) and self.writers_are_busy()):
                 chosen = pick(current.version.levels, self.host.options, self._picked)
                 if chosen is None:
-                    return current.version.needs_read_compaction and self._compact_for_reads(
-                        current
-                    )
+                    return self._compact_for_reads(current)
                 self._run(current, chosen, self.is_stopping)
                 return True
         self.urgency.nap()
@@ -114,15 +112,17 @@ class Compactor(BackgroundThread):
         return version.needs_read_compaction and self._compacts_for_reads
 
     def _compact_for_reads(self, current: SuperVersion) -> bool:
-        """Run the compaction that saves lookups most; False when there is none now.
+        """Run the compaction that saves lookups most; False when none is due.
 
         It is optional: it must not disturb busy writers, and a full disk does not fail the store.
         """
+        if not self.is_due_for_reads(current.version):
+            return False
         if self.writers_are_busy():
             self.set_read_budget(current.version)  # start counting anew
             return False
         chosen = pick_for_reads(current.version.levels, self.host.options, self._picked)
-        if chosen is None or not self._compacts_for_reads:
+        if chosen is None:
             return False
         started = time.perf_counter()
         try:
