@@ -52,47 +52,47 @@ class Host(Protocol):
         """Make each write release the GIL, or not."""
 
 
-class ComputingThreads:
-    """The background threads that compute now.  While there is one, writes release the GIL."""
+class Shared:
+    """What the background threads of a store share.
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._threads: dict[int, None] = {}
+    Attributes:
+        urgency: the threads that wait for background work.
+        stopping: the store is closing, and running jobs must give up.
+    """
+
+    def __init__(self, host: Host, tables: VersionSet) -> None:
+        self.host = host
+        self.tables = tables
+        self.urgency = Urgency()
+        self.stopping = False
+        self._computing: dict[int, None] = {}
         self._lock = threading.Lock()
 
-    def add(self) -> None:
-        """Add the current thread."""
-        self._threads[threading.get_ident()] = None
+    def begin_computing(self) -> None:
+        """Make writes release the GIL while the current thread, or another, computes."""
+        self._computing[threading.get_ident()] = None
         self._tell_host()
 
-    def remove(self) -> None:
-        """Remove the current thread."""
-        self._threads.pop(threading.get_ident(), None)
+    def end_computing(self) -> None:
+        """Undo :meth:`begin_computing`."""
+        self._computing.pop(threading.get_ident(), None)
         self._tell_host()
 
     def _tell_host(self) -> None:
         with self._lock:
-            self._host.release_gil(bool(self._threads))
+            self.host.release_gil(bool(self._computing))
 
 
 class BackgroundThread(Pacer):
     """A worker that writes tables in its thread or, with a ``runner``, in a helper process."""
 
-    def __init__(
-        self,
-        name: str,
-        host: Host,
-        tables: VersionSet,
-        urgency: Urgency,
-        computing: ComputingThreads,
-    ) -> None:
-        super().__init__(host.stats, urgency)
-        self.host = host
-        self.tables = tables
+    def __init__(self, name: str, shared: Shared) -> None:
+        super().__init__(shared.host.stats, shared.urgency)
+        self.shared = shared
+        self.host = shared.host
+        self.tables = shared.tables
         self.runner: JobRunner | None = None
-        self.stopping = False
-        self.worker = Worker(name, self.run_once, host.work_failed)
-        self._computing = computing
+        self.worker = Worker(name, self.run_once, shared.host.work_failed)
 
     def run_once(self) -> bool:
         """Do one piece of work; True when there may be more."""
@@ -100,7 +100,7 @@ class BackgroundThread(Pacer):
 
     def is_stopping(self) -> bool:
         """Whether the running job must give up."""
-        return self.stopping
+        return self.shared.stopping
 
     def runner_for(self, input_bytes: int) -> JobRunner | None:
         """The helper process for a job that reads so much; None: it runs in this thread."""
@@ -115,11 +115,11 @@ class BackgroundThread(Pacer):
     ) -> list[TableMeta]:
         """Write tables in this thread, at the pace that was started."""
         try:
-            self._computing.add()
+            self.shared.begin_computing()
             job = self.tables.job(error_rate, is_cancelled, self._pause, replaced)
             return write_tables(batches, job)
         finally:
-            self._computing.remove()
+            self.shared.end_computing()
 
     def _pause(self, done: int) -> None:
         self.give_way(done)
@@ -127,6 +127,6 @@ class BackgroundThread(Pacer):
 
     def nap(self) -> None:
         """Sleep for a moment, in which writes need not release the GIL."""
-        self._computing.remove()
+        self.shared.end_computing()
         super().nap()
-        self._computing.add()
+        self.shared.begin_computing()

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from lsmkv.background.background_thread import ComputingThreads, Host
+from lsmkv.background.background_thread import Host, Shared
 from lsmkv.background.compactor import Compactor
 from lsmkv.background.flusher import Flusher
-from lsmkv.background.pace import Urgency
 from lsmkv.background.threads import Errand
 from lsmkv.compaction.picker import PickState, pick
 from lsmkv.read.view import SuperVersion
@@ -32,10 +31,10 @@ class BackgroundWork:
         self._host = host
         self._tables = tables
         self._lock = lock
-        self.urgency = Urgency()
-        computing = ComputingThreads(host)
-        self.compactor = Compactor(host, tables, self.urgency, computing)
-        self.flusher = Flusher(host, tables, self.urgency, computing, self.compactor.worker)
+        self._shared = Shared(host, tables)
+        self.urgency = self._shared.urgency
+        self.compactor = Compactor(self._shared)
+        self.flusher = Flusher(self._shared, self.compactor.worker)
 
     def start(self, current: SuperVersion) -> None:
         """Begin with the work that an earlier process left.  Helper processes start when needed."""
@@ -75,20 +74,20 @@ class BackgroundWork:
 
     def stop(self) -> None:
         """Start nothing more, cancel what runs, and return once it has ended."""
-        self.flusher.stopping = self.compactor.stopping = True
+        self._shared.stopping = True
         self.urgency.begin(_FOR_EVER)
-        running = [runner for runner in (self.flusher.runner, self.compactor.runner) if runner]
-        for runner in running:
-            _in_own_thread(runner.close)
+        runners = [runner for runner in (self.flusher.runner, self.compactor.runner) if runner]
+        for runner in runners:
+            _in_own_thread(runner.process.close)
         self.flusher.worker.stop()
         self.compactor.worker.stop()
         with self.compactor.running:  # a compaction of a range runs in a thread of its own
             pass
-        for runner in running:
-            _in_own_thread(runner.reap)
+        for runner in runners:
+            _in_own_thread(runner.process.reap)
 
 
-def _in_own_thread(action: Callable[[], None]) -> None:
+def _in_own_thread(action: Callable[[], object]) -> None:
     """Protect ``action`` from interrupts: ``subprocess`` is Python code that they could cut short."""
     try:
         Errand("lsmkv-end", action).run()

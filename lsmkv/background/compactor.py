@@ -13,9 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from lsmkv.background.background_thread import BackgroundThread, ComputingThreads, Host
+from lsmkv.background.background_thread import BackgroundThread, Shared
 from lsmkv.background.malloc_trim import trim_heap
-from lsmkv.background.pace import Urgency
 from lsmkv.background.process.jobs import CompactionJob
 from lsmkv.background.threads import Errand
 from lsmkv.compaction.merge import merge_tables
@@ -34,7 +33,6 @@ from lsmkv.sstable.multi_writer import CancelledError
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import VersionEdit
 from lsmkv.tree.version import Version
-from lsmkv.tree.version_set import VersionSet
 
 _LEAST_READ_BUDGET: Final = 1 << 16  # so many wasted probes take as long as syncing a table's file
 
@@ -46,11 +44,9 @@ class Compactor(BackgroundThread):
         running: held while a compaction runs; one of a range runs outside the compactor's thread.
     """
 
-    def __init__(
-        self, host: Host, tables: VersionSet, urgency: Urgency, computing: ComputingThreads
-    ) -> None:
-        super().__init__("lsmkv-compact", host, tables, urgency, computing)
-        options = host.options
+    def __init__(self, shared: Shared) -> None:
+        super().__init__("lsmkv-compact", shared)
+        options = self.host.options
         trigger = options.level0_compaction_trigger
         before_slowdown = options.level0_slowdown_trigger - trigger
         self._busy_level0_runs = trigger + before_slowdown // 2
@@ -65,7 +61,7 @@ class Compactor(BackgroundThread):
         """Run the most urgent compaction, or nap; False when none is due."""
         with self.running:
             current = self.host.super_version
-            if current is None or self.stopping or not self.host.may_compact():
+            if current is None or self.is_stopping() or not self.host.may_compact():
                 return False
             if not (self._may_gather(current) and self.writers_are_busy()):
                 chosen = pick(current.version.levels, self.host.options, self._picked)
@@ -148,7 +144,7 @@ class Compactor(BackgroundThread):
         """
 
         def is_cancelled() -> bool:
-            return self.stopping or errand.given_up
+            return self.is_stopping() or errand.given_up
 
         errand = Errand(
             "lsmkv-range", lambda: self._compact_range(start, stop, force, is_cancelled)

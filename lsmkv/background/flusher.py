@@ -9,9 +9,8 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from lsmkv.background.background_thread import BackgroundThread, ComputingThreads, Host
+from lsmkv.background.background_thread import BackgroundThread, Shared
 from lsmkv.background.malloc_trim import trim_heap
-from lsmkv.background.pace import Urgency
 from lsmkv.background.process.jobs import FlushJob
 from lsmkv.background.worker import Worker
 from lsmkv.compaction.merge import retained_versions
@@ -20,7 +19,6 @@ from lsmkv.memtable.memtable import Memtable
 from lsmkv.sstable.format import TableMeta
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import VersionEdit
-from lsmkv.tree.version_set import VersionSet
 
 _SORTING: Final = 4  # sorting a memtable takes about this part of the time of writing it
 
@@ -28,22 +26,15 @@ _SORTING: Final = 4  # sorting a memtable takes about this part of the time of w
 class Flusher(BackgroundThread):
     """Flushes one memtable at a time."""
 
-    def __init__(
-        self,
-        host: Host,
-        tables: VersionSet,
-        urgency: Urgency,
-        computing: ComputingThreads,
-        compactor: Worker,
-    ) -> None:
-        super().__init__("lsmkv-flush", host, tables, urgency, computing)
+    def __init__(self, shared: Shared, compactor: Worker) -> None:
+        super().__init__("lsmkv-flush", shared)
         self._compactor = compactor
 
     def run_once(self) -> bool:
         """Flush the oldest memtable that waits; False when none does."""
         host = self.host
         current = host.super_version
-        if current is None or not current.flushing or self.stopping or not host.may_flush():
+        if current is None or not current.flushing or self.is_stopping() or not host.may_flush():
             return False
         memtable = current.flushing[-1]
         newer = current.flushing[-2] if len(current.flushing) > 1 else current.memtable

@@ -100,7 +100,7 @@ class HelperProcess:
         try:
             return self._start().ask(job) if kept is None else kept.ask(job)
         except BaseException as error:
-            status = self._drop()
+            status = self.reap()
             if self._closed:
                 raise CancelledError("the store is closing") from None
             if kept is None or not isinstance(error, HelperDiedError) or status:
@@ -117,8 +117,11 @@ class HelperProcess:
         child.await_ready()
         return child
 
-    def _drop(self) -> int | None:
-        """End the process, if there is one; returns its exit status."""
+    def reap(self) -> int | None:
+        """Wait for the end of the process, if there is one; returns its exit status.
+
+        No other thread may be in ``run``.
+        """
         with self._mutex:
             child, self._child = self._child, None
         handles.unwatch(self)
@@ -131,10 +134,6 @@ class HelperProcess:
             child = self._child
             if child is not None:
                 child.kill()  # a thread that waits in ``run`` sees it end
-
-    def reap(self) -> None:
-        """Wait for the end of the process, after ``close`` and with no thread in ``run``."""
-        self._drop()
 
     def mark_forked(self) -> None:
         """In the child of a fork: close the pipes, which belong to the parent."""

@@ -69,7 +69,7 @@ def _why_not_in_processes(tables: VersionSet) -> str | None:
 
 
 class JobRunner:
-    """Runs jobs in one helper process: ``run`` one at a time, ``close`` at any time."""
+    """Runs jobs, one at a time, in one helper process."""
 
     def __init__(self, process: HelperProcess, tables: VersionSet, stats: Stats) -> None:
         self.process = process
@@ -149,11 +149,3 @@ class JobRunner:
         except BaseException:
             remove_unfinished(self._tables.storage, job.spec)
             raise
-
-    def close(self) -> None:
-        """Kill the process.  From now on ``run`` raises CancelledError."""
-        self.process.close()
-
-    def reap(self) -> None:
-        """Wait for the end of the process, after ``close`` and with no thread in ``run``."""
-        self.process.reap()
