@@ -115,7 +115,7 @@ class Compactor(BackgroundThread):
         if not self.is_due_for_reads(current.version):
             return False
         if self.writers_are_busy():
-            self.set_read_budget(current.version)  # start counting anew
+            self.set_read_budget(current.version)  # start again with a full budget
             return False
         chosen = pick_for_reads(current.version.levels, self.host.options, self._picked)
         if chosen is None:

@@ -39,7 +39,7 @@ def _mark_forked() -> None:
 
 def _close_all() -> None:
     for handle in list(_watched):
-        with contextlib.suppress(Exception):  # nobody was promised writes that were not synced
+        with contextlib.suppress(Exception):  # writes that were not synced may be lost
             handle.close()
 
 

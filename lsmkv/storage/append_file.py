@@ -86,9 +86,8 @@ class AppendFile(Descriptor):
                 self._truncate(start)
                 self._length = start
             except BaseException as failure:
-                self._break(
-                    error
-                )  # only now: a concurrent sync must not fail for an append that is undone
+                # Only now: a concurrent sync must not fail for an append that is undone.
+                self._break(error)
                 if not isinstance(failure, OSError):
                     raise
             raise
