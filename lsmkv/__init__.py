@@ -18,66 +18,44 @@ check_main_interpreter()  # before anything compiled is loaded
 
 if TYPE_CHECKING:
     from lsmkv import filters as filters
-    from lsmkv.api.cursor import Cursor, CursorError
-    from lsmkv.api.db import DB, MemoryUsage
-    from lsmkv.api.opening import destroy, open
-    from lsmkv.api.snapshot import Snapshot
-    from lsmkv.api.write_batch import WriteBatch
-    from lsmkv.encoding.entries import MAX_BATCH_BYTES, MAX_KEY_BYTES, MAX_VALUE_BYTES
-    from lsmkv.errors import (
-        BackgroundError,
-        ClosedError,
-        CorruptionError,
-        Error,
-        ForkedError,
-        LockedError,
-        NotAStoreError,
-        ReadOnlyError,
-        StoreExistsError,
-        UnsupportedFormatError,
-    )
-    from lsmkv.filters.keys import DelimitedPrefix, FilterKey, FixedPrefix, WholeKey
-    from lsmkv.options import Options
-    from lsmkv.salvage.repair import repair
-    from lsmkv.stats import Histogram, Stats
+    from lsmkv.api.cursor import Cursor as Cursor
+    from lsmkv.api.cursor import CursorError as CursorError
+    from lsmkv.api.db import DB as DB
+    from lsmkv.api.db import MemoryUsage as MemoryUsage
+    from lsmkv.api.opening import destroy as destroy
+    from lsmkv.api.opening import open as open
+    from lsmkv.api.snapshot import Snapshot as Snapshot
+    from lsmkv.api.write_batch import WriteBatch as WriteBatch
+    from lsmkv.encoding.entries import MAX_BATCH_BYTES as MAX_BATCH_BYTES
+    from lsmkv.encoding.entries import MAX_KEY_BYTES as MAX_KEY_BYTES
+    from lsmkv.encoding.entries import MAX_VALUE_BYTES as MAX_VALUE_BYTES
+    from lsmkv.errors import BackgroundError as BackgroundError
+    from lsmkv.errors import ClosedError as ClosedError
+    from lsmkv.errors import CorruptionError as CorruptionError
+    from lsmkv.errors import Error as Error
+    from lsmkv.errors import ForkedError as ForkedError
+    from lsmkv.errors import LockedError as LockedError
+    from lsmkv.errors import NotAStoreError as NotAStoreError
+    from lsmkv.errors import ReadOnlyError as ReadOnlyError
+    from lsmkv.errors import StoreExistsError as StoreExistsError
+    from lsmkv.errors import UnsupportedFormatError as UnsupportedFormatError
+    from lsmkv.filters.keys import DelimitedPrefix as DelimitedPrefix
+    from lsmkv.filters.keys import FilterKey as FilterKey
+    from lsmkv.filters.keys import FixedPrefix as FixedPrefix
+    from lsmkv.filters.keys import WholeKey as WholeKey
+    from lsmkv.options import Options as Options
+    from lsmkv.salvage.repair import repair as repair
+    from lsmkv.stats import Histogram as Histogram
+    from lsmkv.stats import Stats as Stats
 
 __version__ = "0.1.0"
-
-__all__ = [
-    "DB",
-    "MAX_BATCH_BYTES",
-    "MAX_KEY_BYTES",
-    "MAX_VALUE_BYTES",
-    "BackgroundError",
-    "ClosedError",
-    "CorruptionError",
-    "Cursor",
-    "CursorError",
-    "DelimitedPrefix",
-    "Error",
-    "FilterKey",
-    "FixedPrefix",
-    "ForkedError",
-    "Histogram",
-    "LockedError",
-    "MemoryUsage",
-    "NotAStoreError",
-    "Options",
-    "ReadOnlyError",
-    "Snapshot",
-    "Stats",
-    "StoreExistsError",
-    "UnsupportedFormatError",
-    "WholeKey",
-    "WriteBatch",
-    "destroy",
-    "open",
-    "repair",
-]
 
 _HOMES: Final = {
     "lsmkv.api.cursor": ("Cursor", "CursorError"),
     "lsmkv.api.db": ("DB", "MemoryUsage"),
+    "lsmkv.api.opening": ("destroy", "open"),
+    "lsmkv.api.snapshot": ("Snapshot",),
+    "lsmkv.api.write_batch": ("WriteBatch",),
     "lsmkv.encoding.entries": ("MAX_BATCH_BYTES", "MAX_KEY_BYTES", "MAX_VALUE_BYTES"),
     "lsmkv.errors": (
         "BackgroundError",
@@ -92,15 +70,13 @@ _HOMES: Final = {
         "UnsupportedFormatError",
     ),
     "lsmkv.filters.keys": ("DelimitedPrefix", "FilterKey", "FixedPrefix", "WholeKey"),
-    "lsmkv.api.opening": ("destroy", "open"),
     "lsmkv.options": ("Options",),
-    "lsmkv.api.snapshot": ("Snapshot",),
     "lsmkv.salvage.repair": ("repair",),
     "lsmkv.stats": ("Histogram", "Stats"),
-    "lsmkv.api.write_batch": ("WriteBatch",),
 }
-"""Where the names come from.  Each is loaded when it is first used, so that a helper process, or a
-program that wants one filter, loads only what it needs."""
+"""Module of each public name.  A name is loaded on first use: a helper process needs few of them."""
 
-if not TYPE_CHECKING:  # they would take any name for one of ours
+__all__ = sorted(name for names in _HOMES.values() for name in names)
+
+if not TYPE_CHECKING:  # type checkers would take any name for one of ours
     __getattr__, __dir__ = loaded_when_used(__name__, _HOMES)

@@ -1,12 +1,12 @@
-"""Waiting for a change, so that an interrupt at any moment breaks nothing.
+"""Waiting for another thread to change some state, without harm from an interrupt at any moment.
 
-``threading.Condition`` and ``Event`` are Python code: an interrupt (Ctrl-C) inside of them may leave a
-lock held for ever, or let go of one that another thread holds.  Here a waiter holds no lock while it
-waits, and takes none again: it takes a ticket while it looks at the state, waits for that in one call
-of a C function, and looks again.  A ticket that is not used any more is harmless.
+``threading.Condition`` and ``Event`` are Python code: an interrupt (Ctrl-C) inside them may leave a lock
+held for ever, or release one that another thread holds.  Here a waiter holds no lock while it waits.
+It takes a ticket, looks at the state, waits for the ticket in one call of a C function, and looks again.
+An unused ticket does no harm.
 
-Whoever changes the state does so first, and then announces it.  An interrupt may come in between: so
-every wait ends by itself after :data:`LOOK_S`, and every waiter looks again.
+A thread changes the state first and then announces the change.  An interrupt may come in between, so
+every wait ends after :data:`LOOK_S` at the latest, and every waiter looks again.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ import threading
 from typing import Final
 
 LOOK_S: Final = 0.25
-"""How long a waiter waits at most before it looks again."""
+"""The longest that a waiter waits before it looks again."""
 
 
 class Changes:
-    """Announces changes to whoever waits for one.  For any number of threads.
+    """Announces changes to waiting threads.  Any thread may use it.
 
-    Attributes:
-        ticket: for the next change.  Take it before you look at what may change.
+    ``ticket`` is for the next change: take it before looking at the state.
     """
 
     __slots__ = ("ticket",)
@@ -31,24 +30,24 @@ class Changes:
         self.ticket = held_lock()
 
     def announce(self) -> None:
-        """End the wait of everybody who has a ticket."""
+        """Wake every thread that waits for the current ticket."""
         following = held_lock()
-        # No interrupt comes between these: none is a call, but for the last.
+        # No interrupt comes between these two: the first calls nothing.
         ticket, self.ticket = self.ticket, following
         ticket.release()
 
 
 def await_change(ticket: threading.Lock, timeout_s: float = LOOK_S) -> None:
-    """Wait until the change that ``ticket`` is for is announced, or the time is over.
+    """Wait until the change of ``ticket`` is announced, or the time is over.
 
-    An exception, of an interrupt for one, leaves everything as it was.
+    An interrupt leaves everything as it was.
     """
     if ticket.acquire(timeout=timeout_s):
-        ticket.release()  # the next one's turn
+        ticket.release()  # for the next waiter
 
 
 def held_lock() -> threading.Lock:
-    """A lock that is taken already: whoever releases it wakes one that waits for it."""
+    """A lock that is already held; releasing it wakes one waiter."""
     lock = threading.Lock()
     lock.acquire()
     return lock

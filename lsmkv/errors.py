@@ -1,7 +1,7 @@
-"""The exceptions that lsmkv raises.
+"""The exceptions of lsmkv, all derived from :class:`Error`.
 
-All of them derive from :class:`Error`.  Wrong arguments raise the built-in ``TypeError`` and
-``ValueError``; failures of the operating system stay ``OSError``.
+Wrong arguments raise the built-in ``TypeError`` or ``ValueError``.  Failures of the operating system
+are ``OSError``.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ E = TypeVar("E", bound=BaseException)
 
 
 def caused(error: E, cause: BaseException | None) -> E:
-    """``error``, to be raised with that cause; with None, without one and without a context.
+    """Set the cause of ``error``, as ``raise ... from`` does, and return it.
 
-    What ``raise ... from`` does, for modules that are compiled: mypyc leaves the cause out.
+    For compiled modules, where mypyc loses the cause.
 
     >>> caused(ValueError("wrong"), KeyError("k")).__cause__
     KeyError('k')
@@ -25,46 +25,46 @@ def caused(error: E, cause: BaseException | None) -> E:
 
 
 def uncopyable(what: str, remedy: str) -> TypeError:
-    """What the ``__reduce_ex__`` of an object raises that cannot be copied or pickled.
+    """The error for the ``__reduce_ex__`` of an object that cannot be copied or pickled.
 
     ``copy.copy``, ``copy.deepcopy`` and ``pickle`` all call that method.
     """
     return TypeError(f"cannot copy or pickle {what}: {remedy}")
 
 
-_LONGEST_DETAIL: Final = 300
+_LONGEST_DETAIL: Final = 300  # text from a damaged file may be long
 
 
 def _shortened(text: str) -> str:
-    """What came from a file may be long; a message is for people, and may end up in logs."""
     return text if len(text) <= _LONGEST_DETAIL else f"{text[:_LONGEST_DETAIL]}..."
 
 
 class Error(Exception):
-    """Base of every exception that is lsmkv's own.
+    """Base class of lsmkv's own exceptions.
 
-    A copy, also one that ``pickle`` makes, keeps message, fields and notes.  It has no cause and no
-    traceback.
+    A copy or unpickled error has the message, attributes and notes, but no cause and no traceback.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The constructors of subclasses take fields, not the message that ``args`` holds.
+        # The constructors of subclasses take other arguments than the message in ``args``.
         return _made_again, (type(self), self.args), self.__dict__
 
 
 def _made_again(kind: type[Error], args: tuple[object, ...]) -> Error:
-    error: Error = kind.__new__(kind, *args)  # which keeps ``args``, and calls no constructor
+    error: Error = kind.__new__(kind, *args)  # sets ``args`` without calling the constructor
     return error
 
 
 class CorruptionError(Error):
-    """Bytes on disk are not what was written.
+    """A file is missing or damaged: its bytes are not those that were written.
+
+    ``DB.verify`` lists all damage; ``lsmkv.repair`` rebuilds a store from what is readable.
 
     Attributes:
         path: the damaged file.
-        offset: where in the file the damage was noticed, in bytes; None when no place can be named.
-        reason: what was found wrong, without the place.
-        expected, got: the two values that should have been equal, where there are two.
+        offset: byte offset of the damaged part in the file, or None if it has no offset.
+        reason: what is wrong, without path and offset.
+        expected, got: the two values that differ, if the damage was found by comparing.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class CorruptionError(Error):
 
 
 class UnsupportedFormatError(Error):
-    """A file is intact but was written in a format version, codec or scheme this release lacks."""
+    """A file is intact, but this release does not know its format version, codec or filter scheme."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {_shortened(reason)}")
@@ -98,18 +98,15 @@ class UnsupportedFormatError(Error):
 
 
 class ClosedError(Error):
-    """The store, snapshot, cursor, batch or iterator was used after it was closed."""
+    """A closed store, snapshot, cursor, batch or iterator was used."""
 
 
 class LockedError(Error):
     """Another handle has the store open for writing, in another process or in this one.
 
-    Args:
-        may_read: whether to open the store with ``read_only=True`` would serve as well.
-
     Attributes:
         path: the store's directory.
-        pid: the process that holds it, or None when it could not be read.
+        pid: the process that holds the lock, or None if that is not known.
     """
 
     def __init__(self, path: str, pid: int | None, *, may_read: bool = False) -> None:
@@ -128,32 +125,32 @@ class LockedError(Error):
 
 
 class NotAStoreError(Error):
-    """There is no lsmkv store at the path (and none was to be created)."""
+    """There is no store at the path, and ``create_if_missing`` is False or does not apply."""
 
 
 class StoreExistsError(Error):
-    """There is a store at the path already, and ``error_if_exists=True`` was given."""
+    """There is already a store at the path, and ``error_if_exists`` is True."""
 
 
 class ReadOnlyError(Error):
-    """A write was asked of a handle opened with ``read_only=True``."""
+    """A store that was opened with ``read_only=True`` was written to."""
 
 
 class BackgroundError(Error):
-    """A flush, compaction or log write failed, so the store takes no more writes.
+    """The store takes no more writes, because a flush, compaction or log write failed.
 
-    Reads go on.  ``__cause__`` is the failure.  Once its cause is mended, ``DB.resume()`` takes
-    writes again.
+    Reads still work.  ``__cause__`` is the failure.  Remove its cause (free some disk space, for
+    example), and call ``DB.resume()`` to write again.
     """
 
 
 class ForkedError(Error):
-    """A handle opened before ``os.fork()`` was used in the child process; open the store anew there."""
+    """A handle opened before ``os.fork()`` was used in the child process, which must open its own."""
 
 
 def note_rebuilt_filters(path: str, offset: int, chunk_count: int) -> None:
-    """Tell that filters in the table at ``path`` were damaged, first at ``offset``, and made anew."""
-    import logging  # not to be loaded by every program that stores data
+    """Log that a table's filters were damaged, first at ``offset``, and read from its blocks instead."""
+    import logging  # here, because most programs never need it
 
     logging.getLogger("lsmkv").warning(
         "%s at offset %d: the checksum of a table's filters fails (of %d parts of them); the copies "

@@ -17,7 +17,7 @@ FilterGranularity = Literal["block", "table"]
 FilterAllocation = Literal["uniform", "monkey"]
 Background = Literal["thread", "process"]
 FilterPolicyName = Literal["none", "bloom", "blocked-bloom", "binary-fuse"]
-"""The policies of this package; others may be registered."""
+"""The filter policies of this package; programs may register others."""
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -31,7 +31,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "background": get_args(Background),
 }
 
-# Smallest and largest value of each whole-number option.
+# Lowest and highest value of each integer option.
 _RANGES: Final[dict[str, tuple[int, int]]] = {
     "write_buffer_size_bytes": (4 * KIB, 4096 * MIB),
     "max_immutable_memtables": (1, 64),
@@ -57,69 +57,76 @@ _FLAGS: Final = ("direct_reads", "read_around")
 class Options:
     """How a store is written and read.
 
-    None of them is bound to the data: a store may be opened with other options at any time.  What
-    is on disk already keeps the form it was written in until compaction rewrites it.
+    A store may be opened with other options at any time.  Data on disk keeps the form in which it was
+    written until a compaction rewrites it.  Sizes are in bytes; the default of each option ends its
+    description.
 
     Writing
-        write_buffer_size_bytes: log and memtable are replaced by fresh ones at this size; 64 MiB.
-        max_immutable_memtables: writers stop while this many full memtables wait to be flushed; 2.
+        write_buffer_size_bytes: size of a log, at which it and its memtable are set aside to be
+            flushed.  Larger ones make fewer, larger runs, take more memory, and make opening after a
+            crash slower.  64 MiB.
+        max_immutable_memtables: writers wait while so many full memtables are being flushed.  2.
 
     Blocks
-        block_size_bytes: a data block is closed once its keys and values, with 7 bytes for
-            each entry, are this long, uncompressed and with prefixes not yet shared; 4 KiB.
-        block_cache_size_bytes: budget for blocks (and, with ``filter_residency="cached"``, filters)
-            kept in memory, uncompressed; 64 MiB.
-        compression: ``"zstd"`` or ``"none"``.
-        compression_level: zstd's; 3, its own default.
-        compression_dictionary_size_bytes: train a dictionary of up to this size for each table from
-            its own first blocks; 0 trains none.
-        direct_reads: read tables with ``O_DIRECT``, past the page cache, so that the operating
-            system's own count of bytes read can be held against ours; False.
-        read_around: once many single blocks were read from a table, have the operating system fetch
-            the rest of it into its page cache, by the MiB, as it is asked for; not with
-            ``direct_reads``, nor while all tables take more than half of the machine's memory; True.
+        block_size_bytes: size at which a data block is closed: its keys and values, and 7 bytes for
+            each entry, before compression.  Smaller blocks make lookups cheaper and indexes larger.
+            4 KiB.
+        block_cache_size_bytes: memory for uncompressed blocks (and, with
+            ``filter_residency="cached"``, for filters).  64 MiB.
+        compression: ``"zstd"`` or ``"none"``.  ``"zstd"``.
+        compression_level: the level of zstd.  Higher ones compress better and more slowly.  3.
+        compression_dictionary_size_bytes: size of a dictionary that each table trains from its first
+            blocks, for small values that resemble each other.  0: no dictionary.
+        direct_reads: read tables with ``O_DIRECT``, bypassing the page cache of the operating system.
+            Good for measurements: each block read is a read from the device.  False.
+        read_around: once many single blocks of a table were read, have the operating system prefetch
+            its other blocks, one MiB at a time.  Has no effect with ``direct_reads``, or while all
+            tables take more than half of the machine's memory.  True.
 
     Filters
-        error_rate: false-positive rate p that filters are sized for, 0 < p < 1; 0.01.
-        filter_residency: ``"resident"`` holds every filter in memory, from the first use of its
-            table on; ``"cached"`` fetches them through the block cache, ``"off"`` ignores them (the
-            data keeps them; answers are the same).
-        filter_granularity: one filter per ``"block"`` or one per ``"table"``.
-        filter_allocation: the same p for every level (``"uniform"``), or p growing with the size of
-            a run at the same total memory (``"monkey"``: Dayan, Athanassoulis, Idreos, SIGMOD 2017).
-        filter_policy: the kind of filter that tables are written with: ``"bloom"``,
-            ``"blocked-bloom"`` (one cache line per look-up) or ``"binary-fuse"`` (fewest bits; rates of
-            2^-8 and 2^-16); these two are for ``filter_granularity="table"`` above all.  ``"none"``
-            writes no filters.  Others go by the name they were registered with
-            (:func:`lsmkv.filters.policy.register`).
-        filter_key: the part of the key that filters hold: ``WholeKey()``, ``FixedPrefix(n)`` or
-            ``DelimitedPrefix(delimiter, count)``.
+        error_rate: false-positive rate p for which filters are sized, 0 < p < 1.  A tenth of it costs
+            4.8 bits more for each key.  0.01.
+        filter_residency: ``"resident"`` keeps every filter in memory, from the first use of its table
+            on; ``"cached"`` reads them through the block cache; ``"off"`` does not use them.  Only speed
+            and memory differ, and tables contain filters all the same.  ``"resident"``.
+        filter_granularity: one filter per ``"block"`` or one per ``"table"``.  ``"block"``.
+        filter_allocation: ``"uniform"`` gives every level the same p; ``"monkey"`` gives larger runs a
+            higher p, in the same total memory (Dayan, Athanassoulis, Idreos, SIGMOD 2017).
+            ``"uniform"``.
+        filter_policy: kind of filter in new tables: ``"bloom"``, ``"blocked-bloom"`` (one cache line per
+            lookup), ``"binary-fuse"`` (fewest bits; rates of 2^-8 and 2^-16), ``"none"``, or the name
+            of a registered one (:func:`lsmkv.filters.policy.register`).  Choose the second and third
+            with ``filter_granularity="table"``.  ``"bloom"``.
+        filter_key: the part of each key that filters contain: ``WholeKey()``, or, for scans of
+            prefixes too, ``FixedPrefix(n)`` or ``DelimitedPrefix(delimiter, count)``.  ``WholeKey()``.
 
     Compaction
-        compaction: ``"leveled"``, ``"tiered"`` or ``"lazy-leveled"`` (Dayan and Idreos, SIGMOD 2018).
-        size_ratio: T, how many times larger each level is than the one above it; 10.
-        level0_compaction_trigger: compact level 0 at this many runs; 4.
-        level0_slowdown_trigger, level0_stop_trigger: from this many runs on, writers are slowed
-            down, and stopped; 12 and 24.
-        level1_size_bytes: leveled compaction's target for level 1; 512 MiB, about what level 0
-            gathers while writers are busy.
-        read_compaction_rate_bytes: leveled compaction merges the topmost level into the next, though
-            neither is full, once look-ups have asked runs in vain so often that there is no more than
-            this to merge for each time; 1 KiB.  0: reading compacts nothing.
-        table_size_bytes: a compaction starts a new table file at this size; 64 MiB.
+        compaction: ``"leveled"`` for reads, ``"tiered"`` for writes, ``"lazy-leveled"`` in between (Dayan
+            and Idreos, SIGMOD 2018).  ``"leveled"``.
+        size_ratio: T, the size of each level relative to the level above it.  10.
+        level0_compaction_trigger: number of runs at which level 0 is compacted.  4.
+        level0_slowdown_trigger: number of runs on level 0 from which each write is delayed.  12.
+        level0_stop_trigger: number of runs on level 0 at which writers wait.  24.
+        level1_size_bytes: target size of level 1 in a leveled tree; about what level 0 gathers while
+            writers are busy.  512 MiB.
+        read_compaction_rate_bytes: a lookup that searches a run in vain pays for merging so many
+            bytes of a leveled tree.  When enough is paid for, the topmost level is merged into the
+            next although neither is full.  0: reads cause no compactions.  1 KiB.
+        table_size_bytes: size at which a compaction starts another table file.  64 MiB.
 
     Background work
-        background: flush and compact in a ``"thread"`` of this process, or in a ``"process"`` of
-            their own, one for flushes and one for compactions, which leave this interpreter to the
-            caller and take memory of their own.
-        process_job_size_bytes: with ``background="process"``, flushes and compactions that read
-            less than this still run in a thread, and no process is started for them; 1 MiB.
+        background: run flushes and compactions in a ``"thread"``, or in a ``"process"`` for each of
+            the two.  Processes leave this interpreter to the program, and take memory of their own.
+            ``"thread"``.
+        process_job_size_bytes: with ``background="process"``, a flush or compaction that reads less
+            runs in a thread.  1 MiB.
 
     Files
-        file_mode: permission bits of the files that are created; 0o600, the owner alone.
+        file_mode: permission bits of new files, whatever the umask.  0o600: the owner alone.
 
     Raises:
-        TypeError, ValueError: an option has the wrong type, or lies outside its range.
+        TypeError: an option has the wrong type.
+        ValueError: an option lies outside its range.
 
     >>> Options(error_rate=0.001).error_rate
     0.001
@@ -196,17 +203,18 @@ class Options:
             )
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some options changed, validated anew.
+        """A copy with some options changed.
 
         Raises:
-            TypeError: a name is not an option's.
+            TypeError: there is no option of that name, or a value has the wrong type.
+            ValueError: a value lies outside its range.
         """
         check_names(changes)
         return dataclasses.replace(self, **changes)
 
     @classmethod
     def hbase(cls) -> Self:
-        """HBase's shape: 64 KiB blocks, 1 GiB tables (16384 blocks in each), 1 % error rate."""
+        """HBase's shape: blocks of 64 KiB, tables of 1 GiB, an error rate of 1 %, no compression."""
         return cls(
             block_size_bytes=64 * KIB,
             table_size_bytes=1024 * MIB,
@@ -216,7 +224,7 @@ class Options:
 
     @classmethod
     def small_memory(cls) -> Self:
-        """For a few MiB in all: small buffers and cache, filters fetched on demand."""
+        """For stores that take a few MiB of memory: small buffers and cache, and filters in the cache."""
         return cls(
             write_buffer_size_bytes=MIB,
             max_immutable_memtables=1,
@@ -228,24 +236,20 @@ class Options:
 
     @classmethod
     def write_heavy(cls) -> Self:
-        """For loads that write much more than they read: runs pile up, the last level stays one run."""
+        """For many more writes than reads: runs pile up, except on the last level."""
         return cls(compaction="lazy-leveled", filter_allocation="monkey", size_ratio=6)
 
 
 def check_names(given: Iterable[str], *, besides: Sequence[str] = ()) -> None:
-    """Refuse names that are no option's, and say which may have been meant.
+    """Refuse unknown option names with a TypeError, which suggests similar ones.
 
-    Args:
-        besides: other names that may have been meant.
-
-    Raises:
-        TypeError: a name is not an option's.
+    ``besides`` are names that it may suggest, too.
     """
     known = [field.name for field in dataclasses.fields(Options)]
     unknown = sorted(set(given) - set(known))
     if not unknown:
         return
-    from difflib import get_close_matches  # what most programs never need
+    from difflib import get_close_matches  # here, because most programs never need it
 
     found = [get_close_matches(name, [*known, *besides], n=1) for name in unknown]
     meant = [repr(name) for names in found for name in names]

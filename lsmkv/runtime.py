@@ -1,12 +1,12 @@
-"""What the store needs of the Python interpreter: checks, lazy names, finalizers.  Never compiled.
+"""What the store needs from the Python interpreter: checks, lazy names, finalizers.  Never compiled.
 
-**Finalizers.**  mypyc calls the ``__del__`` of its own classes with an exception pending, if one is on
-its way; a call made there fails then.  Python sets it aside.  So compiled objects hold a
+**Finalizers.**  mypyc calls the ``__del__`` of compiled classes even while an exception is pending, and
+then calls inside it fail.  Python sets the exception aside first.  So compiled objects hold a
 :class:`Finalizer`.
 
-An interrupt (Ctrl-C) may come at the first instruction of any Python function.  One that comes in a
-finalizer is lost, and the finalizer with it.  So a :class:`Finalizer` has no function of its own: Python
-calls the action itself, and nothing interrupts an action that is written in C.
+An interrupt (Ctrl-C) may come at the first instruction of any Python function.  In a finalizer it is
+lost, and the finalizer does not run.  So a :class:`Finalizer` is not a function: Python calls the action
+itself, and nothing interrupts an action written in C.
 """
 
 from __future__ import annotations
@@ -21,15 +21,12 @@ from typing import Any
 
 
 def check_main_interpreter() -> None:
-    """Refuse a subinterpreter: compiled modules keep their objects in C variables, one set a process.
+    """Raise ImportError in a subinterpreter.
 
-    Called before any of them is loaded, because loading is what would change those of the main
-    interpreter.
-
-    Raises:
-        ImportError: this is a subinterpreter.
+    Compiled modules keep their objects in C variables, which exist once per process.  Loading them in a
+    subinterpreter would change those of the main interpreter, so this is called first.
     """
-    for name in ("_interpreters", "_xxsubinterpreters"):  # of Python 3.13 and later, and before
+    for name in ("_interpreters", "_xxsubinterpreters"):  # since Python 3.13, and before
         try:
             interpreters: Any = importlib.import_module(name)
         except ImportError:
@@ -43,12 +40,8 @@ def check_main_interpreter() -> None:
 
 
 def check_interpreter() -> None:
-    """Refuse to go on without the global interpreter lock, on which shared state relies.
-
-    Raises:
-        RuntimeError: this process runs with the lock off, as free-threaded builds can.
-    """
-    if not getattr(sys, "_is_gil_enabled", lambda: True)():  # new in Python 3.13
+    """Raise RuntimeError without the global interpreter lock, on which shared state relies."""
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():  # since Python 3.13
         raise RuntimeError(
             "lsmkv relies on the global interpreter lock, which is off in this process: "
             "start Python with -X gil=1, or with PYTHON_GIL=1 in the environment"
@@ -58,11 +51,9 @@ def check_interpreter() -> None:
 def loaded_when_used(
     package: str, homes: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` for a package that gives the names of others, and its modules.
+    """``__getattr__`` and ``__dir__`` of a package that loads names and modules on first use.
 
-    Args:
-        package: its name.
-        homes: for each module that names come from, the names.
+    ``homes`` lists the names that come from each module.
     """
     home_of = {name: home for home, names in homes.items() for name in names}
 
@@ -90,7 +81,7 @@ _add_one = (1).__add__
 
 
 class Finalizer:
-    """Runs ``action`` once the last reference to it goes, unless it was cancelled before."""
+    """Runs ``action`` when the last reference to it is dropped, unless it was cancelled."""
 
     __slots__ = ("__del__",)
 
@@ -98,14 +89,14 @@ class Finalizer:
         self.__del__ = action
 
     def cancel(self) -> None:
-        """Do nothing in the end."""
+        """Do not run the action."""
         self.__del__ = object
 
 
 class Opened(Finalizer):
-    """A descriptor, owned from the moment it is open: it is closed when the last reference goes.
+    """A file descriptor that is closed when the last reference to this object is dropped.
 
-    ``numbers``: its number, once there is one.
+    ``numbers`` holds the descriptor once it is open.
     """
 
     __slots__ = ("numbers",)
@@ -113,11 +104,11 @@ class Opened(Finalizer):
     def __init__(self) -> None:
         numbers: list[int] = []
         self.numbers = numbers
-        # Each looks at ``numbers`` when it runs.  ``closerange`` passes over errors.
+        # Both ``map`` calls read ``numbers`` when they run.  ``closerange`` ignores errors.
         closing = map(os.closerange, numbers, map(_add_one, numbers))
         super().__init__(partial(deque, closing, 0))
 
     def open(self, path: str, flags: int, mode: int) -> None:
         """Open ``path`` as ``os.open`` does."""
-        # One call: an interrupt comes before it or when the number is in its place.
+        # One call of C code: an interrupt comes before it, or after the number is stored.
         self.numbers.extend(map(os.open, (path,), (flags,), (mode,)))

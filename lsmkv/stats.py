@@ -1,8 +1,8 @@
-"""Counters and histograms: what the store did, as plain numbers that can be subtracted.
+"""Counters and histograms of what the store did.
 
-The counters are incremented with ``+=`` by any thread, by numbers that were computed before: under
-the global interpreter lock CPython does not switch threads between the load and the store of such an
-increment, and none is lost.  (It may, where the right side is a call.)
+Any thread increments a counter with ``+=`` and a number that was computed before.  Under the global
+interpreter lock CPython does not switch threads within such an increment, so none is lost.  (It may
+switch where the right side calls a function.)
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Histogram:
-    """Counts of values by power of two: bucket i holds values v with 2^(i-1) <= v < 2^i."""
+    """Counts of values by power of two.
+
+    ``buckets[i]`` counts the values v with 2^(i-1) <= v < 2^i; ``total`` is the sum of all values.
+    """
 
     count: int = 0
     total: float = 0.0
@@ -30,11 +33,11 @@ class Histogram:
             self.maximum = value
 
     def mean(self) -> float:
-        """Arithmetic mean; 0 when empty."""
+        """The arithmetic mean; 0 without values."""
         return self.total / self.count if self.count else 0.0
 
     def percentile(self, percent: float) -> float:
-        """Upper edge of the bucket in which the given percentile lies; 0 when empty."""
+        """An upper bound of the percentile, at most twice its value; 0 without values."""
         rank = self.count * percent / 100.0
         seen = 0
         for index, count in enumerate(self.buckets):
@@ -44,11 +47,11 @@ class Histogram:
         return 0.0
 
     def copy(self) -> Histogram:
-        """A copy that later values do not change."""
+        """An independent copy."""
         return Histogram(self.count, self.total, self.maximum, list(self.buckets))
 
     def __sub__(self, earlier: Histogram) -> Histogram:
-        """What was added since ``earlier``; the maximum stays that of the later one."""
+        """The values added since ``earlier``, but with the maximum of all."""
         buckets = [a - b for a, b in zip(self.buckets, earlier.buckets, strict=True)]
         return Histogram(
             self.count - earlier.count, self.total - earlier.total, self.maximum, buckets
@@ -57,44 +60,47 @@ class Histogram:
 
 @dataclass
 class Stats:
-    """Everything counted since the store was opened.  ``later - earlier`` gives the difference.
+    """Counts since the store was opened.  ``later - earlier`` gives the difference.
 
-    Look-ups (``get``, ``in``, ``multi_get``: one per key)
-        gets, get_hits: asked, and found.
-        memtable_hits: answered by a memtable (a value or a deletion).
-        range_negatives: runs none of whose tables spans the key.
-        fence_negatives: tables whose fence keys showed that the key lies in no block.
-        filter_negatives: blocks (or tables) that were not searched because their filter said no.
-        filter_true_positives: the filter said maybe, and the key was there.
-        filter_false_positives: the filter said maybe, and the key was not there.
-        unfiltered_probes: blocks searched without asking a filter (residency off, or none written).
-        prefix_filter_skips: blocks that a prefix scan passed over because their filter said no.
+    Lookups (``get``, ``in``, and each key of ``multi_get``)
+        gets, get_hits: lookups, and those that found a value.
+        memtable_hits: lookups answered by a memtable (a value or a deletion).
+        range_negatives: runs skipped because none of their tables spans the key.
+        fence_negatives: tables skipped because their fence keys exclude the key from every block.
+        filter_negatives: blocks (or tables) skipped because their filter excludes the key.
+        filter_true_positives: searches after a filter's maybe that found the key.
+        filter_false_positives: searches after a filter's maybe that did not.
+        unfiltered_probes: blocks searched without a filter (none was written, or residency is off).
+        prefix_filter_skips: blocks that scans of a prefix skipped because of their filter.
 
-    Disk (what the storage layer was asked to read)
-        block_reads, block_read_bytes: data blocks read from table files, by look-ups and scans.
-        read_around_bytes: parts of tables that the operating system was asked to fetch into its page
-            cache, because many blocks had been read from them (``Options.read_around``).
-        filter_reads, filter_read_bytes: filters read.
-        filter_rebuilds: parts of filters, of about 16 KiB, that were damaged and were read from the
-            blocks, which hold copies.
-        index_reads, index_read_bytes: footers, indexes and properties read.
-        log_reads, log_read_bytes: logs and manifests read.
-        compaction_block_reads, compaction_read_bytes: data blocks read by compactions, and by
-            ``verify`` and ``blocks``, which are no look-ups either.
-        block_cache_hits, block_cache_misses, block_cache_evictions.
+    Disk (reads by the store; the page cache of the operating system may serve them)
+        block_reads, block_read_bytes: data blocks read by lookups and scans.
+        read_around_bytes: bytes of tables to prefetch, because many of their blocks had been read
+            (``Options.read_around``).
+        filter_reads, filter_read_bytes: filters.
+        filter_rebuilds: damaged chunks of filters (about 16 KiB each) that were read from the copies
+            in the blocks.
+        index_reads, index_read_bytes: footers, indexes and properties of tables.
+        log_reads, log_read_bytes: logs and manifests.
+        compaction_block_reads, compaction_read_bytes: data blocks read by compactions, ``verify`` and
+            ``blocks``.
+        block_cache_hits, block_cache_misses, block_cache_evictions: lookups in the block cache, and
+            blocks and filters that it dropped for others.
 
     Writes
-        writes: operations (puts and deletes).  write_batches: atomic batches.
-        log_bytes: bytes appended to logs.  log_syncs: fdatasyncs of logs.
-        flushes, flush_bytes: memtables written out, and the bytes of their tables.
-        compactions, compaction_write_bytes: compactions run, and the bytes they wrote.
-        filter_build_ns: time spent on hashing keys for filters and setting their bits.
-        tables_moved: tables moved down a level without being rewritten.
-        write_slowdowns, write_slowdown_s: writes that were delayed, and for how long in all.
-        write_stops, write_stop_s: writes that had to wait, and for how long in all.
+        writes, write_batches: puts and deletes, and atomic batches.
+        log_bytes, log_syncs: bytes appended to logs, and their fdatasync calls.
+        flushes, flush_bytes: memtables written to tables, and the size of these tables.
+        compactions, compaction_write_bytes: compactions that rewrote tables, and the bytes written.
+        filter_build_ns: time spent on building filters, in nanoseconds.
+        tables_moved: tables that compactions moved down a level without rewriting them.
+        write_slowdowns, write_slowdown_s: delayed writes, and their delays in seconds.
+        write_stops, write_stop_s: writes that waited for a flush or compaction, and their waits in
+            seconds.
 
-    Histograms (microseconds; operations for ``group_commit_size``)
-        sync_us, flush_us, compaction_us, group_commit_size (writers served by one fdatasync).
+    Histograms
+        sync_us, flush_us, compaction_us: durations in microseconds.
+        group_commit_size: writers that one fdatasync served.
     """
 
     gets: int = 0
@@ -142,19 +148,19 @@ class Stats:
     group_commit_size: Histogram = field(default_factory=Histogram)
 
     def copy(self) -> Stats:
-        """A copy that later operations do not change."""
+        """An independent copy."""
         copied = dataclasses.replace(self)
         for name in _HISTOGRAMS:
             setattr(copied, name, getattr(self, name).copy())
         return copied
 
     def __sub__(self, earlier: Stats) -> Stats:
-        """What happened between ``earlier`` and this one."""
+        """What was counted since ``earlier``."""
         names = [item.name for item in dataclasses.fields(self)]
         return Stats(**{name: getattr(self, name) - getattr(earlier, name) for name in names})
 
     def add_work(self, done: Stats) -> None:
-        """Count what a flush or compaction did in another process, with counters of its own."""
+        """Add the counts of a flush or compaction in a helper process."""
         self.block_reads += done.block_reads
         self.block_read_bytes += done.block_read_bytes
         self.filter_reads += done.filter_reads
@@ -169,7 +175,7 @@ class Stats:
         self.filter_build_ns += done.filter_build_ns
 
     def as_dict(self) -> dict[str, object]:
-        """The counters by name; of a histogram its count, mean, median, 99th percentile and maximum."""
+        """The counters by name; of histograms count, mean, median, 99th percentile and maximum."""
         result: dict[str, object] = {}
         for item in dataclasses.fields(self):
             value = getattr(self, item.name)

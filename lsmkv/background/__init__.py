@@ -1,1 +1,1 @@
-"""Flushes and compactions: whose turn it is, in which thread or process they run, and their failures."""
+"""Flushes and compactions: the threads and processes that run them, and how they give way to writers."""

@@ -1,8 +1,4 @@
-"""Open stores, to be told of what befalls their process: a fork, and its end.
-
-In the child of a fork they must not be used; at the end of the process those that nobody closed are
-closed, while their threads can still run.
-"""
+"""Closes open stores at the end of the process, and invalidates them in the child of a fork."""
 
 from __future__ import annotations
 
@@ -14,25 +10,25 @@ from lsmkv.storage.posix import register_at_fork
 
 
 class Handle(Protocol):
-    """Something that belongs to one process and is to be closed."""
+    """An open store or helper process, which belongs to one process."""
 
     def mark_forked(self) -> None:
-        """Called in the child of a fork: be unusable there, and wait for no lock."""
+        """Become unusable, in the child of a fork.  Must not wait for a lock."""
 
     def close(self) -> None:
-        """Called at the end of the process; may have been called before."""
+        """Close it while threads can still run, at the end of the process; may come twice."""
 
 
 _watched: set[Handle] = set()
 
 
 def watch(handle: Handle) -> None:
-    """Tell ``handle`` of forks and of the end of the process, until it is closed."""
+    """Call the methods of ``handle`` from now on."""
     _watched.add(handle)
 
 
 def unwatch(handle: Handle) -> None:
-    """Tell ``handle`` no more: it is closed.  It may not have been watched."""
+    """Stop calling them: the handle is closed.  It need not be watched."""
     _watched.discard(handle)
 
 
@@ -43,7 +39,7 @@ def _mark_forked() -> None:
 
 def _close_all() -> None:
     for handle in list(_watched):
-        with contextlib.suppress(Exception):  # what was not synced was promised to nobody
+        with contextlib.suppress(Exception):  # writes that were not synced may be lost
             handle.close()
 
 

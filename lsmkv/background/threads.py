@@ -1,8 +1,8 @@
-"""Threads of the store's own, started and waited for so that an interrupt at any moment breaks nothing.
+"""Threads that can be started and awaited without harm from an interrupt at any moment.
 
-An interrupt (Ctrl-C) comes in the main thread alone.  ``Thread.start`` and ``join`` wait in Python code:
-an interrupt there may stop the new thread for ever, or have a thread that runs taken for one that has
-ended.  So threads are started by a thread, and whoever waits for one waits as :mod:`lsmkv.changes` says.
+Interrupts (Ctrl-C) come in the main thread only.  ``Thread.start`` and ``join`` wait in Python code.
+An interrupt there may block the new thread for ever, or mark a running thread as ended.  So a thread
+starts each of these threads, and a caller that waits for one waits as :mod:`lsmkv.changes` says.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Final, Generic, TypeVar
 from lsmkv.changes import Changes, await_change
 
 _T = TypeVar("_T")
-_BEGINNING_S: Final = 0.0005  # a thread needs less than that to begin
-_PATIENCE_S: Final = 2.0  # with one that does not begin
+_POLL_S: Final = 0.0005  # a thread needs less time than that to begin
+_BEGIN_LIMIT_S: Final = 2.0  # a thread that has not begun by then never will
 _idents: set[int] = set()
 
 
 def in_worker() -> bool:
-    """Whether the present thread is one of those that do background work."""
+    """Whether the current thread does background work."""
     return threading.get_ident() in _idents
 
 
 class Strand:
-    """A call of ``target`` in a thread of that name, which the end of the process does not wait for."""
+    """Calls ``target`` in a daemon thread of that name."""
 
     def __init__(self, name: str, target: Callable[[], object]) -> None:
         self._target = target
@@ -38,10 +38,10 @@ class Strand:
         self._made_s = time.monotonic()
 
     def begin(self) -> None:
-        """For ``_thread.start_new_thread`` itself, one call that no interrupt cuts short."""
+        """Start the thread.  Pass this to ``_thread.start_new_thread``, which no interrupt cuts short."""
         try:
             self._thread.start()
-        except RuntimeError:  # there can be no second thread: be it
+        except RuntimeError:  # no second thread can start: use this one
             self._run()
         finally:
             self._has_begun = True
@@ -57,31 +57,29 @@ class Strand:
 
     @property
     def is_this_thread(self) -> bool:
-        """Whether the present thread is the one."""
         return self._ident == threading.get_ident()
 
     def has_ended(self) -> bool:
-        """Whether it ended, or never will begin: an exception that is set from outside may do that."""
-        # First of all: an interrupt in ``is_alive`` may have a thread that runs taken for ended.
+        """Whether the thread has ended, or will never begin because an exception was set in it."""
+        # The lock first: an interrupt in ``is_alive`` may mark a running thread as ended.
         if self._running.locked() or self._thread.is_alive():
             return False
-        return self._has_begun or time.monotonic() - self._made_s > _PATIENCE_S
+        return self._has_begun or time.monotonic() - self._made_s > _BEGIN_LIMIT_S
 
     def await_end(self) -> None:
-        """Return once ``target`` has returned and the thread is no more."""
+        """Return once the thread has ended."""
         while not self._has_begun and not self.has_ended():
-            time.sleep(_BEGINNING_S)
+            time.sleep(_POLL_S)
         with self._running:
             pass
         if self._thread.is_alive():
-            self._thread.join()  # it does nothing any more: no harm in an interrupt
+            self._thread.join()  # the target has returned: an interrupt does no harm
 
 
 class Errand(Generic[_T]):
-    """A call made in a thread of its own, for somebody who waits for it.
+    """Runs ``action`` in a thread of its own, while the caller waits for it.
 
-    Attributes:
-        given_up: set when nobody waits any more, because of an interrupt.
+    ``given_up`` becomes True when an interrupt ends the wait.
     """
 
     def __init__(self, name: str, action: Callable[[], _T]) -> None:
@@ -94,11 +92,9 @@ class Errand(Generic[_T]):
         self._ended = Changes()
 
     def run(self) -> _T:
-        """What the action returns.
+        """Return what the action returns, or raise what it raises.
 
-        Raises:
-            RuntimeError: no thread can be started, or it was ended from outside.
-            Others: what the action raises.
+        RuntimeError: no thread can be started, or an exception from outside ended it.
         """
         try:
             _thread.start_new_thread(self._strand.begin, ())

@@ -1,4 +1,4 @@
-"""A thread that runs one kind of job whenever there is something to do."""
+"""A thread that runs one kind of job whenever there is work."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from lsmkv.changes import Changes, await_change, held_lock
 
 
 class Worker:
-    """Runs ``job`` again and again until it returns False, each time it is woken.
+    """Runs ``job`` until it returns False, each time it is woken.
 
-    The thread starts with the first ``wake``, and anew with a later one if an exception has ended it.
-    It is a daemon, so that the end of the process does not wait for work without end: the store is
-    closed then, which stops the worker.
+    ``job`` does one piece of work and returns whether there may be more.  An exception of it goes to
+    ``failed``; the worker then sleeps until it is woken.
 
-    Args:
-        job: does one piece of work; True when there may be more.
-        failed: told of an exception that ``job`` raised; the worker then waits to be woken.
+    The thread starts with the first ``wake``, and again with a later one if an exception has ended it.
+    It is a daemon, so that endless work cannot hold up the end of the process: that closes the store,
+    which stops the worker.
     """
 
     def __init__(
@@ -32,7 +31,7 @@ class Worker:
         self._failed = failed
         self._starting = threading.Lock()
         self._strand: Strand | None = None
-        self._running = threading.Lock()  # one loop at a time, whatever becomes of a thread
+        self._running = threading.Lock()  # one loop at a time, even after a thread was ended
         self._bell = held_lock()  # released to wake the thread
         self._idle = Changes()
         self._woken = False
@@ -41,14 +40,13 @@ class Worker:
 
     @property
     def busy(self) -> bool:
-        """Whether there is, or may be, something to do."""
+        """Whether the worker runs a job, or may have one to run."""
         return self._woken or self._working
 
     def wake(self) -> None:
-        """Have the job run soon.  Never waits for it.
+        """Have the job run soon, without waiting for it.
 
-        Raises:
-            RuntimeError: no thread can be started; nothing has changed.
+        If no thread can be started, RuntimeError is raised and nothing has changed.
         """
         if self._stopping:
             return
@@ -75,24 +73,20 @@ class Worker:
         with contextlib.suppress(RuntimeError):  # it rings already
             self._bell.release()
 
-    def rest(self) -> None:
-        """Return once the job that runs now, if any, has ended, and nothing is left to do."""
+    def wait_idle(self) -> None:
+        """Return once no job runs and none is left to run."""
         while self.busy and not self._stopping:
             ticket = self._idle.ticket
-            self._wake_again()
+            if self._woken:
+                self.wake()  # again, in case an interrupt cut a wake short
             if self.busy and not self._stopping:
                 await_change(ticket)
 
-    def _wake_again(self) -> None:
-        """Make good for an interrupt that has cut a :meth:`wake` short."""
-        if self._woken:
-            self.wake()
-
     def stop(self) -> None:
-        """Take no more work, and return once the job that runs now has ended."""
+        """Run nothing more, and return once the running job has ended."""
         self._stopping = True
         self._idle.announce()
-        with self._starting:  # whatever starts has started
+        with self._starting:  # a thread that is being started is there afterwards
             strand = self._strand
         if strand is None or strand.is_this_thread:
             return
@@ -103,7 +97,7 @@ class Worker:
         try:
             with self._running:
                 self._loop()
-        except BaseException as error:  # set by another thread, and come between two jobs
+        except BaseException as error:  # set by another thread, between two jobs
             self._failed(error)
         finally:
             self._working = False
@@ -121,5 +115,5 @@ class Worker:
             try:
                 while not self._stopping and self._job():
                     pass
-            except BaseException as error:  # whatever it is, the store must know
+            except BaseException as error:  # the store must know of every one
                 self._failed(error)

@@ -17,7 +17,7 @@ import threading
 from librt.threading import Lock
 
 from lsmkv.background import handles
-from lsmkv.background.maintenance import BackgroundWork
+from lsmkv.background.background_work import BackgroundWork
 from lsmkv.changes import Changes, await_change
 from lsmkv.engine.recovery import recover, recover_beside_writer, remove_leftovers
 from lsmkv.engine.write_path import WriteState
@@ -125,7 +125,7 @@ class Engine(WriteState):
         self._note_crowding()
         self._background.start(current)
 
-    # What the background work asks and tells (see maintenance.Host)
+    # What the background work asks and tells (see background_thread.Host)
 
     def may_flush(self) -> bool:
         """Whether flushes are wanted now."""
@@ -154,7 +154,7 @@ class Engine(WriteState):
             self._owner = thread
             current = self.require_open()
             flushing = tuple(memtable for memtable in current.flushing if memtable is not flushed)
-            self._background.watch(version)
+            self._background.compactor.set_read_budget(version)
             self.super_version = SuperVersion(current.memtable, flushing, version)
             self._note_crowding()
             self._changes.announce()
@@ -212,7 +212,7 @@ class Engine(WriteState):
         urgency = self._background.urgency
         try:
             urgency.begin(thread)
-            self._background.compact_range(start, stop, force)
+            self._background.compactor.compact_range(start, stop, force)
         except CancelledError:
             raise caused(self.unusable(), None)
         finally:
@@ -236,7 +236,7 @@ class Engine(WriteState):
                 if not is_settled:
                     self._background.wake_flusher()
                     self._background.wake_compactor()
-                    self._background.rest()
+                    self._background.wait_idle()
         finally:
             urgency.waiting.pop(thread, None)
 
@@ -256,7 +256,7 @@ class Engine(WriteState):
         try:
             urgency.begin(thread)
             if self._failure is not None:
-                self._background.rest()  # what began before it was mended may still fail
+                self._background.wait_idle()  # what began before it was mended may still fail
             thread = self.entering()
             with self._tables.lock, self._mutex:
                 self._owner = thread

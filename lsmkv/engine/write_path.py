@@ -16,7 +16,7 @@ import contextlib
 import threading
 import time
 
-from lsmkv.background.maintenance import BackgroundWork
+from lsmkv.background.background_work import BackgroundWork
 from lsmkv.changes import Changes, await_change
 from lsmkv.encoding.entries import MAX_SEQUENCE, Buffer, key_bytes, value_bytes
 from lsmkv.engine.write_throttle import Throttle

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lsmkv.errors import CorruptionError
-from lsmkv.filters.keys import filter_key_from_spec
 from lsmkv.filters.policy import policy_for
 from lsmkv.inspection.report import Problem
 from lsmkv.inspection.table_check import check_table
@@ -213,7 +212,7 @@ def form_of(properties: TableProperties, footer: Footer) -> TableFormat:
         compression="zstd" if footer.data_length < properties.raw_bytes else "none",
         compression_level=options.compression_level,
         dictionary_size_bytes=footer.dictionary_length,
-        filter_key=filter_key_from_spec(properties.filter_key),
+        filter_key=properties.filter_key,
         granularity=properties.granularity,
         policy=policy_for(properties.filter_scheme, properties.filter_policy).name,
         error_rate=properties.error_rate,

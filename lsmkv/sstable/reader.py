@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 from mypy_extensions import i64
 
 from lsmkv.encoding.absent import ABSENT, Absent
-from lsmkv.errors import CorruptionError
+from lsmkv.errors import CorruptionError, caused
 from lsmkv.filters.policy import FilterPolicy
 from lsmkv.sstable.block.block import MAX_BLOCK_BYTES, Block
 from lsmkv.sstable.block.codec import Decompressor
@@ -39,6 +39,7 @@ from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.read_around import ReadAround
 from lsmkv.sstable.table_filters import FilterKind, TableFilters, filter_kind
 from lsmkv.sstable.tail import read_dictionary, read_footer, read_index, read_properties
+from lsmkv.storage.file_names import table_path
 from lsmkv.storage.storage import ReadKind, Storage
 
 _READ_AHEAD_BYTES: Final = 256 * 1024  # a long scan or a compaction reads about this much at once
@@ -459,3 +460,28 @@ class TableReader:
         if first != self.meta.smallest or last != self.meta.largest:
             reason = "key range of a table is not its index's"
             raise CorruptionError(self.path, self.footer.index_offset, reason)
+
+
+def open_table(
+    storage: Storage,
+    directory: str,
+    cache: BlockCache,
+    meta: TableMeta,
+    *,
+    filter_residency: str = "off",
+    read_around: bool = False,
+) -> TableReader:
+    """Open a table that the manifest names; a missing file is a CorruptionError."""
+    path = table_path(directory, meta.number)
+    try:
+        return TableReader(
+            storage,
+            path,
+            cache,
+            meta=meta,
+            filter_residency=filter_residency,
+            read_around=read_around,
+        )
+    except FileNotFoundError as error:
+        reason = "a table that the manifest names is missing"
+        raise caused(CorruptionError(path, None, reason), error)

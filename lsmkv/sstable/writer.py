@@ -15,7 +15,7 @@ from lsmkv.encoding.entries import MAX_SEQUENCE, TAG_DELETE, Value
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, joined
 from lsmkv.filters.bloom import MAX_BITS
 from lsmkv.filters.hashing import DIGEST_BYTES, digests, hashes_of
-from lsmkv.filters.keys import FilterKey
+from lsmkv.filters.keys import FilterKey, filter_key_from_spec
 from lsmkv.filters.maths.sizing import keys_for
 from lsmkv.filters.policy import MAX_PARAMETER, PRIVATE_SCHEMES, SCHEME_NONE, policy_named
 from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES
@@ -38,13 +38,16 @@ _MAX_SECTION_BYTES: Final = 1 << 30  # keys and filters of the index are address
 
 @dataclass(frozen=True, slots=True)
 class TableFormat:
-    """The options that shape a table, and the error rate its filters are to have."""
+    """The options that shape a table, and the error rate of its filters.
+
+    ``filter_key`` is a :class:`~lsmkv.filters.keys.FilterKey` in its text form.
+    """
 
     block_size_bytes: int
     compression: str
     compression_level: int
     dictionary_size_bytes: int
-    filter_key: FilterKey
+    filter_key: str
     granularity: str
     policy: str
     error_rate: float
@@ -95,6 +98,7 @@ class TableWriter:
         self._number = number
         self._form = form
         self._policy = policy_named(form.policy)
+        self._filter_key: FilterKey = filter_key_from_spec(form.filter_key)
         # What is looked at for every block is held apart from what is interpreted.
         self._scheme: int = self._policy.scheme
         self._is_compressed = form.compression == "zstd"
@@ -129,7 +133,7 @@ class TableWriter:
         self._tombstone_count = 0
         self._raw_bytes = 0
         self._data_bytes = 0
-        self._whole_keys = form.filter_key.is_whole
+        self._whole_keys = self._filter_key.is_whole
 
     @property
     def entry_count(self) -> int:
@@ -252,7 +256,7 @@ class TableWriter:
             block_count=self._index.block_count,
             raw_bytes=self._raw_bytes,
             filter_bytes=len(filters),
-            filter_key=self._form.filter_key.to_spec(),
+            filter_key=self._form.filter_key,
             granularity=self._form.granularity,
             error_rate=self._form.error_rate,
             filter_key_count=filter_key_count,
@@ -377,7 +381,7 @@ class TableWriter:
             return _NO_BITS
         started_ns = time.perf_counter_ns()
         if not self._whole_keys:
-            part_of = self._form.filter_key.part
+            part_of = self._filter_key.part
             packed = digests(list(dict.fromkeys(map(part_of, self._block_keys()))))
         elif self._block_repeats:
             packed = digests(list(dict.fromkeys(self._block_keys())))

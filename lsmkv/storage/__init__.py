@@ -1,1 +1,1 @@
-"""The file system: files, names of files, locks.  May import errors and counters."""
+"""The file system: files, their names, locks.  Only modules of this room touch files."""

@@ -15,13 +15,13 @@ from lsmkv.storage.files import Descriptor
 from lsmkv.storage.posix import fcntl
 
 LARGE_APPEND_BYTES: Final = 4096
-"""So long an append takes less time as a call than as a copy to mapped memory."""
-_pwrite: Final = os.pwrite  # or a module's
+"""From this size on a system call is faster than a copy to mapped memory."""
+_pwrite: Final = os.pwrite  # a global is faster to read than a module's attribute
 _SMALLEST_ROOM_BYTES: Final = 16 * 1024
 _LARGEST_ROOM_BYTES: Final = 1024 * 1024
-# As many as are wanted at most; they take no memory, for nothing is ever written there.
+# The longest run of zeros that is ever written.  Untouched pages take no memory.
 _ZEROS: Final = memoryview(bytes(_LARGEST_ROOM_BYTES + LARGE_APPEND_BYTES))
-# Where a sync of a file covers what was written to it through memory (POSIX leaves that open).
+# Whether a sync covers writes through mapped memory.  POSIX does not say; Linux does.
 _MAPS_ROOM: Final = sys.platform == "linux"
 
 
@@ -29,15 +29,14 @@ _MAPS_ROOM: Final = sys.platform == "linux"
 class AppendFile(Descriptor):
     """A file that grows at its end.
 
-    One thread appends or truncates at a time; ``sync`` may run beside it.
+    One thread at a time appends or truncates; another may ``sync`` meanwhile.
 
     Attributes:
-        offset: where the next byte goes; after ``make_room`` the file itself is longer, and zeros
-            follow there.
-        broken: what the disk holds is not known any more, because a sync failed or a failed append
-            could not be undone; every later append, sync or truncate raises ``EIO``.
-        releases_gil: whether each append is a system call, in which other threads of the interpreter
-            get their turn, also where there is room.
+        offset: offset of the next append; after ``make_room`` the file is longer, and zeros follow.
+        broken: the contents on disk are unknown, because a sync failed or a failed append could not
+            be undone.  Every later append, sync or truncate raises ``EIO``.
+        releases_gil: make every append a system call, which releases the GIL, even where a copy to
+            mapped memory would do.
     """
 
     __slots__ = (
@@ -57,19 +56,19 @@ class AppendFile(Descriptor):
     def __init__(self, path: str, descriptor: int, offset: int) -> None:
         super().__init__(path, descriptor)
         self._failure = ""
-        self._length = offset  # of the file, if that is more than ``offset``
-        self._room: mmap.mmap | None = None  # this part of the file in memory
+        self._length = offset  # of the file, with its room
+        self._room: mmap.mmap | None = None  # the mapped part of the file
         self._room_start = 0
         self._room_end = 0
-        self._has_large_pages = False  # the room
-        self._synced_end = offset - _LARGEST_ROOM_BYTES  # where the file ended at the last sync
-        self._syncs_often = False  # since less was appended between two
+        self._has_large_pages = False  # of the room
+        self._synced_end = offset - _LARGEST_ROOM_BYTES  # offset at the last sync
+        self._syncs_often = False  # less than the largest room between two syncs
         self.broken = False
         self.releases_gil = False
         self.offset = offset
 
     def append(self, data: bytes, more: bytes = b"") -> None:
-        """Write ``data`` and then ``more`` at the end; on an error nothing, if that can be undone."""
+        """Write ``data`` and then ``more`` at the end; an error undoes both or breaks the file."""
         if self.broken:
             raise self._refusal()
         start = self.offset
@@ -79,7 +78,7 @@ class AppendFile(Descriptor):
             if more:
                 self._write_all(more, end)
             self.offset = end + len(more)
-        except BaseException as error:  # an interrupt too: half a record must not stay
+        except BaseException as error:  # an interrupt too: no half record may stay
             self.offset = start
             self.locate(error)
             self._unmap()
@@ -87,25 +86,25 @@ class AppendFile(Descriptor):
                 self._truncate(start)
                 self._length = start
             except BaseException as failure:
-                self._break(error)  # not before: a sync that runs beside this is all right
+                # Only now: a concurrent sync must not fail for an append that is undone.
+                self._break(error)
                 if not isinstance(failure, OSError):
                     raise
             raise
 
     def make_room(self, size_bytes: int) -> None:
-        """Let the file grow ahead of an append of that size, with room for more, if it has none.
+        """Extend the file before an append of that size, unless it has room.
 
-        A sync then has no new length to write down, which saves a third of its time on ext4.  The room
-        is taken on disk, so that it is mapped into memory without danger: an append is a copy, which
-        the operating system has at once, as after a call.  Where no room can be made the append will
-        do without, and so will a large one.
+        A sync then need not write a new file length, which saves a third of its time on ext4.  The room
+        is allocated on disk, so mapping it into memory is safe: an append is a copy, and as durable
+        against the end of the process as a system call.  If no room can be made, appends do without.
 
-        Zeros are written to it first, or each sync that comes to blocks that never were would have to
-        note that they are now.  In one call, for which the operating system takes large pages: it has
-        one to find for thousands of small appends instead of thirty.  But a sync writes a page that was
-        changed through memory as a whole.  So where syncs come often the zeros are written page by
-        page, and appends to room in large pages are calls.  Large appends are always calls, which find
-        pages as fast, and room that is made for one has no zeros written.
+        Zeros are written to the room first, or each sync would have to mark its blocks as written.
+        One call writes them all, so that the operating system uses large pages: thousands of small
+        appends then touch one page instead of thirty.  But a sync writes each page that was changed
+        through memory as a whole.  So where syncs are frequent, zeros are written page by page, and
+        appends to room in large pages are system calls.  Large appends are always system calls, and
+        room made for one gets no zeros.
         """
         end = self.offset + size_bytes
         if end <= self._length or size_bytes > _LARGEST_ROOM_BYTES or self.broken:
@@ -128,7 +127,7 @@ class AppendFile(Descriptor):
             self._room_start, self._room_end = start, length
 
     def trim(self) -> None:
-        """Take back the room that nothing was written to; where that fails, it stays."""
+        """Give back the unused room, if possible."""
         self._unmap()
         if self._length > self.offset and not self.broken:
             with contextlib.suppress(OSError):
@@ -141,10 +140,10 @@ class AppendFile(Descriptor):
         super().close()
 
     def sync(self) -> None:
-        """Make what was appended survive a power failure.
+        """Make all appends durable.
 
-        A failure is final: the kernel may have dropped the pages it could not write, and would call
-        the next sync a success (https://wiki.postgresql.org/wiki/Fsync_Errors).
+        A failure breaks the file: the kernel may have dropped the pages that it could not write, and
+        would report success for the next sync (https://wiki.postgresql.org/wiki/Fsync_Errors).
         """
         if self.broken:
             raise self._refusal()
@@ -192,7 +191,7 @@ class AppendFile(Descriptor):
         return OSError(errno.EIO, reason, self.path)
 
     def _unmap(self) -> None:
-        """Before the file is cut: to touch what is mapped and not there would end the process."""
+        """Unmap before the file is cut: touching mapped bytes behind its end kills the process."""
         room, self._room = self._room, None
         if room is not None:
             room.close()
@@ -213,28 +212,28 @@ class AppendFile(Descriptor):
         return _pwrite(self._descriptor, data, offset)
 
     def _extend(self, start: int, length: int) -> None:
-        """Make the file ``length`` bytes long, with zeros from ``start`` on, where it ends."""
+        """Extend the file from ``start``, its end, to ``length`` bytes."""
         if _MAPS_ROOM:
             os.posix_fallocate(self._descriptor, start, length - start)
         else:
             self._truncate(length)
 
     def _fill(self, start: int, length: int, step: int) -> None:
-        """Write zeros from ``start`` on, ``step`` bytes a call; what is left out reads as zeros too."""
+        """Write zeros from ``start`` on, ``step`` bytes in each call."""
         if _MAPS_ROOM:
-            for place in range(start, length, step):
-                count = min(step, length - place)
-                _pwrite(self._descriptor, _ZEROS[:count], place)
+            for offset in range(start, length, step):
+                count = min(step, length - offset)
+                _pwrite(self._descriptor, _ZEROS[:count], offset)
 
     def _map(self, start: int, length: int) -> mmap.mmap | None:
-        """So much of the file from ``start`` on as memory that is shared with it; None where not."""
+        """``length`` bytes of the file from ``start`` on as shared memory; None where that is unsafe."""
         return mmap.mmap(self._descriptor, length, offset=start) if _MAPS_ROOM else None
 
     def _truncate(self, length: int) -> None:
         os.ftruncate(self._descriptor, length)
 
     def _sync(self) -> None:
-        if sys.platform == "darwin":  # there fsync leaves the bytes in the drive's cache
+        if sys.platform == "darwin":  # where fsync leaves the bytes in the drive's cache
             try:
                 fcntl.fcntl(self._descriptor, fcntl.F_FULLFSYNC)
             except OSError as error:

@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 MAX_FILE_NUMBER: Final = (1 << 31) - 1
-"""The highest number of a file: table and block together are known by 63 bits (the cache's keys)."""
+"""The highest file number: 31 bits of a key of the block cache, which has 63."""
 
 CURRENT: Final = "CURRENT"
 LOCK: Final = "LOCK"
@@ -30,7 +30,7 @@ def manifest_path(directory: str, number: int) -> str:
 def parse_file_name(name: str) -> tuple[str, int] | None:
     """Kind (``"table"``, ``"log"``, ``"manifest"``, ``"temporary"``) and number of a store's file.
 
-    None for a name that is not one of the store's numbered files, or has a number that none can have.
+    None for any other name, and for a number that no file can have.
 
     >>> parse_file_name("000012.sst"), parse_file_name("notes.txt")
     (('table', 12), None)

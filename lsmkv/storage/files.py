@@ -1,7 +1,7 @@
-"""Open files: one that grows at its end, one that is read anywhere, one that stands for a lock.
+"""Open descriptors: files for random reads, and file locks.
 
-They are opened by :class:`~lsmkv.storage.storage.Storage`.  System calls sit behind small methods that a
-subclass may replace.
+:class:`~lsmkv.storage.storage.Storage` opens them.  Small methods make the system calls, so that a
+subclass can replace them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NO_DIRECT: Final = "direct reads are refused by the file system; open with direc
 
 
 class ReadKind(enum.IntEnum):
-    """What a read is for: which counters of ``Stats`` it goes to."""
+    """The purpose of a read, which selects its counters in ``Stats``."""
 
     DATA = 0
     FILTER = 1
@@ -38,14 +38,14 @@ class ReadKind(enum.IntEnum):
     COMPACTION = 4
 
 
-_DATA: Final = ReadKind.DATA  # a global is found faster than an enumeration's member
+_DATA: Final = ReadKind.DATA  # a global is faster to read than an enum member
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Descriptor:
-    """A descriptor, closed once: by ``close``, by ``with``, or when the last reference goes.
+    """A file descriptor, closed once: by ``close`` or ``with``.
 
-    The last is for those that :meth:`own` what they use.
+    After :meth:`own` it is also closed when the last reference to this object is dropped.
     """
 
     __slots__ = ("_close", "_descriptor", "_finalizer", "path")
@@ -57,18 +57,18 @@ class Descriptor:
         self.path = path
 
     def own(self, opened: Opened) -> None:
-        """From now on the descriptor is this object's alone."""
+        """Take over the descriptor, which ``opened`` closes."""
         self._finalizer = opened
 
     def close(self) -> None:
-        """Close the descriptor (no other call may be under way); a second call does nothing."""
+        """Close the descriptor, which no other thread may be using; a second call does nothing."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             self._finalizer.cancel()
-            self._close(descriptor)  # at once: an interrupt in between would leave it open
+            self._close(descriptor)  # right after: an interrupt in between would leave it open
 
     def fileno(self) -> int:
-        """Its number; -1 once it is closed."""
+        """The descriptor; -1 once it is closed."""
         return self._descriptor
 
     def __enter__(self) -> Self:
@@ -78,16 +78,16 @@ class Descriptor:
         self.close()
 
     def locate(self, error: BaseException) -> None:
-        """Have ``error`` name the file, which errors of calls on descriptors do not."""
+        """Add the path to an OSError; system calls on descriptors do not."""
         if isinstance(error, OSError) and error.filename is None:
             error.filename = self.path
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RandomFile(Descriptor):
-    """A finished file of ``size`` bytes, read at any offset by any number of threads.
+    """A finished file of ``size`` bytes, for reads at any offset.  Any thread may use it.
 
-    ``can_fetch``: whether :meth:`fetch` does anything; not where reads pass the page cache by.
+    ``can_fetch`` tells whether :meth:`fetch` has an effect: not with direct reads.
     """
 
     __slots__ = ("_direct", "_stats", "can_fetch", "size")
@@ -102,9 +102,9 @@ class RandomFile(Descriptor):
     def pread(self, offset: int, length: int, kind: ReadKind, count: int = 1) -> bytes:
         """Exactly ``length`` bytes from ``offset``, counted as ``count`` reads of ``kind``.
 
-        The bytes counted are those asked of the operating system: with direct reads the aligned
-        range.  A read that fails counts; an empty range is no read and does not.  A range that the
-        file does not have is a CorruptionError, and no memory is taken for it.
+        Counts the bytes requested from the operating system: with direct reads the aligned range.  A
+        failed read counts, an empty range does not.  A range outside the file is a CorruptionError;
+        no memory is allocated for it.
         """
         if offset < 0 or length <= 0 or offset + length > self.size:
             if length == 0 and 0 <= offset <= self.size:
@@ -115,8 +115,8 @@ class RandomFile(Descriptor):
             start &= -DIRECT_ALIGNMENT_BYTES
             asked += offset - start
             asked += -asked % DIRECT_ALIGNMENT_BYTES
-        # No call may stand to the right of a +=: after one CPython may switch threads, and the
-        # increment of another would be lost.
+        # No calls to the right of +=: CPython may switch threads in them, and lose the increment of
+        # another thread.
         stats = self._stats
         if kind is _DATA:
             stats.block_reads += count
@@ -135,16 +135,16 @@ class RandomFile(Descriptor):
             raise
 
     def fetch(self, offset: int, length: int) -> None:
-        """Have the operating system read so much into its page cache, without waiting: a mere hint."""
+        """Hint the operating system to read a range into its page cache; does not wait."""
         if self.can_fetch:
-            with contextlib.suppress(OSError):  # the read that needs it will tell
+            with contextlib.suppress(OSError):  # the read itself will report it
                 os.posix_fadvise(self._descriptor, offset, length, os.POSIX_FADV_WILLNEED)
 
     def _finish(self, data: bytes, start: int, asked: int, offset: int, length: int) -> bytes:
         """The range at ``offset``, after the first read of ``asked`` bytes at ``start``.
 
-        A signal or the kernel's limit (2 GiB) may end a read early, so only one that brings nothing
-        new shows the end of the file.
+        A signal or the kernel's limit (2 GiB) may end a read early.  Only a read without new bytes
+        shows the end of the file.
         """
         skipped = offset - start
         while len(data) < skipped + length:
@@ -160,11 +160,11 @@ class RandomFile(Descriptor):
         return CorruptionError(self.path, offset, reason, expected=length, got=max(0, got))
 
     def _pread(self, length: int, offset: int) -> bytes:
-        """One system call, which may bring less."""
+        """One system call, which may return less."""
         if not self._direct:
             return os.pread(self._descriptor, length, offset)
-        # A mapping is page-aligned.  It is shared memory, and new for each call, so that a fork in
-        # another thread cannot part it from the pages the device writes to (open(2), NOTES).
+        # A mapping is page-aligned.  It is shared memory, and new for each call: a fork in another
+        # thread must not copy the pages that the device writes to (open(2), NOTES).
         with mmap.mmap(-1, length) as buffer:
             count = os.preadv(self._descriptor, [buffer], offset)
             return buffer[:count]
@@ -172,7 +172,7 @@ class RandomFile(Descriptor):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class FileLock(Descriptor):
-    """Held until ``release``, the loss of the last reference, or the end of the process.
+    """A lock, held until ``release``, the last reference is dropped, or the process ends.
 
     A process that inherits the descriptor holds the lock, too.
     """
@@ -185,14 +185,14 @@ class FileLock(Descriptor):
         self._pid = os.getpid()
 
     def own(self, opened: Opened) -> None:
-        """From now on the descriptor is this object's alone; it is unlocked before it is closed."""
+        """Take over the descriptor, and unlock it before ``opened`` closes it."""
         self._opened = opened
         self._finalizer = Finalizer(partial(_unlock, self._pid, self._descriptor, opened))
 
     def release(self) -> None:
-        """Let others lock; a second call does nothing.
+        """Unlock and close; a second call does nothing.
 
-        A forked child shares its parent's lock: there, only the child's descriptor is closed.
+        A forked child shares its parent's lock, so there this only closes the child's descriptor.
         """
         opened = self._opened
         if opened is not None and self._descriptor >= 0:
@@ -200,19 +200,16 @@ class FileLock(Descriptor):
         self.close()
 
     def close(self) -> None:
-        """Close the descriptor without unlocking: a forked child that has it, too, keeps the lock."""
+        """Close the descriptor without unlocking: a forked child that shares it keeps the lock."""
         opened = self._opened
         if opened is not None:
             self._finalizer.cancel()
-            self._finalizer = opened  # what is left to do in the end
+            self._finalizer = opened  # which only closes
         super().close()
 
 
 def _unlock(pid: int, descriptor: int, _opened: Opened) -> None:
-    """Let others lock, if this is still the process ``pid``.
-
-    The last argument keeps the descriptor open until then.
-    """
+    """Unlock, if this is still the process ``pid``.  The last argument keeps the descriptor open."""
     if os.getpid() == pid:
         with contextlib.suppress(OSError):  # closing is not enough while a forked child lives
             fcntl.flock(descriptor, fcntl.LOCK_UN)

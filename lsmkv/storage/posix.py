@@ -1,6 +1,6 @@
-"""What only POSIX systems have: locks on files, and word of a fork.
+"""File locks and fork handlers, which only POSIX systems have.
 
-The modules that need these take them from here, so that one error says so elsewhere.
+Other modules import them from here, so that one error explains their absence.
 """
 
 from __future__ import annotations

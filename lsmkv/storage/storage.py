@@ -1,9 +1,9 @@
-"""The file system: nobody else opens, renames, lists or locks a file.
+"""The only access to the file system: opens, renames, lists and locks files.
 
-POSIX only (Linux and macOS).  Reads are counted, by kind, in the ``Stats`` of the :class:`Storage`
-that opened the file.  Durability is the caller's to order: ``AppendFile.sync`` makes a file's bytes
-durable, ``Storage.sync_directory`` its name.  ``Storage._append_file`` and ``_random_file`` hand the
-files (:mod:`lsmkv.storage.files`) out; a subclass may replace them.
+POSIX only (Linux and macOS).  Reads are counted by kind in the ``Stats`` of the :class:`Storage` that
+opened the file.  Callers ask for durability: ``AppendFile.sync`` makes the bytes of a file durable,
+``Storage.sync_directory`` its name.  A subclass may override ``Storage._append_file`` and
+``_random_file``, which make the file objects (:mod:`lsmkv.storage.files`).
 """
 
 from __future__ import annotations
@@ -31,25 +31,17 @@ from lsmkv.storage.posix import fcntl
 PathLike = str | os.PathLike[str]
 
 UNFINISHED: Final = ".tmp"
-"""Ending of the name under which ``write_atomically`` writes."""
+"""The suffix of files that ``write_atomically`` has not finished."""
 
 _O_DIRECT: Final[int] = getattr(os, "O_DIRECT", 0)
-# Symbolic links are refused so that a store writes nowhere but in its own directory; O_NONBLOCK
-# (without effect on regular files) so that a pipe in a file's place is refused, not waited for.
+# Symbolic links are refused, so that a store writes only in its own directory.  O_NONBLOCK has no
+# effect on regular files, and makes a pipe an error instead of a wait.
 _OPEN_FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 def absolute_path(path: Any, name: str = "path") -> str:
-    """The directory ``path`` from the root on.
-
-    Args:
-        name: what the error calls it.
-
-    Raises:
-        TypeError: it is neither str nor os.PathLike[str].
-        ValueError: it can be no path.
-    """
-    given: Any = os.fspath(path)  # declared a str, bytes would be refused in other words
+    """``path`` as an absolute path; TypeError or ValueError, with ``name``, if it is none."""
+    given: Any = os.fspath(path)  # Any: mypyc would refuse bytes with another message
     if not isinstance(given, str):
         raise TypeError(f"{name} is str or os.PathLike[str], not {type(given).__name__}")
     if not given:
@@ -61,11 +53,10 @@ def absolute_path(path: Any, name: str = "path") -> str:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Storage:
-    """Opens files, and does everything else to the file system.  Any thread may use it.
+    """Opens files and changes directories.  Any thread may use it.
 
-    Files opened here count their reads in ``stats``.  With ``direct_reads`` those opened by
-    ``open_random`` bypass the page cache.  ``file_mode``: permission bits of the files created
-    here, whatever the umask.
+    Its files count their reads in ``stats``.  With ``direct_reads`` those of ``open_random`` bypass the
+    page cache.  New files have the permission bits ``file_mode``, whatever the umask.
     """
 
     def __init__(
@@ -76,7 +67,7 @@ class Storage:
         self.file_mode = file_mode
 
     def create(self, path: str) -> AppendFile:
-        """A new, empty file; FileExistsError if anything is there, be it a dangling link."""
+        """Create an empty file; FileExistsError if there is anything, even a dangling link."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _OPEN_FLAGS
         opened = self._open(path, flags)
         descriptor = opened.numbers[0]
@@ -86,7 +77,7 @@ class Storage:
         return file
 
     def open_append(self, path: str, length: int) -> AppendFile:
-        """The existing file, first cut down to ``length`` bytes; ValueError if it has fewer."""
+        """Open an existing file, cut to ``length`` bytes; ValueError if it has fewer."""
         opened, size = self._open_regular(path, os.O_RDWR)
         file = self._append_file(path, opened.numbers[0], size)
         file.own(opened)
@@ -95,7 +86,7 @@ class Storage:
         return file
 
     def write_again(self, path: str, offset: int, data: bytes) -> None:
-        """Write bytes over themselves: after a failed sync the next one may leave them out, else."""
+        """Rewrite bytes, because a later fsync may skip pages whose earlier fsync failed."""
         with _owner(path, self._open_regular(path, os.O_WRONLY)[0]) as file:
             try:
                 while data:
@@ -106,13 +97,14 @@ class Storage:
                 raise
 
     def open_random(self, path: str) -> RandomFile:
-        """The existing file; OSError if direct reads were asked for and it has none."""
+        """Open an existing file; OSError if it does not support the direct reads wanted."""
         return self._open_random(path, self.direct_reads)
 
     def read_whole(self, path: str, kind: ReadKind, limit: int, start: int = 0) -> bytes:
-        """The file's bytes from ``start`` to its present end, never by direct reads.
+        """The bytes from ``start`` to the current end of the file, never read directly.
 
-        OSError (``EFBIG``) if that is over ``limit`` bytes, CorruptionError if it is negative.
+        OSError (``EFBIG``) if there are more than ``limit``, CorruptionError if the end is before
+        ``start``.
         """
         while True:
             with self._open_random(path, False) as file:
@@ -126,20 +118,20 @@ class Storage:
                 except CorruptionError:
                     if length < 0 or self.file_size(path) >= file.size:
                         raise
-            # Its writer has cut it down meanwhile.
+            # Its writer has cut it meanwhile: read again.
 
     def replace(self, source: str, target: str) -> None:
-        """Rename, taking the place of ``target`` in one step; durable after ``sync_directory``."""
+        """Rename, replacing ``target`` atomically; durable after ``sync_directory``."""
         os.replace(source, target)
 
     def link(self, source: str, target: str) -> None:
-        """Give a file, or a link as such, a second name; FileExistsError if that is taken."""
+        """Give a file (or the link itself) a second name; FileExistsError if that is taken."""
         os.link(source, target, follow_symlinks=False)
 
     def write_atomically(self, path: str, data: bytes) -> None:
-        """Make ``data`` the whole content of ``path``, durably; a crash leaves the old or the new.
+        """Replace the contents of ``path`` durably; a crash leaves the old or the new ones.
 
-        It is first written to ``path + UNFINISHED``; one left there by a crash is replaced.
+        Writes to ``path + UNFINISHED`` first, and replaces such a file that a crash has left.
         """
         temporary = path + UNFINISHED
         self.remove(temporary)
@@ -155,12 +147,12 @@ class Storage:
         self.sync_directory(_parent(path))
 
     def remove(self, path: str) -> None:
-        """Remove the file, if it is there."""
+        """Remove the file, if it exists."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 
     def exists(self, path: str) -> bool:
-        """Whether anything is there, a dangling link included; an error when it cannot be told."""
+        """Whether there is anything, even a dangling link; OSError if that cannot be found out."""
         try:
             os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -172,7 +164,7 @@ class Storage:
         return os.lstat(path).st_size
 
     def list_directory(self, path: str) -> list[str]:
-        """Names in the directory, sorted."""
+        """The names in the directory, sorted."""
         return sorted(os.listdir(path))
 
     def make_directory(self, path: str) -> None:
@@ -192,7 +184,7 @@ class Storage:
         os.rmdir(path)
 
     def sync_directory(self, path: str) -> None:
-        """Make the creations, renames and removals in the directory survive a power failure."""
+        """Make creations, renames and removals in the directory durable."""
         with _owner(path, self._open(path, os.O_RDONLY | os.O_DIRECTORY)) as directory:
             try:
                 os.fsync(directory.fileno())
@@ -201,9 +193,9 @@ class Storage:
                 raise
 
     def lock(self, path: str) -> FileLock:
-        """Take the lock that the file stands for; it is created if missing, and never removed.
+        """Lock a file, which is created if missing and never removed.
 
-        LockedError if it is held, by another process (whose pid the file tells) or in this one.
+        LockedError if another process (whose pid is in the file) or this one holds the lock.
         """
         with contextlib.suppress(FileExistsError):
             self.create(path).close()
@@ -217,7 +209,7 @@ class Storage:
             holder = _read_pid(descriptor)
             lock.close()
             raise caused(LockedError(_parent(path), holder), None)
-        with contextlib.suppress(OSError):  # for people to read: a full disk is no reason to fail
+        with contextlib.suppress(OSError):  # only for people to read: a full disk is no failure
             record = f"{os.getpid()}\n".encode()
             os.pwrite(descriptor, record, 0)
             os.ftruncate(descriptor, len(record))
@@ -235,7 +227,7 @@ class Storage:
         return opened
 
     def _open_regular(self, path: str, flags: int) -> tuple[Opened, int]:
-        """Descriptor and size of an existing regular file."""
+        """An existing regular file, opened, and its size."""
         try:
             opened = self._open(path, flags | _OPEN_FLAGS)
         except OSError as error:
@@ -260,7 +252,7 @@ class Storage:
         file = self._random_file(path, descriptor, size, direct)
         file.own(opened)
         if direct and sys.platform == "darwin":
-            fcntl.fcntl(descriptor, fcntl.F_NOCACHE, 1)  # what macOS has instead of O_DIRECT
+            fcntl.fcntl(descriptor, fcntl.F_NOCACHE, 1)  # macOS has no O_DIRECT
         return file
 
 

@@ -10,18 +10,14 @@ from lsmkv.errors import LockedError
 from lsmkv.storage.file_names import CURRENT, LOCK
 from lsmkv.storage.storage import FileLock, Storage
 
-_ORPHANS_END_S: Final = 10.0
+_ORPHANS_END_S: Final = 10.0  # helper processes whose parent was killed have ended by then
 _ORPHANS_LOOK_S: Final = 0.002
 
 
 def lock_store(storage: Storage, directory: str) -> FileLock:
-    """Take the lock on the store in ``directory``.
+    """Take the lock on the store in ``directory``; LockedError if another handle holds it.
 
-    A process that was killed may leave helper processes, which hold its lock until they have ended,
-    very soon; that is waited for.
-
-    Raises:
-        LockedError: somebody else has it.
+    The helper processes of a killed process hold its lock until they end, which is soon: this waits.
     """
     path = os.path.join(directory, LOCK)
     deadline = time.monotonic() + _ORPHANS_END_S

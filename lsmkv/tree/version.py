@@ -178,7 +178,7 @@ class Version:
     It counts how often a run is asked in vain.
 
     Attributes:
-        needs_read_compaction: whether that was as often as :meth:`watch` was told.
+        needs_read_compaction: whether lookups have spent the budget of wasted probes.
     """
 
     def __init__(self, levels: Levels, readers: dict[int, TableReader]) -> None:
@@ -207,11 +207,13 @@ class Version:
                     self._spend_read_compaction_budget()
         return None
 
-    def watch(self, patience: int, out_of_patience: Callable[[], None]) -> None:
-        """Have ``out_of_patience`` called once runs have been asked in vain so often from now on."""
+    def set_read_compaction_budget(
+        self, read_compaction_budget: int, budget_spent: Callable[[], None]
+    ) -> None:
+        """Have ``budget_spent`` called once lookups have wasted so many probes from now on."""
         self.needs_read_compaction = False
-        self._budget_spent = out_of_patience
-        self._read_compaction_budget = patience
+        self._budget_spent = budget_spent
+        self._read_compaction_budget = read_compaction_budget
 
     def charge_wasted_probes(self, count: i64) -> None:
         """Count so many times that a run was asked, and knew nothing of the key."""

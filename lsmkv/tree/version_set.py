@@ -8,14 +8,13 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from lsmkv.errors import CorruptionError
 from lsmkv.filters.policy import FilterPolicy, policy_named
 from lsmkv.log.reader import LogReader
 from lsmkv.options import Options
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import TableJob, remove_tables
-from lsmkv.sstable.reader import TableReader
+from lsmkv.sstable.reader import TableReader, open_table
 from lsmkv.sstable.writer import TableFormat
 from lsmkv.storage.file_names import parse_file_name, table_path
 from lsmkv.storage.storage import Storage
@@ -97,20 +96,14 @@ class VersionSet:
         return self.options.read_around and 2 * size_bytes <= os.sysconf("SC_PAGE_SIZE") * pages
 
     def _open(self, meta: TableMeta, read_around: bool) -> TableReader:
-        path = table_path(self.directory, meta.number)
-        try:
-            return TableReader(
-                self.storage,
-                path,
-                self._cache,
-                meta=meta,
-                filter_residency=self.options.filter_residency,
-                read_around=read_around,
-            )
-        except FileNotFoundError as error:
-            raise CorruptionError(
-                path, None, "a table that the manifest names is missing"
-            ) from error
+        return open_table(
+            self.storage,
+            self.directory,
+            self._cache,
+            meta,
+            filter_residency=self.options.filter_residency,
+            read_around=read_around,
+        )
 
     def readers(self, tables: tuple[TableMeta, ...]) -> list[TableReader]:
         """The readers of tables that are in the tree."""
@@ -255,7 +248,7 @@ def table_format(options: Options, error_rate: float) -> TableFormat:
         options.compression,
         options.compression_level,
         options.compression_dictionary_size_bytes,
-        options.filter_key,
+        options.filter_key.to_spec(),
         options.filter_granularity,
         options.filter_policy,
         error_rate,

@@ -14,8 +14,8 @@ from gates import WAIT_S
 from leaks import write_calls
 from log_files import where_logs_are_mapped
 from lsmkv.background import pace
-from lsmkv.background.maintenance import BackgroundWork
-from lsmkv.background.pace import Writers
+from lsmkv.background.compactor import Compactor
+from lsmkv.background.pace import Pacer
 from lsmkv.read.view import SuperVersion
 from storages import FaultyStorage
 from threaded_stores import open_store, run_all, wait_until
@@ -24,7 +24,7 @@ from threaded_stores import open_store, run_all, wait_until
 @pytest.fixture(autouse=True)
 def always_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Writers seem busy for ever, and a nap lasts until somebody waits."""
-    monkeypatch.setattr(Writers, "are_busy", lambda self: True)
+    monkeypatch.setattr(Pacer, "writers_are_busy", lambda self: True)
     monkeypatch.setattr(pace, "_NAP_S", 10 * WAIT_S)
 
 
@@ -114,7 +114,7 @@ def test_a_flush_goes_on_when_a_failure_is_mended(path: Path) -> None:
         assert not is_flushing(db)
 
 
-class Compactor:
+class CompactorNaps:
     """Counts how often the compactor waits for more runs; all else is done without giving way."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ class Compactor:
 
         monkeypatch.setattr(pace, "_NAP_S", 0.001)
         monkeypatch.setattr(pace.Urgency, "nap", counted)
-        monkeypatch.setattr(pace.Pace, "give_way", lambda self, done: None)
+        monkeypatch.setattr(Pacer, "give_way", lambda self, done: None)
 
     def look_again(self) -> None:
         """Return once it has looked for work anew, and found that it may wait."""
@@ -136,8 +136,8 @@ class Compactor:
 
 
 @pytest.fixture
-def compactor(monkeypatch: pytest.MonkeyPatch) -> Compactor:
-    return Compactor(monkeypatch)
+def naps(monkeypatch: pytest.MonkeyPatch) -> CompactorNaps:
+    return CompactorNaps(monkeypatch)
 
 
 PATIENT: dict[str, Any] = {
@@ -148,37 +148,37 @@ PATIENT: dict[str, Any] = {
 }
 
 
-def test_level_0_gathers_runs_while_writers_are_busy(path: Path, compactor: Compactor) -> None:
+def test_level_0_gathers_runs_while_writers_are_busy(path: Path, naps: CompactorNaps) -> None:
     with open_store(path, **PATIENT) as db:
         fill(db, 4)
         wait_until(lambda: level0_runs(db) == 4)
-        compactor.look_again()
+        naps.look_again()
         assert level0_runs(db) == 4
 
 
 def test_a_compaction_is_picked_of_the_tree_that_had_too_few_runs_to_gather(
-    path: Path, compactor: Compactor, monkeypatch: pytest.MonkeyPatch
+    path: Path, naps: CompactorNaps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_gather = BackgroundWork._may_gather
+    may_gather = Compactor._may_gather
     asked = threading.Event()
 
-    def slow(maintenance: BackgroundWork, view: SuperVersion) -> bool:
-        found = may_gather(maintenance, view)
+    def slow(compactor: Compactor, view: SuperVersion) -> bool:
+        found = may_gather(compactor, view)
         if not asked.is_set():
             asked.set()
             wait_until(lambda: level0_runs(db) == 4)
         return found
 
-    monkeypatch.setattr(BackgroundWork, "_may_gather", slow)
+    monkeypatch.setattr(Compactor, "_may_gather", slow)
     with open_store(path, **PATIENT) as db:
         fill(db, 1)
         assert asked.wait(WAIT_S)
         fill(db, 3)
-        compactor.look_again()
+        naps.look_again()
         assert db.stats().compactions == 0
 
 
-@pytest.mark.usefixtures("compactor")
+@pytest.mark.usefixtures("naps")
 def test_level_0_gathers_runs_no_further_than_half_way_to_the_slowdown(path: Path) -> None:
     with open_store(path, **PATIENT) as db:
         fill(db, 6)
@@ -186,27 +186,27 @@ def test_level_0_gathers_runs_no_further_than_half_way_to_the_slowdown(path: Pat
 
 
 def test_what_level_0_has_gathered_is_compacted_when_somebody_waits(
-    path: Path, compactor: Compactor
+    path: Path, naps: CompactorNaps
 ) -> None:
     with open_store(path, **PATIENT) as db:
         fill(db, 4)
         wait_until(lambda: level0_runs(db) == 4)
-        compactor.look_again()
+        naps.look_again()
         run_all(db.wait_until_settled)
         assert level0_runs(db) < 2
 
 
 def test_what_level_0_has_gathered_does_not_hold_up_a_close(
-    path: Path, compactor: Compactor
+    path: Path, naps: CompactorNaps
 ) -> None:
     db = open_store(path, **PATIENT)
     fill(db, 4)
     wait_until(lambda: level0_runs(db) == 4)
-    compactor.look_again()
+    naps.look_again()
     run_all(db.close)
 
 
-@pytest.mark.usefixtures("compactor")
+@pytest.mark.usefixtures("naps")
 @pytest.mark.parametrize("style", ["tiered", "lazy-leveled"])
 def test_a_tiered_tree_gathers_no_more_runs_than_it_is_told(path: Path, style: str) -> None:
     with open_store(path, **PATIENT, compaction=style) as db:

@@ -23,7 +23,7 @@ from helper_processes import (
     table_names,
 )
 from log_files import written_bytes
-from lsmkv.background import maintenance
+from lsmkv.background import background_thread
 from lsmkv.background.process import parent as process
 from lsmkv.background.process import runner
 from lsmkv.background.process.jobs import FlushJob, JobSpec, LogUnusableError, run_job
@@ -31,10 +31,26 @@ from lsmkv.filters.policy import BLOOM, PRIVATE_SCHEMES, FilterPolicy, register
 from lsmkv.sstable.format import TableMeta
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import Storage
+from lsmkv.tree.version_set import table_format
 
 
 def has_runners(db: lsmkv.DB) -> bool:
-    return db._engine._background._flush_runner is not None
+    return db._engine._background.flusher.runner is not None
+
+
+def spec_of(db: lsmkv.DB) -> JobSpec:
+    """The spec of a job that may write the tables 100 to 199."""
+    return JobSpec(
+        directory=os.fsencode(db.path),
+        format=table_format(db.options, 0.01),
+        table_size_bytes=db.options.table_size_bytes,
+        direct_reads=False,
+        file_mode=0o600,
+        first_number=100,
+        number_count=100,
+        snapshots=[],
+        replaces=[],
+    )
 
 
 # --- where work is done --------------------------------------------------------------------------
@@ -121,10 +137,9 @@ def test_a_job_is_a_plain_function_of_files(path: str) -> None:
     with open_small(path, write_buffer_size_bytes=1 << 20) as db:
         fill(db, range(200))
         db.sync()
-        order = JobSpec.of(path, db.options, 0.01, [], range(100, 200))
         log = files(Path(path), ".log")[0]
         job = FlushJob(
-            order=order,
+            spec=spec_of(db),
             log_number=int(log.stem),
             log_bytes=written_bytes(log),
             first_seq=1,
@@ -150,7 +165,7 @@ def test_a_flush_of_a_log_wants_the_keys_that_the_memtable_counted(
         db.sync()
         log = files(Path(path), ".log")[0]
         job = FlushJob(
-            order=JobSpec.of(path, db.options, 0.01, [], range(100, 200)),
+            spec=spec_of(db),
             log_number=int(log.stem),
             log_bytes=written_bytes(log),
             first_seq=1,
@@ -168,7 +183,7 @@ def test_a_flush_of_batches_runs_in_a_process_whether_or_not_they_were_read(
     def flushed_here(*_: object) -> list[TableMeta]:
         raise OSError("flushed in this process")
 
-    monkeypatch.setattr(maintenance, "write_tables", flushed_here)
+    monkeypatch.setattr(background_thread, "write_tables", flushed_here)
     with open_store(path, write_buffer_size_bytes=1 << 20) as db:
         contents = {}
         for value in (b"1", b"2", b"3", b"4"):

@@ -77,7 +77,7 @@ sys.path += sys.argv[2:]
 import os
 from lsmkv.background.process import child as helper, jobs
 def work(job, stats):
-    open(os.path.join(job.order.path, "%06d.sst" % job.order.first_number), "wb").write(b"half")
+    open(os.path.join(job.spec.path, "%06d.sst" % job.spec.first_number), "wb").write(b"half")
     print("no more of this", flush=True)
     os._exit(3)
 helper.run_job = work
@@ -168,7 +168,7 @@ def test_closing_ends_a_compaction_in_another_thread(path: str) -> None:
 
         compacting = threading.Thread(target=compact)
         compacting.start()
-        wait_until(db._engine._background._compacting.locked)
+        wait_until(db._engine._background.compactor.running.locked)
         db.close()
         compacting.join(WAIT_S)
         assert len(raised) == 1
@@ -192,7 +192,7 @@ db = lsmkv.open(sys.argv[1], background="process", process_job_size_bytes=0)
 for number in range(300):
     db.put(b"%08d" % number, b"value")
 db.flush()
-helper = db._engine._background._flush_runner.process.pid
+helper = db._engine._background.flusher.runner.process.pid
 for number in range(300, 600):
     db.put(b"%08d" % number, b"value")
 forked = 0

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -11,14 +14,14 @@ from hypothesis import strategies as st
 
 from gates import WAIT_S
 from lsmkv.background import pace
-from lsmkv.background.pace import BUSY_WRITES_PER_S, Pace, Urgency, Writers
+from lsmkv.background.pace import BUSY_WRITES_PER_S, Pacer, Urgency
 from lsmkv.stats import Stats
 from threaded_stores import run_all
 
 WRITE_BYTES = 100
 
 
-class World:
+class World(Pacer):
     """A clock, and writers whose writes come while background work naps."""
 
     def __init__(self) -> None:
@@ -27,10 +30,13 @@ class World:
         self.naps = 0
         self.writes_per_nap = 500
         self.naps_of_writers: float = math.inf  # then they stop
-        self.writers = Writers(self.stats, self.clock)
+        self.urgent_after: float = math.inf  # so many naps
+        with self.clock():
+            super().__init__(self.stats, Urgency())
 
-    def clock(self) -> float:
-        return self.now_s
+    def clock(self) -> AbstractContextManager[object]:
+        """Within the block, this world's time passes."""
+        return mock.patch.object(pace, "monotonic", lambda: self.now_s)
 
     def write(self, count: int) -> None:
         self.stats.writes += count
@@ -43,87 +49,89 @@ class World:
         if self.naps <= self.naps_of_writers:
             self.write(self.writes_per_nap)
 
+    def is_urgent(self) -> bool:
+        return self.naps >= self.urgent_after
+
     def make_busy(self) -> None:
         self.write(10_000)
         self.now_s += 0.1
-        assert self.writers.are_busy()
+        assert self.writers_are_busy()
 
-    def pace(self, total: int, writes: int, first: int = 0, urgent_after: float = math.inf) -> Pace:
-        """Of work to be done in the time of so many writes; urgent after that many naps."""
-        return Pace(
-            self.writers,
-            total=total,
-            first=first,
-            allowance_bytes=writes * WRITE_BYTES,
-            is_urgent=lambda: self.naps >= urgent_after,
-            nap=self.nap,
-            clock=self.clock,
-        )
+    def begin(self, total: int, writes: int, first: int = 0) -> None:
+        """Work to be done in the time of so many writes."""
+        self.start(total=total, allowance_bytes=writes * WRITE_BYTES, first=first)
 
 
 @pytest.fixture
-def world() -> World:
+def idle() -> Iterator[World]:
     world = World()
-    world.make_busy()
-    return world
+    with world.clock():
+        yield world
+
+
+@pytest.fixture
+def world(idle: World) -> World:
+    idle.make_busy()
+    return idle
 
 
 def test_work_ahead_of_writers_naps_until_they_have_caught_up(world: World) -> None:
-    world.pace(total=1000, writes=10_000).give_way(done=300)
+    world.begin(total=1000, writes=10_000)
+    world.give_way(done=300)
     assert world.naps == 6  # 3000 writes
 
 
 def test_work_behind_does_not_nap(world: World) -> None:
-    work = world.pace(total=1000, writes=10_000)
+    world.begin(total=1000, writes=10_000)
     world.write(3000)
-    work.give_way(done=300)
+    world.give_way(done=300)
     assert world.naps == 0
 
 
 def test_what_is_done_in_one_go_waits_until_it_is_needed(world: World) -> None:
-    world.pace(total=1000, writes=10_000, first=200).give_way(done=0)
+    world.begin(total=1000, writes=10_000, first=200)
+    world.give_way(done=0)
     assert world.naps == 4
 
 
-def test_urgent_work_does_not_nap(world: World) -> None:
-    world.pace(total=1000, writes=10_000, urgent_after=0).give_way(done=900)
-    assert world.naps == 0
-
-
-def test_work_that_becomes_urgent_goes_on(world: World) -> None:
-    world.pace(total=1000, writes=10_000, urgent_after=2).give_way(done=900)
-    assert world.naps == 2
+@pytest.mark.parametrize("naps", [0, 2])
+def test_urgent_work_does_not_nap(world: World, naps: int) -> None:
+    world.urgent_after = naps
+    world.begin(total=1000, writes=10_000)
+    world.give_way(done=900)
+    assert world.naps == naps
 
 
 def test_work_without_an_allowance_does_not_nap(world: World) -> None:
-    world.pace(total=1000, writes=0).give_way(done=900)
+    world.begin(total=1000, writes=0)
+    world.give_way(done=900)
     assert world.naps == 0
 
 
 def test_work_goes_on_soon_after_writers_have_stopped(world: World) -> None:
     world.naps_of_writers = 3
     before_s = world.now_s
-    world.pace(total=1000, writes=10_000).give_way(done=900)
+    world.begin(total=1000, writes=10_000)
+    world.give_way(done=900)
     assert world.naps > 3
     assert world.now_s - before_s < 0.2
 
 
-def test_work_never_naps_for_idle_writers() -> None:
-    world = World()
-    work = world.pace(total=1000, writes=10_000)
+def test_work_never_naps_for_idle_writers(idle: World) -> None:
+    idle.begin(total=1000, writes=10_000)
     for done in range(1000):
-        work.give_way(done)
-        world.now_s += 0.01
-    assert world.naps == 0
+        idle.give_way(done)
+        idle.now_s += 0.01
+    assert idle.naps == 0
 
 
 def test_work_goes_on_for_a_while_once_it_has_begun(world: World) -> None:
-    work = world.pace(total=1000, writes=10_000)
-    work.give_way(done=0)
-    work.give_way(done=900)
+    world.begin(total=1000, writes=10_000)
+    world.give_way(done=0)
+    world.give_way(done=900)
     assert world.naps == 0
     world.now_s += 0.01
-    work.give_way(done=900)
+    world.give_way(done=900)
     assert world.naps > 0
 
 
@@ -137,35 +145,35 @@ def test_work_is_no_further_ahead_than_writers_are_and_never_sleeps_past_its_tim
     steps: list[tuple[int, int]], allowance: int, first: int, writes_per_nap: int
 ) -> None:
     world = World()
-    world.make_busy()
-    world.writes_per_nap = writes_per_nap
-    total = first + sum(count for count, _ in steps)
-    work = world.pace(total=total, writes=allowance, first=first)
-    start, done = world.stats.writes, 0
-    for count, written in steps:
-        naps, before = world.naps, world.stats.writes - start
-        work.give_way(done)
-        now = world.stats.writes - start
-        assert (first + done) * allowance <= now * total
-        if world.naps > naps:
-            assert before < allowance
-            assert now < allowance + writes_per_nap
-        done += count
-        world.write(written)
-        world.now_s += 0.01
+    with world.clock():
+        world.make_busy()
+        world.writes_per_nap = writes_per_nap
+        total = first + sum(count for count, _ in steps)
+        world.begin(total=total, writes=allowance, first=first)
+        start, done = world.stats.writes, 0
+        for count, written in steps:
+            naps, before = world.naps, world.stats.writes - start
+            world.give_way(done)
+            now = world.stats.writes - start
+            assert (first + done) * allowance <= now * total
+            if world.naps > naps:
+                assert before < allowance
+                assert now < allowance + writes_per_nap
+            done += count
+            world.write(written)
+            world.now_s += 0.01
 
 
 @pytest.mark.parametrize(("factor", "busy"), [(0.9, False), (1.1, True)])
-def test_writers_are_busy_from_a_rate_on(factor: float, busy: bool) -> None:
-    world = World()
-    world.write(int(BUSY_WRITES_PER_S * factor))
-    world.now_s += 1.0
-    assert world.writers.are_busy() is busy
+def test_writers_are_busy_from_a_rate_on(idle: World, factor: float, busy: bool) -> None:
+    idle.write(int(BUSY_WRITES_PER_S * factor))
+    idle.now_s += 1.0
+    assert idle.writers_are_busy() is busy
 
 
 def test_writers_that_pause_for_a_fresh_log_are_busy_still(world: World) -> None:
     world.now_s += 0.02
-    assert world.writers.are_busy()
+    assert world.writers_are_busy()
 
 
 def test_a_nap_ends_when_somebody_comes_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +196,8 @@ def test_there_is_haste_until_the_last_has_what_they_wait_for() -> None:
     urgency = Urgency()
     urgency.begin(1)
     urgency.begin(2)
+    pacer = Pacer(Stats(), urgency)
     urgency.waiting.pop(1, None)
-    assert urgency
+    assert pacer.is_urgent()
     urgency.waiting.pop(2, None)
-    assert not urgency
+    assert not pacer.is_urgent()

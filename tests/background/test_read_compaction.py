@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 import lsmkv
-from lsmkv.background.pace import Writers
+from lsmkv.background.pace import Pacer
 from lsmkv.background.worker import Worker
 from lsmkv.compaction.picker import Compaction, PickState, pick_for_reads
 from lsmkv.sstable.format import TableMeta
@@ -28,7 +28,7 @@ ABSENT: Final = [b"key%03d" % number for number in range(1, 299, 2)]
 @pytest.fixture(autouse=True)
 def idle_writers(monkeypatch: pytest.MonkeyPatch) -> None:
     """However short a while ago a store was filled, its writers do not seem busy."""
-    monkeypatch.setattr(Writers, "are_busy", lambda self: False)
+    monkeypatch.setattr(Pacer, "writers_are_busy", lambda self: False)
 
 
 def open_read(path: Path, **options: Any) -> lsmkv.DB:
@@ -153,11 +153,11 @@ def test_reading_compacts_nothing_while_writers_are_busy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_read(tmp_path) as db:
-        monkeypatch.setattr(Writers, "are_busy", lambda self: True)
+        monkeypatch.setattr(Pacer, "writers_are_busy", lambda self: True)
         multi_get(db)
         db.wait_until_settled()
         assert run_counts(db) == [RUNS]
-        monkeypatch.setattr(Writers, "are_busy", lambda self: False)
+        monkeypatch.setattr(Pacer, "writers_are_busy", lambda self: False)
         multi_get(db)
         db.wait_until_settled()
         assert run_counts(db) == [0, 1]

@@ -272,7 +272,7 @@ def test_a_worker_does_its_work_after_an_interrupted_wake() -> None:
         if workers:
             worker = workers.pop()
             worker.wake()
-            worker.rest()
+            worker.wait_idle()
             assert rounds.count > count
             worker.stop()
 
@@ -296,10 +296,10 @@ def test_a_worker_that_an_exception_has_ended_tells_it_and_starts_anew() -> None
 
     worker = Worker("lsmkv-test", job, failed)
     worker.wake()
-    worker.rest()
+    worker.wait_idle()
     assert [type(error) for error in errors] == [SystemExit, KeyboardInterrupt]
     worker.wake()
-    worker.rest()
+    worker.wait_idle()
     assert rounds.count == 2
     worker.stop()
     assert threading.active_count() >= 1 and not our_threads()

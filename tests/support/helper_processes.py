@@ -22,8 +22,8 @@ def open_store(path: str | Path, background: Background = "process", **options: 
 
 def helpers(db: lsmkv.DB) -> tuple[HelperProcess, HelperProcess]:
     """The one for flushes and the one for compactions."""
-    maintenance = db._engine._background
-    runners = (maintenance._flush_runner, maintenance._merge_runner)
+    background = db._engine._background
+    runners = (background.flusher.runner, background.compactor.runner)
     assert runners[0] is not None and runners[1] is not None
     return runners[0].process, runners[1].process
 

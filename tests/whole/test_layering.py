@@ -315,15 +315,15 @@ def test_public_names_are_loaded_from_where_type_checkers_see_them(package: Modu
         for node in tree.body
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     ]
-    seen = {
-        node.module: tuple(alias.name for alias in node.names)
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-    }
+    seen: dict[str | None, tuple[str, ...]] = {}
+    for node in block.body:
+        if isinstance(node, ast.ImportFrom):
+            names = tuple(alias.name for alias in node.names)
+            seen[node.module] = seen.get(node.module, ()) + names
     assert seen.pop("lsmkv", ("filters",)) == ("filters",)  # a module, which is its own home
     assert seen == package._HOMES
-    names = [name for names in package._HOMES.values() for name in names]
-    assert set(names) == set(package.__all__)
+    known = {name for names in package._HOMES.values() for name in names}
+    assert known == set(package.__all__)
     for home, names in package._HOMES.items():
         for name in names:
             assert getattr(package, name) is getattr(importlib.import_module(home), name)

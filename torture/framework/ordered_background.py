@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from unittest import mock
 
-from lsmkv.background import maintenance
+from lsmkv.background import background_thread
 
 
 class Background:
@@ -114,7 +114,7 @@ class OrderlyWorker:
         with self._background.changed:
             self.busy = (more or self._woken) and not self._stopped
 
-    def rest(self) -> None:
+    def wait_idle(self) -> None:
         self._background.rest()
 
     def stop(self) -> None:
@@ -128,5 +128,5 @@ class OrderlyWorker:
 def in_order() -> Iterator[Background]:
     """Within the block, stores that are opened work as :class:`Background` says."""
     background = Background()
-    with mock.patch.object(maintenance, "Worker", background.worker):
+    with mock.patch.object(background_thread, "Worker", background.worker):
         yield background

@@ -1,1 +1,1 @@
-"""Background work in helper processes.  May import what background imports."""
+"""Flushes and compactions in helper processes."""

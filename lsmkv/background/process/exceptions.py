@@ -1,120 +1,86 @@
-"""Exceptions as data, to be raised again in another process just as they were."""
+"""Exceptions as data, so that another process can raise them again."""
 
 from __future__ import annotations
 
 import builtins
+import contextlib
 from typing import Final
 
 import msgspec
 
 from lsmkv.errors import CorruptionError, Error, UnsupportedFormatError
 
-# Paths need not be UTF-8; strings with such parts go as the bytes that they stand for.
-_HOW: Final = ("utf-8", "surrogateescape")
+_ENCODING: Final = ("utf-8", "surrogateescape")  # paths need not be UTF-8
+_OWN: Final = {kind.__name__: kind for kind in (CorruptionError, UnsupportedFormatError)}
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """A value of another process, of which only the ``repr`` is known."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+Value = bytes | int | None | Shown
+"""A string is sent as its encoded bytes."""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """An exception.
+    """An exception: its class, message, arguments and attributes.
 
-    Attributes:
-        kind: name of its class.
-        text: what was found wrong: its message, or of a CorruptionError the reason.
-        path, other_path: the files that it names.
-        code: errno.
-        offset: where in the file the damage is.
-        expected, got: of a CorruptionError, as they are shown.
-        trace: where it was raised, for people; empty where type and message tell enough.
+    ``trace`` is empty for errors whose message says enough: of files, and of the operating system.
     """
 
     kind: str
-    text: bytes = b""
-    path: bytes | None = None
-    other_path: bytes | None = None
-    code: int | None = None
-    offset: int | None = None
-    expected: str | None = None
-    got: str | None = None
+    message: bytes
+    arguments: list[Value]
+    attributes: dict[str, Value]
     trace: str = ""
 
 
-class _Shown:
-    """A value of another process: known only by what it is shown as."""
-
-    def __init__(self, shown: str) -> None:
-        self._shown = shown
-
-    def __repr__(self) -> str:
-        return self._shown
-
-
-def failure_of(error: BaseException, trace: str) -> Failure:
-    """``error`` as data; ``trace`` goes along where it is not one to be expected."""
+def failure_of(error: Exception, trace: str) -> Failure:
+    """``error`` as data, and its traceback if that informs."""
     kind = type(error).__name__
-    if isinstance(error, CorruptionError):
-        return Failure(
-            kind=kind,
-            text=_to_bytes(error.reason),
-            path=_to_bytes(error.path),
-            offset=error.offset,
-            expected=None if error.expected is None else repr(error.expected),
-            got=None if error.got is None else repr(error.got),
-        )
-    if isinstance(error, UnsupportedFormatError):
-        return Failure(kind=kind, text=_to_bytes(error.reason), path=_to_bytes(error.path))
-    if isinstance(error, OSError) and error.errno is not None:
-        return Failure(
-            kind="OSError",  # which picks its subclass by errno
-            text=_to_bytes(error.strerror or ""),
-            path=_path_of(error.filename),
-            other_path=_path_of(error.filename2),
-            code=error.errno,
-        )
-    return Failure(kind=kind, text=_to_bytes(str(error)), trace=trace)
+    arguments = error.args
+    if isinstance(error, OSError) and error.filename is not None:
+        arguments = (*arguments, error.filename, None, error.filename2)
+    is_clear = kind in _OWN or isinstance(error, OSError)
+    return Failure(
+        kind=kind,
+        message=str(error).encode(*_ENCODING),
+        arguments=[_packed(argument) for argument in arguments],
+        attributes={name: _packed(value) for name, value in vars(error).items()},
+        trace="" if is_clear else trace,
+    )
 
 
 def error_of(failure: Failure) -> Exception:
-    """The exception that ``failure`` was made of.
-
-    One that is neither this package's nor built in comes as an :class:`~lsmkv.errors.Error`.
-    """
-    text = failure.text.decode(*_HOW)
-    path = None if failure.path is None else failure.path.decode(*_HOW)
-    if failure.kind == "CorruptionError":
-        assert path is not None
-        return CorruptionError(
-            path, failure.offset, text, expected=_value(failure.expected), got=_value(failure.got)
-        )
-    if failure.kind == "UnsupportedFormatError":
-        assert path is not None
-        return UnsupportedFormatError(path, text)
-    if failure.code is not None:
-        if failure.other_path is not None:
-            return OSError(failure.code, text, path, None, failure.other_path.decode(*_HOW))
-        return OSError(failure.code, text) if path is None else OSError(failure.code, text, path)
-    known = getattr(builtins, failure.kind, None)
+    """The exception again; an :class:`Error` if its class is neither built in nor this package's."""
+    arguments = [_unpacked(value) for value in failure.arguments]
     error: Exception
+    if failure.kind in _OWN:
+        kind = _OWN[failure.kind]
+        error = kind.__new__(kind, *arguments)  # the constructor takes other arguments
+        vars(error).update({name: _unpacked(value) for name, value in failure.attributes.items()})
+        return error
+    error = Error(f"{failure.kind}: {failure.message.decode(*_ENCODING)}")
+    known = getattr(builtins, failure.kind, None)
     if isinstance(known, type) and issubclass(known, Exception):
-        try:
-            error = known(text)
-        except TypeError:  # one that wants more than a message
-            error = Error(f"{failure.kind}: {text}")
-    else:
-        error = Error(f"{failure.kind}: {text}")
+        with contextlib.suppress(TypeError):  # an argument of another type was sent as its repr
+            error = known(*arguments)
     if failure.trace:
         error.add_note(f"In the helper process:\n{failure.trace}")
     return error
 
 
-def _value(shown: str | None) -> object:
-    """What ``repr`` showed: whole numbers and None as such, and the rest to be shown only."""
-    if shown is None:
-        return None
-    return int(shown) if shown.removeprefix("-").isdecimal() else _Shown(shown)
+def _packed(value: object) -> Value:
+    if isinstance(value, str):
+        return value.encode(*_ENCODING)
+    is_plain = value is None or (type(value) is int and -(1 << 63) <= value < 1 << 64)
+    return value if is_plain else Shown(repr(value))  # type: ignore[return-value]
 
 
-def _path_of(name: object) -> bytes | None:
-    return None if name is None else name if isinstance(name, bytes) else _to_bytes(str(name))
-
-
-def _to_bytes(text: str) -> bytes:
-    return text.encode(*_HOW)
+def _unpacked(value: Value) -> object:
+    return value.decode(*_ENCODING) if isinstance(value, bytes) else value

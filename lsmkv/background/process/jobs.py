@@ -1,38 +1,35 @@
-"""Flushes and compactions as data, to be run anywhere that sees the store's directory.
+"""Flushes and compactions as data, so that any process can run them in the store's directory.
 
-A job reads finished files and writes tables, under numbers that were set aside for it; it changes
-nothing else.  Whoever gave it out records the tables.  :func:`run_job` is all there is to running
-one, so that any executor can: it opens its own readers, and leaves nothing behind when it fails.
+A job reads finished files and writes tables under numbers that were allocated for it.  It changes
+nothing else: the store records the tables.  A job that fails removes the tables it has written.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
 from lsmkv.compaction.merge import merge_tables, retained_versions
 from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.errors import CorruptionError, Error
-from lsmkv.filters.keys import filter_key_from_spec
 from lsmkv.log.reader import read_log
 from lsmkv.log.replay import replay
 from lsmkv.memtable.memtable import Memtable
-from lsmkv.options import Options
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import TableJob, write_tables
-from lsmkv.sstable.reader import TableReader
+from lsmkv.sstable.reader import open_table
 from lsmkv.sstable.writer import TableFormat
 from lsmkv.stats import Stats
-from lsmkv.storage.file_names import log_path, parse_file_name, table_path
+from lsmkv.storage.file_names import log_path, parse_file_name
 from lsmkv.storage.storage import Storage
 
 
 class NumbersUsedUpError(Error):
-    """The job needs more table numbers than it was given; it has removed what it had written."""
+    """The job needs more table numbers than were allocated for it."""
 
 
 class LogUnusableError(Error):
@@ -40,88 +37,45 @@ class LogUnusableError(Error):
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Where and how a job writes its tables, and what they must still show.
+    """Where and how a job writes its tables.
 
     Attributes:
-        directory: the store's, as the file system knows it.
-        first_number, number_count: table numbers that nobody else uses.
+        directory: the store's, encoded as the file system does.
+        first_number, number_count: the table numbers allocated for the job.
         snapshots: sequence numbers of live snapshots, ascending.
-        replaces: numbers of the tables whose place those of the job take.
-        filter_key: its text form (:meth:`~lsmkv.filters.keys.FilterKey.to_spec`).
-
-    The others are those of :class:`~lsmkv.options.Options`; the error rate is the one for these
-    tables.
+        replaces: numbers of the tables that the new ones replace.
     """
 
     directory: bytes
-    first_number: int
-    number_count: int
-    snapshots: list[int]
-    error_rate: float
-    block_size_bytes: int
-    compression: str
-    compression_level: int
-    compression_dictionary_size_bytes: int
-    filter_key: str
-    filter_granularity: str
-    filter_policy: str
+    format: TableFormat
     table_size_bytes: int
     direct_reads: bool
     file_mode: int
-    replaces: list[int] = []
-
-    @classmethod
-    def of(
-        cls,
-        directory: str,
-        options: Options,
-        error_rate: float,
-        snapshots: list[int],
-        numbers: range,
-        replaces: Sequence[int] = (),
-    ) -> JobSpec:
-        """The order for a store with these options."""
-        return cls(
-            directory=os.fsencode(directory),
-            first_number=numbers.start,
-            number_count=len(numbers),
-            snapshots=snapshots,
-            error_rate=error_rate,
-            block_size_bytes=options.block_size_bytes,
-            compression=options.compression,
-            compression_level=options.compression_level,
-            compression_dictionary_size_bytes=options.compression_dictionary_size_bytes,
-            filter_key=options.filter_key.to_spec(),
-            filter_granularity=options.filter_granularity,
-            filter_policy=options.filter_policy,
-            table_size_bytes=options.table_size_bytes,
-            direct_reads=options.direct_reads,
-            file_mode=options.file_mode,
-            replaces=list(replaces),
-        )
+    first_number: int
+    number_count: int
+    snapshots: list[int]
+    replaces: list[int]
 
     @property
     def path(self) -> str:
-        """The store's directory."""
         return os.fsdecode(self.directory)
 
     @property
     def numbers(self) -> range:
-        """The table numbers set aside."""
         return range(self.first_number, self.first_number + self.number_count)
 
 
 class FlushJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Write what a finished log holds to tables.
+    """Write the contents of a finished log to tables.
 
     Attributes:
         log_number, log_bytes: the log, and where its last record ends.
         first_seq, end_seq: sequence number of its first write, and the one after its last.
-        key_count: how many keys it names; None when the memtable has not counted them.
-        drop_deletions: nothing older than the log's writes exists.
+        key_count: number of distinct keys; None when the memtable has not counted them.
+        drop_deletions: the store has no data older than the log's.
     """
 
-    order: JobSpec
+    spec: JobSpec
     log_number: int
     log_bytes: int
     first_seq: int
@@ -131,9 +85,9 @@ class FlushJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class CompactionJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Merge tables: the inputs of a :class:`~lsmkv.compaction.picker.Compaction`, newest run first."""
+    """Merge the tables of some runs, newest run first."""
 
-    order: JobSpec
+    spec: JobSpec
     runs: list[list[TableMeta]]
     drop_deletions: bool
 
@@ -142,51 +96,53 @@ Job = FlushJob | CompactionJob
 
 
 def numbers_wanted(input_bytes: int, table_size_bytes: int) -> int:
-    """Table numbers to set aside for a job: four times those its input would fill.
+    """Table numbers to allocate for a job: four times what its input would fill.
 
-    (What was compressed may now be stored plain, and a table may end early.)
+    (Compressed input may be written uncompressed, and a table may end early.)
     """
     return 4 + 4 * input_bytes // table_size_bytes
 
 
-def run_job(
-    job: Job, stats: Stats, is_cancelled: Callable[[], bool] = lambda: False
-) -> list[TableMeta]:
-    """Run one job.
+def run_job(job: Job, stats: Stats) -> list[TableMeta]:
+    """Run a job, counting in ``stats``; returns the tables in key order, synced with their directory.
 
-    Args:
-        stats: to count in.
-        is_cancelled: asked every few entries.
-
-    Returns:
-        The tables that it wrote, in key order; they are synced, and so is the directory.
-
-    Raises:
-        LogUnusableError: the log of a flush does not hold what it should.
-        NumbersUsedUpError: more tables came out than numbers were set aside.
-        CancelledError: it was cancelled.
-        CorruptionError, UnsupportedFormatError: an input is damaged, or cannot be read here.
-        OSError: an input cannot be read, or a table not be written.
+    Raises LogUnusableError and NumbersUsedUpError, and what reading and writing tables raises.
     """
-    order = job.order
-    storage = Storage(stats, direct_reads=order.direct_reads, file_mode=order.file_mode)
+    spec = job.spec
+    storage = Storage(stats, direct_reads=spec.direct_reads, file_mode=spec.file_mode)
     if isinstance(job, FlushJob):
-        versions = _log_versions(storage, job)
+        batches = _log_entries(storage, job)
     else:
         cache = BlockCache(0, stats)
-        runs = [[_open(storage, order.path, cache, meta) for meta in run] for run in job.runs]
-        versions = merge_tables(runs, order.snapshots, job.drop_deletions)
-    return write_tables(versions, _table_job(storage, order, is_cancelled))
+        runs = [[open_table(storage, spec.path, cache, meta) for meta in run] for run in job.runs]
+        batches = merge_tables(runs, spec.snapshots, job.drop_deletions)
+    unused = iter(spec.numbers)
+
+    def allocate() -> int:
+        number = next(unused, None)
+        if number is None:
+            raise NumbersUsedUpError(f"{spec.number_count} table numbers are too few")
+        return number
+
+    tables = TableJob(
+        storage,
+        spec.path,
+        spec.format,
+        spec.table_size_bytes,
+        allocate,
+        is_cancelled=lambda: False,
+        replaces=tuple(spec.replaces),
+    )
+    return write_tables(batches, tables)
 
 
-def _log_versions(storage: Storage, job: FlushJob) -> Iterator[EntryBatch]:
-    """What tables must hold of a log.
+def _log_entries(storage: Storage, job: FlushJob) -> Iterator[EntryBatch]:
+    """The entries of a log that tables must hold.
 
-    The log is checked against what the memtable is known to hold, key for key and write for write,
-    because it is removed afterwards.
+    The log must hold exactly what the memtable does, because it is removed afterwards.
     """
-    path = log_path(job.order.path, job.log_number)
-    snapshots = job.order.snapshots
+    path = log_path(job.spec.path, job.log_number)
+    snapshots = job.spec.snapshots
     memtable = Memtable(job.first_seq, job.log_number)
     try:
         contents = read_log(storage, path, job.log_number, "log")
@@ -202,53 +158,14 @@ def _log_versions(storage: Storage, job: FlushJob) -> Iterator[EntryBatch]:
     return retained_versions(memtable.versions(), snapshots, job.drop_deletions)
 
 
-def _open(storage: Storage, directory: str, cache: BlockCache, meta: TableMeta) -> TableReader:
-    path = table_path(directory, meta.number)
-    try:
-        return TableReader(storage, path, cache, meta=meta, filter_residency="off")
-    except FileNotFoundError as error:
-        reason = "a table that the manifest names is missing"
-        raise CorruptionError(path, None, reason) from error
-
-
-def _table_job(storage: Storage, order: JobSpec, is_cancelled: Callable[[], bool]) -> TableJob:
-    unused = iter(order.numbers)
-
-    def allocate() -> int:
-        number = next(unused, None)
-        if number is None:
-            raise NumbersUsedUpError(f"{order.number_count} table numbers are too few")
-        return number
-
-    form = TableFormat(
-        order.block_size_bytes,
-        order.compression,
-        order.compression_level,
-        order.compression_dictionary_size_bytes,
-        filter_key_from_spec(order.filter_key),
-        order.filter_granularity,
-        order.filter_policy,
-        order.error_rate,
-    )
-    return TableJob(
-        storage,
-        order.path,
-        form,
-        order.table_size_bytes,
-        allocate,
-        is_cancelled,
-        replaces=tuple(order.replaces),
-    )
-
-
-def remove_unfinished(storage: Storage, order: JobSpec) -> None:
+def remove_unfinished(storage: Storage, spec: JobSpec) -> None:
     """Remove the tables of a job whose process ended in the middle of it.
 
-    What cannot be removed is left to the next open.
+    The next open removes what stays.
     """
-    numbers = order.numbers
+    numbers = spec.numbers
     with contextlib.suppress(OSError):
-        for name in storage.list_directory(order.path):
+        for name in storage.list_directory(spec.path):
             parsed = parse_file_name(name)
             if parsed is not None and parsed[0] == "table" and parsed[1] in numbers:
-                storage.remove(os.path.join(order.path, name))
+                storage.remove(os.path.join(spec.path, name))

@@ -1,81 +1,78 @@
-"""What goes between a store and its helper processes, over pipes.
+"""Messages between a store and its helper processes, over pipes.
 
 A message is its length (u32, little-endian) and one of the structs below in MessagePack.  The helper
-says :class:`Ready` first; then each job is answered by :class:`Done` or :class:`Failed`.
+sends :class:`Ready` first; then it answers each job with :class:`Done` or :class:`Failed`.
 """
 
 from __future__ import annotations
 
 import os
 import struct
-from typing import Final
+from typing import IO, Final, Generic, TypeVar
 
 import msgspec
 
 from lsmkv.background.process.exceptions import Failure
-from lsmkv.background.process.jobs import CompactionJob, FlushJob, Job
+from lsmkv.background.process.jobs import Job
 from lsmkv.sstable.format import TableMeta
+from lsmkv.stats import Stats
 
 _LENGTH: Final = struct.Struct("<I")
+_PIECE_BYTES: Final = 1 << 16
+_Message = TypeVar("_Message")
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
-    """The helper has started.  ``package`` is the folder that it has this package from."""
+    """The helper has started.  ``package`` is the folder from which it imported ``lsmkv``."""
 
     package: bytes
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
-    """The job has written these tables, and counted this (fields of ``Stats``, by name)."""
+    """The job has written these tables."""
 
     tables: list[TableMeta]
-    counters: dict[str, int]
+    stats: Stats
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """The job failed, and left nothing behind."""
+    """The job failed, and removed what it had written."""
 
     failure: Failure
-    counters: dict[str, int]
+    stats: Stats
 
 
 Reply = Ready | Done | Failed
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_JOBS: Final = msgspec.msgpack.Decoder(FlushJob | CompactionJob)
-_REPLIES: Final = msgspec.msgpack.Decoder(Ready | Done | Failed)
+JOBS: Final[msgspec.msgpack.Decoder[Job]] = msgspec.msgpack.Decoder(Job)
+REPLIES: Final[msgspec.msgpack.Decoder[Reply]] = msgspec.msgpack.Decoder(Reply)
 
 
-def encode(message: Job | Reply) -> bytes:
-    """``message`` as it goes into the pipe."""
+def send(pipe: IO[bytes], message: Job | Reply) -> None:
+    """Write a message to an unbuffered pipe; BrokenPipeError when the other end is closed."""
     data = _ENCODER.encode(message)
-    return _LENGTH.pack(len(data)) + data
+    left = memoryview(_LENGTH.pack(len(data)) + data)
+    while left:
+        left = left[pipe.write(left) :]
 
 
-def decode_job(data: bytes) -> Job:
-    """The job in a message; ``msgspec.MsgspecError`` if there is none."""
-    job: Job = _JOBS.decode(data)
-    return job
+class MessageReader(Generic[_Message]):
+    """Reads messages from an unbuffered pipe, in the pieces in which they arrive."""
 
-
-def decode_reply(data: bytes) -> Reply:
-    """The reply in a message; ``msgspec.MsgspecError`` if there is none."""
-    reply: Reply = _REPLIES.decode(data)
-    return reply
-
-
-class MessageBuffer:
-    """Puts messages together from the pieces in which they come out of a pipe."""
-
-    def __init__(self) -> None:
+    def __init__(self, pipe: IO[bytes], decoder: msgspec.msgpack.Decoder[_Message]) -> None:
+        self._pipe = pipe
+        self._decoder = decoder
         self._data = bytearray()
 
-    def feed(self, piece: bytes) -> None:
-        """Take what was read."""
+    def read_piece(self) -> bool:
+        """Read once from the pipe; False at its end."""
+        piece = self._pipe.read(_PIECE_BYTES)
         self._data += piece
+        return bool(piece)
 
-    def next(self) -> bytes | None:
-        """The next whole message; None until it has come."""
+    def next(self) -> _Message | None:
+        """The next message, if all of it has arrived; ``msgspec.MsgspecError`` if it is malformed."""
         if len(self._data) < _LENGTH.size:
             return None
         (length,) = _LENGTH.unpack_from(self._data)
@@ -84,7 +81,7 @@ class MessageBuffer:
             return None
         message = bytes(self._data[_LENGTH.size : end])
         del self._data[:end]
-        return message
+        return self._decoder.decode(message)
 
 
 def package_folder() -> str:

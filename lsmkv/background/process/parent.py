@@ -1,4 +1,4 @@
-"""The parent's side of a helper process: starting it, giving it jobs, and its end."""
+"""The parent's side of a helper process: starts it, gives it jobs, and ends it."""
 
 from __future__ import annotations
 
@@ -16,29 +16,28 @@ import msgspec
 from lsmkv.background import handles
 from lsmkv.background.process.jobs import Job
 from lsmkv.background.process.messages import (
+    REPLIES,
     Done,
     Failed,
-    MessageBuffer,
+    MessageReader,
     Ready,
     Reply,
-    decode_reply,
-    encode,
     package_folder,
+    send,
 )
 from lsmkv.errors import Error
 from lsmkv.sstable.multi_writer import CancelledError
 
 PACKAGE: Final = package_folder()
-"""The folder of ``lsmkv``; a helper must have it from there, too."""
+"""The folder of ``lsmkv``; a helper must import it from there, too."""
 
-# The folders where modules are found stand behind the standard library: a script's folder may hold
-# files with its modules' names, and -I keeps what the environment says about Python out.
+# The standard library comes first in sys.path: a script's folder may hold files with its modules' names.
+# -I ignores what the environment says about Python.
 _PROGRAM: Final = (
     "import sys; sys.path += sys.argv[2:]; from lsmkv.background.process.child import main; main()"
 )
-_START_LIMIT_S: Final = 60.0  # a program that is no Python may do anything but answer
+_START_LIMIT_S: Final = 60.0  # a program that is no Python may never answer
 _EXIT_LIMIT_S: Final = 5.0
-_PIECE_BYTES: Final = 1 << 16
 _QUOTED_BYTES: Final = 2000
 
 
@@ -49,8 +48,7 @@ class HelperUnavailableError(Error):
 class HelperDiedError(Error):
     """A helper process ended in the middle of a job, or before it was ready for one.
 
-    Attributes:
-        status: its exit status; negative, the signal that killed it.
+    ``status`` is its exit status, or the negative number of the signal that killed it.
     """
 
     def __init__(self, status: int, complaint: str, *, was_ready: bool = True) -> None:
@@ -64,9 +62,9 @@ class HelperDiedError(Error):
 
 
 def interpreter() -> str | None:
-    """The Python interpreter to run helpers with; None when there is none to be sure of.
+    """The Python interpreter to run helpers with; None when there is none for certain.
 
-    (Python may be part of another program, which would be started a second time.)
+    (In a program that embeds Python, ``sys.executable`` may be that program.)
     """
     path = sys.executable
     if not path or getattr(sys, "frozen", False):
@@ -75,9 +73,9 @@ def interpreter() -> str | None:
 
 
 class HelperProcess:
-    """One process that runs one job at a time; started with the first, and anew when it has ended.
+    """A process that runs one job at a time; it starts with a job, and again after it has ended.
 
-    ``run`` is for one thread at a time; ``close`` may be called beside it.
+    One thread at a time may be in ``run``; any thread may call ``close``.
     """
 
     def __init__(self, executable: str, lock_descriptor: int) -> None:
@@ -89,30 +87,25 @@ class HelperProcess:
 
     @property
     def pid(self) -> int | None:
-        """The number of the process; None while there is none."""
         child = self._child
-        return None if child is None else child.pid
+        return None if child is None else child.process.pid
 
     def run(self, job: Job) -> Done | Failed:
-        """Have ``job`` run.
+        """Run ``job``.  After any of these errors no process works on it.
 
-        Whatever is raised here, no process works on it any more.
-
-        Raises:
-            CancelledError: ``close`` was called.
-            HelperUnavailableError: no process can be started.
-            HelperDiedError: it ended before it had an answer.
+        Raises CancelledError after ``close``, HelperUnavailableError when no process can be started,
+        and HelperDiedError when it ended before it replied.
         """
         kept = self._child
         try:
             return self._start().ask(job) if kept is None else kept.ask(job)
         except BaseException as error:
-            status = self._drop()
+            status = self.reap()
             if self._closed:
                 raise CancelledError("the store is closing") from None
             if kept is None or not isinstance(error, HelperDiedError) or status:
                 raise
-        # One that has nothing to do for long ends; this one did just when the job came.
+        # An idle helper ends by itself; this one did so just when the job came.
         return self.run(job)
 
     def _start(self) -> _Child:
@@ -121,30 +114,29 @@ class HelperProcess:
                 raise CancelledError("the store is closing")
             handles.watch(self)
             self._child = child = _Child(self._executable, self._lock_descriptor)
-        child.greet()
+        child.await_ready()
         return child
 
-    def _drop(self) -> int | None:
-        """End the process, if there is one; its exit status."""
+    def reap(self) -> int | None:
+        """Wait for the end of the process, if there is one; returns its exit status.
+
+        No other thread may be in ``run``.
+        """
         with self._mutex:
             child, self._child = self._child, None
         handles.unwatch(self)
         return None if child is None else child.end()
 
     def close(self) -> None:
-        """End the process and whatever it is doing, for good; a second call does nothing."""
+        """Kill the process and start no other; a second call does nothing."""
         with self._mutex:
             self._closed = True
             child = self._child
             if child is not None:
                 child.kill()  # a thread that waits in ``run`` sees it end
 
-    def reap(self) -> None:
-        """After ``close``, once nobody is in ``run``: return when the process has ended."""
-        self._drop()
-
     def mark_forked(self) -> None:
-        """In the child of a fork: let go of the pipes, which are the parent's."""
+        """In the child of a fork: close the pipes, which belong to the parent."""
         self._mutex = threading.Lock()
         child, self._child = self._child, None
         self._closed = True
@@ -160,11 +152,10 @@ class _Child:
         folders = dict.fromkeys([os.path.dirname(PACKAGE), *found])
         command = [executable, "-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
         command += ["-c", _PROGRAM, str(os.getpid()), *folders]
-        self._buffer = MessageBuffer()
         self._complaint = b""
         self._is_ready = False
         try:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 command,
                 bufsize=0,
                 stdin=subprocess.PIPE,
@@ -177,14 +168,14 @@ class _Child:
         except OSError as error:
             reason = f"{executable} cannot be started: {error}"
             raise HelperUnavailableError(reason) from error
-        self.pid = self._process.pid
-        self._jobs, self._replies = _stream(self._process.stdin), _stream(self._process.stdout)
-        self._errors = _stream(self._process.stderr)
+        self._jobs, self._replies = _pipe(self.process.stdin), _pipe(self.process.stdout)
+        self._errors = _pipe(self.process.stderr)
+        self._reader = MessageReader(self._replies, REPLIES)
         self._poll = select.poll()
         self._poll.register(self._replies, select.POLLIN)
         self._poll.register(self._errors, select.POLLIN)
 
-    def greet(self) -> None:
+    def await_ready(self) -> None:
         """Return once the process is ready; HelperUnavailableError if it never is."""
         try:
             reply = self._receive(time.monotonic() + _START_LIMIT_S)
@@ -195,39 +186,38 @@ class _Child:
         self._is_ready = True
 
     def ask(self, job: Job) -> Done | Failed:
-        """The answer to a job; HelperDiedError when it ended without one."""
-        left = memoryview(encode(job))
+        """The reply to a job; HelperDiedError when the process ended without one."""
         try:
-            while left:
-                left = left[self._jobs.write(left) :]
+            send(self._jobs, job)
         except BrokenPipeError:
             raise self._death() from None
         reply = self._receive(None)
         if isinstance(reply, Ready):
-            raise HelperUnavailableError("the helper process speaks out of turn")
+            raise HelperUnavailableError("the helper process is ready twice")
         return reply
 
     def _receive(self, deadline: float | None) -> Reply:
-        while (message := self._buffer.next()) is None:
-            wait_ms = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
-            ready = [descriptor for descriptor, _ in self._poll.poll(wait_ms)]
-            if not ready:
-                raise HelperUnavailableError("the helper process does not answer")
-            if self._errors.fileno() in ready and not self._hear():
-                self._poll.unregister(self._errors)
-            if self._replies.fileno() in ready:
-                piece = self._replies.read(_PIECE_BYTES)
-                if not piece:
-                    raise self._death()
-                self._buffer.feed(piece)
         try:
-            return decode_reply(message)
+            while (reply := self._reader.next()) is None:
+                self._read_pipes(deadline)
         except msgspec.MsgspecError as error:
-            raise HelperUnavailableError(f"the helper process answers nonsense: {error}") from error
+            reason = f"the helper process sends a malformed reply: {error}"
+            raise HelperUnavailableError(reason) from error
+        return reply
 
-    def _hear(self) -> bool:
-        """Take in what it wrote to standard error; False at its end."""
-        piece: bytes = self._errors.read(_PIECE_BYTES)
+    def _read_pipes(self, deadline: float | None) -> None:
+        wait_ms = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
+        ready = [descriptor for descriptor, _ in self._poll.poll(wait_ms)]
+        if not ready:
+            raise HelperUnavailableError("the helper process does not answer")
+        if self._errors.fileno() in ready and not self._read_errors():
+            self._poll.unregister(self._errors)
+        if self._replies.fileno() in ready and not self._reader.read_piece():
+            raise self._death()
+
+    def _read_errors(self) -> bool:
+        """Read once from standard error; False at its end."""
+        piece = self._errors.read(_QUOTED_BYTES)
         self._complaint = (self._complaint + piece)[-_QUOTED_BYTES:]
         return bool(piece)
 
@@ -237,33 +227,33 @@ class _Child:
         return HelperDiedError(status, complaint, was_ready=self._is_ready)
 
     def kill(self) -> None:
-        """Have it end, without waiting."""
+        """Kill the process without waiting for its end."""
         with contextlib.suppress(OSError):
-            self._process.kill()
+            self.process.kill()
 
     def end(self) -> int:
-        """Its exit status, once it has ended; it is killed if it does not by itself."""
-        if self._process.returncode is None:
+        """Wait for the end of the process, and kill it if need be; returns its exit status."""
+        if self.process.returncode is None:
             with contextlib.suppress(OSError):
                 self._jobs.close()
             try:
-                self._process.wait(_EXIT_LIMIT_S)
+                self.process.wait(_EXIT_LIMIT_S)
             except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            while self._hear():
+                self.process.kill()
+                self.process.wait()
+            while self._read_errors():
                 pass
             self._replies.close()
             self._errors.close()
-        return self._process.returncode
+        return self.process.returncode
 
     def forget(self) -> None:
-        """In the child of a fork: it is the parent's."""
-        for stream in (self._jobs, self._replies, self._errors):
-            stream.close()
-        self._process.returncode = 0  # or its finalizer would ask after it
+        """In the child of a fork: close the pipes, and leave the process to the parent."""
+        for pipe in (self._jobs, self._replies, self._errors):
+            pipe.close()
+        self.process.returncode = 0  # or its finalizer would wait for the process
 
 
-def _stream(pipe: IO[bytes] | None) -> IO[bytes]:
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     assert pipe is not None
     return pipe

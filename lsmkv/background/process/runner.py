@@ -1,8 +1,9 @@
-"""Runs flushes and compactions in helper processes, and sees to what may go wrong with these."""
+"""Runs flushes and compactions in helper processes; retries or falls back when a helper fails."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ from lsmkv.filters.policy import PRIVATE_SCHEMES
 from lsmkv.sstable.format import TableMeta
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import FileLock, Storage
-from lsmkv.tree.version_set import VersionSet
+from lsmkv.tree.version_set import VersionSet, table_format
 
 _LOG_UNUSABLE: Final = LogUnusableError.__name__
 _NUMBERS_USED_UP: Final = NumbersUsedUpError.__name__
@@ -39,11 +40,12 @@ _NUMBERS_USED_UP: Final = NumbersUsedUpError.__name__
 def runners(
     directory: str, tables: VersionSet, stats: Stats, lock: FileLock
 ) -> tuple[JobRunner | None, JobRunner | None]:
-    """One for flushes and one for compactions of an open store; none, with a warning, where its
-    work cannot be done in another process.
+    """A runner for flushes and one for compactions.
+
+    None, with a warning, if no other process can do the work.
     """
     executable = interpreter()
-    reason = _why_not_elsewhere(tables)
+    reason = _why_not_in_processes(tables)
     if reason is None and executable is None:
         reason = f"sys.executable, {sys.executable!r}, is not known to be a Python interpreter"
     if reason is not None or executable is None:
@@ -57,8 +59,7 @@ def runners(
     return JobRunner(flushes, tables, stats), JobRunner(merges, tables, stats)
 
 
-def _why_not_elsewhere(tables: VersionSet) -> str | None:
-    """Why no other process can write and read these tables; None when one can."""
+def _why_not_in_processes(tables: VersionSet) -> str | None:
     if type(tables.storage) is not Storage:
         return "its storage is one that only this process has"
     for policy in tables.policies():
@@ -68,7 +69,7 @@ def _why_not_elsewhere(tables: VersionSet) -> str | None:
 
 
 class JobRunner:
-    """Has jobs run in one helper process: ``run`` one at a time, ``close`` at any time."""
+    """Runs jobs, one at a time, in one helper process."""
 
     def __init__(self, process: HelperProcess, tables: VersionSet, stats: Stats) -> None:
         self.process = process
@@ -76,52 +77,49 @@ class JobRunner:
         self._stats = stats
         self._unavailable = False
 
-    def order(
+    def spec(
         self,
         error_rate: float,
         snapshots: list[int],
         input_bytes: int,
-        most: int,
+        max_tables: int,
         replaces: Sequence[int] = (),
     ) -> JobSpec:
-        """The order of a job that reads so much and writes ``most`` tables at the most."""
+        """The spec of a job that reads ``input_bytes`` and writes at most ``max_tables`` tables."""
         tables = self._tables
         options = tables.options
-        count = min(most, numbers_wanted(input_bytes, options.table_size_bytes))
-        first = tables.manifest.allocate(count)
-        numbers = range(first, first + count)
-        replaced = (*replaces, *tables.unremoved)
-        return JobSpec.of(tables.directory, options, error_rate, snapshots, numbers, replaced)
+        count = min(max_tables, numbers_wanted(input_bytes, options.table_size_bytes))
+        return JobSpec(
+            directory=os.fsencode(tables.directory),
+            format=table_format(options, error_rate),
+            table_size_bytes=options.table_size_bytes,
+            direct_reads=options.direct_reads,
+            file_mode=options.file_mode,
+            first_number=tables.manifest.allocate(count),
+            number_count=count,
+            snapshots=snapshots,
+            replaces=[*replaces, *tables.unremoved],
+        )
 
-    def _with_more_numbers(self, order: JobSpec, count: int) -> JobSpec:
-        """``order`` with that many table numbers, none of which it had before."""
-        first = self._tables.manifest.allocate(count)
-        return msgspec.structs.replace(order, first_number=first, number_count=count)
+    def run(self, job: Job, max_tables: int) -> list[TableMeta] | None:
+        """Run ``job``, which writes at most ``max_tables`` tables.
 
-    def run(self, job: Job, most: int) -> list[TableMeta] | None:
-        """Have ``job`` run, which writes ``most`` tables at the most.
+        A process that is killed or crashes is replaced once, and its half-written tables are removed.
+        None means that this process must do the work: no helper can be started, or it cannot use the
+        log, whose writes are all in memory here.
 
-        A process that is killed or crashes is replaced once; what it left half written is removed.
-
-        Returns:
-            The tables; None when the job must be done in this process: no helper can be started, or
-            it cannot use the log, whose writes are all in memory here.
-
-        Raises:
-            CancelledError: the store is closing.
-            HelperDiedError: the process ended in the middle of the job, twice.
-            Others: what the job raised there.
+        Raises CancelledError when the store is closing, HelperDiedError when the process ended twice,
+        and whatever the job raised.
         """
         if self._unavailable:
             return None
         try:
             reply = self._run_or_repeat(job)
             if isinstance(reply, Failed) and reply.failure.kind == _NUMBERS_USED_UP:
-                order = self._with_more_numbers(job.order, most)
-                reply = self._run_or_repeat(msgspec.structs.replace(job, order=order))
+                reply = self._run_or_repeat(self._with_fresh_numbers(job, max_tables))
         except HelperUnavailableError as error:
             self._unavailable = True
-            with contextlib.suppress(Warning):  # made an error, it would stop the store
+            with contextlib.suppress(Warning):  # as an exception it would stop the store
                 warnings.warn(
                     f"background work goes on in a thread: {error}", RuntimeWarning, stacklevel=2
                 )
@@ -132,29 +130,22 @@ class JobRunner:
             return None
         raise error_of(reply.failure)
 
+    def _with_fresh_numbers(self, job: Job, count: int) -> Job:
+        first = self._tables.manifest.allocate(count)
+        spec = msgspec.structs.replace(job.spec, first_number=first, number_count=count)
+        return msgspec.structs.replace(job, spec=spec)
+
     def _run_or_repeat(self, job: Job) -> Done | Failed:
         try:
             reply = self._run_once(job)
         except HelperDiedError:
-            order = self._with_more_numbers(job.order, job.order.number_count)
-            reply = self._run_once(msgspec.structs.replace(job, order=order))
-        counted = Stats()
-        for name, value in reply.counters.items():
-            setattr(counted, name, value)
-        self._stats.add_work(counted)
+            reply = self._run_once(self._with_fresh_numbers(job, job.spec.number_count))
+        self._stats.add_work(reply.stats)
         return reply
 
     def _run_once(self, job: Job) -> Done | Failed:
         try:
             return self.process.run(job)
         except BaseException:
-            remove_unfinished(self._tables.storage, job.order)
+            remove_unfinished(self._tables.storage, job.spec)
             raise
-
-    def close(self) -> None:
-        """End the process, and what it is doing.  ``run`` raises CancelledError from now on."""
-        self.process.close()
-
-    def reap(self) -> None:
-        """After ``close``, once nobody is in ``run``: return when the process has ended."""
-        self.process.reap()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import psutil
 import pytest
 
 import lsmkv
-from lsmkv.background.malloc_trim import Heap, trimmer
+from lsmkv.background import background_thread, compactor, flusher, malloc_trim
+from lsmkv.background.malloc_trim import find_malloc_trim, trim_heap
 
 
 class Allocator:
@@ -24,33 +26,40 @@ class Allocator:
         self.trims += 1
         self.now_s += self.takes_s
 
-    def clock(self) -> float:
-        return self.now_s
+
+@pytest.fixture(autouse=True)
+def never_trimmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(malloc_trim, "_due_s", -math.inf)
 
 
-def test_memory_is_given_back_at_once_and_then_in_a_fiftieth_of_the_time() -> None:
+def test_memory_is_given_back_at_once_and_then_in_a_fiftieth_of_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     allocator = Allocator(takes_s=0.01)
-    heap = Heap(lambda: allocator.trim, allocator.clock)
-    heap.give_back()
+    monkeypatch.setattr(malloc_trim, "find_malloc_trim", lambda: allocator.trim)
+    monkeypatch.setattr(malloc_trim, "monotonic", lambda: allocator.now_s)
+    trim_heap()
     assert allocator.trims == 1
     allocator.now_s += 0.49
-    heap.give_back()
+    trim_heap()
     assert allocator.trims == 1
     allocator.now_s += 0.02
-    heap.give_back()
+    trim_heap()
     assert allocator.trims == 2
 
 
-def test_an_allocator_that_cannot_give_back_is_looked_for_once() -> None:
-    looked = []
-    heap = Heap(lambda: looked.append(1))
-    heap.give_back()
-    heap.give_back()
+def test_an_allocator_that_cannot_give_back_is_looked_for_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[int] = []
+    monkeypatch.setattr(malloc_trim, "find_malloc_trim", lambda: looked.append(1))
+    trim_heap()
+    trim_heap()
     assert looked == [1]
 
 
 def test_glibc_alone_can_give_back() -> None:
-    assert (trimmer() is not None) == (platform.libc_ver()[0] == "glibc")
+    assert (find_malloc_trim() is not None) == (platform.libc_ver()[0] == "glibc")
 
 
 def test_what_was_freed_is_given_back_where_the_allocator_can() -> None:
@@ -58,14 +67,15 @@ def test_what_was_freed_is_given_back_where_the_allocator_can() -> None:
     lumps = [b"%d" % number * 200 for number in range(64_000)]
     del lumps[:-1]  # the last keeps the end of the heap, which would else go back by itself
     before_bytes = memory().rss
-    Heap().give_back()
-    assert before_bytes - memory().rss > 32 << 20 or trimmer() is None
+    trim_heap()
+    assert before_bytes - memory().rss > 32 << 20 or find_malloc_trim() is None
 
 
 def test_flushes_and_compactions_give_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[str] = []
     with lsmkv.open(tmp_path / "store") as db:
-        monkeypatch.setattr(Heap, "give_back", lambda _heap: given.append(""))
+        for user in (background_thread, compactor, flusher):
+            monkeypatch.setattr(user, "trim_heap", lambda: given.append(""))
         db[b"key"] = b"value"
         db.flush()
         db.wait_until_settled()

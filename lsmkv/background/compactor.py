@@ -1,0 +1,252 @@
+"""The compactor: merges tables, or moves them down a level without rewriting them.
+
+It writes the new tables first, then records the change in the manifest, and then publishes the new
+version.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from lsmkv.background.background_thread import BackgroundThread, Shared
+from lsmkv.background.malloc_trim import trim_heap
+from lsmkv.background.process.jobs import CompactionJob
+from lsmkv.background.threads import Errand
+from lsmkv.compaction.merge import merge_tables
+from lsmkv.compaction.picker import (
+    Compaction,
+    PickState,
+    output_error_rate,
+    pick,
+    pick_for_reads,
+    pick_range,
+)
+from lsmkv.errors import CorruptionError
+from lsmkv.read.view import SuperVersion
+from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.multi_writer import CancelledError
+from lsmkv.tree.levels import PlacedTable
+from lsmkv.tree.manifest import VersionEdit
+from lsmkv.tree.version import Version
+
+_LEAST_READ_BUDGET: Final = 1 << 16  # so many wasted probes take as long as syncing a table's file
+
+
+class Compactor(BackgroundThread):
+    """Runs one compaction at a time.
+
+    Attributes:
+        running: held while a compaction runs; one of a range runs outside the compactor's thread.
+    """
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__("lsmkv-compact", shared)
+        options = self.host.options
+        trigger = options.level0_compaction_trigger
+        before_slowdown = options.level0_slowdown_trigger - trigger
+        self._busy_level0_runs = trigger + before_slowdown // 2
+        self._late_level0_runs = trigger + before_slowdown * 3 // 4
+        self._busy_options = replace(options, level0_compaction_trigger=self._busy_level0_runs)
+        self._urgent_level0_runs = 0  # of the running compaction
+        self._picked = PickState()
+        self._compacts_for_reads = options.read_compaction_rate_bytes > 0
+        self.running = threading.Lock()
+
+    def run_once(self) -> bool:
+        """Run the most urgent compaction, or nap; False when none is due."""
+        with self.running:
+            current = self.host.super_version
+            if current is None or self.is_stopping() or not self.host.may_compact():
+                return False
+            if not (self._may_gather(current) and self.writers_are_busy()):
+                chosen = pick(current.version.levels, self.host.options, self._picked)
+                if chosen is None:
+                    return self._compact_for_reads(current)
+                self._run(current, chosen, self.is_stopping)
+                return True
+        self.urgency.nap()
+        return True
+
+    def _may_gather(self, current: SuperVersion) -> bool:
+        """Whether level 0 may gather more runs before it is compacted, while writers are busy."""
+        options = self.host.options
+        if self.urgency.waiting or self.runner or options.compaction != "leveled":
+            return False
+        levels = current.version.levels
+        return (
+            options.level0_compaction_trigger <= levels.level0_run_count
+            and pick(levels, self._busy_options, PickState()) is None
+        )
+
+    # Compactions for reads
+
+    def set_read_budget(self, version: Version) -> None:
+        """Give the new ``version`` its budget of wasted probes, after which it is compacted."""
+        if not self._compacts_for_reads:
+            return
+        chosen = pick_for_reads(version.levels, self.host.options, PickState())
+        if chosen is not None:
+            size_bytes = sum(meta.size_bytes for meta in chosen.tables())
+            budget = size_bytes // self.host.options.read_compaction_rate_bytes
+            version.set_read_compaction_budget(
+                max(_LEAST_READ_BUDGET, budget), self._wake_for_reads
+            )
+
+    def _wake_for_reads(self) -> None:
+        with contextlib.suppress(
+            RuntimeError
+        ):  # a lookup must not fail because no thread can start
+            self.worker.wake()
+
+    def is_due_for_reads(self, version: Version) -> bool:
+        """Whether lookups have used up the read budget of ``version``."""
+        return version.needs_read_compaction and self._compacts_for_reads
+
+    def _compact_for_reads(self, current: SuperVersion) -> bool:
+        """Run the compaction that saves lookups most; False when none is due.
+
+        It is optional: it must not disturb busy writers, and a full disk does not fail the store.
+        """
+        if not self.is_due_for_reads(current.version):
+            return False
+        if self.writers_are_busy():
+            self.set_read_budget(current.version)  # start again with a full budget
+            return False
+        chosen = pick_for_reads(current.version.levels, self.host.options, self._picked)
+        if chosen is None:
+            return False
+        started = time.perf_counter()
+        try:
+            tables = self._merge(current, chosen, self.is_stopping)
+        except OSError:
+            self._compacts_for_reads = False
+            return False
+        self._install_merged(chosen, tables, started)
+        return True
+
+    # Compactions of a range
+
+    def compact_range(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
+        """Merge everything between two keys into one run.
+
+        The work runs in another thread, where no interrupt comes.  An interrupt of the caller
+        cancels it between two batches.
+
+        Raises:
+            CancelledError: the store is closing.
+            OSError, CorruptionError: a table could not be written or read.
+            RuntimeError: no thread can be started.
+        """
+
+        def is_cancelled() -> bool:
+            return self.is_stopping() or errand.given_up
+
+        errand = Errand(
+            "lsmkv-range", lambda: self._compact_range(start, stop, force, is_cancelled)
+        )
+        errand.run()
+
+    def _compact_range(
+        self,
+        start: bytes | None,
+        stop: bytes | None,
+        force: bool,
+        is_cancelled: Callable[[], bool],
+    ) -> None:
+        with self.running:
+            current = self.host.super_version
+            if current is None or is_cancelled():
+                raise CancelledError("the store is closing")
+            chosen = pick_range(current.version.levels, self.host.options, start, stop, force=force)
+            if chosen is not None:
+                try:
+                    self._run(current, chosen, is_cancelled)
+                except (OSError, CorruptionError) as error:
+                    self.host.work_failed(error)  # here, because the caller may have given up
+                    raise
+
+    # Running one
+
+    def _run(
+        self, current: SuperVersion, chosen: Compaction, is_cancelled: Callable[[], bool]
+    ) -> None:
+        """Run one compaction, and publish its result."""
+        if chosen.move:
+            self._move(chosen)
+        else:
+            started = time.perf_counter()
+            tables = self._merge(current, chosen, is_cancelled)
+            self._install_merged(chosen, tables, started)
+
+    def _install_merged(self, chosen: Compaction, tables: list[TableMeta], started: float) -> None:
+        number = chosen.output_run
+        if number is None:
+            number = tables[0].number if tables else 0
+        self._install(chosen, number, tables)
+        written = sum(meta.size_bytes for meta in tables)
+        stats = self.host.stats
+        stats.compactions += 1
+        stats.compaction_write_bytes += written
+        stats.compaction_us.add((time.perf_counter() - started) * 1e6)
+        trim_heap()
+
+    def _move(self, chosen: Compaction) -> None:
+        run = chosen.output_run
+        if run is None:
+            run = self.tables.manifest.allocate()
+        moved = chosen.tables()
+        self._install(chosen, run, moved)
+        count = len(moved)
+        self.host.stats.tables_moved += count
+
+    def _install(self, chosen: Compaction, run: int, tables: list[TableMeta]) -> None:
+        edit = VersionEdit(
+            added=[PlacedTable(chosen.output_level, run, meta) for meta in tables],
+            removed=[meta.number for meta in chosen.tables()],
+        )
+        self.tables.install(edit, lambda version: self.host.publish(version, None))
+
+    def _merge(
+        self, current: SuperVersion, chosen: Compaction, is_cancelled: Callable[[], bool]
+    ) -> list[TableMeta]:
+        """Write the new tables, in a helper process or here."""
+        host = self.host
+        inputs = chosen.tables()
+        size = sum(meta.size_bytes for meta in inputs)
+        entry_count = sum(meta.entry_count for meta in inputs)
+        replaced = [meta.number for meta in inputs]
+        output = chosen.output_level, chosen.output_run
+        rate = output_error_rate(
+            current.version.levels, replaced, entry_count, host.options, output
+        )
+        snapshots = host.snapshots.sequence_numbers()
+        runner = self.runner_for(size)
+        if runner is not None:
+            job = CompactionJob(
+                spec=runner.spec(rate, snapshots, size, entry_count, replaced),
+                runs=[list(run) for run in chosen.inputs],
+                drop_deletions=chosen.drop_deletions,
+            )
+            tables = runner.run(job, entry_count)
+            if tables is not None:
+                return tables
+        runs = [self.tables.readers(run) for run in chosen.inputs]
+        batches = merge_tables(runs, snapshots, chosen.drop_deletions)
+        is_deep = chosen.output_level > 1
+        self._urgent_level0_runs = self._busy_level0_runs if is_deep else self._late_level0_runs
+        room = max(0, self._urgent_level0_runs - self._level0_run_count())
+        self.start(total=entry_count, allowance_bytes=room * host.options.write_buffer_size_bytes)
+        return self.write_tables(batches, rate, is_cancelled, replaced)
+
+    def is_urgent(self) -> bool:
+        """Whether a thread waits for the compaction, or level 0 has gathered too many runs."""
+        return super().is_urgent() or self._level0_run_count() >= self._urgent_level0_runs
+
+    def _level0_run_count(self) -> int:
+        current = self.host.super_version
+        return 0 if current is None else current.version.levels.level0_run_count

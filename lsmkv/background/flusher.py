@@ -1,0 +1,101 @@
+"""The flusher: turns the oldest waiting memtable into tables of a new run on level 0.
+
+It writes the tables first, then records them in the manifest, and then publishes the new version.
+After that the memtable's log is obsolete.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from lsmkv.background.background_thread import BackgroundThread, Shared
+from lsmkv.background.malloc_trim import trim_heap
+from lsmkv.background.process.jobs import FlushJob
+from lsmkv.background.worker import Worker
+from lsmkv.compaction.merge import retained_versions
+from lsmkv.compaction.picker import output_error_rate
+from lsmkv.memtable.memtable import Memtable
+from lsmkv.sstable.format import TableMeta
+from lsmkv.tree.levels import PlacedTable
+from lsmkv.tree.manifest import VersionEdit
+
+_SORTING: Final = 4  # sorting a memtable takes about this part of the time of writing it
+
+
+class Flusher(BackgroundThread):
+    """Flushes one memtable at a time."""
+
+    def __init__(self, shared: Shared, compactor: Worker) -> None:
+        super().__init__("lsmkv-flush", shared)
+        self._compactor = compactor
+
+    def run_once(self) -> bool:
+        """Flush the oldest memtable that waits; False when none does."""
+        host = self.host
+        current = host.super_version
+        if current is None or not current.flushing or self.is_stopping() or not host.may_flush():
+            return False
+        memtable = current.flushing[-1]
+        newer = current.flushing[-2] if len(current.flushing) > 1 else current.memtable
+        started = time.perf_counter()
+        tables: list[TableMeta] = []
+        if not memtable.is_empty:
+            rate = output_error_rate(
+                current.version.levels, (), memtable.key_count_bound, host.options
+            )
+            # Only flushes add tables, and this is the oldest memtable: the tree stays empty.  But a
+            # repair may find old files that could not be removed, so these need the deletions.
+            is_oldest = current.version.levels.deepest < 0 and not self.tables.unremoved
+            tables = self._write_memtable(memtable, newer.first_seq, rate, is_oldest)
+        run = tables[0].number if tables else 0
+        edit = VersionEdit(
+            added=[PlacedTable(0, run, meta) for meta in tables],
+            last_seq=newer.first_seq - 1,
+            log_number=newer.log_number,
+        )
+        written = sum(meta.size_bytes for meta in tables)
+        host.stats.flushes += 1  # before a thread that waits for the flush can see it done
+        host.stats.flush_bytes += written
+        host.stats.flush_us.add((time.perf_counter() - started) * 1e6)
+        self.tables.install(edit, lambda version: host.publish(version, memtable))
+        host.mark_log_obsolete(memtable.log_number)
+        self._compactor.wake()
+        trim_heap()
+        return True
+
+    def _write_memtable(
+        self, memtable: Memtable, end_seq: int, error_rate: float, drop_deletions: bool
+    ) -> list[TableMeta]:
+        """Write the tables; ``drop_deletions``: the store has no data older than the memtable."""
+        snapshots = self.host.snapshots.sequence_numbers()
+        size, count = memtable.log_bytes, memtable.key_count_bound
+        runner = self.runner_for(size)
+        # After a failure the log may be what failed: then only memory surely holds all writes.
+        if runner is not None and self.host.may_compact():
+            job = FlushJob(
+                spec=runner.spec(error_rate, snapshots, size, count),
+                log_number=memtable.log_number,
+                log_bytes=size,
+                first_seq=memtable.first_seq,
+                end_seq=end_seq,
+                key_count=None if memtable.batches else len(memtable),
+                drop_deletions=drop_deletions,
+            )
+            tables = runner.run(job, count)
+            if tables is not None:
+                return tables
+        batches = retained_versions(memtable.versions(), snapshots, drop_deletions)
+        sorting = count // _SORTING
+        self.start(
+            total=sorting + count,
+            first=sorting,
+            allowance_bytes=self.host.options.write_buffer_size_bytes // 2,
+        )
+        self.give_way(0)
+        return self.write_tables(batches, error_rate, self.is_stopping)
+
+    def is_urgent(self) -> bool:
+        """Whether a thread waits for the flush, or another memtable does."""
+        current = self.host.super_version
+        return super().is_urgent() or current is None or len(current.flushing) > 1
