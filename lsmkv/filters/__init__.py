@@ -1,7 +1,7 @@
 """Filters: sets that take a few bits per key and are wrong at a known rate, one way only.
 
 The package can be used by itself: ``from lsmkv import filters``.  ``docs/filters.md`` says which
-filter suits what.  *No* is certain; *yes* is wrong at the false-positive rate, for absent keys.
+filter suits what.
 
 * :mod:`~lsmkv.filters.maths`: sizes, exact rates and memory among many filters; no bits.
 * What tables embed: :mod:`~lsmkv.filters.hashing`, the bits of each kind
@@ -11,21 +11,21 @@ filter suits what.  *No* is certain; *yes* is wrong at the false-positive rate, 
 * :mod:`~lsmkv.filters.family`: filters as objects, a class for each kind.  A class has the methods
   of its abilities and no others; :mod:`~lsmkv.filters.family.protocols` names these abilities.
 
-Counts are ints of 0 or more, error rates lie between 0 and 1.  Whatever is out of range is a
-``ValueError`` that names the argument and its limits.
+Counts are 0 or more, and error rates lie between 0 and 1: other arguments raise a ``ValueError`` that
+names them and their limits.
 
-**Adding a kind**, say ``ribbon``, for blocks to embed and programs to use:
+**Adding a kind**, say ``ribbon``, for tables to embed and programs to use:
 
-1. ``maths/layouts.py``: its size and rate as functions.
-2. ``ribbon.py`` beside ``fuse.py``: ``build`` and ``may_contain`` on plain bytes.
-3. ``policy.py``: a :class:`FilterPolicy` with a scheme of its own, listed in ``POLICIES``; its name
-   goes into ``FilterPolicyName`` in ``lsmkv/options.py``.
-4. ``family/ribbon.py``: a class with a ``KIND`` of its own, listed in ``family/__init__.py``.
-   A filter that is built from all its keys at once is a ``StaticFilter``.
-5. ``KINDS`` in ``tests/support/filter_kinds.py`` runs every common test on it, and the tables of
-   ``docs/filters.md`` are checked against it.
-
-Functions of step 1 that users call are named below; classes of step 4 are found by themselves.
+1. ``maths/layouts.py``: functions for its size and its rate, named below if users call them.
+2. ``ribbon.py`` beside ``fuse.py``: ``build`` and ``may_contain`` on plain bytes.  The module joins
+   its neighbours in ``INSIDE`` of ``tests/whole/test_layering.py``, and in ``COMPILED`` of
+   ``setup.py`` if compiling makes it faster.
+3. ``policy.py``: a :class:`FilterPolicy` with a free scheme, listed in ``POLICIES``.  Its name joins
+   ``FilterPolicyName`` in ``lsmkv/options.py``.
+4. ``family/ribbon.py``: a class with a free ``KIND``, named in ``family/__init__.py``.  A filter that
+   is built from all its keys at once is a ``StaticFilter``.
+5. ``KINDS`` of ``tests/support/filter_kinds.py``, which runs every common test on it, and the tables
+   of ``docs/filters.md``, which tests compare with the code.
 """
 
 import importlib

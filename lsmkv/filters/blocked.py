@@ -1,7 +1,7 @@
 """The cache-line blocked Bloom filter: all probes of a key fall into one line of 64 bytes.
 
-A look-up touches one cache line, however large the filter.  The price is error rate: keys are
-shared out among the lines by chance, and overfull lines err more than underfull ones make good.
+A lookup touches one cache line, however large the filter.  The price is error rate: keys fall into
+lines by chance, and overfull lines err more than underfull ones make good.
 
 The first multiple of a key's hash (see :mod:`lsmkv.filters.bloom`) chooses the line; the top 9
 bits of each of the next k multiples choose a bit of it.
@@ -18,9 +18,7 @@ from mypy_extensions import i64
 
 from lsmkv.filters.bloom import MULTIPLIER
 from lsmkv.filters.hashing import MASK_63
-from lsmkv.filters.maths.layouts import (
-    LINE_BYTES,
-)
+from lsmkv.filters.maths.layouts import LINE_BYTES
 
 LINE_SHIFT: Final = 9  # 2**9 bits in a line
 BIT_SHIFT: Final = 63 - LINE_SHIFT

@@ -165,7 +165,7 @@ def cuckoo_buckets_for(key_count: int) -> int:
     >>> cuckoo_buckets_for(30), cuckoo_buckets_for(100_000)
     (10, 26395)
     """
-    check_arguments(key_count, 0.5)
+    check_arguments(key_count)
     slots = key_count / 0.95 + math.sqrt(key_count)
     return max(1, math.ceil(slots / CUCKOO_SLOTS))
 
@@ -208,7 +208,7 @@ def fuse_fingerprint_bits_for(error_rate: float) -> int:
     >>> fuse_fingerprint_bits_for(0.01), fuse_fingerprint_bits_for(0.001)
     (8, 16)
     """
-    check_arguments(0, error_rate)
+    check_arguments(error_rate=error_rate)
     narrow, wide = FUSE_WIDTHS
     return narrow if fuse_rate(narrow) <= error_rate else wide
 
@@ -224,7 +224,7 @@ def fuse_shape(key_count: int) -> tuple[int, int]:
     >>> fuse_shape(30), fuse_shape(1_000_000)
     ((16, 4), (8192, 138))
     """
-    check_arguments(key_count, 0.5)
+    check_arguments(key_count)
     logarithm = math.log(max(key_count, 2))
     length = min(MAX_FUSE_SEGMENT, 1 << math.floor(logarithm / math.log(3.33) + 2.25))
     cells = round(key_count * max(1.125, 0.875 + 0.25 * math.log(1e6) / logarithm))

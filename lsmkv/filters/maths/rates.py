@@ -159,7 +159,7 @@ def crossover_keys(error_rate: float) -> float:
     >>> f"{crossover_keys(0.01):.4g}"
     '1.268e+28'
     """
-    check_arguments(0, error_rate)
+    check_arguments(error_rate=error_rate)
     try:
         return float(error_rate * 2.0 ** (1.0 / error_rate))
     except OverflowError:
@@ -187,7 +187,7 @@ def keys_that_fit(size_for: SizeFor, bit_count: int, error_rate: float) -> int:
     >>> keys_that_fit(single_hash_bits_for, 99_500, 0.01)
     1000
     """
-    check_arguments(0, error_rate)
+    check_arguments(error_rate=error_rate)
     if size_for(1, error_rate) > bit_count:
         return 0
     low = high = 1
@@ -214,7 +214,7 @@ def rate_that_fits(size_for: SizeFor, bit_count: int, key_count: int) -> float:
     >>> round(rate_that_fits(single_hash_bits_for, 99_500, 1000), 4)
     0.01
     """
-    check_arguments(key_count, 0.5)
+    check_arguments(key_count)
     low, high = 0.0, 60.0  # log2(1/p)
     if size_for(key_count, 2.0**-high) <= bit_count:
         return float(2.0**-high)
@@ -249,7 +249,7 @@ def each_rate(error_rate: float, count: int) -> float:
     >>> each_rate(0.75, 2)
     0.5
     """
-    check_arguments(0, error_rate)
+    check_arguments(error_rate=error_rate)
     return -math.expm1(math.log1p(-error_rate) / count)
 
 

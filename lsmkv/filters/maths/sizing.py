@@ -215,7 +215,7 @@ def _stirling_row(k: int) -> list[int]:
     return row
 
 
-def check_arguments(key_count: int, error_rate: float) -> None:
+def check_arguments(key_count: int = 0, error_rate: float = 0.5) -> None:
     """Refuse a negative count, and a rate that does not lie between 0 and 1."""
     _check_counts(key_count=key_count)
     if not 0.0 < error_rate < 1.0:
