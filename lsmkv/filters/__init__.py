@@ -6,8 +6,8 @@ filter suits what.
 * :mod:`~lsmkv.filters.maths`: sizes, exact rates and memory among many filters; no bits.
 * What tables embed: :mod:`~lsmkv.filters.hashing`, the bits of each kind
   (:mod:`~lsmkv.filters.bloom`, :mod:`~lsmkv.filters.blocked`, :mod:`~lsmkv.filters.fuse`),
-  :mod:`~lsmkv.filters.policy` (what a table needs of a kind), :mod:`~lsmkv.filters.keys` (which
-  part of a key goes in).
+  :mod:`~lsmkv.filters.policy` (the interface of a kind to tables), :mod:`~lsmkv.filters.keys`
+  (which part of a key goes in).
 * :mod:`~lsmkv.filters.family`: filters as objects, a class for each kind.  A class has the methods
   of its abilities and no others; :mod:`~lsmkv.filters.family.protocols` names these abilities.
 

@@ -1,7 +1,8 @@
-"""Filter policies: what a table needs of a kind of filter, to embed it in its blocks.
+"""Filter policies: the kinds of filter that a table can embed in its blocks.
 
 A policy turns hashes into bits and a small parameter, and asks bits that stand anywhere in a larger
-run of bytes.  A block stores bits, scheme and parameter, so whoever knows the scheme can read it.
+run of bytes.  A block stores bits, scheme and parameter, so any reader that knows the scheme
+can ask them.
 
 This package's policies are in :data:`POLICIES`.  A program adds a policy of its own, a subclass of
 :class:`FilterPolicy`, by :func:`register`.

@@ -23,7 +23,7 @@ PROBE_LIMITS: Final = (1, 255)
 class HashedFilter(SavedFilter):
     """A filter that takes the 63-bit hash of a key in place of the key.
 
-    :func:`~lsmkv.filters.hashing.hash_key` gives the hash: who asks several filters hashes once.
+    :func:`~lsmkv.filters.hashing.hash_key` gives the hash; a caller with several filters hashes once.
     """
 
     @abstractmethod
@@ -102,7 +102,7 @@ class BitArrayFilter(SavedFilter):
         return self._probe_count
 
     def key_count(self) -> float:
-        """About how many distinct keys were added, judged by the bits that are set.  O(m).
+        """About how many distinct keys were added, estimated from the bits that are set.  O(m).
 
         Infinite when all bits are set.  :func:`keys_by_fill` has the formula.
         """

@@ -157,7 +157,7 @@ class CountingBloomFilter(GrowingFilter):
         return True
 
     def key_count(self) -> float:
-        """About how many distinct keys are there, judged by the counters that are not 0.  O(m).
+        """About how many distinct keys are there, estimated from the counters that are not 0.  O(m).
 
         Infinite when none is 0.
         """

@@ -1,7 +1,7 @@
 """A Bloom filter that can be halved while it holds few keys, as HBase's are.
 
-Whoever fills a filter often has to size it before the number of keys is known.  Folding makes up
-for it afterwards: a filter of m bits with n keys becomes, bit for bit, the filter of m/2 bits with
+A program often has to size a filter before it knows the number of keys.  Folding corrects the size
+afterwards: a filter of m bits with n keys becomes, bit for bit, the filter of m/2 bits with
 the same keys, so its error rate is that of a filter built at that size.
 
 Source: Apache HBase, ``org.apache.hadoop.hbase.util.BloomFilterChunk.compactBloom``, which lays the

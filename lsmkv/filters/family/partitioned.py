@@ -76,7 +76,7 @@ class PartitionedBloomFilter(BitFilter):
         return True
 
     def key_count(self) -> float:
-        """About how many distinct keys were added, judged by the arrays' mean fill.  O(m)."""
+        """About how many distinct keys were added, estimated from the arrays' mean fill.  O(m)."""
         ones = bits_set(self._bits) / self._probe_count
         return keys_by_fill(ones, self._part_bits, 1)
 

@@ -90,7 +90,7 @@ class Fold(Protocol):
 
 
 class Save(Protocol):
-    """Turns into bytes that say what they are, and back."""
+    """Turns into bytes that name their kind, and back."""
 
     def to_bytes(self) -> bytes:
         """The filter as bytes: the same ones on every platform and in every process."""

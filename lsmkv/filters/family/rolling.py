@@ -3,7 +3,7 @@
 Keys go to the new array; lookups ask both.  After X inserts or T seconds, a *window*, the arrays
 rotate: the new array becomes the old one, the old one is dropped, and an empty array takes its
 place.  So a filter holds a key for one window at least and for two at most, unless the key is added
-again or promoted: found in the old array, and thereupon added to the new.
+again or promoted: a lookup finds it in the old array and adds it to the new.
 
 Sources: F. Chang, W. Feng, K. Li, "Approximate caches for packet classification", INFOCOM 2004
 (double buffering); M. Yoon, "Aging Bloom filter with two active buffers for dynamic sets", IEEE

@@ -1,4 +1,4 @@
-"""Saved filters: bytes that say what they are.
+"""Saved filters: bytes that name their kind, shape and format version.
 
 Layout, all integers little-endian::
 
