@@ -1,283 +1,115 @@
 """Filters: sets that take a few bits per key and are wrong at a known rate, one way only.
 
-The package can be used by itself: ``from lsmkv import filters``.  ``docs/filters.md`` tells which
-filter is for what.
+The package can be used by itself: ``from lsmkv import filters``.  ``docs/filters.md`` says which
+filter suits what.
 
-* Maths, no bits: :mod:`~lsmkv.filters.maths.sizing` (Bloom filters, exact),
-  :mod:`~lsmkv.filters.maths.rates` and
-  :mod:`~lsmkv.filters.maths.layouts` (the others), :mod:`~lsmkv.filters.maths.allocation` (memory
-  among many).
-* Filters: one module for each kind.  What a filter can do is what it has methods for;
-  :mod:`~lsmkv.filters.family.protocols` names these abilities for annotations.
-* :mod:`~lsmkv.filters.family.strategies`: other people's ways to hash, for comparison.
-* In the store: :mod:`~lsmkv.filters.hashing` and :mod:`~lsmkv.filters.bloom` (what a block embeds),
-  :mod:`~lsmkv.filters.keys` (which part of a key), :mod:`~lsmkv.filters.policy` (what else a block
-  could embed).
+* :mod:`~lsmkv.filters.maths`: sizes, exact rates and memory among many filters; no bits.
+* What tables embed: :mod:`~lsmkv.filters.hashing`, the bits of each kind
+  (:mod:`~lsmkv.filters.bloom`, :mod:`~lsmkv.filters.blocked`, :mod:`~lsmkv.filters.fuse`),
+  :mod:`~lsmkv.filters.policy` (the interface of a kind to tables), :mod:`~lsmkv.filters.keys`
+  (which part of a key goes in).
+* :mod:`~lsmkv.filters.family`: filters as objects, a class for each kind.  A class has the methods
+  of its abilities and no others; :mod:`~lsmkv.filters.family.protocols` names these abilities.
+
+Counts are 0 or more, and error rates lie between 0 and 1: other arguments raise a ``ValueError`` that
+names them and their limits.
+
+**Adding a kind**, say ``ribbon``, for tables to embed and programs to use:
+
+1. ``maths/layouts.py``: functions for its size and its rate, named below if users call them.
+2. ``ribbon.py`` beside ``fuse.py``: ``build`` and ``may_contain`` on plain bytes.  The module joins
+   its neighbours in ``INSIDE`` of ``tests/whole/test_layering.py``, and in ``COMPILED`` of
+   ``setup.py`` if compiling makes it faster.
+3. ``policy.py``: a :class:`FilterPolicy` with a free scheme, listed in ``POLICIES``.  Its name joins
+   ``FilterPolicyName`` in ``lsmkv/options.py``.
+4. ``family/ribbon.py``: a class with a free ``KIND``, named in ``family/__init__.py``.  A filter that
+   is built from all its keys at once is a ``StaticFilter``.
+5. ``KINDS`` of ``tests/support/filter_kinds.py``, which runs every common test on it, and the tables
+   of ``docs/filters.md``, which tests compare with the code.
 """
 
-from __future__ import annotations
+import importlib
+import types
+import typing
 
-from typing import TYPE_CHECKING, Final
+from lsmkv.filters.fuse import FilterBuildError as FilterBuildError
+from lsmkv.filters.hashing import hash_key as hash_key
+from lsmkv.filters.keys import DelimitedPrefix as DelimitedPrefix
+from lsmkv.filters.keys import FilterKey as FilterKey
+from lsmkv.filters.keys import FixedPrefix as FixedPrefix
+from lsmkv.filters.keys import WholeKey as WholeKey
+from lsmkv.filters.keys import filter_key_from_spec as filter_key_from_spec
+from lsmkv.filters.maths.allocation import expected_wasted_reads as expected_wasted_reads
+from lsmkv.filters.maths.allocation import memory_bits as memory_bits
+from lsmkv.filters.maths.allocation import monkey_error_rates as monkey_error_rates
+from lsmkv.filters.maths.layouts import blocked_bits_for as blocked_bits_for
+from lsmkv.filters.maths.layouts import blocked_lines_for as blocked_lines_for
+from lsmkv.filters.maths.layouts import blocked_probes_for as blocked_probes_for
+from lsmkv.filters.maths.layouts import blocked_rate as blocked_rate
+from lsmkv.filters.maths.layouts import cuckoo_bits_for as cuckoo_bits_for
+from lsmkv.filters.maths.layouts import cuckoo_buckets_for as cuckoo_buckets_for
+from lsmkv.filters.maths.layouts import cuckoo_fingerprint_bits_for as cuckoo_fingerprint_bits_for
+from lsmkv.filters.maths.layouts import cuckoo_rate as cuckoo_rate
+from lsmkv.filters.maths.layouts import fuse_bits_for as fuse_bits_for
+from lsmkv.filters.maths.layouts import fuse_fingerprint_bits_for as fuse_fingerprint_bits_for
+from lsmkv.filters.maths.layouts import fuse_rate as fuse_rate
+from lsmkv.filters.maths.rates import crossover_keys as crossover_keys
+from lsmkv.filters.maths.rates import each_rate as each_rate
+from lsmkv.filters.maths.rates import either_rate as either_rate
+from lsmkv.filters.maths.rates import fingerprint_bits_for as fingerprint_bits_for
+from lsmkv.filters.maths.rates import fingerprint_rate as fingerprint_rate
+from lsmkv.filters.maths.rates import keys_that_fit as keys_that_fit
+from lsmkv.filters.maths.rates import over_lower_bound as over_lower_bound
+from lsmkv.filters.maths.rates import partitioned_bits_for as partitioned_bits_for
+from lsmkv.filters.maths.rates import partitioned_bits_roughly as partitioned_bits_roughly
+from lsmkv.filters.maths.rates import partitioned_probes_for as partitioned_probes_for
+from lsmkv.filters.maths.rates import partitioned_rate as partitioned_rate
+from lsmkv.filters.maths.rates import rate_that_fits as rate_that_fits
+from lsmkv.filters.maths.rates import single_hash_bits_for as single_hash_bits_for
+from lsmkv.filters.maths.rates import single_hash_rate as single_hash_rate
+from lsmkv.filters.maths.rates import sorted_bits_for as sorted_bits_for
+from lsmkv.filters.maths.sizing import MAX_PROBES as MAX_PROBES
+from lsmkv.filters.maths.sizing import bits_for as bits_for
+from lsmkv.filters.maths.sizing import classic_rate as classic_rate
+from lsmkv.filters.maths.sizing import exact_rate as exact_rate
+from lsmkv.filters.maths.sizing import filter_bytes_for as filter_bytes_for
+from lsmkv.filters.maths.sizing import keys_for as keys_for
+from lsmkv.filters.maths.sizing import lower_bound_bits as lower_bound_bits
+from lsmkv.filters.maths.sizing import probes_for as probes_for
+from lsmkv.filters.maths.sizing import rate_for as rate_for
+from lsmkv.filters.policy import FilterPolicy as FilterPolicy
+from lsmkv.filters.policy import policies as policies
+from lsmkv.filters.policy import policy_for as policy_for
+from lsmkv.filters.policy import policy_named as policy_named
 
-from lsmkv.runtime import loaded_when_used
+if typing.TYPE_CHECKING:
+    from lsmkv.filters.family import *  # noqa: F403
+else:  # hidden from type checkers, which would take any name for one of ours
 
-if TYPE_CHECKING:
-    from lsmkv.filters.family.blocked import BlockedBloomFilter
-    from lsmkv.filters.family.classic import BloomFilter, SingleHashFilter
-    from lsmkv.filters.family.counting import CountingBloomFilter
-    from lsmkv.filters.family.cuckoo import CuckooFilter, FilterFullError
-    from lsmkv.filters.family.folding import FoldableBloomFilter
-    from lsmkv.filters.family.fuse import BinaryFuseFilter
-    from lsmkv.filters.family.known import GrowingKnownFalsePositives, KnownFalsePositives
-    from lsmkv.filters.family.loading import load
-    from lsmkv.filters.family.partitioned import PartitionedBloomFilter
-    from lsmkv.filters.family.protocols import (
-        CountEstimate,
-        Delete,
-        Fold,
-        HashInsert,
-        HashMembership,
-        Insert,
-        KeyCount,
-        Membership,
-        Save,
-        Union,
-    )
-    from lsmkv.filters.family.rolling import RollingBloomFilter, RollingCountingFilter, Window
-    from lsmkv.filters.family.sorted_fingerprints import FingerprintFilter
-    from lsmkv.filters.family.strategies import (
-        STRATEGIES,
-        HashStrategy,
-        StrategyBloomFilter,
-        strategy_named,
-    )
-    from lsmkv.filters.fuse import FilterBuildError
-    from lsmkv.filters.hashing import hash_key
-    from lsmkv.filters.keys import (
-        DelimitedPrefix,
-        FilterKey,
-        FixedPrefix,
-        WholeKey,
-        filter_key_from_spec,
-    )
-    from lsmkv.filters.maths.allocation import (
-        expected_wasted_reads,
-        memory_bits,
-        monkey_error_rates,
-    )
-    from lsmkv.filters.maths.layouts import (
-        blocked_bits_for,
-        blocked_lines_for,
-        blocked_probes_for,
-        blocked_rate,
-        cuckoo_bits_for,
-        cuckoo_buckets_for,
-        cuckoo_fingerprint_bits_for,
-        cuckoo_rate,
-        fuse_bits_for,
-        fuse_fingerprint_bits_for,
-        fuse_rate,
-    )
-    from lsmkv.filters.maths.rates import (
-        crossover_keys,
-        each_rate,
-        either_rate,
-        fingerprint_bits_for,
-        fingerprint_rate,
-        keys_that_fit,
-        over_lower_bound,
-        partitioned_bits_for,
-        partitioned_bits_roughly,
-        partitioned_probes_for,
-        partitioned_rate,
-        rate_that_fits,
-        single_hash_bits_for,
-        single_hash_rate,
-        sorted_bits_for,
-    )
-    from lsmkv.filters.maths.sizing import (
-        MAX_PROBES,
-        bits_for,
-        classic_rate,
-        exact_rate,
-        filter_bytes_for,
-        keys_for,
-        lower_bound_bits,
-        probes_for,
-        rate_for,
-    )
-    from lsmkv.filters.policy import FilterPolicy, policies, policy_for, policy_named
+    def __getattr__(name):
+        """A module of this package or a name of the family, loaded when it is first used.
 
-__all__ = [
-    "MAX_PROBES",
-    "STRATEGIES",
-    "BinaryFuseFilter",
-    "BlockedBloomFilter",
-    "BloomFilter",
-    "CountEstimate",
-    "CountingBloomFilter",
-    "CuckooFilter",
-    "Delete",
-    "DelimitedPrefix",
-    "FilterBuildError",
-    "FilterFullError",
-    "FilterKey",
-    "FilterPolicy",
-    "FingerprintFilter",
-    "FixedPrefix",
-    "Fold",
-    "FoldableBloomFilter",
-    "GrowingKnownFalsePositives",
-    "HashInsert",
-    "HashMembership",
-    "HashStrategy",
-    "Insert",
-    "KeyCount",
-    "KnownFalsePositives",
-    "Membership",
-    "PartitionedBloomFilter",
-    "RollingBloomFilter",
-    "RollingCountingFilter",
-    "Save",
-    "SingleHashFilter",
-    "StrategyBloomFilter",
-    "Union",
-    "WholeKey",
-    "Window",
-    "bits_for",
-    "blocked_bits_for",
-    "blocked_lines_for",
-    "blocked_probes_for",
-    "blocked_rate",
-    "classic_rate",
-    "crossover_keys",
-    "cuckoo_bits_for",
-    "cuckoo_buckets_for",
-    "cuckoo_fingerprint_bits_for",
-    "cuckoo_rate",
-    "each_rate",
-    "either_rate",
-    "exact_rate",
-    "expected_wasted_reads",
-    "filter_bytes_for",
-    "filter_key_from_spec",
-    "fingerprint_bits_for",
-    "fingerprint_rate",
-    "fuse_bits_for",
-    "fuse_fingerprint_bits_for",
-    "fuse_rate",
-    "hash_key",
-    "keys_for",
-    "keys_that_fit",
-    "load",
-    "lower_bound_bits",
-    "memory_bits",
-    "monkey_error_rates",
-    "over_lower_bound",
-    "partitioned_bits_for",
-    "partitioned_bits_roughly",
-    "partitioned_probes_for",
-    "partitioned_rate",
-    "policies",
-    "policy_for",
-    "policy_named",
-    "probes_for",
-    "rate_for",
-    "rate_that_fits",
-    "single_hash_bits_for",
-    "single_hash_rate",
-    "sorted_bits_for",
-    "strategy_named",
-]
+        A store embeds filters, and never loads the family.
+        """
+        if name == "__all__":
+            names = vars(importlib.import_module(f"{__name__}.family")) | globals()
+            return [
+                name
+                for name, value in names.items()
+                if not name.startswith("_") and not isinstance(value, types.ModuleType)
+            ]
+        if not name.startswith("_"):
+            module = f"{__name__}.{name}"
+            try:
+                return importlib.import_module(module)
+            except ModuleNotFoundError as error:
+                if error.name != module:
+                    raise
+            family = vars(importlib.import_module(f"{__name__}.family"))
+            if name in family:
+                globals()[name] = family[name]
+                return family[name]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-_HOMES: Final = {
-    "lsmkv.filters.maths.allocation": (
-        "expected_wasted_reads",
-        "memory_bits",
-        "monkey_error_rates",
-    ),
-    "lsmkv.filters.family.blocked": ("BlockedBloomFilter",),
-    "lsmkv.filters.family.classic": ("BloomFilter", "SingleHashFilter"),
-    "lsmkv.filters.family.counting": ("CountingBloomFilter",),
-    "lsmkv.filters.family.cuckoo": ("CuckooFilter", "FilterFullError"),
-    "lsmkv.filters.family.sorted_fingerprints": ("FingerprintFilter",),
-    "lsmkv.filters.family.folding": ("FoldableBloomFilter",),
-    "lsmkv.filters.family.fuse": ("BinaryFuseFilter",),
-    "lsmkv.filters.fuse": ("FilterBuildError",),
-    "lsmkv.filters.hashing": ("hash_key",),
-    "lsmkv.filters.keys": (
-        "DelimitedPrefix",
-        "FilterKey",
-        "FixedPrefix",
-        "WholeKey",
-        "filter_key_from_spec",
-    ),
-    "lsmkv.filters.family.known": ("GrowingKnownFalsePositives", "KnownFalsePositives"),
-    "lsmkv.filters.maths.layouts": (
-        "blocked_bits_for",
-        "blocked_lines_for",
-        "blocked_probes_for",
-        "blocked_rate",
-        "cuckoo_bits_for",
-        "cuckoo_buckets_for",
-        "cuckoo_fingerprint_bits_for",
-        "cuckoo_rate",
-        "fuse_bits_for",
-        "fuse_fingerprint_bits_for",
-        "fuse_rate",
-    ),
-    "lsmkv.filters.family.loading": ("load",),
-    "lsmkv.filters.family.partitioned": ("PartitionedBloomFilter",),
-    "lsmkv.filters.policy": ("FilterPolicy", "policies", "policy_for", "policy_named"),
-    "lsmkv.filters.family.protocols": (
-        "CountEstimate",
-        "Delete",
-        "Fold",
-        "HashInsert",
-        "HashMembership",
-        "Insert",
-        "KeyCount",
-        "Membership",
-        "Save",
-        "Union",
-    ),
-    "lsmkv.filters.maths.rates": (
-        "crossover_keys",
-        "each_rate",
-        "either_rate",
-        "fingerprint_bits_for",
-        "fingerprint_rate",
-        "keys_that_fit",
-        "over_lower_bound",
-        "partitioned_bits_for",
-        "partitioned_bits_roughly",
-        "partitioned_probes_for",
-        "partitioned_rate",
-        "rate_that_fits",
-        "single_hash_bits_for",
-        "single_hash_rate",
-        "sorted_bits_for",
-    ),
-    "lsmkv.filters.family.rolling": ("RollingBloomFilter", "RollingCountingFilter", "Window"),
-    "lsmkv.filters.maths.sizing": (
-        "MAX_PROBES",
-        "bits_for",
-        "classic_rate",
-        "exact_rate",
-        "filter_bytes_for",
-        "keys_for",
-        "lower_bound_bits",
-        "probes_for",
-        "rate_for",
-    ),
-    "lsmkv.filters.family.strategies": (
-        "STRATEGIES",
-        "HashStrategy",
-        "StrategyBloomFilter",
-        "strategy_named",
-    ),
-}
-"""Where the names come from.  Each is loaded when it is first used: a store needs few of them."""
-
-if not TYPE_CHECKING:  # they would take any name for one of ours
-    __getattr__, __dir__ = loaded_when_used(__name__, _HOMES)
+    def __dir__():
+        return sorted({*globals(), *__getattr__("__all__")})

@@ -1,7 +1,7 @@
 """The cache-line blocked Bloom filter: all probes of a key fall into one line of 64 bytes.
 
-A look-up touches one cache line, however large the filter.  The price is error rate: keys are
-shared out among the lines by chance, and overfull lines err more than underfull ones make good.
+A lookup touches one cache line, however large the filter.  The price is error rate: keys fall into
+lines by chance, and overfull lines err more than underfull ones make good.
 
 The first multiple of a key's hash (see :mod:`lsmkv.filters.bloom`) chooses the line; the top 9
 bits of each of the next k multiples choose a bit of it.
@@ -18,12 +18,10 @@ from mypy_extensions import i64
 
 from lsmkv.filters.bloom import MULTIPLIER
 from lsmkv.filters.hashing import MASK_63
-from lsmkv.filters.maths.layouts import (
-    LINE_BYTES,
-)
+from lsmkv.filters.maths.layouts import LINE_BYTES
 
-_LINE_SHIFT: Final = 9  # 2**9 bits in a line
-_BIT_SHIFT: Final = 63 - _LINE_SHIFT
+LINE_SHIFT: Final = 9  # 2**9 bits in a line
+BIT_SHIFT: Final = 63 - LINE_SHIFT
 
 
 def build(hashes: list[int], line_count: int, probe_count: int) -> bytes:
@@ -41,10 +39,10 @@ def set_in_line(bits: bytearray, probe_count: i64, h: i64) -> None:
     """Set the bits of the hash ``h``.  O(probe_count)."""
     h = (h * MULTIPLIER) & MASK_63
     line_count: i64 = len(bits) >> 6
-    first: i64 = ((h >> 31) * line_count) >> 32 << _LINE_SHIFT
+    first: i64 = ((h >> 31) * line_count) >> 32 << LINE_SHIFT
     for _ in range(probe_count):
         h = (h * MULTIPLIER) & MASK_63
-        bit: i64 = first + (h >> _BIT_SHIFT)
+        bit: i64 = first + (h >> BIT_SHIFT)
         bits[bit >> 3] |= 1 << (bit & 7)
 
 
@@ -57,10 +55,10 @@ def may_contain(bits: bytes, start: i64, byte_count: i64, probe_count: i64, h: i
     if line_count == 0:
         return True
     h = (h * MULTIPLIER) & MASK_63
-    first: i64 = (start << 3) + (((h >> 31) * line_count) >> 32 << _LINE_SHIFT)
+    first: i64 = (start << 3) + (((h >> 31) * line_count) >> 32 << LINE_SHIFT)
     for _ in range(probe_count):
         h = (h * MULTIPLIER) & MASK_63
-        bit: i64 = first + (h >> _BIT_SHIFT)
+        bit: i64 = first + (h >> BIT_SHIFT)
         if not (bits[bit >> 3] >> (bit & 7)) & 1:
             return False
     return True

@@ -1,10 +1,10 @@
-"""Bloom filter bits: setting them, and asking them.
+"""Bloom filter bits: building and asking a filter.
 
-The probes of a key are derived from its one 63-bit hash h by a multiplicative sequence
-h_i = h_{i-1} * C mod 2^63, and the i-th bit is the top 32 bits of h_i scaled to the filter,
+The probes of a key come from its one 63-bit hash h by a multiplicative sequence
+h_i = h_{i-1} * C mod 2^63.  The i-th bit is the top 32 bits of h_i scaled to the filter,
 ``(h_i >> 31) * m >> 32`` (Lemire, "Fast random integer generation in an interval", 2019).
-Unlike the usual double hashing h1 + i*h2, this does not raise the error rate of small filters
-above the exact theory (Bose et al. 2008): ``tests/filters/test_bloom.py`` holds it to that.
+The usual double hashing h1 + i*h2 raises the error rate of small filters above the exact theory
+(Bose et al. 2008); this sequence does not (``tests/filters/test_bloom.py``).
 
 A filter is plain bytes; bit b is bit ``b % 8`` (from the least significant) of byte ``b // 8``.
 """
@@ -30,12 +30,7 @@ MAX_BYTES: Final = MAX_BITS // 8
 
 
 def build(hashes: list[int], byte_count: int, probe_count: int) -> bytes:
-    """A filter of ``byte_count`` bytes that holds every hash of ``hashes``.
-
-    Args:
-        hashes: the 63-bit hashes of distinct keys (repeats do no harm).
-        byte_count: size of the filter; at most ``MAX_BITS // 8``.
-        probe_count: bits set for each hash, k.
+    """A filter of ``byte_count`` bytes that holds these 63-bit hashes, with k = ``probe_count``.
 
     O(len(hashes) * probe_count).
     """
@@ -51,7 +46,7 @@ def build_from_digests(packed: bytes, byte_count: int, probe_count: int) -> byte
 
 
 def _build(packed: bytes, stride: i64, byte_count: i64, probe_count: i64) -> bytes:
-    """:func:`build` of the hashes that begin at every ``stride`` bytes of ``packed``."""
+    """As :func:`build`, of the hashes at every ``stride`` bytes of ``packed``."""
     bits = vec[u8]([0] * byte_count)
     bit_count = byte_count * 8
     ones = vec[u8]([1, 2, 4, 8, 16, 32, 64, 128])  # looked up: a shifted bit would be no u8

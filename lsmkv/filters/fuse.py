@@ -1,14 +1,14 @@
 """The binary fuse filter: a static filter within 13 to 20 % of the lower bound for many keys.
 
-An array of f-bit cells is solved so that the three cells of each key, in three consecutive
-segments, xor to the key's fingerprint.  An absent key passes when its three cells happen to: 2^-f.
-Solving works by peeling (a cell that only one key needs is set last), and is tried again with
-another seed when it gets stuck.
+Each key has three f-bit cells of an array, in three consecutive segments, that xor to its
+fingerprint.  An absent key passes when its three cells happen to do so: 2^-f.  Peeling finds the
+cells' contents: a cell that only one key needs is set last.  When peeling gets stuck, it starts again
+with another seed.
 
 Bits of a filter: seed (u8), log2 of the segment length (u8), then the cells, little-endian.
 
 Source: T. M. Graf, D. Lemire, "Binary fuse filters: fast and smaller than xor filters", ACM Journal
-of Experimental Algorithmics 27, 2022.  Here hashes have 63 bits, and small sets shorter segments
+of Experimental Algorithmics 27, 2022.  Here hashes have 63 bits, and small sets have shorter segments
 (see :func:`~lsmkv.filters.maths.layouts.fuse_shape`).
 """
 
@@ -21,14 +21,11 @@ from mypy_extensions import i64
 from lsmkv.errors import Error
 from lsmkv.filters.bloom import MAX_BYTES, MULTIPLIER
 from lsmkv.filters.hashing import MASK_63
-from lsmkv.filters.maths.layouts import (
-    MAX_FUSE_SEGMENT,
-    fuse_shape,
-)
+from lsmkv.filters.maths.layouts import MAX_FUSE_SEGMENT, fuse_shape
 
 HEADER_BYTES: Final = 2
 MAX_SEEDS: Final = 256
-"""Seeds that are tried.  The chance that one fails is below a half, for few keys; for many, small."""
+"""Most seeds to try.  A seed fails with a chance below a half for few keys, and seldom for many."""
 
 _MAX_SEGMENT_LOG: Final = MAX_FUSE_SEGMENT.bit_length() - 1
 _MIX: Final = 0x3F58_476D_1CE4_E5B9  # odd constants of splitmix64, cut to 63 bits
@@ -49,10 +46,9 @@ def is_shape(bits: bytes, width: int) -> bool:
 
 
 def build(hashes: list[int], width: int) -> bytes:
-    """The bits of a filter of these distinct 63-bit hashes; the same in whatever order they come.
+    """The bits of a filter of these distinct 63-bit hashes; their order does not matter.
 
-    Raises:
-        FilterBuildError: no seed worked.
+    ``FilterBuildError`` when no seed works, ``ValueError`` for too many hashes.
     """
     length, segments = fuse_shape(len(hashes))
     if length * segments * (width // 8) + HEADER_BYTES > MAX_BYTES:
@@ -85,7 +81,7 @@ def may_contain(bits: bytes, start: i64, byte_count: i64, width: i64, h: i64) ->
     cells: i64 = byte_count - HEADER_BYTES
     if width == 16:
         cells >>= 1
-    span: i64 = ((cells >> log) - 2) << log  # cells in which the first of three can be
+    span: i64 = ((cells >> log) - 2) << log  # the first of the three cells is one of these
     if span <= 0:
         return True
     word: i64 = _mix(h, seed)
@@ -122,9 +118,9 @@ def _cells_of(word: i64, length: i64, segments: i64) -> tuple[int, int, int]:
 
 
 def _peel(hashes: list[int], seed: int, length: int, segments: int) -> list[tuple[int, int]] | None:
-    """Mixed hashes, each with the cell that is its own when it is set after those before it.
+    """Mixed hashes, each with a cell that no later one needs, or None when there is no such order.
 
-    To be set from the last to the first.  None when some keys need no cell of their own.
+    Setting the cells from the last hash to the first gives every hash its fingerprint.
     """
     users = [0] * (length * segments)  # of each cell: how many hashes, and their xor
     words = [0] * (length * segments)

@@ -1,11 +1,12 @@
-"""The one hash of a key, and what is taken from it.
+"""The one hash of a key.
 
-A look-up hashes its key once; the hash is handed down to every filter and block it meets.  It is
-the low 63 bits of the first half of MurmurHash3 x64-128 with seed 0 (Appleby's reference
-implementation, by way of ``mmh3``): 63 bits, so that it is the same non-negative number whether
-it is held in a Python integer or a machine word.
+A lookup hashes its key once, and every filter and block on its way takes that hash.  It is the low
+63 bits of the first half of MurmurHash3 x64-128 with seed 0 (Appleby's reference implementation, by
+way of ``mmh3``): with 63 bits it is the same non-negative number in a Python integer and in a machine
+word.
 
-The other functions are what the hash strategies of :mod:`lsmkv.filters.family.strategies` are made of.
+The digest of a key is all 128 bits, little-endian: its first 63 bits are the hash, and its first byte
+is the low byte of the hash.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ DIGEST_BYTES: Final = 16
 
 _digest: Final = mmh3.mmh3_x64_128_digest
 
-# MurmurHash3 x64-128's multipliers, as words with a sign.
+# MurmurHash3 x64-128's multipliers, as signed words.
 _C1: Final = i64(0x87C3_7B91_1142_53D5 - (1 << 64))
 _C2: Final = i64(0x4CF5_AD43_2745_937F)
 _F1: Final = i64(0xFF51_AFD7_ED55_8CCD - (1 << 64))
@@ -46,11 +47,7 @@ def hash_key(key: bytes) -> i64:
 
 
 def digests(keys: list[bytes]) -> bytes:
-    """What the hash of each key is taken from, :data:`DIGEST_BYTES` each, one after another.
-
-    For many keys at once: no integer is made of any.  The hash itself is the first 63 bits of a
-    digest (little-endian); its low byte is the digest's first.
-    """
+    """The digests of ``keys``, :data:`DIGEST_BYTES` each: no integer is made of any."""
     if not COMPILED:
         return b"".join(map(_digest, keys))
     out = BytesWriter()
@@ -60,25 +57,20 @@ def digests(keys: list[bytes]) -> bytes:
 
 
 def append_digest(out: BytesWriter, data: bytes, at: i64, end: i64) -> None:
-    """Append the digest of the key ``data[at:end]`` to ``out``.  Right only where this is compiled."""
+    """Append the digest of the key ``data[at:end]`` to ``out``; compiled builds only."""
     first, second = _halves(data, at, end)
     write_i64_le(out, first)
     write_i64_le(out, second)
 
 
 def append_fingerprint(out: BytesWriter, data: bytes, at: i64, end: i64) -> None:
-    """Append the low byte of the hash of the key ``data[at:end]`` to ``out``.
-
-    Right only where this is compiled.
-    """
+    """Append the low byte of the hash of the key ``data[at:end]`` to ``out``; compiled builds only."""
     first, _second = _halves(data, at, end)
     out.append(u8(first & 0xFF))
 
 
 def _halves(key: bytes, at: i64, end: i64) -> tuple[i64, i64]:
-    """The two halves of :func:`murmur3_128` of ``key[at:end]``, with a sign.
-
-    Right only where this is compiled.
+    """The two halves of :func:`murmur3_128` of ``key[at:end]``, signed; compiled builds only.
 
     The library's function takes five times as long for a short key: arguments, buffer, result.
     """
@@ -107,7 +99,7 @@ def _halves(key: bytes, at: i64, end: i64) -> tuple[i64, i64]:
     h2 ^= length
     h1 += h2
     h2 += h1
-    # The finalizer of both, in line: as a function it would take a quarter of all.
+    # The finalizer of both, in line: calls would take a quarter of the whole time.
     h1 = (h1 ^ ((h1 >> 33) & 0x7FFF_FFFF)) * _F1
     h1 = (h1 ^ ((h1 >> 33) & 0x7FFF_FFFF)) * _F2
     h1 ^= (h1 >> 33) & 0x7FFF_FFFF
@@ -120,7 +112,7 @@ def _halves(key: bytes, at: i64, end: i64) -> tuple[i64, i64]:
 
 def _tail(key: bytes, at: i64, end: i64) -> i64:
     """The one to seven bytes of ``key[at:end]`` as a little-endian number."""
-    if end >= 8:  # read the eight bytes that end there, and take the first away
+    if end >= 8:  # read the eight bytes up to the end, and drop the first ones
         shift = 8 * (end - at)
         return (read_i64_le(key, end - 8) >> (64 - shift)) & ((_ONE << shift) - 1)
     number: i64 = 0

@@ -1,8 +1,8 @@
 """The part of a key that a filter holds: all of it, or a prefix.
 
-A filter of prefixes is asked about scans as well as look-ups: "no key starts with this" skips a
-block for both.  It is smaller too, holding each prefix once, but wrong for look-ups of absent keys
-whose prefix is there.
+A filter of prefixes answers scans as well as lookups: "no key starts with this" skips a block for
+both.  It is smaller too, since it holds each prefix once, but wrong for lookups of absent keys whose
+prefix is there.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ _MAX_COUNT: Final = 255
 
 
 class FilterKey(ABC):
-    """Which part of each key a filter holds: a pure function from key to prefix of the key.
+    """Which part of each key a filter holds: a pure function from a key to a prefix of it.
 
-    Equal objects take the same part of every key.
+    Equal objects give the same part of every key.
     """
 
     __slots__ = ()
 
     @abstractmethod
     def part(self, key: bytes) -> bytes:
-        """The part of ``key`` that goes into the filter, and that look-ups of it ask for."""
+        """The part of ``key`` that filters hold and that lookups ask for."""
 
     @abstractmethod
     def part_of_prefix(self, prefix: bytes) -> bytes | None:
-        """The part that every key starting with ``prefix`` shares; None when they differ in it."""
+        """The part of every key that starts with ``prefix``; None when these keys differ in it."""
 
     @property
     def is_whole(self) -> bool:
-        """True when the part is always the whole key."""
+        """Whether the part is always the whole key."""
         return False
 
     @abstractmethod
@@ -44,7 +44,7 @@ class FilterKey(ABC):
 
 @dataclass(frozen=True, slots=True)
 class WholeKey(FilterKey):
-    """Filters hold whole keys.  They answer look-ups, never scans.
+    """Filters hold whole keys.  They answer lookups, never scans.
 
     >>> WholeKey().part(b"user:7"), WholeKey().part_of_prefix(b"user:")
     (b'user:7', None)
@@ -70,10 +70,7 @@ class WholeKey(FilterKey):
 
 @dataclass(frozen=True, slots=True)
 class FixedPrefix(FilterKey):
-    """Filters hold the first ``length_bytes`` bytes of keys; of shorter keys, the whole.
-
-    Raises:
-        TypeError, ValueError: ``length_bytes`` is not an int of 1..65535.
+    """Filters hold the first ``length_bytes`` bytes, 1 to 65,535, of each key; shorter keys whole.
 
     >>> FixedPrefix(4).part(b"user:7"), FixedPrefix(4).part_of_prefix(b"use")
     (b'user', None)
@@ -85,7 +82,7 @@ class FixedPrefix(FilterKey):
         _check_range("length_bytes", self.length_bytes, _MAX_LENGTH)
 
     def part(self, key: bytes) -> bytes:
-        """The first ``length_bytes`` bytes of ``key``, or as many as it has."""
+        """The first ``length_bytes`` bytes of ``key``, or all of a shorter key."""
         return key[: self.length_bytes]
 
     def part_of_prefix(self, prefix: bytes) -> bytes | None:
@@ -99,13 +96,10 @@ class FixedPrefix(FilterKey):
 
 @dataclass(frozen=True, slots=True)
 class DelimitedPrefix(FilterKey):
-    """Filters hold keys up to and including the ``count``-th ``delimiter``; without it, the whole.
+    """Filters hold each key up to and including its ``count``-th ``delimiter``; keys with fewer whole.
 
-    Delimiters are found from left to right and do not overlap: ``b"aaa"`` holds ``b"aa"`` once.
-
-    Raises:
-        TypeError: ``delimiter`` is not bytes or ``count`` not an int.
-        ValueError: ``delimiter`` is not 1..255 bytes long, or ``count`` does not lie in 1..255.
+    Delimiters count from left to right and do not overlap: ``b"aaa"`` holds ``b"aa"`` once.  A
+    delimiter has 1 to 255 bytes, and ``count`` lies between 1 and 255.
 
     >>> DelimitedPrefix(b"/", 2).part(b"home/ann/notes/1")
     b'home/ann/'
@@ -126,16 +120,15 @@ class DelimitedPrefix(FilterKey):
         _check_range("count", self.count, _MAX_COUNT)
 
     def part(self, key: bytes) -> bytes:
-        """``key`` up to the end of its ``count``-th delimiter, or to its own."""
+        """``key`` up to the end of its ``count``-th delimiter; with fewer, all of it."""
         end = self._end(key)
         return key if end < 0 else key[:end]
 
     def part_of_prefix(self, prefix: bytes) -> bytes | None:
         """The same of ``prefix``; None when it holds fewer than ``count`` delimiters.
 
-        What follows ``prefix`` in a key moves none of its delimiters: one found with the help of
-        later bytes ends after ``prefix`` does, and so starts after every one inside, all being of
-        the same length.
+        Later bytes of a key move no delimiter in ``prefix``: all have the same length, so one that
+        ends after ``prefix`` also starts after every one inside.
         """
         end = self._end(prefix)
         return None if end < 0 else prefix[:end]
@@ -145,7 +138,7 @@ class DelimitedPrefix(FilterKey):
         return f"delimited:{self.delimiter.hex()}:{self.count}"
 
     def _end(self, data: bytes) -> int:
-        """Where the ``count``-th delimiter of ``data`` ends; -1 when there are fewer."""
+        """The end of the ``count``-th delimiter of ``data``; -1 when there are fewer."""
         end = 0
         for _ in range(self.count):
             start = data.find(self.delimiter, end)
@@ -156,10 +149,7 @@ class DelimitedPrefix(FilterKey):
 
 
 def filter_key_from_spec(spec: str) -> FilterKey:
-    """The object whose :meth:`FilterKey.to_spec` gave ``spec``.
-
-    Raises:
-        ValueError: none gives it.
+    """The object whose :meth:`FilterKey.to_spec` is ``spec``; ValueError when there is none.
 
     >>> filter_key_from_spec("delimited:2f:1")
     DelimitedPrefix(delimiter=b'/', count=1)
@@ -175,7 +165,7 @@ def filter_key_from_spec(spec: str) -> FilterKey:
                 filter_key = DelimitedPrefix(bytes.fromhex(delimiter), int(count))
     except ValueError as error:
         raise ValueError(f"filter key {spec!r}: {error}") from error
-    # int() and fromhex() are lenient ("+8", "2F"); the one spelling that to_spec() gives is wanted.
+    # int() and fromhex() are lenient ("+8", "2F"); only the spelling of to_spec() is allowed.
     if filter_key is None or filter_key.to_spec() != spec:
         raise ValueError(
             f"filter key {spec!r}: must be 'whole', 'fixed:<length>' "

@@ -1,10 +1,11 @@
-"""Filter policies: what a table needs of a kind of filter, to embed it in its blocks.
+"""Filter policies: the kinds of filter that a table can embed in its blocks.
 
 A policy turns hashes into bits and a small parameter, and asks bits that stand anywhere in a larger
-run of bytes.  Bits, scheme and parameter are what a block stores, so a table written with one policy
-can be read by whoever knows the scheme.
+run of bytes.  A block stores bits, scheme and parameter, so any reader that knows the scheme
+can ask them.
 
-A policy of one's own is a subclass of :class:`FilterPolicy`, made known by :func:`register`.
+This package's policies are in :data:`POLICIES`.  A program adds a policy of its own, a subclass of
+:class:`FilterPolicy`, by :func:`register`.
 """
 
 from __future__ import annotations
@@ -35,39 +36,36 @@ SCHEME_BLOOM: Final = 1
 SCHEME_BLOCKED: Final = 2
 SCHEME_FUSE: Final = 3
 PRIVATE_SCHEMES: Final = (6, 7)
-"""The numbers for policies that are not this package's; 4 and 5 are for those it may yet have."""
+"""The schemes of registered policies; 4 and 5 are free for more of this package's."""
 
 MAX_PARAMETER: Final = 31
 """A block's trailer has 5 bits for the parameter."""
 
 NO_FILTER: Final = (b"", 0)
-"""What ``build`` gives where no filter is worth its bits, or none can be built."""
-
-_FEW_KEYS: Final = 1024
-"""What is worth remembering for each number of keys: a block has not many more."""
+"""What ``build`` returns where no filter is worth its bits, or none can be built."""
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 
 
-# Compiled classes take subclasses from interpreted code, as third parties' are, only when told to.
+# Without this, compiled classes refuse interpreted subclasses, such as those of other programs.
 @mypyc_attr(allow_interpreted_subclasses=True)
 class FilterPolicy(ABC):
     """A kind of filter that a table can embed.
 
-    No bits at all mean "no filter", and may hold anything, whatever the policy; ``may_contain`` is
-    asked about them too.  Any number of threads may ask and build at once.
+    Whatever the policy, no bits at all mean "no filter", which may hold anything; ``may_contain``
+    must say so.  Any number of threads may ask and build at once.
     """
 
     @property
     @abstractmethod
     def scheme(self) -> int:
-        """The number that stands for the policy on disk, 0 to 7; 6 or 7 for one to be registered."""
+        """The policy's number on disk: 0 to 7, and 6 or 7 for a policy to register."""
         raise NotImplementedError
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """What options and reports call it."""
+        """The policy's name in options and reports."""
         raise NotImplementedError
 
     @abstractmethod
@@ -79,15 +77,14 @@ class FilterPolicy(ABC):
             error_rate: the false-positive rate to build for, above 0; from 1 on there is no filter.
 
         Returns:
-            Bits and parameter; ``(b"", 0)`` for no filter.
+            Bits and parameter; :data:`NO_FILTER`, ``(b"", 0)``, for no filter.
         """
         raise NotImplementedError
 
     def build_from_digests(self, packed: bytes, error_rate: float) -> tuple[bytes, int]:
         """As :meth:`build`, of the hashes in :func:`~lsmkv.filters.hashing.digests`.
 
-        What tables are written with: a policy that overrides it need not make an integer of each
-        hash.
+        Writers of tables call this.  A policy may override it to save an integer for each hash.
         """
         return self.build(hashes_of(packed), error_rate)
 
@@ -95,57 +92,47 @@ class FilterPolicy(ABC):
     def may_contain(self, bits: bytes, start: i64, byte_count: i64, parameter: i64, h: i64) -> bool:
         """Whether the filter in ``bits[start : start + byte_count]`` may hold the hash ``h``.
 
-        False is certain.  O(1) or O(parameter).
+        False is certain.
         """
         raise NotImplementedError
 
     @abstractmethod
     def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
-        """The false-positive rate of a filter of that size, with that many distinct keys in it.
-
-        1.0 for no filter.
-        """
+        """The false-positive rate of such a filter with so many distinct keys; 1.0 for no filter."""
         raise NotImplementedError
 
     @abstractmethod
     def is_possible(self, byte_count: int, parameter: int) -> bool:
-        """Whether a filter of this policy can have that size and parameter: to check what is read."""
+        """Whether a filter can have that size and parameter: a reader's check of a block."""
         raise NotImplementedError
 
 
 class NoPolicy(FilterPolicy):
-    """No filters: every block whose keys span the one looked for is searched."""
+    """No filters: a lookup searches every block whose key range holds the key."""
 
     @property
     def scheme(self) -> int:
-        """0."""
         return SCHEME_NONE
 
     @property
     def name(self) -> str:
-        """``"none"``."""
         return "none"
 
     def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
-        """No bits."""
         return NO_FILTER
 
     def may_contain(self, bits: bytes, start: i64, byte_count: i64, parameter: i64, h: i64) -> bool:
-        """True."""
         return True
 
     def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
-        """1.0."""
         return 1.0
 
     def is_possible(self, byte_count: int, parameter: int) -> bool:
-        """Only without bits."""
         return byte_count == 0
 
 
 @lru_cache(maxsize=4096)
-@lru_cache(maxsize=4096)
-def _bloom_form(key_count: int, error_rate: float) -> tuple[int, int]:
+def _bloom_shape(key_count: int, error_rate: float) -> tuple[int, int]:
     """Bytes and k of a Bloom filter; no bytes where it is not worth them or would be too large."""
     byte_count = filter_bytes_for(key_count, error_rate)
     if byte_count > MAX_BYTES:
@@ -153,92 +140,58 @@ def _bloom_form(key_count: int, error_rate: float) -> tuple[int, int]:
     return byte_count, probes_for(byte_count * 8, key_count)
 
 
-class _BloomForms:
-    """Forms of the Bloom filters of one error rate: most blocks of a table have one of few."""
-
-    __slots__ = ("_by_count", "error_rate")
-
-    def __init__(self, error_rate: float) -> None:
-        self.error_rate = error_rate
-        self._by_count: dict[int, tuple[int, int]] = {}
-
-    def of(self, key_count: int) -> tuple[int, int]:
-        """Bytes and k."""
-        form = self._by_count.get(key_count)
-        if form is None:
-            form = _bloom_form(key_count, self.error_rate)
-            if key_count <= _FEW_KEYS:
-                self._by_count[key_count] = form
-        return form
-
-
 class BloomPolicy(FilterPolicy):
-    """Bloom filters with the product's probes (:mod:`lsmkv.filters.bloom`); the parameter is k."""
+    """Bloom filters with the product's probes (:mod:`lsmkv.filters.bloom`); the parameter is k.
 
-    def __init__(self) -> None:
-        self._forms = _BloomForms(1.0)
-
-    def _form(self, key_count: int, error_rate: float) -> tuple[int, int]:
-        forms = self._forms
-        if forms.error_rate != error_rate:
-            forms = self._forms = _BloomForms(error_rate)
-        return forms.of(key_count)
+    m follows from the number of hashes and the rate, and k is the one with the lowest rate for m.
+    """
 
     @property
     def scheme(self) -> int:
-        """1."""
         return SCHEME_BLOOM
 
     @property
     def name(self) -> str:
-        """``"bloom"``."""
         return "bloom"
 
     def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
-        """Bits and k: m from the number of hashes and the rate, then the k with the lowest rate."""
-        byte_count, probe_count = self._form(len(hashes), error_rate)
+        byte_count, probe_count = _bloom_shape(len(hashes), error_rate)
         if byte_count == 0:
             return NO_FILTER
         return bloom.build(hashes, byte_count, probe_count), probe_count
 
     def build_from_digests(self, packed: bytes, error_rate: float) -> tuple[bytes, int]:
-        """The same."""
-        byte_count, probe_count = self._form(len(packed) // DIGEST_BYTES, error_rate)
+        byte_count, probe_count = _bloom_shape(len(packed) // DIGEST_BYTES, error_rate)
         if byte_count == 0:
             return NO_FILTER
         return bloom.build_from_digests(packed, byte_count, probe_count), probe_count
 
     def may_contain(self, bits: bytes, start: i64, byte_count: i64, parameter: i64, h: i64) -> bool:
-        """See :func:`lsmkv.filters.bloom.may_contain`."""
         return bloom.may_contain(bits, start, byte_count, parameter, h)
 
     def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
-        """See :func:`lsmkv.filters.maths.sizing.exact_rate`."""
         return exact_rate(byte_count * 8, key_count, parameter)
 
     def is_possible(self, byte_count: int, parameter: int) -> bool:
-        """Any size, with at least one probe."""
-        return 0 <= byte_count <= MAX_BYTES and (byte_count == 0 or 1 <= parameter <= MAX_PARAMETER)
+        return byte_count == 0 or (0 < byte_count <= MAX_BYTES and 1 <= parameter <= MAX_PARAMETER)
 
 
 class BlockedPolicy(FilterPolicy):
     """Cache-line blocked Bloom filters (:mod:`lsmkv.filters.blocked`); the parameter is k.
 
-    The smallest has one line of 64 bytes, so few keys get a better rate than they need.
+    They have the fewest lines with the rate, and the k with the lowest rate for these.  The smallest
+    has one line of 64 bytes, so few keys get a better rate than they need.
     """
 
     @property
     def scheme(self) -> int:
-        """2."""
         return SCHEME_BLOCKED
 
     @property
     def name(self) -> str:
-        """``"blocked-bloom"``."""
         return "blocked-bloom"
 
     def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
-        """Bits and k: the fewest lines with the rate, and the k with the lowest rate for them."""
         if not hashes or error_rate >= 1.0:
             return NO_FILTER
         line_count = blocked_lines_for(len(hashes), error_rate)
@@ -248,41 +201,31 @@ class BlockedPolicy(FilterPolicy):
         return blocked.build(hashes, line_count, probe_count), probe_count
 
     def may_contain(self, bits: bytes, start: i64, byte_count: i64, parameter: i64, h: i64) -> bool:
-        """See :func:`lsmkv.filters.blocked.may_contain`."""
         return blocked.may_contain(bits, start, byte_count, parameter, h)
 
     def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
-        """See :func:`lsmkv.filters.maths.layouts.blocked_rate`."""
         return blocked_rate(byte_count // LINE_BYTES, key_count, parameter)
 
     def is_possible(self, byte_count: int, parameter: int) -> bool:
-        """Whole lines, with at least one probe."""
-        return (
-            0 <= byte_count <= MAX_BYTES
-            and byte_count % LINE_BYTES == 0
-            and (byte_count == 0 or 1 <= parameter <= MAX_PARAMETER)
-        )
+        return byte_count % LINE_BYTES == 0 and BLOOM.is_possible(byte_count, parameter)
 
 
 class FusePolicy(FilterPolicy):
     """Binary fuse filters (:mod:`lsmkv.filters.fuse`); the parameter is the fingerprints' length.
 
-    They get rates of 2**-8 and 2**-16, whichever is the first to do; below 2**-16 they miss what
-    was asked for.
+    They have a rate of 2**-8 where that is low enough, else of 2**-16, even if a lower one was asked
+    for.
     """
 
     @property
     def scheme(self) -> int:
-        """3."""
         return SCHEME_FUSE
 
     @property
     def name(self) -> str:
-        """``"binary-fuse"``."""
         return "binary-fuse"
 
     def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
-        """Bits, with their header, and 8 or 16; no filter where none can be built."""
         if not hashes or error_rate >= 1.0:
             return NO_FILTER
         width = fuse_fingerprint_bits_for(error_rate)
@@ -292,15 +235,12 @@ class FusePolicy(FilterPolicy):
             return NO_FILTER
 
     def may_contain(self, bits: bytes, start: i64, byte_count: i64, parameter: i64, h: i64) -> bool:
-        """See :func:`lsmkv.filters.fuse.may_contain`."""
         return fuse.may_contain(bits, start, byte_count, parameter, h)
 
     def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
-        """2**-parameter."""
         return fuse_rate(parameter) if byte_count else 1.0
 
     def is_possible(self, byte_count: int, parameter: int) -> bool:
-        """Fingerprints of 8 or 16 bits, and room for a header and three segments."""
         if byte_count == 0:
             return True
         if parameter not in FUSE_WIDTHS:
@@ -315,13 +255,13 @@ BLOCKED: Final = BlockedPolicy()
 FUSE: Final = FusePolicy()
 
 POLICIES: Final[tuple[FilterPolicy, ...]] = (BLOOM, BLOCKED, FUSE)
-"""Every kind of filter of this package."""
+"""The policies of this package that build filters."""
 
 _known: Final[list[FilterPolicy]] = [NONE, *POLICIES]
 
 
 def policies() -> list[FilterPolicy]:
-    """Every policy that options can name: none, this package's, those registered.
+    """Every policy that options can name: none, this package's and the registered ones.
 
     >>> [policy.name for policy in policies()][:4]
     ['none', 'bloom', 'blocked-bloom', 'binary-fuse']
@@ -330,14 +270,14 @@ def policies() -> list[FilterPolicy]:
 
 
 def register(policy: FilterPolicy) -> None:
-    """Make a policy of somebody else's known in this process, for tables to be written and read with.
+    """Make a policy known in this process, to write and read tables with.
 
-    A table says the scheme and the name of the policy that it was written with, and can only be read
-    where the same is registered.
+    A table names the scheme and the policy of its filters, and opens only where that policy is
+    registered.
 
     Raises:
-        ValueError: its scheme is neither 6 nor 7, its name is not made of 1 to 40 lower-case letters,
-            digits, dots, dashes and underscores, or a known policy has the one or the other.
+        ValueError: the scheme is neither 6 nor 7, the name is not made of 1 to 40 lower-case letters,
+            digits, dots, dashes and underscores, or a known policy has the same scheme or name.
     """
     name, scheme = policy.name, policy.scheme
     if not _NAME.fullmatch(name):
@@ -359,13 +299,10 @@ def register(policy: FilterPolicy) -> None:
 
 
 def policy_for(scheme: int, name: str = "") -> FilterPolicy:
-    """The policy whose number on disk is ``scheme``.
+    """The policy with the number ``scheme`` on disk; ValueError if this process knows none.
 
     Args:
-        name: what it must be called, since schemes 6 and 7 are whoever's they are; "": anything.
-
-    Raises:
-        ValueError: none is known in this process.
+        name: the name it must have, because anybody may use schemes 6 and 7; "" for any.
 
     >>> policy_for(1).name
     'bloom'
@@ -383,10 +320,7 @@ def policy_for(scheme: int, name: str = "") -> FilterPolicy:
 
 
 def policy_named(name: str) -> FilterPolicy:
-    """The policy of that name.
-
-    Raises:
-        ValueError: there is none.
+    """The policy with this name; ValueError if this process knows none.
 
     >>> policy_named("binary-fuse").scheme
     3

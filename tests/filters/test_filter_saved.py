@@ -17,7 +17,7 @@ from golden_support import Golden
 from lsmkv import filters
 from lsmkv.encoding.checksums import checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
-from lsmkv.filters.family.loading import FILTER_CLASSES
+from lsmkv.filters.family import saved
 from lsmkv.filters.policy import POLICIES
 
 every_kind = pytest.mark.parametrize("build", KINDS.values(), ids=KINDS)
@@ -92,7 +92,10 @@ def test_another_process_saves_the_same_bytes() -> None:
 
 
 def test_every_class_has_a_number_of_its_own() -> None:
-    assert sorted(kind.KIND for kind in FILTER_CLASSES) == list(range(1, len(FILTER_CLASSES) + 1))
+    assert sorted(saved.KINDS) == list(range(1, len(saved.KINDS) + 1))
+    assert all(number == kind.KIND for number, kind in saved.KINDS.items())
+    with pytest.raises(TypeError, match="KIND=1 of Mine is BloomFilter's"):
+        type("Mine", (filters.BloomFilter,), {"KIND": 1})
 
 
 # --- damage ---

@@ -23,8 +23,7 @@ from lsmkv.filters import (
     FoldableBloomFilter,
     PartitionedBloomFilter,
 )
-from lsmkv.filters.family.loading import FILTER_CLASSES, load
-from lsmkv.filters.family.saved import SavedFilter
+from lsmkv.filters.family.saved import KINDS, SavedFilter, load
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import filter_key_from_spec
 from lsmkv.filters.policy import BLOCKED, BLOOM, FUSE, POLICIES
@@ -146,11 +145,11 @@ def _other_saved() -> list[bytes]:
     """The kinds that need other arguments: an input of each kind number, for mutations to fill."""
     return [
         seal_saved_filter(
-            struct.pack("<8sHHHH", b"", 1, kind.KIND, count, 0)
+            struct.pack("<8sHHHH", b"", 1, kind, count, 0)
             + struct.pack(f"<{count}Q", *([8] * count))
             + bytes(16)
         )
-        for kind in FILTER_CLASSES
+        for kind in KINDS
         for count in (1, 2, 3)
     ]
 

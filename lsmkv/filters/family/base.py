@@ -1,26 +1,34 @@
-"""What the filters of this package share: they hash a key once, and then go by its hash."""
+"""The bases of the family: filters that are asked by hash, grow key by key, or are static."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
 from collections.abc import Iterable
+from copy import copy
+from typing import Final, Self
 
 from lsmkv.filters.bloom import MAX_BYTES
-from lsmkv.filters.family.saved import MAX_PROBES_SAVED, SavedFilter
+from lsmkv.filters.family.saved import SavedFilter
 from lsmkv.filters.hashing import MASK_63, hash_key
+from lsmkv.filters.maths.sizing import check_arguments, filter_bytes_for, probes_for
+
+BYTE_LIMITS: Final = (1, MAX_BYTES)
+"""Fewest and most bytes of a filter's array."""
+
+PROBE_LIMITS: Final = (1, 255)
+"""Fewest and most probes for each key.  More would only make hostile bytes slow."""
 
 
 class HashedFilter(SavedFilter):
-    """A filter that is asked by the 63-bit hash of a key."""
+    """A filter that takes the 63-bit hash of a key in place of the key.
+
+    :func:`~lsmkv.filters.hashing.hash_key` gives the hash; a caller with several filters hashes once.
+    """
 
     @abstractmethod
     def may_contain_hash(self, h: int, /) -> bool:
-        """Whether the filter may hold the key whose hash is ``h``; False is certain.
-
-        Args:
-            h: what :func:`~lsmkv.filters.hashing.hash_key` gives for the key.
-        """
+        """Whether the filter may hold the key with the hash ``h``; False is certain."""
 
     def may_contain(self, key: bytes, /) -> bool:
         """Whether the filter may hold ``key``; False is certain."""
@@ -32,7 +40,7 @@ class GrowingFilter(HashedFilter):
 
     @abstractmethod
     def add_hash(self, h: int, /) -> None:
-        """Add the key whose 63-bit hash is ``h``."""
+        """Add the key with the 63-bit hash ``h``."""
 
     def add(self, key: bytes, /) -> None:
         """Add ``key``."""
@@ -44,39 +52,107 @@ class GrowingFilter(HashedFilter):
             self.add_hash(hash_key(key))
 
 
-def distinct_hashes(hashes: Iterable[int]) -> list[int]:
-    """``hashes`` in order without repeats.
+class StaticFilter(HashedFilter):
+    """A filter of fingerprints that is built from all its keys at once."""
 
-    Raises:
-        ValueError: one of them is not a 63-bit number.
-    """
+    _fingerprint_bits: int
+    _count: int
+
+    @classmethod
+    @abstractmethod
+    def from_hashes(cls, hashes: Iterable[int], error_rate: float) -> Self:
+        """The filter of the keys with these 63-bit hashes; repeats do no harm."""
+
+    @classmethod
+    def from_keys(cls, keys: Iterable[bytes], error_rate: float) -> Self:
+        """The filter of ``keys``; repeats do no harm."""
+        return cls.from_hashes([hash_key(key) for key in keys], error_rate)
+
+    @property
+    def fingerprint_bits(self) -> int:
+        """Length of a fingerprint, in bits."""
+        return self._fingerprint_bits
+
+    def _parameters(self) -> tuple[int, ...]:
+        return (self._fingerprint_bits, self._count)
+
+
+class BitArrayFilter(SavedFilter):
+    """A filter that sets k bits of one array for each key."""
+
+    def __init__(self, byte_count: int, probe_count: int) -> None:
+        check_range("byte_count", byte_count, BYTE_LIMITS)
+        check_range("probe_count", probe_count, PROBE_LIMITS)
+        self._bits = bytearray(byte_count)
+        self._probe_count = probe_count
+
+    @property
+    def byte_count(self) -> int:
+        """Size of the array, in bytes."""
+        return len(self._bits)
+
+    @property
+    def bit_count(self) -> int:
+        """Size of the array, in bits: m."""
+        return len(self._bits) * 8
+
+    @property
+    def probe_count(self) -> int:
+        """Bits that each key sets: k."""
+        return self._probe_count
+
+    def key_count(self) -> float:
+        """About how many distinct keys were added, estimated from the bits that are set.  O(m).
+
+        Infinite when all bits are set.  :func:`keys_by_fill` has the formula.
+        """
+        return keys_by_fill(bits_set(self._bits), self.bit_count, self._probe_count)
+
+    def union(self, other: Self, /) -> Self:
+        """A new filter, with the same bits as one that was built from the keys of both.  O(m).
+
+        Raises:
+            ValueError: the two differ in class, size or another parameter.
+        """
+        self._check_same_shape(other)
+        united = int.from_bytes(self._bits, "little") | int.from_bytes(other._bits, "little")
+        return self._with_bits(united.to_bytes(len(self._bits), "little"))
+
+    def _with_bits(self, bits: bytes | bytearray) -> Self:
+        """This filter with other bits."""
+        other = copy(self)
+        other._bits = bytearray(bits)
+        return other
+
+    def _body(self) -> bytes:
+        return bytes(self._bits)
+
+
+def distinct_hashes(hashes: Iterable[int]) -> list[int]:
+    """``hashes`` in order without repeats, all of 63 bits."""
     distinct = sorted(set(hashes))
     if distinct and not 0 <= distinct[0] <= distinct[-1] <= MASK_63:
         raise ValueError("a hash does not lie between 0 and 2**63 - 1")
     return distinct
 
 
-def check_byte_count(byte_count: int) -> None:
-    """Raise ValueError unless ``byte_count`` is a size that a filter can have."""
-    if not 1 <= byte_count <= MAX_BYTES:
-        raise ValueError(f"byte_count={byte_count!r}: must lie between 1 and {MAX_BYTES}")
+def check_range(name: str, number: int, limits: tuple[int, int]) -> None:
+    """Refuse an argument that does not lie within ``limits``."""
+    low, high = limits
+    if not low <= number <= high:
+        raise ValueError(f"{name}={number!r}: must lie between {low} and {high}")
 
 
-def check_probe_count(probe_count: int) -> None:
-    """Raise ValueError unless ``probe_count`` is a number of probes that a filter can have."""
-    if not 1 <= probe_count <= MAX_PROBES_SAVED:
-        raise ValueError(f"probe_count={probe_count!r}: must lie between 1 and {MAX_PROBES_SAVED}")
+def bloom_shape(key_count: int, error_rate: float) -> tuple[int, int]:
+    """Bytes and k of a Bloom filter: m = -n ln p / (ln 2)^2 in whole bytes, then the best k."""
+    check_arguments(key_count, error_rate)
+    byte_count = max(1, filter_bytes_for(key_count, error_rate))
+    return byte_count, probes_for(byte_count * 8, key_count)
 
 
 def bits_set(bits: bytes | bytearray) -> int:
     """How many bits are 1.  O(len(bits))."""
     return int.from_bytes(bits, "little").bit_count()
-
-
-def either(a: bytes | bytearray, b: bytes | bytearray) -> bytearray:
-    """The bits that are 1 in ``a`` or in ``b``, which are of one length.  O(len(a))."""
-    union = int.from_bytes(a, "little") | int.from_bytes(b, "little")
-    return bytearray(union.to_bytes(len(a), "little"))
 
 
 def keys_by_fill(ones: float, bit_count: int, probe_count: int) -> float:

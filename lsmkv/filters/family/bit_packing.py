@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mypy_extensions import i64
-
 
 def packed_bytes(count: int, width: int) -> int:
     """The bytes that ``count`` integers of ``width`` bits take."""
@@ -36,27 +34,27 @@ def pack(numbers: Iterable[int], width: int) -> bytearray:
     return packed
 
 
-def read(packed: bytearray, index: i64, width: i64) -> int:
+def read(packed: bytearray, index: int, width: int) -> int:
     """The integer at ``index``.  O(width).
 
     >>> read(bytearray.fromhex("2103"), 1, 4)
     2
     """
-    first: i64 = index * width
-    shift: i64 = first & 7
-    at: i64 = first >> 3
-    number: i64 = packed[at] >> shift
-    have: i64 = 8 - shift
+    first = index * width
+    shift = first & 7
+    at = first >> 3
+    number = packed[at] >> shift
+    have = 8 - shift
     while have < width:
         at += 1
-        byte: i64 = packed[at]
+        byte = packed[at]
         number |= byte << have
         have += 8
-    mask: i64 = (1 << width) - 1
+    mask = (1 << width) - 1
     return number & mask
 
 
-def write(packed: bytearray, index: i64, width: i64, number: i64) -> None:
+def write(packed: bytearray, index: int, width: int, number: int) -> None:
     """Set the integer at ``index``, at most ``width`` bits long.  O(width).
 
     >>> numbers = bytearray(2)
@@ -64,14 +62,14 @@ def write(packed: bytearray, index: i64, width: i64, number: i64) -> None:
     >>> numbers.hex()
     '2000'
     """
-    first: i64 = index * width
-    at: i64 = first >> 3
-    shift: i64 = first & 7
-    left: i64 = width
+    first = index * width
+    at = first >> 3
+    shift = first & 7
+    left = width
     while left > 0:
-        room: i64 = 8 - shift
-        taken: i64 = room if left > room else left
-        mask: i64 = ((1 << taken) - 1) << shift
+        room = 8 - shift
+        taken = room if left > room else left
+        mask = ((1 << taken) - 1) << shift
         packed[at] = (packed[at] & ~mask & 0xFF) | ((number << shift) & mask)
         number >>= taken
         left -= taken

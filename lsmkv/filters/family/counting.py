@@ -1,11 +1,11 @@
 """The counting Bloom filter: a small counter in place of each bit, so that keys can be removed.
 
 The counters of a key are those whose bits a Bloom filter of the same m and k would set.  They stop
-at 15 (4 bits) or 255 (8 bits), and a counter that has got there never goes down again: what it
-counts is no longer known, so it may only err on the side of "may be there".
+at 15 (4 bits) or 255 (8 bits).  A counter that has stopped never goes down again: it has lost count,
+and may err on the side of "may be there" only.
 
-The smallest of a key's counters is about how often it was added: never too low, as long as only
-added keys are removed (the count-min sketch).
+The smallest of a key's counters is about how often it was added.  It is never too low as long as
+only added keys are removed (the count-min sketch).
 
 Sources: L. Fan, P. Cao, J. Almeida, A. Broder, "Summary cache: a scalable wide-area web cache
 sharing protocol", IEEE/ACM Transactions on Networking 8(3), 2000; G. Cormode, S. Muthukrishnan,
@@ -14,24 +14,22 @@ sharing protocol", IEEE/ACM Transactions on Networking 8(3), 2000; G. Cormode, S
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, Self
-
-from mypy_extensions import i64
+from typing import Final, Self
 
 from lsmkv.filters.bloom import MAX_BYTES, MULTIPLIER
 from lsmkv.filters.family.base import (
+    BYTE_LIMITS,
+    PROBE_LIMITS,
     GrowingFilter,
-    check_byte_count,
-    check_probe_count,
+    bloom_shape,
+    check_range,
     keys_by_fill,
 )
 from lsmkv.filters.family.classic import BloomFilter, probed
-from lsmkv.filters.family.saved import MAX_PROBES_SAVED, SavedParts
+from lsmkv.filters.family.saved import SavedParts
 from lsmkv.filters.hashing import MASK_63, hash_key
-from lsmkv.filters.maths.rates import check_arguments
-from lsmkv.filters.maths.sizing import exact_rate, filter_bytes_for, probes_for
+from lsmkv.filters.maths.sizing import exact_rate
 
-COUNTING_KIND: Final = 6
 COUNTER_WIDTHS: Final = (4, 8)
 """The bits that a counter can have."""
 
@@ -41,14 +39,12 @@ class CountingBloomFilter(GrowingFilter):
 
     Removing a key that was never added, but passes as a false positive, takes away from the
     counters of other keys, which may then be denied.  Nothing else makes a false negative.
+    To add, ask or remove takes O(k).
 
     Args:
         counter_count: number of counters, m, a multiple of 8.
         probe_count: counters of each key, k, 1 to 255.
         counter_bits: size of a counter, 4 or 8 bits.
-
-    Raises:
-        ValueError: an argument is out of range.
 
     >>> f = CountingBloomFilter.for_keys(1000, 0.01)
     >>> f.add(b"a"); f.add(b"a")
@@ -56,50 +52,34 @@ class CountingBloomFilter(GrowingFilter):
     (2, True, 1, False)
     """
 
-    KIND: ClassVar[int] = COUNTING_KIND
+    KIND = 6
+    _ARGUMENTS = ("counter_count", "probe_count", "counter_bits")
 
     def __init__(self, counter_count: int, probe_count: int, counter_bits: int = 4) -> None:
-        if counter_bits not in COUNTER_WIDTHS:
-            raise ValueError(f"counter_bits={counter_bits!r}: must be 4 or 8")
+        _check_counter_bits(counter_bits)
         if counter_count % 8:
             raise ValueError(f"counter_count={counter_count!r}: must be a multiple of 8")
-        check_byte_count(counter_count * counter_bits // 8)
-        check_probe_count(probe_count)
+        byte_count = counter_count * counter_bits // 8
+        check_range("byte_count", byte_count, BYTE_LIMITS)
+        check_range("probe_count", probe_count, PROBE_LIMITS)
         self._counter_count = counter_count
         self._probe_count = probe_count
         self._counter_bits = counter_bits
-        self._counters = bytearray(counter_count * counter_bits // 8)
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(counter_count={self._counter_count}, "
-            f"probe_count={self._probe_count}, counter_bits={self._counter_bits})"
-        )
+        self._counters = bytearray(byte_count)
 
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float, counter_bits: int = 4) -> Self:
-        """An empty filter for ``key_count`` distinct keys: as many counters as a Bloom filter bits.
-
-        Raises:
-            ValueError: ``error_rate`` does not lie between 0 and 1, ``counter_bits`` is not 4 or 8,
-                or the filter would be too large.
-        """
-        check_arguments(key_count, error_rate)
-        counter_count = 8 * max(1, filter_bytes_for(key_count, error_rate))
-        return cls(counter_count, probes_for(counter_count, key_count), counter_bits)
+        """An empty filter for ``key_count`` distinct keys: as many counters as a Bloom filter bits."""
+        byte_count, probe_count = bloom_shape(key_count, error_rate)
+        return cls(byte_count * 8, probe_count, counter_bits)
 
     @classmethod
     def from_counters(cls, counters: bytes, probe_count: int, counter_bits: int) -> Self:
-        """A filter with these counters, which were those of a filter of the same k.
-
-        Raises:
-            ValueError: an argument is out of range.
-        """
-        if counter_bits not in COUNTER_WIDTHS:
-            raise ValueError(f"counter_bits={counter_bits!r}: must be 4 or 8")
-        restored = cls(len(counters) * 8 // counter_bits, probe_count, counter_bits)
-        restored._counters = bytearray(counters)
-        return restored
+        """A filter with these counters, which were those of a filter of the same k."""
+        _check_counter_bits(counter_bits)
+        filled = cls(len(counters) * 8 // counter_bits, probe_count, counter_bits)
+        filled._counters = bytearray(counters)
+        return filled
 
     @property
     def counters(self) -> bytes:
@@ -132,7 +112,6 @@ class CountingBloomFilter(GrowingFilter):
         return (1 << self._counter_bits) - 1
 
     def add_hash(self, h: int, /) -> None:
-        """Add the key whose 63-bit hash is ``h``: its counters go up, if they have not stopped."""
         largest = self.largest_count
         for index in self._indexes(h):
             count = self._get(index)
@@ -140,29 +119,33 @@ class CountingBloomFilter(GrowingFilter):
                 self._set(index, count + 1)
 
     def may_contain_hash(self, h: int, /) -> bool:
-        """Whether the filter may hold the key whose hash is ``h``; False is certain.  O(k)."""
-        word: i64 = h
-        counter_count: i64 = self._counter_count
         for _ in range(self._probe_count):
-            word = (word * MULTIPLIER) & MASK_63
-            if self._get(((word >> 31) * counter_count) >> 32) == 0:
+            h = (h * MULTIPLIER) & MASK_63
+            if self._get(((h >> 31) * self._counter_count) >> 32) == 0:
                 return False
         return True
-
-    def count_of_hash(self, h: int, /) -> int:
-        """As :meth:`count_of`, for the key whose 63-bit hash is ``h``."""
-        return min([self._get(index) for index in self._indexes(h)])
 
     def count_of(self, key: bytes, /) -> int:
         """About how often ``key`` was added and not removed: the smallest of its counters.
 
         At least as often as that, up to :attr:`largest_count`, which means "so often or more"; 0 is
-        certain.  O(k).
+        certain.
         """
         return self.count_of_hash(hash_key(key))
 
+    def count_of_hash(self, h: int, /) -> int:
+        """As :meth:`count_of`, for the key with the 63-bit hash ``h``."""
+        return min([self._get(index) for index in self._indexes(h)])
+
+    def remove(self, key: bytes, /) -> bool:
+        """Take one ``add`` of ``key`` back.
+
+        False, with nothing changed, when the filter certainly does not hold ``key``.
+        """
+        return self.remove_hash(hash_key(key))
+
     def remove_hash(self, h: int, /) -> bool:
-        """As :meth:`remove`, for the key whose 63-bit hash is ``h``."""
+        """As :meth:`remove`, for the key with the 63-bit hash ``h``."""
         indexes = self._indexes(h)
         counts = [self._get(index) for index in indexes]
         if 0 in counts:
@@ -173,30 +156,23 @@ class CountingBloomFilter(GrowingFilter):
                 self._set(index, count - 1)
         return True
 
-    def remove(self, key: bytes, /) -> bool:
-        """Take one ``add`` of ``key`` back.  O(k).
-
-        Returns:
-            False, with nothing changed, when the filter certainly does not hold ``key``; else True.
-        """
-        return self.remove_hash(hash_key(key))
-
     def key_count(self) -> float:
-        """About how many distinct keys are there, judged by the counters that are not 0.  O(m).
+        """About how many distinct keys are there, estimated from the counters that are not 0.  O(m).
 
         Infinite when none is 0.
         """
-        return keys_by_fill(self._counters_in_use(), self._counter_count, self._probe_count)
+        in_use = sum([1 for index in range(self._counter_count) if self._get(index)])
+        return keys_by_fill(in_use, self._counter_count, self._probe_count)
 
     def expected_rate(self, key_count: int) -> float:
         """The exact false-positive rate with ``key_count`` distinct keys: a Bloom filter's."""
         return exact_rate(self._counter_count, key_count, self._probe_count)
 
     def union(self, other: Self, /) -> Self:
-        """A new filter, with the same counters as one to which both's keys were added.  O(m).
+        """A new filter, with the same counters as one to which the keys of both were added.  O(m).
 
         Raises:
-            ValueError: the two differ in size, k, counters or class.
+            ValueError: the two differ in class, size or another parameter.
         """
         self._check_same_shape(other)
         united = type(self)(self._counter_count, self._probe_count, self._counter_bits)
@@ -208,8 +184,8 @@ class CountingBloomFilter(GrowingFilter):
     def to_bloom_filter(self) -> BloomFilter:
         """The Bloom filter of the same m, k and keys: a bit for each counter that is not 0.  O(m).
 
-        What a cache tells its neighbours of itself (Fan et al. 2000): an eighth or a quarter of the
-        size.
+        A cache tells its neighbours its keys in this form, an eighth or a quarter of the size (Fan
+        et al. 2000).
         """
         bits = bytearray(self._counter_count // 8)
         for index in range(self._counter_count):
@@ -234,9 +210,6 @@ class CountingBloomFilter(GrowingFilter):
             at = index >> 1
             self._counters[at] = (self._counters[at] & (0xF0 >> shift)) | (count << shift)
 
-    def _counters_in_use(self) -> int:
-        return sum([1 for index in range(self._counter_count) if self._get(index)])
-
     def _parameters(self) -> tuple[int, ...]:
         return (self._counter_count, self._probe_count, self._counter_bits)
 
@@ -245,20 +218,15 @@ class CountingBloomFilter(GrowingFilter):
 
     @classmethod
     def _restore(cls, parts: SavedParts) -> Self:
-        counter_count, probe_count, counter_bits = parts.parameters(
-            (8, 2 * MAX_BYTES), (1, MAX_PROBES_SAVED), (4, 8)
+        counter_count, probe_count, counter_bits = parts.checked_parameters(
+            (8, 2 * MAX_BYTES), PROBE_LIMITS, (COUNTER_WIDTHS[0], COUNTER_WIDTHS[-1])
         )
-        byte_count = check_saved_counters(parts, counter_count, counter_bits)
-        return cls.from_counters(parts.body(byte_count), probe_count, counter_bits)
+        byte_count = counter_count * counter_bits // 8
+        if counter_bits not in COUNTER_WIDTHS or counter_count % 8 or byte_count > MAX_BYTES:
+            raise parts.corrupt(f"{counter_count} counters of {counter_bits} bits are impossible")
+        return cls.from_counters(parts.checked_body(byte_count), probe_count, counter_bits)
 
 
-def check_saved_counters(parts: SavedParts, counter_count: int, counter_bits: int) -> int:
-    """The bytes that so many counters take, for a filter to restore.
-
-    Raises:
-        CorruptionError: no filter has counters like that.
-    """
-    byte_count = counter_count * counter_bits // 8
-    if counter_bits not in COUNTER_WIDTHS or counter_count % 8 or byte_count > MAX_BYTES:
-        raise parts.corrupt(f"{counter_count} counters of {counter_bits} bits are impossible")
-    return byte_count
+def _check_counter_bits(counter_bits: int) -> None:
+    if counter_bits not in COUNTER_WIDTHS:
+        raise ValueError(f"counter_bits={counter_bits!r}: must be 4 or 8")

@@ -1,8 +1,8 @@
 """The cuckoo filter: fingerprints in a hash table with two possible buckets of four for each key.
 
-A key's fingerprint lies in one of its two buckets, and either bucket and the fingerprint tell the
-other one, so fingerprints can be moved to make room without knowing their keys.  Keys can be
-removed; room is limited, and a full filter says so.
+A key's fingerprint lies in one of its two buckets, and either bucket with the fingerprint gives
+the other one, so fingerprints can move to make room without their keys.  Keys can be removed; room
+is limited, and a full filter says so.
 
 The other bucket of fingerprint x in bucket i is (g(x) - i) mod B: going there twice leads back, for
 any number of buckets, while the xor of the paper needs a power of two.
@@ -13,13 +13,11 @@ than Bloom", CoNEXT 2014.
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, Self
-
-from mypy_extensions import i64
+from typing import Final, Self
 
 from lsmkv.errors import Error
 from lsmkv.filters.bloom import MAX_BYTES, MULTIPLIER
-from lsmkv.filters.family.base import GrowingFilter, check_byte_count
+from lsmkv.filters.family.base import BYTE_LIMITS, GrowingFilter, check_range
 from lsmkv.filters.family.bit_packing import packed_bytes, read, write
 from lsmkv.filters.family.saved import SavedParts
 from lsmkv.filters.hashing import MASK_63, hash_key
@@ -30,11 +28,11 @@ from lsmkv.filters.maths.layouts import (
     cuckoo_fingerprint_bits_for,
     cuckoo_rate,
 )
-from lsmkv.filters.maths.rates import check_arguments
 
-CUCKOO_KIND: Final = 10
 MAX_MOVES: Final = 500
-"""Fingerprints that are moved to make room for one before the filter counts as full."""
+"""Fingerprints that an insert moves to make room before the filter counts as full."""
+
+_WIDTH_LIMITS: Final = (1, MAX_CUCKOO_FINGERPRINT_BITS)
 
 
 class FilterFullError(Error):
@@ -45,14 +43,12 @@ class CuckooFilter(GrowingFilter):
     """A filter of fixed capacity, from which keys can be removed.
 
     A key that is added twice is stored twice; the ninth copy never fits.  Removing a key that was
-    never added, but passes as a false positive, removes another key's fingerprint.
+    never added, but passes as a false positive, removes another key's fingerprint.  To ask and to
+    remove takes O(1).
 
     Args:
         bucket_count: number of buckets of four fingerprints.
         fingerprint_bits: length of a fingerprint, 1 to 31 bits; it sets the error rate.
-
-    Raises:
-        ValueError: an argument is out of range.
 
     >>> f = CuckooFilter.for_keys(1000, 0.01)
     >>> f.add(b"a")
@@ -60,40 +56,26 @@ class CuckooFilter(GrowingFilter):
     (True, True, False, False)
     """
 
-    KIND: ClassVar[int] = CUCKOO_KIND
+    KIND = 10
+    _ARGUMENTS = ("bucket_count", "fingerprint_bits")
 
     def __init__(self, bucket_count: int, fingerprint_bits: int) -> None:
-        if not 1 <= fingerprint_bits <= MAX_CUCKOO_FINGERPRINT_BITS:
-            raise ValueError(
-                f"fingerprint_bits={fingerprint_bits!r}: must lie between 1 and "
-                f"{MAX_CUCKOO_FINGERPRINT_BITS}"
-            )
-        slots = packed_bytes(bucket_count * CUCKOO_SLOTS, fingerprint_bits)
-        check_byte_count(slots)
+        check_range("fingerprint_bits", fingerprint_bits, _WIDTH_LIMITS)
+        byte_count = packed_bytes(bucket_count * CUCKOO_SLOTS, fingerprint_bits)
+        check_range("byte_count", byte_count, BYTE_LIMITS)
         self._bucket_count = bucket_count
         self._width = fingerprint_bits
-        self._slots = bytearray(slots)
+        self._slots = bytearray(byte_count)
         self._stored = 0
-        self._choice = 1  # the state of the choices of whom to move; never 0
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(bucket_count={self._bucket_count}, "
-            f"fingerprint_bits={self._width})"
-        )
+        self._random = 1  # state of the choice of the slot to move; never 0
 
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float) -> Self:
         """An empty filter with room for ``key_count`` keys, most likely.
 
-        See :func:`~lsmkv.filters.maths.layouts.cuckoo_buckets_for`: a small set may still not fit.
-        Whoever cannot have that asks for room for more keys.
-
-        Raises:
-            ValueError: ``error_rate`` does not lie between 0 and 1, or the filter would be too
-                large.
+        A small set may still not fit (:func:`~lsmkv.filters.maths.layouts.cuckoo_buckets_for`);
+        where that must not be, ask for room for more keys.
         """
-        check_arguments(key_count, error_rate)
         return cls(
             cuckoo_buckets_for(key_count), cuckoo_fingerprint_bits_for(key_count, error_rate)
         )
@@ -115,11 +97,11 @@ class CuckooFilter(GrowingFilter):
 
     @property
     def load(self) -> float:
-        """The part of the slots that is taken, 0 to 1."""
+        """The fraction of the slots in use, 0 to 1."""
         return self._stored / (self._bucket_count * CUCKOO_SLOTS)
 
     def add_hash(self, h: int, /) -> None:
-        """Add the key whose 63-bit hash is ``h``.  O(1) on average, until the filter is nearly full.
+        """Add the key with the 63-bit hash ``h``.  O(1) on average, until the filter is nearly full.
 
         Raises:
             FilterFullError: there is no room for it; the filter is as it was before.
@@ -133,7 +115,6 @@ class CuckooFilter(GrowingFilter):
         self._stored += 1
 
     def may_contain_hash(self, h: int, /) -> bool:
-        """Whether the filter may hold the key whose hash is ``h``; False is certain.  O(1)."""
         bucket, fingerprint = self._place(h)
         return (
             self._find(bucket, fingerprint) >= 0
@@ -141,15 +122,14 @@ class CuckooFilter(GrowingFilter):
         )
 
     def remove(self, key: bytes, /) -> bool:
-        """Take one ``add`` of ``key`` back.  O(1).
+        """Take one ``add`` of ``key`` back.
 
-        Returns:
-            False, with nothing changed, when the filter certainly does not hold ``key``; else True.
+        False, with nothing changed, when the filter certainly does not hold ``key``.
         """
         return self.remove_hash(hash_key(key))
 
     def remove_hash(self, h: int, /) -> bool:
-        """As :meth:`remove`, for the key whose 63-bit hash is ``h``."""
+        """As :meth:`remove`, for the key with the 63-bit hash ``h``."""
         bucket, fingerprint = self._place(h)
         slot = self._find(bucket, fingerprint)
         if slot < 0:
@@ -165,36 +145,27 @@ class CuckooFilter(GrowingFilter):
         return self._stored
 
     def expected_rate(self, key_count: int) -> float:
-        """The false-positive rate with ``key_count`` distinct keys in the filter.
-
-        See :func:`~lsmkv.filters.maths.layouts.cuckoo_rate`.
-        """
+        """The false-positive rate with ``key_count`` distinct keys in the filter."""
         return cuckoo_rate(self._width, self._bucket_count, key_count)
 
-    def _place(self, h: i64) -> tuple[int, int]:
+    def _place(self, h: int) -> tuple[int, int]:
         """The first bucket of a hash, and its fingerprint, which is never 0: that is a free slot."""
-        buckets: i64 = self._bucket_count
-        width: i64 = self._width
-        word: i64 = (h * MULTIPLIER) & MASK_63
-        bucket: i64 = ((word >> 31) * buckets) >> 32
-        word = (word * MULTIPLIER) & MASK_63
-        kinds: i64 = (1 << width) - 1
-        return bucket, 1 + (((word >> 31) * kinds) >> 32)
+        h = (h * MULTIPLIER) & MASK_63
+        bucket = ((h >> 31) * self._bucket_count) >> 32
+        h = (h * MULTIPLIER) & MASK_63
+        return bucket, 1 + (((h >> 31) * ((1 << self._width) - 1)) >> 32)
 
-    def _other(self, bucket: int, fingerprint: i64) -> int:
+    def _other(self, bucket: int, fingerprint: int) -> int:
         """The other bucket of a fingerprint that is, or could be, in ``bucket``."""
-        buckets: i64 = self._bucket_count
-        word: i64 = (fingerprint * MULTIPLIER) & MASK_63
-        other: i64 = (((word >> 31) * buckets) >> 32) - bucket
-        return other + buckets if other < 0 else other
+        word = (fingerprint * MULTIPLIER) & MASK_63
+        other = (((word >> 31) * self._bucket_count) >> 32) - bucket
+        return other + self._bucket_count if other < 0 else other
 
-    def _find(self, bucket: i64, fingerprint: i64) -> int:
+    def _find(self, bucket: int, fingerprint: int) -> int:
         """The slot of a bucket that holds ``fingerprint``; -1 when none does."""
-        first: i64 = bucket * CUCKOO_SLOTS
-        slots = self._slots
-        width: i64 = self._width
+        first = bucket * CUCKOO_SLOTS
         for slot in range(first, first + CUCKOO_SLOTS):
-            if read(slots, slot, width) == fingerprint:
+            if read(self._slots, slot, self._width) == fingerprint:
                 return slot
         return -1
 
@@ -211,7 +182,7 @@ class CuckooFilter(GrowingFilter):
         moved: list[int] = []
         homeless = fingerprint
         for _ in range(MAX_MOVES):
-            slot = bucket * CUCKOO_SLOTS + self._choose()
+            slot = bucket * CUCKOO_SLOTS + self._random_slot()
             moved.append(slot)
             homeless = self._swap(slot, homeless)
             bucket = self._other(bucket, homeless)
@@ -225,37 +196,37 @@ class CuckooFilter(GrowingFilter):
         )
 
     def _swap(self, slot: int, fingerprint: int) -> int:
-        """Put ``fingerprint`` into a slot; what was there."""
-        there = read(self._slots, slot, self._width)
+        """Put ``fingerprint`` into a slot, and return the one that was there."""
+        replaced = read(self._slots, slot, self._width)
         write(self._slots, slot, self._width, fingerprint)
-        return there
+        return replaced
 
-    def _choose(self) -> int:
-        """One of the four slots of a bucket: the same choices in every process (xorshift)."""
-        state: i64 = self._choice
+    def _random_slot(self) -> int:
+        """One of the four slots of a bucket, the same ones in every process (xorshift)."""
+        state = self._random
         state ^= (state << 13) & 0xFFFFFFFF
         state ^= state >> 17
         state ^= (state << 5) & 0xFFFFFFFF
-        self._choice = state
+        self._random = state
         return (state >> 15) & (CUCKOO_SLOTS - 1)
 
     def _parameters(self) -> tuple[int, ...]:
-        return (self._bucket_count, self._width, self._choice)
+        return (self._bucket_count, self._width, self._random)
 
     def _body(self) -> bytes:
         return bytes(self._slots)
 
     @classmethod
     def _restore(cls, parts: SavedParts) -> Self:
-        bucket_count, width, choice = parts.parameters(
-            (1, 2 * MAX_BYTES), (1, MAX_CUCKOO_FINGERPRINT_BITS), (1, 0xFFFFFFFF)
+        bucket_count, width, random = parts.checked_parameters(
+            (1, 2 * MAX_BYTES), _WIDTH_LIMITS, (1, 0xFFFFFFFF)
         )
         slot_count = bucket_count * CUCKOO_SLOTS
-        body = parts.body(packed_bytes(slot_count, width))
+        body = parts.checked_body(packed_bytes(slot_count, width))
         if len(body) > MAX_BYTES:
             raise parts.corrupt(f"{len(body)} bytes are too many")
         restored = cls(bucket_count, width)
         restored._slots = bytearray(body)
         restored._stored = sum([1 for i in range(slot_count) if read(restored._slots, i, width)])
-        restored._choice = choice
+        restored._random = random
         return restored

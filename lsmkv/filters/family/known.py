@@ -1,7 +1,7 @@
 """A list of known false positives beside a filter.
 
-Where the same absent keys are asked for again and again, it pays to remember those that got
-through once: the filter's error rate then counts for the first time only.
+Where the same absent keys are asked for again and again, remembering those that got through pays:
+the filter's error rate then counts for the first time only.
 """
 
 from __future__ import annotations
@@ -23,16 +23,13 @@ G = TypeVar("G", bound=Growing)
 class KnownFalsePositives(Generic[M]):
     """A filter together with keys that it is known to be wrong about.
 
-    Keys that are added to the filter later, behind this object's back, are denied if they were
-    remembered; :class:`GrowingKnownFalsePositives` is for filters that grow.
+    It goes on denying a remembered key that is added to the filter itself;
+    :class:`GrowingKnownFalsePositives` is for filters that grow.
 
     Args:
         filter: the filter to ask.
-        capacity: most keys to remember; beyond it the one asked for least recently is forgotten.
+        capacity: most keys to remember, 1 or more; beyond it the least recently asked is forgotten.
             None for any number.
-
-    Raises:
-        ValueError: ``capacity`` is not positive.
 
     >>> from lsmkv.filters import SingleHashFilter
     >>> always = SingleHashFilter(1)
@@ -63,7 +60,7 @@ class KnownFalsePositives(Generic[M]):
         return len(self._known)
 
     def may_contain(self, key: bytes, /) -> bool:
-        """Whether the filter may hold ``key`` and no one has said that it does not."""
+        """Whether the filter may hold ``key``, and ``key`` is no known false positive."""
         if not self._filter.may_contain(key):
             return False
         if key not in self._known:

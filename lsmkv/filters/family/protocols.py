@@ -1,11 +1,11 @@
-"""What a filter can do, one small protocol for each ability.
+"""What a filter can do, one small protocol for each ability, for annotations.
 
 A filter has the methods of its abilities and no others, so a type checker refuses to delete from a
-Bloom filter or to add to a static one.  The protocols are for annotations: a function that only
-asks takes a :class:`Membership`, whatever filter it is.
+Bloom filter or to add to a static one.  A function that only asks takes a :class:`Membership`,
+whatever filter it is.
 
-Keys are ``bytes``.  Where a filter takes the product's 63-bit hash of a key
-(:func:`~lsmkv.filters.hashing.hash_key`) as well, a caller with several filters hashes once.
+Keys are ``bytes``.  Where a filter also takes the 63-bit hash of a key
+(:func:`~lsmkv.filters.hashing.hash_key`), a caller with several filters hashes once.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Membership(Protocol):
 
 
 class HashMembership(Membership, Protocol):
-    """Can be asked with the product's hash of a key, too."""
+    """Can be asked with the hash of a key, too."""
 
     def may_contain_hash(self, h: int, /) -> bool:
-        """As ``may_contain``, for the key whose 63-bit hash is ``h``."""
+        """As ``may_contain``, for the key with the 63-bit hash ``h``."""
         ...
 
 
@@ -38,10 +38,10 @@ class Insert(Protocol):
 
 
 class HashInsert(Insert, Protocol):
-    """Takes the product's hashes of keys, too."""
+    """Takes hashes of keys, too."""
 
     def add_hash(self, h: int, /) -> None:
-        """As ``add``, for the key whose 63-bit hash is ``h``."""
+        """As ``add``, for the key with the 63-bit hash ``h``."""
         ...
 
 
@@ -77,11 +77,7 @@ class Union(Protocol):
     """Can be united with another of the same shape."""
 
     def union(self, other: Self, /) -> Self:
-        """A filter that answers as one built from the keys of both.
-
-        Raises:
-            ValueError: the two differ in size or another parameter.
-        """
+        """A filter that answers as one built from the keys of both; ValueError if shapes differ."""
         ...
 
 
@@ -89,16 +85,12 @@ class Fold(Protocol):
     """Can be halved in size while it holds few keys."""
 
     def fold(self) -> Self:
-        """A filter of half the size that holds the same keys.
-
-        Raises:
-            ValueError: the size can be halved no more.
-        """
+        """A filter of half the size that holds the same keys; ValueError if that cannot be."""
         ...
 
 
 class Save(Protocol):
-    """Turns into bytes that say what they are, and back."""
+    """Turns into bytes that name their kind, and back."""
 
     def to_bytes(self) -> bytes:
         """The filter as bytes: the same ones on every platform and in every process."""
@@ -106,14 +98,9 @@ class Save(Protocol):
 
     @classmethod
     def from_bytes(cls, data: bytes, path: str = "filter") -> Self:
-        """The filter that ``data`` was made from.
+        """The filter that ``to_bytes`` saved as ``data``, which errors call ``path``.
 
-        Args:
-            data: what ``to_bytes`` gave.
-            path: what errors call the place that the bytes come from.
-
-        Raises:
-            CorruptionError: the bytes are damaged, or no filter.
-            UnsupportedFormatError: they are of another version or another kind of filter.
+        Raises CorruptionError for damaged bytes, UnsupportedFormatError for another format version
+        or another kind of filter.
         """
         ...

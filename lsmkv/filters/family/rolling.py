@@ -1,9 +1,9 @@
 """Rolling filters: two arrays, so that old keys are forgotten.
 
-Keys go to the new array; look-ups ask both.  After X inserts or T seconds, a *window*, the new
-array becomes the old one, what was old is dropped, and an empty array takes its place.  So a key is
-held for at least one window and at most two, unless it is added again, or promoted: found in the
-old array, and thereupon added to the new.
+Keys go to the new array; lookups ask both.  After X inserts or T seconds, a *window*, the arrays
+rotate: the new array becomes the old one, the old one is dropped, and an empty array takes its
+place.  So a filter holds a key for one window at least and for two at most, unless the key is added
+again or promoted: a lookup finds it in the old array and adds it to the new.
 
 Sources: F. Chang, W. Feng, K. Li, "Approximate caches for packet classification", INFOCOM 2004
 (double buffering); M. Yoon, "Aging Bloom filter with two active buffers for dynamic sets", IEEE
@@ -13,25 +13,22 @@ TKDE 22(1), 2010.
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, Final, Generic, Self, TypeVar
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
-from lsmkv.filters.bloom import MAX_BYTES
-from lsmkv.filters.family.base import GrowingFilter
+from lsmkv.filters.family.base import GrowingFilter, bloom_shape
 from lsmkv.filters.family.classic import BloomFilter
-from lsmkv.filters.family.counting import CountingBloomFilter, check_saved_counters
-from lsmkv.filters.family.saved import MAX_PROBES_SAVED, SavedParts
+from lsmkv.filters.family.counting import CountingBloomFilter
+from lsmkv.filters.family.saved import SavedParts
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.maths.rates import each_rate, either_rate
-from lsmkv.filters.maths.sizing import filter_bytes_for, probes_for
-
-ROLLING_KIND: Final = 7
-ROLLING_COUNTING_KIND: Final = 8
 
 _NS_PER_SECOND: Final = 1_000_000_000
 _MAX_63: Final = (1 << 63) - 1
+
+# A saved window: inserts and nanoseconds (0: any), promotion, inserts so far, age in nanoseconds.
 _WINDOW_LIMITS: Final = ((0, _MAX_63), (0, _MAX_63), (0, 1), (0, _MAX_63), (0, _MAX_63))
 
 Clock = Callable[[], float]
@@ -42,15 +39,12 @@ F = TypeVar("F", BloomFilter, CountingBloomFilter)
 
 @dataclass(frozen=True)
 class Window:
-    """How long a rolling filter fills one array.
+    """How long a rolling filter fills one array: one limit at least is needed.
 
     Attributes:
         inserts: inserts after which the arrays rotate; None for any number.
-        seconds: seconds after which they rotate, even unasked; None for any time.
+        seconds: seconds after which they rotate, from a nanosecond on; None for any time.
         promote: whether keys that are found in the old array only are added to the new one.
-
-    Raises:
-        ValueError: both are None, or one is not positive or too large.
     """
 
     inserts: int | None = None
@@ -67,19 +61,24 @@ class Window:
 
 
 class RollingFilter(GrowingFilter, Generic[F]):
-    """What rolling filters share, whatever their arrays are."""
+    """Two arrays of one kind that rotate.  A class names the kind and its constructor's arguments.
 
-    def __init__(self, window: Window, clock: Clock) -> None:
+    To add and to ask takes O(k), or O(m) when the arrays rotate.
+    """
+
+    _ARRAY: ClassVar[Any]
+
+    def __init__(self, empty: Callable[[], F], window: Window, clock: Clock) -> None:
+        self._empty: Callable[[], F] = empty
         self._window = window
         self._clock = clock
         self._started = clock()
         self._inserts = 0
-        self._new: F = self._empty()
-        self._old: F = self._empty()
+        self._new: F = empty()
+        self._old: F = empty()
 
-    @abstractmethod
-    def _empty(self) -> F:
-        """An array without keys."""
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: two of {self._new!r}, {self._window}>"
 
     @property
     def window(self) -> Window:
@@ -92,20 +91,14 @@ class RollingFilter(GrowingFilter, Generic[F]):
         return self._new.byte_count + self._old.byte_count
 
     def add_hash(self, h: int, /) -> None:
-        """Add the key whose 63-bit hash is ``h`` to the new array.  O(k), or O(m) to rotate."""
-        self._turn()
+        self._rotate_by_time()
         if self._window.inserts is not None and self._inserts >= self._window.inserts:
             self.rotate()
         self._new.add_hash(h)
         self._inserts += 1
 
     def may_contain_hash(self, h: int, /) -> bool:
-        """Whether either array may hold the key whose hash is ``h``; False is certain.
-
-        With promotion, a key found in the old array only is added to the new one.  O(k), or O(m)
-        to rotate.
-        """
-        self._turn()
+        self._rotate_by_time()
         if self._new.may_contain_hash(h):
             return True
         if not self._old.may_contain_hash(h):
@@ -122,7 +115,7 @@ class RollingFilter(GrowingFilter, Generic[F]):
 
     def key_count(self) -> float:
         """About how many distinct keys both arrays hold; a key in both counts twice.  O(m)."""
-        self._turn()
+        self._rotate_by_time()
         return self._new.key_count() + self._old.key_count()
 
     def expected_rate(self, new_keys: int, old_keys: int) -> float:
@@ -130,17 +123,16 @@ class RollingFilter(GrowingFilter, Generic[F]):
         return either_rate(self._new.expected_rate(new_keys), self._old.expected_rate(old_keys))
 
     def use_clock(self, clock: Clock) -> None:
-        """Go by another clock from now on; the present window stays as old as it is.
+        """Take the time from another clock from now on; the age of the window stays.
 
-        A filter that was loaded goes by ``time.monotonic``, and its window is as old as when it was
-        saved.
+        A loaded filter uses ``time.monotonic``, and its window is as old as when it was saved.
         """
         age = self._clock() - self._started
         self._clock = clock
         self._started = clock() - age
 
-    def _turn(self) -> None:
-        """Rotate if the time has come; if two windows have gone by, forget both arrays."""
+    def _rotate_by_time(self) -> None:
+        """Rotate when the window has ended; twice, which forgets all keys, when two have."""
         seconds = self._window.seconds
         if seconds is None:
             return
@@ -153,11 +145,12 @@ class RollingFilter(GrowingFilter, Generic[F]):
             self.rotate()
         self._started = started
 
-    def _window_parameters(self) -> tuple[int, ...]:
-        self._turn()
+    def _parameters(self) -> tuple[int, ...]:
+        self._rotate_by_time()
         window = self._window
         age = 0.0 if window.seconds is None else self._clock() - self._started
         return (
+            *self._new._parameters(),
             window.inserts or 0,
             round((window.seconds or 0.0) * _NS_PER_SECOND),
             int(window.promote),
@@ -165,12 +158,30 @@ class RollingFilter(GrowingFilter, Generic[F]):
             max(0, round(age * _NS_PER_SECOND)),
         )
 
-    def _resume(self, inserts: int, age_ns: int, old: F, new: F) -> None:
-        """Go on where a saved filter left off."""
-        self._inserts = inserts
-        self._started = self._clock() - age_ns / _NS_PER_SECOND
-        self._old = old
-        self._new = new
+    def _body(self) -> bytes:
+        return self._old._body() + self._new._body()
+
+    @classmethod
+    def _restore(cls, parts: SavedParts) -> Self:
+        shape = parts.parameters[: -len(_WINDOW_LIMITS)]
+        of_window = replace(parts, parameters=parts.parameters[-len(_WINDOW_LIMITS) :])
+        inserts, nanoseconds, promote, made, age_ns = of_window.checked_parameters(*_WINDOW_LIMITS)
+        half = len(parts.body) // 2
+        old, new = [
+            cls._ARRAY._restore(replace(parts, parameters=shape, body=body))
+            for body in (parts.body[:half], parts.body[half:])
+        ]
+        seconds = nanoseconds / _NS_PER_SECOND if nanoseconds else None
+        try:
+            window = Window(inserts or None, seconds, promote == 1)
+        except ValueError as error:
+            raise parts.corrupt(str(error)) from error
+        make: Callable[..., Self] = cls
+        restored = make(*shape, window)
+        restored._inserts = made
+        restored._started -= age_ns / _NS_PER_SECOND
+        restored._old, restored._new = old, new
+        return restored
 
 
 class RollingBloomFilter(RollingFilter[BloomFilter]):
@@ -182,9 +193,6 @@ class RollingBloomFilter(RollingFilter[BloomFilter]):
         window: how long one array is filled.
         clock: what tells the time.
 
-    Raises:
-        ValueError: an argument is out of range.
-
     >>> f = RollingBloomFilter.for_window(Window(inserts=2), 2, 0.001)
     >>> f.update([b"a", b"b", b"c", b"d"])
     >>> f.may_contain(b"a"), f.may_contain(b"d")
@@ -194,58 +202,27 @@ class RollingBloomFilter(RollingFilter[BloomFilter]):
     (False, True)
     """
 
-    KIND: ClassVar[int] = ROLLING_KIND
+    KIND = 7
+    _ARRAY = BloomFilter
 
     def __init__(
         self, byte_count: int, probe_count: int, window: Window, clock: Clock = time.monotonic
     ) -> None:
-        self._byte_count = byte_count
-        self._probe_count = probe_count
-        super().__init__(window, clock)
+        super().__init__(partial(BloomFilter, byte_count, probe_count), window, clock)
 
     @classmethod
     def for_window(
         cls, window: Window, key_count: int, error_rate: float, clock: Clock = time.monotonic
     ) -> Self:
-        """A filter for ``key_count`` distinct keys in a window; both arrays together err so often.
-
-        Raises:
-            ValueError: ``error_rate`` does not lie between 0 and 1, or ``key_count`` is negative or
-                too large.
-        """
-        byte_count, probe_count = _array_shape(key_count, error_rate)
+        """A filter for ``key_count`` distinct keys in a window; the rate is that of both arrays."""
+        byte_count, probe_count = bloom_shape(key_count, each_rate(error_rate, 2))
         return cls(byte_count, probe_count, window, clock)
-
-    def _empty(self) -> BloomFilter:
-        return BloomFilter(self._byte_count, self._probe_count)
-
-    def _parameters(self) -> tuple[int, ...]:
-        return (self._byte_count, self._probe_count, *self._window_parameters())
-
-    def _body(self) -> bytes:
-        return self._old.bits + self._new.bits
-
-    @classmethod
-    def _restore(cls, parts: SavedParts) -> Self:
-        byte_count, probe_count, *rest = parts.parameters(
-            (1, MAX_BYTES), (1, MAX_PROBES_SAVED), *_WINDOW_LIMITS
-        )
-        window, inserts, age_ns = _saved_window(parts, rest)
-        body = parts.body(2 * byte_count)
-        restored = cls(byte_count, probe_count, window)
-        restored._resume(
-            inserts,
-            age_ns,
-            BloomFilter.from_bits(body[:byte_count], probe_count),
-            BloomFilter.from_bits(body[byte_count:], probe_count),
-        )
-        return restored
 
 
 class RollingCountingFilter(RollingFilter[CountingBloomFilter]):
     """A counting Bloom filter that forgets.  Removals go to the new array, as inserts do.
 
-    A key that is in the old array only cannot be removed: it is held until the arrays rotate.
+    A key that is in the old array only cannot be removed: it stays until the arrays rotate.
 
     Args:
         counter_count: number of counters in each of the two arrays, a multiple of 8.
@@ -254,16 +231,14 @@ class RollingCountingFilter(RollingFilter[CountingBloomFilter]):
         window: how long one array is filled.
         clock: what tells the time.
 
-    Raises:
-        ValueError: an argument is out of range.
-
     >>> f = RollingCountingFilter.for_window(Window(seconds=60), 100, 0.01)
     >>> f.add(b"a"); f.rotate(); f.add(b"a"); f.add(b"b")
     >>> f.count_of(b"a"), f.remove(b"a"), f.count_of(b"a"), f.remove(b"a")
     (2, True, 1, False)
     """
 
-    KIND: ClassVar[int] = ROLLING_COUNTING_KIND
+    KIND = 8
+    _ARRAY = CountingBloomFilter
 
     def __init__(
         self,
@@ -273,8 +248,8 @@ class RollingCountingFilter(RollingFilter[CountingBloomFilter]):
         window: Window,
         clock: Clock = time.monotonic,
     ) -> None:
-        self._shape = (counter_count, probe_count, counter_bits)
-        super().__init__(window, clock)
+        empty = partial(CountingBloomFilter, counter_count, probe_count, counter_bits)
+        super().__init__(empty, window, clock)
 
     @classmethod
     def for_window(
@@ -285,68 +260,20 @@ class RollingCountingFilter(RollingFilter[CountingBloomFilter]):
         counter_bits: int = 4,
         clock: Clock = time.monotonic,
     ) -> Self:
-        """A filter for ``key_count`` distinct keys in a window; both arrays together err so often.
-
-        Raises:
-            ValueError: an argument is out of range.
-        """
-        byte_count, probe_count = _array_shape(key_count, error_rate)
+        """A filter for ``key_count`` distinct keys in a window; the rate is that of both arrays."""
+        byte_count, probe_count = bloom_shape(key_count, each_rate(error_rate, 2))
         return cls(byte_count * 8, probe_count, counter_bits, window, clock)
 
     def remove(self, key: bytes, /) -> bool:
-        """Take one ``add`` of ``key`` in the present window back.  O(k).
+        """Take one ``add`` of ``key`` in the present window back.
 
-        Returns:
-            False, with nothing changed, when the new array certainly does not hold ``key``.
+        False, with nothing changed, when the new array certainly does not hold ``key``.
         """
-        self._turn()
+        self._rotate_by_time()
         return self._new.remove(key)
 
     def count_of(self, key: bytes, /) -> int:
-        """About how often ``key`` was added in the last one to two windows and not removed.  O(k)."""
-        self._turn()
+        """About how often ``key`` was added in the last one to two windows and not removed."""
+        self._rotate_by_time()
         h = hash_key(key)
         return self._new.count_of_hash(h) + self._old.count_of_hash(h)
-
-    def _empty(self) -> CountingBloomFilter:
-        return CountingBloomFilter(*self._shape)
-
-    def _parameters(self) -> tuple[int, ...]:
-        return (*self._shape, *self._window_parameters())
-
-    def _body(self) -> bytes:
-        return self._old.counters + self._new.counters
-
-    @classmethod
-    def _restore(cls, parts: SavedParts) -> Self:
-        counter_count, probe_count, counter_bits, *rest = parts.parameters(
-            (8, 2 * MAX_BYTES), (1, MAX_PROBES_SAVED), (4, 8), *_WINDOW_LIMITS
-        )
-        byte_count = check_saved_counters(parts, counter_count, counter_bits)
-        window, inserts, age_ns = _saved_window(parts, rest)
-        body = parts.body(2 * byte_count)
-        restored = cls(counter_count, probe_count, counter_bits, window)
-        arrays = [
-            CountingBloomFilter.from_counters(part, probe_count, counter_bits)
-            for part in (body[:byte_count], body[byte_count:])
-        ]
-        restored._resume(inserts, age_ns, arrays[0], arrays[1])
-        return restored
-
-
-def _array_shape(key_count: int, error_rate: float) -> tuple[int, int]:
-    """Bytes and k of each of two Bloom filters that err at ``error_rate`` together."""
-    byte_count = max(1, filter_bytes_for(key_count, each_rate(error_rate, 2)))
-    return byte_count, probes_for(byte_count * 8, key_count)
-
-
-def _saved_window(parts: SavedParts, numbers: list[int]) -> tuple[Window, int, int]:
-    """The window, the inserts made in it and its age in nanoseconds."""
-    inserts, nanoseconds, promote, made, age_ns = numbers
-    try:
-        window = Window(
-            inserts or None, nanoseconds / _NS_PER_SECOND if nanoseconds else None, promote == 1
-        )
-    except ValueError as error:
-        raise parts.corrupt(str(error)) from error
-    return window, made, age_ns

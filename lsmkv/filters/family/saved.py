@@ -1,4 +1,4 @@
-"""Saved filters: bytes that say what they are.
+"""Saved filters: bytes that name their kind, shape and format version.
 
 Layout, all integers little-endian::
 
@@ -11,24 +11,23 @@ Layout, all integers little-endian::
     ..       body; its length follows from the parameters
     ..  u64  XXH3-64 of all the bytes before it
 
-Every version keeps the first 10 bytes and the last 8 as they are, so that a newer file is told from
-a damaged one.  A checksum is no signature, so parameters are checked one by one against limits, and
-the body's length against what they call for, before anything is made of them: no input takes more
-than a small multiple of its own length in memory or time.
+Every format version keeps the first 10 bytes and the last 8 as they are, so that a reader tells a
+newer file from a damaged one.  A checksum is no signature: a reader checks each parameter against
+its limits, and the length of the body against the parameters, before it makes anything of them.  So
+no input takes more memory or time than a small multiple of its own length.
 """
 
 from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
 from lsmkv.encoding.checksums import checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
 
 FORMAT_VERSION: Final = 1
-MAX_PROBES_SAVED: Final = 255
-"""Most probes per key of a filter that is saved: more would only make hostile bytes slow."""
 
 _MAGIC: Final = b"lsmkvFLT"
 _HEAD: Final = struct.Struct("<8sHHHH")
@@ -36,16 +35,18 @@ _HEAD_BYTES: Final = 16
 _SUM_BYTES: Final = 8
 
 
+@dataclass(frozen=True)
 class SavedParts:
-    """What saved bytes hold: kind, parameters and body, checked only as far as they all have to be.
+    """A saved filter, taken apart.  Header and checksum are right; nothing else is checked yet."""
 
-    Raises:
-        CorruptionError: not a saved filter, or a damaged one.
-        UnsupportedFormatError: another format version.
-    """
+    path: str
+    kind: int
+    parameters: tuple[int, ...]
+    body: bytes
 
-    def __init__(self, data: bytes, path: str) -> None:
-        self._path = path
+    @classmethod
+    def parse(cls, data: bytes, path: str) -> Self:
+        """Take ``data`` apart; raise as :func:`load` does."""
         if len(data) < _HEAD_BYTES + _SUM_BYTES:
             raise CorruptionError(path, 0, f"{len(data)} bytes are too short for a saved filter")
         magic, version, kind, parameter_count, reserved = _HEAD.unpack_from(data)
@@ -65,66 +66,53 @@ class SavedParts:
         body_start = _HEAD_BYTES + 8 * parameter_count
         if reserved or body_start > end:
             raise CorruptionError(path, 12, "header of a saved filter does not fit its length")
-        self.kind: int = kind
-        self._parameters: tuple[int, ...] = struct.unpack_from(
-            f"<{parameter_count}Q", data, _HEAD_BYTES
-        )
-        self._body = data[body_start:end]
+        parameters = struct.unpack_from(f"<{parameter_count}Q", data, _HEAD_BYTES)
+        return cls(path, kind, parameters, data[body_start:end])
 
-    def parameters(self, *limits: tuple[int, int]) -> tuple[int, ...]:
-        """The parameters, as many as ``limits``, each within its own.
-
-        Raises:
-            CorruptionError: more, fewer or others.
-        """
-        if len(self._parameters) != len(limits):
+    def checked_parameters(self, *limits: tuple[int, int]) -> tuple[int, ...]:
+        """The parameters: as many as ``limits``, each within its own."""
+        if len(self.parameters) != len(limits):
             raise self.corrupt(
-                "wrong number of parameters", expected=len(limits), got=len(self._parameters)
+                "wrong number of parameters", expected=len(limits), got=len(self.parameters)
             )
-        for parameter, (low, high) in zip(self._parameters, limits, strict=True):
+        for parameter, (low, high) in zip(self.parameters, limits, strict=True):
             if not low <= parameter <= high:
                 raise self.corrupt(f"parameter {parameter} does not lie in {low}..{high}")
-        return self._parameters
+        return self.parameters
 
-    def body(self, byte_count: int) -> bytes:
-        """The body, which has to be ``byte_count`` bytes long.
-
-        Raises:
-            CorruptionError: it is not.
-        """
-        if len(self._body) != byte_count:
-            raise self.corrupt("wrong size of body", expected=byte_count, got=len(self._body))
-        return self._body
-
-    @property
-    def body_length(self) -> int:
-        """Length of the body, in bytes."""
-        return len(self._body)
+    def checked_body(self, byte_count: int) -> bytes:
+        """The body, if it is ``byte_count`` bytes long."""
+        if len(self.body) != byte_count:
+            raise self.corrupt("wrong size of body", expected=byte_count, got=len(self.body))
+        return self.body
 
     def corrupt(
         self, reason: str, *, expected: object = None, got: object = None
     ) -> CorruptionError:
-        """An error about these bytes, to be raised."""
+        """The error to raise about this filter."""
         return CorruptionError(
-            self._path, _HEAD_BYTES, f"saved filter: {reason}", expected=expected, got=got
+            self.path, _HEAD_BYTES, f"saved filter: {reason}", expected=expected, got=got
         )
-
-    def check_kind(self, kind: int, name: str) -> None:
-        """Raise UnsupportedFormatError unless the bytes hold a filter of ``kind``."""
-        if self.kind != kind:
-            raise UnsupportedFormatError(
-                self._path, f"a saved filter of kind {self.kind}, not a {name} (kind {kind})"
-            )
 
 
 class SavedFilter(ABC):
     """A filter that can be asked and saved.
 
-    Class attributes:
-        KIND: the number that stands for the class in saved bytes.
+    A class that sets ``KIND``, its number in saved bytes, is one of :data:`KINDS` from then on.
+    ``_ARGUMENTS`` names the properties that its constructor takes, for ``repr``.
     """
 
     KIND: ClassVar[int] = 0
+    _ARGUMENTS: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "KIND" in vars(cls) and KINDS.setdefault(cls.KIND, cls) is not cls:
+            raise TypeError(f"KIND={cls.KIND} of {cls.__name__} is {KINDS[cls.KIND].__name__}'s")
+
+    def __repr__(self) -> str:
+        arguments = [f"{name}={getattr(self, name)}" for name in self._ARGUMENTS]
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
     @abstractmethod
     def may_contain(self, key: bytes, /) -> bool:
@@ -141,12 +129,12 @@ class SavedFilter(ABC):
     @classmethod
     @abstractmethod
     def _restore(cls, parts: SavedParts) -> Self:
-        """The filter of these parts, every number and length of which it checks."""
+        """The filter of these parts; it checks every number and length of theirs."""
 
     def to_bytes(self) -> bytes:
         """The filter as bytes: the same ones on every platform and in every process.
 
-        The layout is described in :mod:`lsmkv.filters.family.saved`.  O(size).
+        :mod:`lsmkv.filters.family.saved` describes the layout.  O(size).
         """
         parameters = self._parameters()
         head = _HEAD.pack(_MAGIC, FORMAT_VERSION, self.KIND, len(parameters), 0)
@@ -156,25 +144,48 @@ class SavedFilter(ABC):
 
     @classmethod
     def from_bytes(cls, data: bytes, path: str = "filter") -> Self:
-        """The filter that ``data`` was made from by :meth:`to_bytes`.
+        """The filter of this class that :meth:`to_bytes` saved as ``data``.  O(size).
 
-        O(size); hostile bytes take no more time or memory than others.
-
-        Args:
-            data: a saved filter of this class.
-            path: what errors call the place that the bytes come from.
-
-        Raises:
-            CorruptionError: the bytes are damaged, or no saved filter.
-            UnsupportedFormatError: they are of another version or another kind of filter.
+        Arguments and errors are those of :func:`load`; another kind of filter is an
+        ``UnsupportedFormatError``.
         """
-        parts = SavedParts(data, path)
-        parts.check_kind(cls.KIND, cls.__name__)
+        parts = SavedParts.parse(data, path)
+        if parts.kind != cls.KIND:
+            raise UnsupportedFormatError(
+                path, f"a saved filter of kind {parts.kind}, not a {cls.__name__} (kind {cls.KIND})"
+            )
         return cls._restore(parts)
 
     def _check_same_shape(self, other: SavedFilter) -> None:
-        """Raise ValueError unless ``other`` is of the same class and has the same parameters."""
+        """Refuse to unite with a filter of another class or with other parameters."""
         if type(other) is not type(self) or other._parameters() != self._parameters():
             raise ValueError(
                 f"only filters of the same shape can be united: {self!r} and {other!r} differ"
             )
+
+
+KINDS: Final[dict[int, type[SavedFilter]]] = {}
+"""Every kind of filter that can be saved, by its number."""
+
+
+def load(data: bytes, path: str = "filter") -> SavedFilter:
+    """The filter, of whatever kind, that ``to_bytes`` saved as ``data``.
+
+    O(size); hostile bytes take no more time or memory than others.
+
+    Args:
+        data: a saved filter.
+        path: where the bytes come from, for errors.
+
+    Raises:
+        CorruptionError: the bytes are damaged, or no saved filter.
+        UnsupportedFormatError: this release does not know their format version or their kind.
+
+    >>> from lsmkv.filters import BloomFilter
+    >>> load(BloomFilter(10, 3).to_bytes())
+    BloomFilter(byte_count=10, probe_count=3)
+    """
+    kind = SavedParts.parse(data, path).kind
+    if kind not in KINDS:
+        raise UnsupportedFormatError(path, f"a saved filter of unknown kind {kind}")
+    return KINDS[kind].from_bytes(data, path)

@@ -1,29 +1,27 @@
 """Ways to derive the k probes of a key, by name, and a Bloom filter that uses one: for comparison.
 
 A filter is only as good as its probes are independent.  The product's way is one of these; the
-others are those of stores, libraries and tutorials.  Most of them take a hash modulo m, and what
-follows from that: at the size of a block, double hashing has 1.5 to 5 times the error rate of the
-theory, since two keys that agree in (h1, h2) modulo m agree in every probe.
+others are those of stores, libraries and tutorials.  Most of them take a hash modulo m.  At the size
+of a block, double hashing then has 1.5 to 5 times the error rate of the theory: two keys that agree
+in (h1, h2) modulo m agree in every probe.
 
-Sources stand with each strategy.
+Each strategy names its source.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Final, Self
+from typing import Final, Self
 
 from lsmkv.filters.bloom import MAX_BYTES
-from lsmkv.filters.family.base import bits_set, check_probe_count, either, keys_by_fill
+from lsmkv.filters.family.base import PROBE_LIMITS, BitArrayFilter, bits_set, check_range
 from lsmkv.filters.family.classic import probed
-from lsmkv.filters.family.saved import MAX_PROBES_SAVED, SavedFilter, SavedParts
+from lsmkv.filters.family.saved import SavedParts
 from lsmkv.filters.hashing import hash_key, murmur3_32, murmur3_128
-from lsmkv.filters.maths.rates import check_arguments
-from lsmkv.filters.maths.sizing import bits_for, exact_rate, probes_for
+from lsmkv.filters.maths.sizing import bits_for, check_arguments, exact_rate, probes_for
 
-STRATEGY_KIND: Final = 12
-_MAX_BITS: Final = 8 * MAX_BYTES
+_BIT_LIMITS: Final = (1, 8 * MAX_BYTES)
 _MASK_32: Final = 0xFFFF_FFFF
 
 
@@ -32,10 +30,10 @@ class HashStrategy:
     """A way to derive probes.
 
     Attributes:
-        name: what it is called.
-        number: what it is called in saved filters.
-        probes: the bits of a key: from key, number of bits m and number of probes k to a list of k
-            numbers, 0 <= bit < m.
+        name: unique among :data:`STRATEGIES`.
+        number: its place there, from 1, and its number in saved filters.
+        probes: from key, number of bits m and number of probes k to the k bits of the key,
+            0 <= bit < m.
     """
 
     name: str
@@ -44,14 +42,14 @@ class HashStrategy:
 
 
 def product_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
-    """The product's: multiples of one 63-bit murmur3 hash, scaled to m (see ``bloom``)."""
+    """The product's: multiples of one 63-bit hash, scaled to m (see ``lsmkv.filters.bloom``)."""
     return probed(bit_count, probe_count, hash_key(key))
 
 
 def djb2_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
     """DJB2 of the probe's number in decimal and the key: h = 5381, then h = 33 h + byte; modulo m.
 
-    A hash of each probe's own (D. J. Bernstein, comp.lang.c).  h is not cut to a machine word.
+    Each probe has a hash of its own (D. J. Bernstein, comp.lang.c), not cut to a machine word.
     """
     bits = []
     for number in range(probe_count):
@@ -63,13 +61,13 @@ def djb2_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
 
 
 def seeded_murmur_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
-    """k hashes of the key: MurmurHash3 x86-32 with seeds 0 to k-1, as signed numbers, modulo m."""
+    """k hashes: MurmurHash3 x86-32 with seeds 0 to k-1 of the key, signed, modulo m."""
     return [_signed_32(murmur3_32(key, seed)) % bit_count for seed in range(probe_count)]
 
 
 def sha256_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
     """k hashes: SHA-256 of the key and the probe's number in decimal, as big-endian, modulo m."""
-    import hashlib  # here, since it takes a tenth of the time to import the package
+    import hashlib  # here: it would take a tenth of the time that importing the package takes
 
     return [
         int.from_bytes(hashlib.sha256(key + str(number).encode()).digest(), "big") % bit_count
@@ -171,11 +169,7 @@ STRATEGIES: Final = (
 
 
 def strategy_named(name: str) -> HashStrategy:
-    """The strategy of that name.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The strategy with this name; ValueError when there is none."""
     for strategy in STRATEGIES:
         if strategy.name == name:
             return strategy
@@ -183,18 +177,15 @@ def strategy_named(name: str) -> HashStrategy:
     raise ValueError(f"hash strategy {name!r}: must be one of {names}")
 
 
-class StrategyBloomFilter(SavedFilter):
+class StrategyBloomFilter(BitArrayFilter):
     """A Bloom filter with a hash strategy of choice and any number of bits.
 
-    It takes keys only: most strategies cannot do with the product's hash of a key.
+    It takes keys only: most strategies need more than the product's hash of a key.
 
     Args:
         bit_count: size, in bits: m.
         probe_count: bits that each key sets, k, 1 to 255.
-        strategy: how they are derived.
-
-    Raises:
-        ValueError: an argument is out of range.
+        strategy: how a key gets its bits.
 
     >>> f = StrategyBloomFilter(1000, 7, DJB2)
     >>> f.add(b"a")
@@ -202,16 +193,13 @@ class StrategyBloomFilter(SavedFilter):
     (True, False)
     """
 
-    KIND: ClassVar[int] = STRATEGY_KIND
+    KIND = 12
 
     def __init__(self, bit_count: int, probe_count: int, strategy: HashStrategy) -> None:
-        if not 1 <= bit_count <= _MAX_BITS:
-            raise ValueError(f"bit_count={bit_count!r}: must lie between 1 and {_MAX_BITS}")
-        check_probe_count(probe_count)
+        check_range("bit_count", bit_count, _BIT_LIMITS)
+        super().__init__((bit_count + 7) // 8, probe_count)
         self._bit_count = bit_count
-        self._probe_count = probe_count
         self._strategy = strategy
-        self._bits = bytearray((bit_count + 7) // 8)
 
     def __repr__(self) -> str:
         return (
@@ -221,34 +209,18 @@ class StrategyBloomFilter(SavedFilter):
 
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float, strategy: HashStrategy) -> Self:
-        """An empty filter for ``key_count`` distinct keys: m from (n, p), then the best k.
-
-        Raises:
-            ValueError: ``error_rate`` does not lie between 0 and 1, or the filter would be too
-                large.
-        """
+        """An empty filter for ``key_count`` distinct keys: m from (n, p), then the best k."""
         check_arguments(key_count, error_rate)
         bit_count = max(1, bits_for(key_count, error_rate))
         return cls(bit_count, probes_for(bit_count, key_count), strategy)
 
     @property
     def bit_count(self) -> int:
-        """Size, in bits: m."""
         return self._bit_count
 
     @property
-    def byte_count(self) -> int:
-        """Size, in bytes."""
-        return len(self._bits)
-
-    @property
-    def probe_count(self) -> int:
-        """Bits that each key sets: k."""
-        return self._probe_count
-
-    @property
     def strategy(self) -> HashStrategy:
-        """How the bits of a key are derived."""
+        """How a key gets its bits."""
         return self._strategy
 
     @property
@@ -262,51 +234,27 @@ class StrategyBloomFilter(SavedFilter):
             self._bits[bit >> 3] |= 1 << (bit & 7)
 
     def may_contain(self, key: bytes, /) -> bool:
-        """Whether the filter may hold ``key``; False is certain."""
         for bit in self._strategy.probes(key, self._bit_count, self._probe_count):
             if not (self._bits[bit >> 3] >> (bit & 7)) & 1:
                 return False
         return True
 
-    def key_count(self) -> float:
-        """About how many distinct keys were added, judged by the bits that are set.  O(m)."""
-        return keys_by_fill(self.bits_set, self._bit_count, self._probe_count)
-
     def ideal_rate(self, key_count: int) -> float:
-        """The exact false-positive rate that independent probes would have.
-
-        See :func:`~lsmkv.filters.maths.sizing.exact_rate`.
-        """
+        """The exact false-positive rate that independent probes would have."""
         return exact_rate(self._bit_count, key_count, self._probe_count)
-
-    def union(self, other: Self, /) -> Self:
-        """A new filter, with the same bits as one built from the keys of both.  O(m).
-
-        Raises:
-            ValueError: the two differ in size, k or strategy.
-        """
-        self._check_same_shape(other)
-        united = type(self)(self._bit_count, self._probe_count, self._strategy)
-        united._bits = either(self._bits, other._bits)
-        return united
 
     def _parameters(self) -> tuple[int, ...]:
         return (self._bit_count, self._probe_count, self._strategy.number)
 
-    def _body(self) -> bytes:
-        return bytes(self._bits)
-
     @classmethod
     def _restore(cls, parts: SavedParts) -> Self:
-        bit_count, probe_count, number = parts.parameters(
-            (1, _MAX_BITS), (1, MAX_PROBES_SAVED), (1, len(STRATEGIES))
+        bit_count, probe_count, number = parts.checked_parameters(
+            _BIT_LIMITS, PROBE_LIMITS, (1, len(STRATEGIES))
         )
-        body = parts.body((bit_count + 7) // 8)
+        body = parts.checked_body((bit_count + 7) // 8)
         if bit_count % 8 and body[-1] >> bit_count % 8:
             raise parts.corrupt("bits after the last one are set")
-        restored = cls(bit_count, probe_count, STRATEGIES[number - 1])
-        restored._bits = bytearray(body)
-        return restored
+        return cls(bit_count, probe_count, STRATEGIES[number - 1])._with_bits(body)
 
 
 def _signed_32(number: int) -> int:

@@ -1,1 +1,1 @@
-"""Sizes and exact error rates of filters, without any bits.  May import nothing of the store."""
+"""Sizes and exact error rates of filters, without any bits.  Imports nothing of the store."""

@@ -1,8 +1,8 @@
-"""How filter memory is shared out among runs: Monkey.
+"""Sharing filter memory among runs: Monkey.
 
-A look-up of an absent key asks the filter of every run, and each false positive costs a wasted
-read.  With the same bits per key everywhere, the filters of the small runs are as wrong as those of
-the large ones, though making them better would cost next to nothing.
+A lookup of an absent key asks the filter of every run, and each false positive costs a wasted read.
+With the same bits per key everywhere, the filters of small runs are as often wrong as those of large
+ones, though better ones would cost next to nothing.
 
 Source: N. Dayan, M. Athanassoulis, S. Idreos, "Monkey: Optimal Navigable Key-Value Store", SIGMOD
 2017.
@@ -20,21 +20,18 @@ _LN2_SQUARED: Final = math.log(2.0) ** 2
 
 
 def monkey_error_rates(run_key_counts: Sequence[int], error_rate: float) -> list[float]:
-    """The false-positive rates of runs that waste the fewest reads, in the order of the runs.
+    """The false-positive rates, one for each run, that waste the fewest reads.
 
-    They minimise the sum of p_i while sum of n_i ln(1/p_i) is what ``error_rate`` for every run
-    would take: p_i = min(1, c n_i), for the c that spends all the memory.  A run with rate 1 gets
-    no filter.  Empty runs take no memory and get ``error_rate``.
+    They minimise the sum of p_i in the memory, sum of n_i ln(1/p_i), that ``error_rate`` for every
+    run would take: p_i = min(1, c n_i), for the c that spends it all.  A run with rate 1 gets no
+    filter.  Empty runs take no memory and get ``error_rate``.
 
     Rates stop at the smallest normal float, 2e-308; memory for lower ones is left unspent.
     O(r log r) for r runs.
 
     Args:
         run_key_counts: the number of distinct keys in each run.
-        error_rate: the uniform rate to match in memory, above 0 and up to 1.
-
-    Raises:
-        ValueError: a count is negative or the rate out of range.
+        error_rate: the uniform rate that takes the same memory, above 0 and up to 1.
 
     >>> rates = monkey_error_rates([1_000, 10_000, 100_000], 0.01)
     >>> [round(rate, 5) for rate in rates]
@@ -58,21 +55,18 @@ def monkey_error_rates(run_key_counts: Sequence[int], error_rate: float) -> list
 
 
 def expected_wasted_reads(rates: Sequence[float]) -> float:
-    """The reads that a look-up of an absent key is expected to waste: the sum of the runs' rates.
+    """The expected wasted reads of a lookup of an absent key: the sum of the runs' rates.
 
-    It counts runs whose key range holds the key, and blocks that no cache holds.  O(r).
+    It assumes that the key lies in the range of every run, and that no cache holds a block.  O(r).
     """
     return math.fsum(rates)
 
 
 def memory_bits(run_key_counts: Sequence[int], rates: Sequence[float]) -> float:
-    """The bits that Bloom filters of these runs take, before rounding to whole ones.
+    """The bits that Bloom filters of these runs take, before rounding to whole bits.
 
-    The sum of n_i ln(1/p_i) / (ln 2)^2 (Bloom 1970).  O(r).
-
-    Raises:
-        ValueError: a count is negative, a rate not above 0 or above 1, or there are more of one
-            than of the other.
+    The sum of n_i ln(1/p_i) / (ln 2)^2 (Bloom 1970), with one rate, above 0 and up to 1, for each
+    run.  O(r).
 
     >>> round(memory_bits([1000, 10], [0.01, 1.0]), 1)
     9585.1
@@ -94,9 +88,9 @@ def memory_bits(run_key_counts: Sequence[int], rates: Sequence[float]) -> float:
 def _log_factor(ascending: Sequence[int], memory_nats: float) -> float:
     """ln c such that rates min(1, c n) take ``memory_nats``, the sum of n ln(1/p).
 
-    Only the largest runs go without a filter: the others are all those, smallest first, whose
-    largest gets a rate of at most 1 when the memory is shared out among them.  What decides it,
-    sum of n_j ln(n/n_j) over the runs up to n, grows with n, so the first to fail ends the search.
+    Only the largest runs go without a filter.  The others are the longest series of runs, smallest
+    first, whose largest gets a rate of at most 1 when they share the memory.  The criterion, the sum
+    of n_j ln(n/n_j) over the runs up to n, grows with n, so the first run that fails ends the search.
     """
     log_factor = 0.0
     keys = 0

@@ -1,8 +1,8 @@
-"""How large filters made of lines, buckets or segments are, and how often they are wrong.
+"""Sizes and error rates of filters made of cache lines, buckets or segments.
 
-As in :mod:`lsmkv.filters.maths.sizing`, *n* is the number of distinct keys, *k* the number of probes per
-key, *f* the number of bits of a fingerprint and *p* the false-positive rate.  Every rate is exact
-for hashes that are independent and uniform, unless its docstring says otherwise.
+Letters are those of :mod:`lsmkv.filters.maths.sizing`, and *f* is the number of bits of a
+fingerprint.  Every rate is exact for hashes that are independent and uniform, unless its docstring
+says otherwise.
 
 Sources: F. Putze, P. Sanders, J. Singler, "Cache-, hash- and space-efficient Bloom filters", WEA
 2007; B. Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014; T. M. Graf,
@@ -16,8 +16,8 @@ import math
 from functools import lru_cache
 from typing import Final
 
-from lsmkv.filters.maths.rates import check_arguments, hit_rate
-from lsmkv.filters.maths.sizing import MAX_PROBES, bits_for, exact_rate
+from lsmkv.filters.maths.rates import hit_rate
+from lsmkv.filters.maths.sizing import MAX_PROBES, bits_for, check_arguments, exact_rate
 
 LINE_BITS: Final = 512
 """Bits of a cache line."""
@@ -27,13 +27,6 @@ LINE_BYTES: Final = LINE_BITS // 8
 
 CUCKOO_SLOTS: Final = 4
 """Fingerprints that a bucket of a cuckoo filter holds."""
-
-MIN_CUCKOO_FINGERPRINT_BITS: Final = 6
-"""Shortest fingerprint that a cuckoo filter is sized with.
-
-With fewer kinds of fingerprints a key has too few other buckets to go to, and ten thousand keys no
-longer fill 95 % of the slots.
-"""
 
 MAX_CUCKOO_FINGERPRINT_BITS: Final = 31
 """Longest fingerprint of a cuckoo filter."""
@@ -45,8 +38,8 @@ MAX_FUSE_SEGMENT: Final = 1 << 18
 """Most cells of a segment of a binary fuse filter."""
 
 _SMALL_FUSE_KEYS: Final = 64
-_NEGLIGIBLE: Final = 1e-18  # terms of a sum of chances that are left out
-# So many probes for each line, on average, leave no bit of it unset: the rate is 1 to the last place.
+_NEGLIGIBLE: Final = 1e-18  # smaller terms of a sum of chances are left out
+# So many probes on average set every bit of a line: the rate is 1 to the last place.
 _FULL_LINE_PROBES: Final = 1 << 15
 
 
@@ -55,11 +48,11 @@ _FULL_LINE_PROBES: Final = 1 << 15
 
 @lru_cache(maxsize=4096)
 def blocked_rate(line_count: int, key_count: int, probe_count: int) -> float:
-    """The rate of a Bloom filter made of cache lines, each key living in one of them.
+    """The rate of a Bloom filter made of cache lines, with each key in one of them.
 
     The mean of a line's exact rate over the number of keys that fall into it, which is binomial
-    (Putze et al. 2007); terms below 1e-18 are left out.  Some of the lines are overfull, so the
-    lowest rate is above that of a Bloom filter of the same size.  1.0 when there is no line.
+    (Putze et al. 2007), without terms below 1e-18.  Some lines are overfull, so the lowest rate is
+    above that of a Bloom filter of the same size.  1.0 when there is no line.
 
     O(sqrt(n/lines)) exact rates, memoised.
 
@@ -90,9 +83,9 @@ def blocked_rate(line_count: int, key_count: int, probe_count: int) -> float:
 
 @lru_cache(maxsize=4096)
 def blocked_probes_for(line_count: int, key_count: int) -> int:
-    """The k with the lowest :func:`blocked_rate`.  Memoised.
+    """The k with the lowest :func:`blocked_rate`; memoised.
 
-    At most a Bloom filter's of the same size: overfull lines count most.
+    At most that of a Bloom filter of the same size, because overfull lines count most.
 
     >>> blocked_probes_for(194, 10_000)
     6
@@ -109,18 +102,15 @@ def blocked_probes_for(line_count: int, key_count: int) -> int:
 
 @lru_cache(maxsize=4096)
 def blocked_lines_for(key_count: int, error_rate: float) -> int:
-    """The fewest cache lines whose rate is at most ``error_rate`` with the best k.  Memoised.
+    """The fewest cache lines whose rate is at most ``error_rate`` with the best k.
 
-    The first time it takes some tens of rates.
-
-    Raises:
-        ValueError: ``key_count`` is negative, or ``error_rate`` does not lie between 0 and 1.
+    Memoised; the first time it takes some tens of rates.
 
     >>> blocked_lines_for(30, 0.01), blocked_lines_for(10_000, 0.01)
     (1, 194)
     """
     check_arguments(key_count, error_rate)
-    low = bits_for(key_count, error_rate) // LINE_BITS  # too few, or as good as no other
+    low = bits_for(key_count, error_rate) // LINE_BITS  # a Bloom filter's: too few, or just enough
     high = max(1, low)
     while _blocked_rate_for(high, key_count) > error_rate:
         low, high = high, high + max(1, high // 4)
@@ -135,11 +125,7 @@ def blocked_lines_for(key_count: int, error_rate: float) -> int:
 
 
 def blocked_bits_for(key_count: int, error_rate: float) -> int:
-    """The bits of :func:`blocked_lines_for` cache lines.
-
-    Raises:
-        ValueError: ``key_count`` is negative, or ``error_rate`` does not lie between 0 and 1.
-    """
+    """The bits of :func:`blocked_lines_for` cache lines."""
     return blocked_lines_for(key_count, error_rate) * LINE_BITS
 
 
@@ -153,10 +139,9 @@ def _blocked_rate_for(line_count: int, key_count: int) -> float:
 def cuckoo_rate(fingerprint_bits: int, bucket_count: int, key_count: int) -> float:
     """The rate of a cuckoo filter with two buckets of four for each key.
 
-    A key is let through when some stored one has its fingerprint, of 2^f - 1 possible ones, and
-    its pair of buckets: the chance is 2/B for a pair, 1/B for the 1/B of keys whose two buckets are
-    the same.  Below the bound 1 - (1 - 2^-f)^(2*4) of Fan et al. 2014 unless the filter is full.
-    O(1).
+    An absent key passes when some stored key has its fingerprint, one of 2^f - 1, and its pair of
+    buckets: the chance is 2/B for a pair, and 1/B for the 1/B of keys whose two buckets are the same.
+    Below the bound 1 - (1 - 2^-f)^(2*4) of Fan et al. 2014 unless the filter is full.  O(1).
 
     >>> cuckoo_rate(1, 1, 1)  # one fingerprint, one bucket
     1.0
@@ -171,19 +156,16 @@ def cuckoo_rate(fingerprint_bits: int, bucket_count: int, key_count: int) -> flo
 
 
 def cuckoo_buckets_for(key_count: int) -> int:
-    """The buckets that ``key_count`` keys need, with next to no risk of being refused.
+    """The buckets that ``key_count`` keys need, with next to no risk that one finds no room.
 
     n/0.95 slots (Fan et al. 2014 fill 95 %), and sqrt(n) more, without which few keys often fail:
-    an allowance found by trial, not a bound.  Of some ten keys, one set in a few hundred is still
-    refused, of hundreds none that was tried.  O(1).
-
-    Raises:
-        ValueError: ``key_count`` is negative.
+    an allowance found by trial, not a bound.  Of some ten keys, one set in a few hundred still does
+    not fit; of hundreds, every set that was tried did.  O(1).
 
     >>> cuckoo_buckets_for(30), cuckoo_buckets_for(100_000)
     (10, 26395)
     """
-    check_arguments(key_count, 0.5)
+    check_arguments(key_count)
     slots = key_count / 0.95 + math.sqrt(key_count)
     return max(1, math.ceil(slots / CUCKOO_SLOTS))
 
@@ -191,11 +173,9 @@ def cuckoo_buckets_for(key_count: int) -> int:
 def cuckoo_fingerprint_bits_for(key_count: int, error_rate: float) -> int:
     """The bits of a cuckoo filter's fingerprint: about log2(2*4/p), rounded up.  O(1).
 
-    The least f, from 6, for which :func:`cuckoo_rate` with :func:`cuckoo_buckets_for` buckets is at
-    most ``error_rate``; 31 if none is.
-
-    Raises:
-        ValueError: ``key_count`` is negative, or ``error_rate`` does not lie between 0 and 1.
+    The least f for which :func:`cuckoo_rate` with :func:`cuckoo_buckets_for` buckets is at most
+    ``error_rate``; 31 if none is.  Below 6 bits, which rates above 0.1 may get, a key has too few
+    other buckets to go to: ten thousand keys no longer fill 95 % of the slots.
 
     >>> cuckoo_fingerprint_bits_for(100_000, 0.01)
     10
@@ -209,11 +189,7 @@ def cuckoo_fingerprint_bits_for(key_count: int, error_rate: float) -> int:
 
 
 def cuckoo_bits_for(key_count: int, error_rate: float) -> int:
-    """The bits of a cuckoo filter for ``key_count`` keys.  O(1).
-
-    Raises:
-        ValueError: ``key_count`` is negative, or ``error_rate`` does not lie between 0 and 1.
-    """
+    """The bits of a cuckoo filter for ``key_count`` keys.  O(1)."""
     slots = cuckoo_buckets_for(key_count) * CUCKOO_SLOTS
     return slots * cuckoo_fingerprint_bits_for(key_count, error_rate)
 
@@ -229,13 +205,10 @@ def fuse_rate(fingerprint_bits: int) -> float:
 def fuse_fingerprint_bits_for(error_rate: float) -> int:
     """The shorter of 8 and 16 bits that has ``error_rate`` or less; 16 if neither has.  O(1).
 
-    Raises:
-        ValueError: ``error_rate`` does not lie between 0 and 1.
-
     >>> fuse_fingerprint_bits_for(0.01), fuse_fingerprint_bits_for(0.001)
     (8, 16)
     """
-    check_arguments(0, error_rate)
+    check_arguments(error_rate=error_rate)
     narrow, wide = FUSE_WIDTHS
     return narrow if fuse_rate(narrow) <= error_rate else wide
 
@@ -245,16 +218,13 @@ def fuse_shape(key_count: int) -> tuple[int, int]:
 
     The formulas of Graf and Lemire 2022 for three probes: segments of
     2^floor(ln n / ln 3.33 + 2.25) cells, and n max(1.125, 0.875 + 0.25 ln 10^6 / ln n) cells in
-    all, rounded up to whole segments.  For few keys that rounding takes a third of the cells, so
-    here the segments are halved where it saves some.  O(1).
-
-    Raises:
-        ValueError: ``key_count`` is negative.
+    all, rounded up to whole segments.  For few keys that rounding adds a third of the cells, so
+    segments are halved here where that saves some.  O(1).
 
     >>> fuse_shape(30), fuse_shape(1_000_000)
     ((16, 4), (8192, 138))
     """
-    check_arguments(key_count, 0.5)
+    check_arguments(key_count)
     logarithm = math.log(max(key_count, 2))
     length = min(MAX_FUSE_SEGMENT, 1 << math.floor(logarithm / math.log(3.33) + 2.25))
     cells = round(key_count * max(1.125, 0.875 + 0.25 * math.log(1e6) / logarithm))
@@ -267,9 +237,6 @@ def fuse_shape(key_count: int) -> tuple[int, int]:
 
 def fuse_bits_for(key_count: int, error_rate: float) -> int:
     """The bits of a binary fuse filter for ``key_count`` keys, without its few bytes of header.
-
-    Raises:
-        ValueError: ``key_count`` is negative, or ``error_rate`` does not lie between 0 and 1.
 
     >>> fuse_bits_for(1_000_000, 0.01) / 1_000_000
     9.043968

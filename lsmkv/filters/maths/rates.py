@@ -1,9 +1,8 @@
-"""How large the plain rivals of the Bloom filter are and how often they are wrong: the maths alone.
+"""Sizes and error rates of the Bloom filter's plain rivals, and questions about any filter.
 
-As in :mod:`lsmkv.filters.maths.sizing`, *m* is a size in bits, *n* the number of distinct keys, *k* the
-number of probes per key, *f* the number of bits of a fingerprint and *p* the false-positive rate.
-Every rate is exact for hashes that are independent and uniform.  Filters made of cache lines,
-buckets or segments are in :mod:`lsmkv.filters.maths.layouts`.
+Letters are those of :mod:`lsmkv.filters.maths.sizing`, and *f* is the number of bits of a
+fingerprint.  Every rate is exact for hashes that are independent and uniform.  Filters made of cache
+lines, buckets or segments are in :mod:`lsmkv.filters.maths.layouts`.
 
 Sources: L. Carter et al., "Exact and approximate membership testers", STOC 1978, for the lower
 bound; A. Kirsch, M. Mitzenmacher, "Less hashing, same performance", ESA 2006, for partitioned
@@ -17,7 +16,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from lsmkv.filters.maths.sizing import MAX_PROBES, lower_bound_bits
+from lsmkv.filters.maths.sizing import MAX_PROBES, check_arguments, lower_bound_bits
 
 MAX_FINGERPRINT_BITS: Final = 62
 """Longest fingerprint of a sorted array: a hash has 63 bits."""
@@ -32,10 +31,7 @@ SizeFor = Callable[[int, float], float]
 def over_lower_bound(bit_count: float, key_count: int, error_rate: float) -> float:
     """How many times the least possible size ``bit_count`` bits are: m / (n log2(1/p)).
 
-    1/ln 2, that is 1.44, for a Bloom filter.  O(1).
-
-    Raises:
-        ValueError: there are no keys, or ``error_rate`` does not lie between 0 and 1.
+    1/ln 2, that is 1.44, for a Bloom filter.  There must be keys.  O(1).
 
     >>> round(over_lower_bound(9586, 1000, 0.01), 2)
     1.44
@@ -65,9 +61,6 @@ def single_hash_rate(bit_count: int, key_count: int) -> float:
 def single_hash_bits_for(key_count: int, error_rate: float) -> int:
     """The bits that an array with one hash needs: 1 / (1 - (1-p)^(1/n)), about n/p.  O(1).
 
-    Raises:
-        ValueError: ``key_count`` is negative, or ``error_rate`` does not lie between 0 and 1.
-
     >>> single_hash_bits_for(1000, 0.01)
     99500
     """
@@ -81,8 +74,8 @@ def single_hash_bits_for(key_count: int, error_rate: float) -> int:
 def partitioned_rate(bit_count: int, key_count: int, probe_count: int) -> float:
     """The rate of k arrays of m/k bits with one probe in each: (1 - (1 - k/m)^n)^k.  O(1).
 
-    Unlike a Bloom filter's, it is as simple as that: the arrays are independent.  1.0 when there
-    is not a bit for each array.
+    So simple, unlike a Bloom filter's, because the arrays are independent.  1.0 when some array has
+    no bit.
 
     >>> partitioned_rate(20, 1, 2) == (1 / 10) ** 2
     True
@@ -98,35 +91,31 @@ def partitioned_bits_for(key_count: int, error_rate: float, probe_count: int) ->
 
     Roughly kn / p^(1/k) where p^(1/k) is small (:func:`partitioned_bits_roughly`).
 
-    Raises:
-        ValueError: a count is out of range, or ``error_rate`` does not lie between 0 and 1.
-
     >>> partitioned_bits_for(1000, 0.01, 7)
     9597
     """
     check_arguments(key_count, error_rate)
-    if probe_count < 1:
-        raise ValueError(f"probe_count={probe_count!r}: must be 1 or more")
+    _check_probes(probe_count)
     if key_count == 0:
         return 0
     return probe_count * math.ceil(1.0 / each_rate(error_rate ** (1.0 / probe_count), key_count))
 
 
 def partitioned_bits_roughly(key_count: int, error_rate: float, probe_count: int) -> float:
-    """The rule of thumb kn / p^(1/k) for k arrays, good only where most bits stay 0.  O(1).
-
-    Raises:
-        ValueError: as :func:`partitioned_bits_for`.
-    """
+    """The rule of thumb kn / p^(1/k) for k arrays, good only where most bits stay 0.  O(1)."""
     check_arguments(key_count, error_rate)
+    _check_probes(probe_count)
+    return float(probe_count * key_count / error_rate ** (1.0 / probe_count))
+
+
+def _check_probes(probe_count: int) -> None:
     if probe_count < 1:
         raise ValueError(f"probe_count={probe_count!r}: must be 1 or more")
-    return float(probe_count * key_count / error_rate ** (1.0 / probe_count))
 
 
 @lru_cache(maxsize=4096)
 def partitioned_probes_for(bit_count: int, key_count: int) -> int:
-    """The k, 1 to :data:`~lsmkv.filters.maths.sizing.MAX_PROBES`, with the lowest rate.  Memoised.
+    """The k, 1 to :data:`~lsmkv.filters.maths.sizing.MAX_PROBES`, with the lowest rate; memoised.
 
     >>> partitioned_probes_for(9597, 1000)
     7
@@ -153,9 +142,6 @@ def fingerprint_bits_for(key_count: int, error_rate: float) -> int:
 
     Exactly, -log2(1 - (1-p)^(1/n)) is rounded up, so the rate is at most ``error_rate``.
 
-    Raises:
-        ValueError: ``key_count`` is negative, or ``error_rate`` does not lie between 0 and 1.
-
     >>> fingerprint_bits_for(1000, 0.01), fingerprint_bits_for(100_000, 0.01)
     (17, 24)
     """
@@ -170,13 +156,10 @@ def crossover_keys(error_rate: float) -> float:
 
     n/p = n log2(n/p) where n = p 2^(1/p): below it fingerprints are smaller.  O(1).
 
-    Raises:
-        ValueError: ``error_rate`` does not lie between 0 and 1.
-
     >>> f"{crossover_keys(0.01):.4g}"
     '1.268e+28'
     """
-    check_arguments(0, error_rate)
+    check_arguments(error_rate=error_rate)
     try:
         return float(error_rate * 2.0 ** (1.0 / error_rate))
     except OverflowError:
@@ -184,11 +167,7 @@ def crossover_keys(error_rate: float) -> float:
 
 
 def sorted_bits_for(key_count: int, error_rate: float) -> int:
-    """The bits of a sorted array of fingerprints: n :func:`fingerprint_bits_for`.  O(1).
-
-    Raises:
-        ValueError: ``key_count`` is negative, or ``error_rate`` does not lie between 0 and 1.
-    """
+    """The bits of a sorted array of fingerprints: n :func:`fingerprint_bits_for`.  O(1)."""
     return key_count * fingerprint_bits_for(key_count, error_rate)
 
 
@@ -198,20 +177,17 @@ def sorted_bits_for(key_count: int, error_rate: float) -> int:
 def keys_that_fit(size_for: SizeFor, bit_count: int, error_rate: float) -> int:
     """How many keys some kind of filter holds in ``bit_count`` bits at ``error_rate``.
 
-    That many fit and one more do not.  Where the size is not a step function that only rises, more
-    still may fit.  O(log n) sizes.
+    That many fit and one more does not.  Still more may fit where the size does not rise with each
+    key.  O(log n) sizes.
 
     Args:
-        size_for: the size of such a filter in bits, from keys and rate: for example
-            ``sizing.bits_for``, or :func:`single_hash_bits_for`.
-
-    Raises:
-        ValueError: ``error_rate`` does not lie between 0 and 1.
+        size_for: the bits of such a filter, from keys and rate, for example
+            :func:`single_hash_bits_for`.
 
     >>> keys_that_fit(single_hash_bits_for, 99_500, 0.01)
     1000
     """
-    check_arguments(0, error_rate)
+    check_arguments(error_rate=error_rate)
     if size_for(1, error_rate) > bit_count:
         return 0
     low = high = 1
@@ -229,19 +205,16 @@ def keys_that_fit(size_for: SizeFor, bit_count: int, error_rate: float) -> int:
 def rate_that_fits(size_for: SizeFor, bit_count: int, key_count: int) -> float:
     """The lowest rate for which some kind of filter holds ``key_count`` keys in ``bit_count`` bits.
 
-    Right to six digits, and never too low.  1.0 when no rate from 2^-60 to 1 will do.  Some tens of
-    sizes.
+    Right to six digits, and never too low.  1.0 when no rate from 2^-60 to 1 fits.  It takes some
+    tens of sizes.
 
     Args:
         size_for: as for :func:`keys_that_fit`.
 
-    Raises:
-        ValueError: ``key_count`` is negative.
-
     >>> round(rate_that_fits(single_hash_bits_for, 99_500, 1000), 4)
     0.01
     """
-    check_arguments(key_count, 0.5)
+    check_arguments(key_count)
     low, high = 0.0, 60.0  # log2(1/p)
     if size_for(key_count, 2.0**-high) <= bit_count:
         return float(2.0**-high)
@@ -273,13 +246,10 @@ def each_rate(error_rate: float, count: int) -> float:
 
     1 - (1 - p)^(1/count), the inverse of :func:`hit_rate`, without cancellation.  O(1).
 
-    Raises:
-        ValueError: ``error_rate`` does not lie between 0 and 1.
-
     >>> each_rate(0.75, 2)
     0.5
     """
-    check_arguments(0, error_rate)
+    check_arguments(error_rate=error_rate)
     return -math.expm1(math.log1p(-error_rate) / count)
 
 
@@ -292,11 +262,3 @@ def hit_rate(chance: float, throws: int) -> float:
     if throws <= 0:
         return 0.0
     return 1.0 if chance >= 1.0 else -math.expm1(throws * math.log1p(-chance))
-
-
-def check_arguments(key_count: int, error_rate: float) -> None:
-    """Raise ValueError unless the count is 0 or more and the rate between 0 and 1."""
-    if key_count < 0:
-        raise ValueError(f"key_count={key_count!r}: must be 0 or more")
-    if not 0.0 < error_rate < 1.0:
-        raise ValueError(f"error_rate={error_rate!r}: must lie between 0 and 1, both excluded")

@@ -1,8 +1,11 @@
-"""How large a Bloom filter is, how many probes it makes and how often it is wrong: the maths alone.
+"""Size, number of probes and error rate of a Bloom filter: the maths alone.
 
-Throughout, *m* is a filter's size in bits, *n* the number of distinct keys in it, *k* the number of
-probes per key and *p* its false-positive rate: the chance that it lets an absent key pass.  A probe
-is taken to hit each bit with the same chance, whatever the other probes hit.
+Throughout, *m* is a filter's size in bits (``bit_count``), *n* the number of distinct keys in it
+(``key_count``), *k* the number of probes per key (``probe_count``) and *p* its false-positive rate
+(``error_rate``): the chance that an absent key passes.  The maths assumes that a probe hits each bit
+with the same chance, whatever the other probes hit.
+
+Sizes are 0 for a rate of 1 and above.
 
 Sources: B. H. Bloom, "Space/time trade-offs in hash coding with allowable errors", CACM 13(7),
 1970; P. Bose et al., "On the false-positive rate of Bloom filters", Information Processing Letters
@@ -26,16 +29,12 @@ _GUARD_BITS: Final = 64  # exact_rate's relative error is at most 2**-64 before 
 def bits_for(key_count: int, error_rate: float) -> int:
     """The bits that ``key_count`` keys need for ``error_rate``: ceil(-n ln p / (ln 2)^2).
 
-    The classic size (Bloom 1970), for the best real-valued k.  None are needed for no keys or for a
-    rate of 1 and above.  O(1).
-
-    Raises:
-        ValueError: ``key_count`` is negative, or ``error_rate`` is not above 0.
+    The classic size (Bloom 1970), for the best real-valued k.  O(1).
 
     >>> bits_for(1000, 0.01)
     9586
     """
-    _check_count("key_count", key_count)
+    _check_counts(key_count=key_count)
     _check_rate(error_rate)
     if error_rate >= 1.0:
         return 0
@@ -45,9 +44,6 @@ def bits_for(key_count: int, error_rate: float) -> int:
 def filter_bytes_for(key_count: int, error_rate: float) -> int:
     """:func:`bits_for` in bytes, rounded up.  O(1).
 
-    Raises:
-        ValueError: as :func:`bits_for`.
-
     >>> filter_bytes_for(30, 0.01), filter_bytes_for(30, 1.0)
     (36, 0)
     """
@@ -55,18 +51,14 @@ def filter_bytes_for(key_count: int, error_rate: float) -> int:
 
 
 def keys_for(bit_count: int, error_rate: float) -> int:
-    """The most keys that ``bit_count`` bits hold at ``error_rate``.
+    """The most keys that ``bit_count`` bits hold at ``error_rate``: the inverse of :func:`bits_for`.
 
-    The inverse of :func:`bits_for`.  O(1) for every size that fits in memory.
-
-    Raises:
-        ValueError: ``bit_count`` is negative, or ``error_rate`` does not lie between 0 and 1 (at 1
-            there is no most).
+    O(1) for every size that fits in memory.
 
     >>> keys_for(9586, 0.01), keys_for(9585, 0.01)
     (1000, 999)
     """
-    _check_count("bit_count", bit_count)
+    _check_counts(bit_count=bit_count)
     _check_rate(error_rate)
     if error_rate >= 1.0:
         raise ValueError(
@@ -85,13 +77,10 @@ def lower_bound_bits(key_count: int, error_rate: float) -> float:
 
     A Bloom filter takes 1/ln 2, that is 1.44, times as many.  O(1).
 
-    Raises:
-        ValueError: ``key_count`` is negative, or ``error_rate`` is not above 0.
-
     >>> lower_bound_bits(1000, 1 / 1024)
     10000.0
     """
-    _check_count("key_count", key_count)
+    _check_counts(key_count=key_count)
     _check_rate(error_rate)
     if error_rate >= 1.0:
         return 0.0
@@ -101,17 +90,13 @@ def lower_bound_bits(key_count: int, error_rate: float) -> float:
 def classic_rate(bit_count: int, key_count: int, probe_count: int) -> float:
     """The textbook false-positive rate, (1 - e^(-kn/m))^k (Bloom 1970).
 
-    It is never above :func:`exact_rate`, which at 10 bits per key is 3 % higher for 30 keys and 9 %
-    for 10: small filters are where it fails.  A filter of no bits, or asked with no probes,
-    rejects nothing: 1.0.  Otherwise one of no keys rejects everything: 0.0.  O(1).
-
-    Raises:
-        ValueError: an argument is negative.
+    It is too low for small filters: at 10 bits per key, :func:`exact_rate` is 3 % higher for 30 keys
+    and 9 % for 10.  It is never above it, and the same where there are no bits, probes or keys.  O(1).
 
     >>> round(classic_rate(10_000, 1000, 7), 6)
     0.008194
     """
-    _check_counts(bit_count, key_count, probe_count)
+    _check_counts(bit_count=bit_count, key_count=key_count, probe_count=probe_count)
     if bit_count == 0 or probe_count == 0:
         return 1.0
     # A plain division of integers: none of them is rounded first, however large.
@@ -133,28 +118,25 @@ def exact_rate(bit_count: int, key_count: int, probe_count: int) -> float:
     fixed-point, with as many bits as keep the relative error of p below 2^-64 whatever the
     arguments, so the answer is right to the last place of a float (and 0.0 where it underflows).
 
-    A filter of no bits, or asked with no probes, rejects nothing: 1.0.  Otherwise one of no keys
+    A filter without bits or without probes rejects nothing: 1.0.  Any other filter without keys
     rejects everything: 0.0.
 
     O(k log(kn) + k^2) multiplications of integers, memoised: tens of microseconds the first time
-    for k up to 13, a filter's size hardly mattering.
-
-    Raises:
-        ValueError: an argument is negative.
+    for k up to 13; the filter's size hardly matters.
 
     >>> exact_rate(2, 1, 2)  # one bit set or both, by even chances: (1/4 + 1)/2
     0.625
     >>> round(exact_rate(300, 30, 7) / classic_rate(300, 30, 7), 3)
     1.03
     """
-    _check_counts(bit_count, key_count, probe_count)
+    _check_counts(bit_count=bit_count, key_count=key_count, probe_count=probe_count)
     if bit_count == 0 or probe_count == 0:
         return 1.0
     if key_count == 0:
         return 0.0
     throws = probe_count * key_count
     # Let u be one unit of the fixed point.  _power errs by less than 2 kn u, a d-th difference of
-    # such by 2^d times that, and their weighted mean by less than 2^(k+1) kn u.  The rate is at
+    # powers by 2^d times that, and their weighted mean by less than 2^(k+1) kn u.  The rate is at
     # least (E[X]/m)^k (Jensen) and so at least (kn/(kn + m))^k, as 1 - e^-x >= x/(1 + x).
     precision = (
         _GUARD_BITS
@@ -179,20 +161,17 @@ def exact_rate(bit_count: int, key_count: int, probe_count: int) -> float:
 def probes_for(bit_count: int, key_count: int) -> int:
     """The number of probes k, 1 to :data:`MAX_PROBES`, with the lowest :func:`exact_rate`.
 
-    Near (m/n) ln 2, and a little below it for few keys; of equals the fewest.  1 for a filter of no
-    keys or no bits.  Memoised; the first time it takes two exact rates or a few more.
-
-    Raises:
-        ValueError: an argument is negative.
+    Near (m/n) ln 2, and a little below it for few keys; of equals the fewest.  1 for a filter without
+    keys or bits.  Memoised; the first time it takes two exact rates or a few more.
 
     >>> probes_for(300, 30), probes_for(10, 1), probes_for(10_000_000, 1_000_000)
     (7, 5, 7)
     """
-    _check_counts(bit_count, key_count)
+    _check_counts(bit_count=bit_count, key_count=key_count)
     if bit_count == 0 or key_count == 0:
         return 1
-    # In every case tried (not proven) the optimum lies at or below the classic one's ceiling, and
-    # going down from there the rate falls until it rises.
+    # In every case tried (not proven) the optimum lies at or below the ceiling of the classic one,
+    # and going down from there the rate falls until it rises.
     best = min(math.ceil(bit_count / key_count * _LN2), MAX_PROBES)
     lowest = exact_rate(bit_count, key_count, best)
     while best > 1:
@@ -205,11 +184,6 @@ def probes_for(bit_count: int, key_count: int) -> int:
 
 def rate_for(bit_count: int, key_count: int) -> float:
     """The exact rate of ``key_count`` keys in ``bit_count`` bits with the best number of probes.
-
-    Memoised, as its parts are.
-
-    Raises:
-        ValueError: an argument is negative.
 
     >>> round(rate_for(300, 30), 5)
     0.00844
@@ -234,22 +208,24 @@ def _power(numerator: int, denominator: int, exponent: int, precision: int) -> i
 
 @lru_cache(maxsize=256)
 def _stirling_row(k: int) -> list[int]:
-    """S(k, 0..k): the ways to part k things into d non-empty sets, by d."""
+    """S(k, 0..k): the number of ways to split k things into d non-empty sets, by d."""
     row = [1]
     for _ in range(k):
         row = [0, *(d * row[d] + row[d - 1] for d in range(1, len(row))), 1]
     return row
 
 
-def _check_counts(bit_count: int, key_count: int, probe_count: int = 0) -> None:
-    _check_count("bit_count", bit_count)
-    _check_count("key_count", key_count)
-    _check_count("probe_count", probe_count)
+def check_arguments(key_count: int = 0, error_rate: float = 0.5) -> None:
+    """Refuse a negative count, and a rate that does not lie between 0 and 1."""
+    _check_counts(key_count=key_count)
+    if not 0.0 < error_rate < 1.0:
+        raise ValueError(f"error_rate={error_rate!r}: must lie between 0 and 1, both excluded")
 
 
-def _check_count(name: str, count: int) -> None:
-    if count < 0:
-        raise ValueError(f"{name}={count!r}: must be 0 or more")
+def _check_counts(**counts: int) -> None:
+    for name, count in counts.items():
+        if count < 0:
+            raise ValueError(f"{name}={count!r}: must be 0 or more")
 
 
 def _check_rate(error_rate: float) -> None:
