@@ -50,7 +50,7 @@ def chosen_form() -> Form:
     return form
 
 
-class Bytes(click.ParamType):
+class Bytes(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on
     """A key or a value, in the form that ``--hex`` or ``--raw`` chose."""
 
     name = "bytes"
