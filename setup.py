@@ -71,7 +71,7 @@ COMPILED = (
     "engine/write_path",
     "engine/engine",
     "api/write_batch",
-    "api/views",
+    "api/ranges",
 )
 """The modules that a put, a get, a scan or a merge spends its time in.
 

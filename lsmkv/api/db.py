@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, SupportsIndex, overload
 
+from lsmkv.api.ranges import scan_range
 from lsmkv.api.snapshot import Snapshot, StoreReader
-from lsmkv.api.views import scan_range
 from lsmkv.api.write_batch import WriteBatch
 from lsmkv.background.worker import in_worker
 from lsmkv.encoding.entries import Buffer, key_bytes

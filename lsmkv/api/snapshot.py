@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
-from typing import Any, Self, SupportsIndex, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Self, SupportsIndex, TypeVar, overload
 
 from lsmkv.api.cursor import Cursor
-from lsmkv.api.views import _T, RangeItems, RangeKeys, RangeValues
+from lsmkv.api.views import RangeItems, RangeKeys, RangeValues
 from lsmkv.encoding.entries import Buffer, key_bytes, keys_bytes
 from lsmkv.engine.engine import Engine
 from lsmkv.errors import ClosedError, uncopyable
 from lsmkv.read.snapshots import Pin
 from lsmkv.read.view import ReadView, SuperVersion
 
-# Registered: a compiled class cannot inherit the slot of the views in collections.abc.
-KeysView.register(RangeKeys)
-ItemsView.register(RangeItems)
-ValuesView.register(RangeValues)
+_T = TypeVar("_T")
 
 
 class StoreReader(Mapping[bytes, bytes]):

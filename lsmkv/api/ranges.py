@@ -1,0 +1,181 @@
+"""Ranges of keys as of one moment, and iterators over them: what views are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Self, SupportsIndex, cast
+
+from mypy_extensions import i64, mypyc_attr
+
+from lsmkv.encoding.entries import key_bytes, prefix_successor
+from lsmkv.engine.engine import Engine
+from lsmkv.errors import uncopyable
+from lsmkv.read.scan import Bounds, Scan
+from lsmkv.read.view import ReadView
+
+_NOTHING: Final[list[tuple[bytes, ...]]] = []
+
+
+class EntryIterator:
+    """Iterates over the entries of a range.
+
+    It is for one thread at a time, and not reentrant (ValueError).  It takes entries from a scan in
+    lists; fetching the next list may let other threads run.
+
+    (``itertools.chain`` would drop the scan at its end even while another thread is inside it.)
+    """
+
+    def __init__(self, read_view: ReadView, wanted: Bounds, engine: Engine, owner: object) -> None:
+        self._scan: Scan | None = Scan(read_view, wanted)  # None after the end
+        self._engine = engine
+        self._owner: object = owner
+        self._entries = _NOTHING  # the fetched list
+        self._at: i64 = 0  # the position of the next entry in it
+        self._end: i64 = 0
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        at = self._at
+        if at == self._end or self._engine.super_version is None:
+            return self._fetched()
+        self._at = at + 1
+        return self._entries[at]
+
+    def _fetched(self) -> tuple[bytes, ...]:
+        """Fetch the next list of entries, and return its first."""
+        held = self.itself()
+        held._engine.require_open()
+        held._entries = (
+            _NOTHING  # freed before the next list is made: fewer objects for the collector
+        )
+        scan = held._scan
+        if scan is None:
+            raise StopIteration
+        try:
+            entries = cast("list[tuple[bytes, ...]]", scan.__next__())
+        except StopIteration:
+            held._scan = held._owner = None
+            raise
+        held._entries = entries
+        held._at = 1
+        held._end = len(entries)
+        return entries[0]
+
+    def itself(self) -> Self:
+        """This iterator, with a reference of its own.
+
+        Compiled code borrows ``self`` from its caller, and C code may drop the iterator that it
+        advances as soon as another thread has reached the end.
+        """
+        return self
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        raise uncopyable("an iterator", "make another with iter() of its view")
+
+
+class KeyIterator(EntryIterator):
+    """Iterates over the keys of a range."""
+
+    def __next__(self) -> Any:
+        at = self._at
+        if at == self._end or self._engine.super_version is None:
+            return self._fetched()[0]
+        self._at = at + 1
+        return self._entries[at][0]
+
+
+class ValueIterator(EntryIterator):
+    """Iterates over the values of a range."""
+
+    def __next__(self) -> Any:
+        at = self._at
+        if at == self._end or self._engine.super_version is None:
+            return self._fetched()[1]
+        self._at = at + 1
+        return self._entries[at][1]
+
+
+def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> Bounds:
+    """The bounds of the keys with start <= key < stop that start with ``prefix``.
+
+    TypeError for a bound that is neither None nor bytes-like.
+    """
+    low = None if start is None else key_bytes(start)
+    high = None if stop is None else key_bytes(stop)
+    head = None if prefix is None else key_bytes(prefix)
+    if not head:
+        return Bounds(low, high, None, reverse)
+    end = prefix_successor(head)
+    if end is not None:
+        high = end if high is None else min(high, end)
+    return Bounds(head if low is None else max(low, head), high, head, reverse)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RangeView:
+    """A range of keys as of one moment.  It keeps ``owner``, so that the store stays open."""
+
+    def __init__(
+        self,
+        owner: object,
+        engine: Engine,
+        read_view: Callable[[], ReadView],
+        start: object,
+        stop: object,
+        prefix: object,
+        reverse: bool,
+    ) -> None:
+        self._owner = owner
+        self.engine = engine
+        self._wanted = scan_range(start, stop, prefix, reverse)
+        self._read_view: ReadView = read_view()
+
+    def iterate(self, kind: type[EntryIterator], reverse: bool) -> Any:
+        """An iterator over the range; ``reverse`` turns the order of the range around."""
+        wanted = self._wanted
+        if reverse:
+            wanted = Bounds(wanted.start, wanted.stop, wanted.prefix, not wanted.reverse)
+        return kind(self._read_view, wanted, self.engine, self._owner)
+
+    def value(self, key: object) -> bytes | None:
+        """The value of ``key``; None if the range does not have it."""
+        try:
+            data = key_bytes(key)
+        except (TypeError, ValueError):
+            return None
+        bounds = self._wanted
+        if bounds.start is not None and data < bounds.start:
+            return None
+        if bounds.stop is not None and data >= bounds.stop:
+            return None
+        self.engine.require_open()
+        return self._read_view.get(data, self.engine.stats)
+
+    def __len__(self) -> int:
+        """The number of entries.  O(n): scans them."""
+        self.engine.require_open()
+        return sum(map(len, Scan(self._read_view, self._wanted)))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.engine.directory}>"
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        raise uncopyable(
+            f"a {type(self).__name__}",
+            "share the view, or make a list, set or dict of what it shows",
+        )
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class EntryRangeView(RangeView):
+    """The compiled part of :class:`RangeItems`, for scans that end soon."""
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        wanted = self._wanted
+        return EntryIterator(self._read_view, wanted, self.engine, self._owner)
+
+    def __reversed__(self) -> Iterator[tuple[bytes, bytes]]:
+        found: Iterator[tuple[bytes, bytes]] = RangeView.iterate(self, EntryIterator, True)
+        return found
