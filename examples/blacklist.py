@@ -1,4 +1,4 @@
-"""A blacklist of addresses: one filter in memory instead of the whole list."""
+"""A blacklist of addresses: a filter in memory instead of the whole list."""
 
 from __future__ import annotations
 

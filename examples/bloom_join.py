@@ -1,7 +1,7 @@
-"""A join of two tables on different machines, with a filter sent ahead.
+"""A join of two tables on different machines.
 
-The site with the customers sends a filter of their numbers; the site with the orders sends back only
-orders that may find their customer.
+The site with the customers first sends a filter of their numbers.  The site with the orders then ships
+only orders that may match a customer.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ def main() -> None:
     orders = [(draw.randrange(1_000_000), draw.randrange(100)) for _ in range(100_000)]
     orders += [(n, draw.randrange(100)) for n in draw.sample(sorted(customers), 2_000)]
 
-    # At the customers' site: all keys are known, so a static filter will do.
+    # At the customers' site: all keys are known, so a static filter is enough.
     sent = BinaryFuseFilter.from_keys([b"%d" % n for n in customers], 0.01).to_bytes()
 
     # At the orders' site.
     filter = BinaryFuseFilter.from_bytes(sent, "from the customers' site")
     shipped = [order for order in orders if filter.may_contain(b"%d" % order[0])]
 
-    # Back at the customers' site: the join proper drops the few false positives.
+    # Back at the customers' site: the join itself drops the few false positives.
     joined = [(customers[n], amount) for n, amount in shipped if n in customers]
     assert len(joined) == sum(n in customers for n, _ in orders)
     print(f"filter: {len(sent):,} bytes for {len(customers):,} customers")

@@ -1,7 +1,6 @@
-"""Cache admission: what is asked for once only ("one-hit wonders") is not worth a place.
+"""Cache admission: an object that clients request only once is not worth a place.
 
-A rolling filter remembers what was asked for lately; the cache takes an object from its second
-request on.
+A rolling filter remembers recent requests; the cache takes an object at its second request.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ CAPACITY = 500
 
 
 def requests() -> Iterator[bytes]:
-    """Three in four for objects that no one asks for again, the others for some popular ones."""
+    """Requests: three in four are for objects that nobody requests again."""
     draw = random.Random(4)
     for n in range(REQUESTS):
         if draw.random() < 0.75:
@@ -27,7 +26,7 @@ def requests() -> Iterator[bytes]:
 
 
 def hits_and_writes(seen: RollingBloomFilter | None) -> tuple[int, int]:
-    """Hits of a cache that drops what was used least recently, and writes to it."""
+    """Hits of a least-recently-used cache, and writes to it."""
     cache: OrderedDict[bytes, None] = OrderedDict()
     hits = writes = 0
     for key in requests():

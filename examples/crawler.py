@@ -1,4 +1,4 @@
-"""The set of visited URLs of a crawler: a filter per worker, united now and then."""
+"""The visited URLs of a crawler: each worker has a filter, and unites it with the others' at times."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def main() -> None:
         any(worker.may_contain(page) for worker in visited) and not everyone.may_contain(page)
         for page in pages
     )
-    print(f"pages that a worker has visited and the union does not know: {forgotten}")
-    print(f"visited by all together: about {everyone.key_count():,.0f} pages")
+    print(f"pages that a worker visited and the union misses: {forgotten}")
+    print(f"all workers together visited about {everyone.key_count():,.0f} pages")
 
-    saved = everyone.to_bytes()  # to the workers, who go on from there
+    saved = everyone.to_bytes()  # for the workers, which continue from it
     assert BloomFilter.from_bytes(saved).bits == everyone.bits
     print(f"sent to each worker: {len(saved):,} bytes")
 

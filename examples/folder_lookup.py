@@ -1,4 +1,4 @@
-"""In which folder is this file?  A filter per folder tells which ones need not be read."""
+"""Which folder holds this file?  A filter for each folder spares reading most of them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Placement: on which workers is this function's container warm?
+"""Placement: which workers hold a warm container for this function?
 
-Every worker tells the scheduler with a filter of about a kilobyte which functions it holds.  A
-counting filter at the worker follows what comes and goes.
+Each worker sends the scheduler a filter, about a kilobyte, of the functions that it holds.  A counting
+filter at the worker follows functions that come and go.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main() -> None:
         worker.update([b"function %d" % n for n in functions])
         workers.append(worker)
 
-    # A container is evicted here and started there: the counters follow.
+    # One worker evicts a container and another starts it: the counters follow.
     moved = min(held[0])
     assert workers[0].remove(b"function %d" % moved)
     held[0].remove(moved)
@@ -42,7 +42,7 @@ def main() -> None:
         cold += sum(n not in held[i] for i in candidates)
         missed += sum(n in held[i] and i not in candidates for i in range(WORKERS))
     print(
-        f"workers asked: {asked:,} of {500 * WORKERS:,}; asked in vain: {cold}; overlooked: {missed}"
+        f"workers asked: {asked:,} of {500 * WORKERS:,}; asked without need: {cold}; overlooked: {missed}"
     )
 
 

@@ -1,6 +1,6 @@
-"""Is this URL malicious?  Only what a local filter suspects is put to the slow service.
+"""Is this URL malicious?  Ask the slow service only about URLs that a local filter suspects.
 
-What the service clears is remembered, so that a popular innocent URL is put to it only once.
+The client remembers which URLs the service cleared, so that it asks about each only once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from lsmkv.filters import BloomFilter, KnownFalsePositives
 
 
 class Service:
-    """Knows for certain, a tenth of a second away."""
+    """Knows for certain, but takes a tenth of a second."""
 
     def __init__(self, malicious: set[bytes]) -> None:
         self._malicious = malicious
@@ -45,7 +45,7 @@ def main() -> None:
         else:
             suspects.remember(url)
     print(f"{visits:,} visits, {blocked} blocked, filter of {local.byte_count:,} bytes")
-    print(f"calls to the service: {service.calls}; had nothing been remembered: {plain_calls}")
+    print(f"calls to the service: {service.calls}; without remembering: {plain_calls}")
 
 
 if __name__ == "__main__":

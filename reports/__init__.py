@@ -1,1 +1,1 @@
-"""Generated sections of documents, and the machine that results depend on."""
+"""What all reports share: generated sections of documents, and the machine."""

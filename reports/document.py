@@ -8,22 +8,14 @@ END: Final = "<!-- end -->\n"
 
 
 def insert(path: str, name: str, text: str) -> None:
-    """Replace the section of a document between ``<!-- bench NAME -->`` and ``<!-- end -->``.
-
-    Raises:
-        ValueError: the document has no such section.
-    """
+    """Replace the section of a document between ``<!-- bench NAME -->`` and ``<!-- end -->``."""
     before, after = around(path, name)
     with open(path, "w", encoding="utf-8") as file:
         file.write(f"{before}\n{text}\n{after}")
 
 
 def around(path: str, name: str) -> tuple[str, str]:
-    """What stands before and after a section, its marks included.
-
-    Raises:
-        ValueError: the document has no such section.
-    """
+    """The document before and after a section, with its marks; ValueError if there is none."""
     mark = f"<!-- bench {name} -->\n"
     with open(path, encoding="utf-8") as file:
         before, begin, rest = file.read().partition(mark)
@@ -34,7 +26,7 @@ def around(path: str, name: str) -> tuple[str, str]:
 
 
 def provenance(header: dict[str, Any]) -> str:
-    """Seed, machine and versions, in a sentence."""
+    """One sentence with seed, machine and versions."""
     where = header["environment"]
     versions = [
         f"{name} {version}"

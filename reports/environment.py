@@ -1,4 +1,4 @@
-"""What a result depends on besides the code: machine, file system, versions, options."""
+"""What results depend on besides the code: machine, file system, versions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,7 @@ LIBRARIES: Final = ("lsmkv", "mmh3", "librt", "xxhash", "zstandard")
 
 
 def environment(directory: str, libraries: Iterable[str] = ()) -> dict[str, Any]:
-    """Machine, system, Python and the versions of ``libraries`` (names of distributions).
-
-    Args:
-        directory: where stores are made: its file system is named.
-    """
+    """Machine, file system of ``directory``, Python, and versions of distributions."""
     return {
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "processor": processor(),
@@ -33,7 +29,7 @@ def environment(directory: str, libraries: Iterable[str] = ()) -> dict[str, Any]
 
 
 def build() -> str:
-    """Whether lsmkv's hot modules are ``"compiled"`` here, or ``"interpreted"``."""
+    """``"compiled"`` or ``"interpreted"``, as lsmkv's hot modules are here."""
     return "interpreted" if str(bloom.__file__).endswith(".py") else "compiled"
 
 
@@ -58,7 +54,7 @@ def processor() -> str:
 
 
 def file_system(directory: str) -> str:
-    """The type of the file system below ``directory``; ``"unknown"`` where nothing tells."""
+    """The type of the file system that holds ``directory``, or ``"unknown"``."""
     wanted = os.path.realpath(directory)
     best, found = "", "unknown"
     try:

@@ -1,9 +1,9 @@
-"""Compares flushes and compactions in threads with those in helper processes, under a random fill.
+"""Compares background work in threads with that in helper processes, under a random fill.
 
-``python -m tools.background_work --entries 2000000 --write-buffer-mib 64``: fills a fresh store with
-single puts of 16-byte keys and 100-byte values that compress to about half, and waits until it has
-settled; by turns with either value of ``Options.background``, each time in a process of its own.
-Times are for looking at; they say nothing on a busy machine.
+``python -m tools.background_work --entries 2000000 --write-buffer-mib 64`` fills a fresh store with
+single puts of 16-byte keys and 100-byte values that compress to about half, and waits until no flush or
+compaction is due.  It does so by turns with either value of ``Options.background``, each time in a
+process of its own.  Times say nothing on a busy machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Measured = dict[str, float]
 
 
 def measure(mode: Background, entries: int, write_buffer_mib: int, folder: str | None) -> Measured:
-    """One fill; RSS of the children is that of the largest."""
+    """Measure one fill.  The RSS of the children is that of the largest."""
     dice = random.Random(7)
     values = [dice.randbytes(50) + bytes(50) for _ in range(1000)]
     latencies_ns = array("q", bytes(8 * entries))
@@ -68,12 +68,14 @@ def measure(mode: Background, entries: int, write_buffer_mib: int, folder: str |
 
 
 def main() -> None:
-    """The command."""
+    """Measure both modes, and print a table."""
     parser = argparse.ArgumentParser(prog="python -m tools.background_work", description=__doc__)
-    parser.add_argument("--entries", type=int, default=2_000_000)
-    parser.add_argument("--write-buffer-mib", type=int, default=64)
-    parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--folder", help="where to put the stores (the temporary directory)")
+    parser.add_argument("--entries", type=int, default=2_000_000, help="default: %(default)s")
+    parser.add_argument("--write-buffer-mib", type=int, default=64, help="default: %(default)s")
+    parser.add_argument("--repetitions", type=int, default=3, help="default: %(default)s")
+    parser.add_argument(
+        "--folder", help="where to put the stores (default: the temporary directory)"
+    )
     parser.add_argument("--one", choices=MODES, help="measure once, and print JSON")
     chosen = parser.parse_args()
     for name in ("entries", "write_buffer_mib", "repetitions"):

@@ -1,4 +1,4 @@
-"""Folders that hold an lsmkv to run: this checkout, another, or what ``make build/compiled`` makes."""
+"""Builds: folders that hold an lsmkv to run, such as this checkout or ``build/compiled``."""
 
 from __future__ import annotations
 
@@ -16,16 +16,12 @@ class BuildError(Exception):
 
 
 def environment(build: str) -> dict[str, str]:
-    """What a process needs to run the lsmkv of ``build``."""
+    """The environment of a process that runs the lsmkv of ``build``."""
     return {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": build}
 
 
 def nature(build: str) -> str:
-    """Which files of lsmkv would run from ``build``: ``"compiled"`` or ``"interpreted"``.
-
-    Raises:
-        BuildError: none.
-    """
+    """Which files of lsmkv run from ``build``: ``"compiled"`` or ``"interpreted"``."""
     found = subprocess.run(
         [sys.executable, "-P", "-c", "from lsmkv.filters import bloom; print(bloom.__file__)"],
         env=environment(build),

@@ -1,14 +1,14 @@
 """Times the same work in several builds of lsmkv, by turns.  ``python -m tools.compare_builds``
 
-What a change is worth, in one run on one machine::
+This measures in one run, on one machine, what a change is worth::
 
     git worktree add ../before COMMIT && make -C ../before build/compiled && make build/compiled
     python -m tools.compare_builds ../before/build/compiled build/compiled --kind put --kind batch
 
-Each repetition of each kind of work (:mod:`tools.timed_work`) is a process of its own, with a fresh
-store where it writes; which build comes first changes from one repetition to the next.  Shown are
-medians, with the least and the most, and for each further build how many times as long the first took:
-the median of the repetitions' ratios.  It says little on a busy machine, and the spread tells.
+Each repetition of each timed kind of :mod:`bench.workloads.operations` is a process of its own, with a
+fresh store if it writes.  The builds take turns at being first.  The tables show median, least and most,
+and for each further build the median of the repetitions' ratios: how many times as long the first took.
+On a busy machine that says little, as the spread shows.
 """
 
 from __future__ import annotations
@@ -27,19 +27,18 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from tools import timed_work
+from bench.workloads import operations
+from bench.workloads.operations import TIMED
 from tools.builds import BuildError, environment, nature
-from tools.timed_work import KINDS
 
 _TIME: Final = "time, us"
 Measured = dict[str, float]
 
 
-def _run(build: str, kind: str, directory: str, entries: int, *options: str) -> str:
-    """Raises: BuildError: it failed."""
+def _run(build: str, kind: str, store: str, entries: int, *options: str) -> str:
     done = subprocess.run(
         [
-            *(sys.executable, "-P", str(timed_work.__file__), kind, directory),
+            *(sys.executable, "-P", str(operations.__file__), "timed", kind, store),
             *("--entries", str(entries), *options),
         ],
         env=environment(build),
@@ -55,30 +54,25 @@ def _run(build: str, kind: str, directory: str, entries: int, *options: str) -> 
 def measure(
     builds: Sequence[str], kind: str, entries: int, repetitions: int, folder: str | None
 ) -> list[list[Measured]]:
-    """What ``kind`` took: of each build a list of ``repetitions``.
-
-    Raises:
-        BuildError: it failed.
-    """
+    """What ``kind`` took: for each build a list of repetitions."""
     rows: list[list[Measured]] = [[] for _ in builds]
     with tempfile.TemporaryDirectory(dir=folder) as directory:
-        places = [os.path.join(directory, str(place)) for place in range(len(builds))]
-        for build, place in zip(builds, places, strict=True):
-            os.mkdir(place)
-            if KINDS[kind].reads:
-                _run(build, kind, place, entries, "--prepare")
+        stores = [os.path.join(directory, str(number)) for number in range(len(builds))]
+        for build, store in zip(builds, stores, strict=True):
+            if TIMED[kind].reads:
+                _run(build, kind, store, entries, "--prepare-only")
         for repetition in range(repetitions):
             turn = repetition % len(builds)
             for number in [*range(turn, len(builds)), *range(turn)]:
-                found = json.loads(_run(builds[number], kind, places[number], entries))
+                found = json.loads(_run(builds[number], kind, stores[number], entries))
                 rows[number].append(found)
-                if not KINDS[kind].reads:
-                    shutil.rmtree(os.path.join(places[number], "store"))
+                if not TIMED[kind].reads:
+                    shutil.rmtree(stores[number])
     return rows
 
 
 def ratios(first: list[Measured], other: list[Measured]) -> list[float]:
-    """How many times as long ``first`` took, repetition by repetition."""
+    """How many times as long ``first`` took in each repetition."""
     return [ours[_TIME] / theirs[_TIME] for ours, theirs in zip(first, other, strict=True)]
 
 
@@ -92,7 +86,7 @@ def spread(numbers: list[float]) -> str:
 
 
 def table(kind: str, entries: int, builds: Sequence[str], rows: list[list[Measured]]) -> Table:
-    """One kind of work: a line for each thing measured, a column for each build."""
+    """A table of one kind: a line for each measure, a column for each build."""
     shown = Table(title=f"{kind}, {entries:,} entries, {len(rows[0])} repetitions; an operation")
     shown.add_column("")
     for build in builds:
@@ -106,7 +100,7 @@ def table(kind: str, entries: int, builds: Sequence[str], rows: list[list[Measur
 
 
 def main() -> int:
-    """Measure, and print a table for each kind; 0, or 1 when it could not be done."""
+    """Print a table for each kind; 0, or 1 after an error."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.compare_builds", description=__doc__.split("\n")[0]
     )
@@ -115,12 +109,16 @@ def main() -> int:
         "--kind",
         metavar="KIND",
         action="append",
-        choices=KINDS,
-        help=f"again for more: {', '.join(KINDS)}; all of them",
+        choices=TIMED,
+        help=f"repeat for more: {', '.join(TIMED)} (default: all)",
     )
-    parser.add_argument("--entries", type=int, help="as many as each kind says")
-    parser.add_argument("--repetitions", type=int, default=9, help="9")
-    parser.add_argument("--folder", help="where to put the stores; the temporary directory")
+    parser.add_argument(
+        "--entries", type=int, help="number of entries (default: what suits the kind)"
+    )
+    parser.add_argument("--repetitions", type=int, default=9, help="default: 9")
+    parser.add_argument(
+        "--folder", help="where to put the stores (default: the temporary directory)"
+    )
     chosen = parser.parse_args()
     for name in ("entries", "repetitions"):
         value = getattr(chosen, name)
@@ -132,8 +130,8 @@ def main() -> int:
     console = Console()
     try:
         natures = [f"{build}\n{nature(build)}" for build in builds]
-        for kind in chosen.kind or KINDS:
-            entries = chosen.entries or KINDS[kind].entries
+        for kind in chosen.kind or TIMED:
+            entries = chosen.entries or TIMED[kind].entries
             rows = measure(builds, kind, entries, chosen.repetitions, chosen.folder)
             console.print(table(kind, entries, natures, rows))
     except BuildError as error:

@@ -1,8 +1,7 @@
-"""Checks what the package depends on: ``python -m tools.dependencies``, a part of ``make lint``.
+"""Checks the requirements in ``pyproject.toml``.  ``python -m tools.dependencies``, in ``make lint``
 
-Every requirement in ``pyproject.toml`` has a lower bound, below which nobody has tried it, and a reason
-on its line.  (Known vulnerabilities are a matter of data that change every day and have to be fetched:
-``pip-audit`` looks them up, where there is a network.)
+Every requirement has a lower bound, below which nobody has tried it, and a reason on its line.  (Known
+vulnerabilities change every day: ``pip-audit`` fetches them.)
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _TABLES = ("build-system", "project", "project.optional-dependencies")
 
 
 def problems(text: str) -> list[str]:
-    """What is wrong with the requirements of a ``pyproject.toml``."""
+    """The faults of the requirements in a ``pyproject.toml``."""
     found: list[str] = []
     seen = 0
     for table in re.split(r"^(?=\[)", text, flags=re.MULTILINE):
@@ -28,22 +27,22 @@ def problems(text: str) -> list[str]:
             for line in requirements.splitlines():
                 match = _REQUIREMENT.match(line)
                 if match is None or "::" in match[1] or match[1].startswith("lsmkv["):
-                    continue  # no requirement: a classifier, or other lists of this file
+                    continue  # a classifier, or an item of another list
                 seen += 1
                 name = re.split(r"[<>=\[; ]", match[1])[0]
                 if ">=" not in match[1]:
                     found.append(f"{name} has no lower bound")
-                # "the rest is ..." is the reason of what follows without one of its own.
+                # "the rest is ..." is the reason of every later requirement without one.
                 earlier_reason |= "the rest" in (match[2] or "")
                 if not match[2] and not earlier_reason:
                     found.append(f"{name} has no reason")
     if not seen:
-        found.append("no requirement was found: has the file another form?")
+        found.append("no requirement was found: has the form of the file changed?")
     return found
 
 
 def main() -> int:
-    """Print what is wrong; the exit code tells whether anything is."""
+    """Print every fault; 1 if there is one, else 0."""
     found = problems(Path(__file__).parent.parent.joinpath("pyproject.toml").read_text("utf-8"))
     for problem in found:
         print(f"pyproject.toml: {problem}", file=sys.stderr)

@@ -1,7 +1,7 @@
-"""Collects the layouts of the store's files into ``docs/format.md``.  ``python -m tools.format_doc``
+"""Collects the layouts of the store's files in ``docs/format.md``.  ``python -m tools.format_doc``
 
-The layout of each kind of file is the docstring of the module that reads and writes it; this puts
-them in one place.  With ``--check`` it only says whether the document is up to date.
+The docstring of the module that reads and writes a kind of file describes its layout.  ``--check`` only
+says whether the document is up to date.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _SECTIONS: Final = (
 
 
 def render() -> str:
-    """The document, from the docstrings as they are now."""
+    """The document, made from the present docstrings."""
     parts = [_INTRODUCTION]
     for title, name in _SECTIONS:
         parts.append(f"\n## {title}\n\n`{name}`: {_as_markdown(_docstring_of(name))}\n")
@@ -65,20 +65,20 @@ def render() -> str:
 
 
 def _docstring_of(name: str) -> str:
-    """The docstring of a module, from its source: compiled modules have none."""
+    """The docstring in a module's source: compiled modules have none."""
     path = ROOT / Path(*name.split(".")).with_suffix(".py")
     return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
 
 
 def _as_markdown(docstring: str) -> str:
-    """reStructuredText, as far as the docstrings use it, as Markdown."""
+    """The reStructuredText that docstrings use, as Markdown."""
     text = docstring.strip().replace("``", "`")
     text = re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", text)
     return re.sub(r"::$", ":", text, flags=re.MULTILINE)
 
 
 def main() -> int:
-    """Write the document, or check it; 0 when it is as it should be."""
+    """Write the document, or check it; 1 if it is out of date, else 0."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true", help="change nothing")
     arguments = parser.parse_args()

@@ -1,10 +1,10 @@
 """Counts the machine instructions of each kind of operation.  ``python -m tools.instructions``
 
-It runs the fixed workload of :mod:`tools.workload` under ``valgrind --tool=callgrind``, each kind
-twice, in processes of their own: with the operations and without.  The difference, in which opening
-and closing cancel, is divided by their number.  Unlike times, the result hardly changes from run to
-run: hashes of strings are fixed (``PYTHONHASHSEED=0``), and about 0.1 % remains (addresses, waiting
-threads).  Instructions are no times either: they say nothing of caches and of what disks do.
+It runs the counted kinds of :mod:`bench.workloads.operations` under ``valgrind --tool=callgrind``.  Each
+kind runs twice, in processes of their own: with the operations and without.  The difference, which
+leaves out opening and closing, is divided by the number of operations.  Unlike times, the result hardly
+changes from run to run: hashes of strings are fixed (``PYTHONHASHSEED=0``), and about 0.1 % remains
+(addresses, waiting threads).  But instructions say nothing of caches and disks.
 """
 
 from __future__ import annotations
@@ -18,35 +18,27 @@ import sys
 import tempfile
 from typing import Final
 
-from tools import workload
+from bench.workloads import operations
+from bench.workloads.operations import COUNTED
 from tools.builds import CHECKOUT, BuildError, environment, nature
-from tools.workload import KINDS
 
 _COLLECTED: Final = re.compile(r"^==\d+== Collected : (\d+)", re.MULTILINE)
 _PER_ENTRY: Final = {"scan", "scan-reverse", "flush", "compact"}
 
 
 class InstructionsError(Exception):
-    """Why nothing could be counted."""
+    """Counting failed."""
 
 
 def instructions(kind: str, store: str, build: str, scale: int, *, prepare_only: bool) -> int:
-    """Instructions executed by a process that does one kind of operation in a copy of ``store``.
-
-    Args:
-        scale: how many times the operations are done that :data:`~tools.workload.KINDS` states; the
-            store is of that scale, too.
-
-    Raises:
-        InstructionsError: it failed.
-    """
+    """Instructions of a process that does one kind of operation in a copy of ``store``."""
     with tempfile.TemporaryDirectory() as directory:
         copy = os.path.join(directory, "store")
         shutil.copytree(store, copy)
         done = subprocess.run(
             [
                 *("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"),
-                *(sys.executable, "-P", str(workload.__file__), kind, copy),
+                *(sys.executable, "-P", str(operations.__file__), "counted", kind, copy),
                 *("--scale", str(scale)),
                 *(["--prepare-only"] if prepare_only else []),
             ],
@@ -62,12 +54,7 @@ def instructions(kind: str, store: str, build: str, scale: int, *, prepare_only:
 
 
 def check(build: str) -> str:
-    """Which files of lsmkv would run from ``build``: ``"compiled"`` or ``"interpreted"``.
-
-    Raises:
-        BuildError: none.
-        InstructionsError: there is no valgrind.
-    """
+    """Which files of lsmkv run from ``build``: ``"compiled"`` or ``"interpreted"``."""
     if shutil.which("valgrind") is None:
         raise InstructionsError(
             "there is no valgrind on the PATH (Debian, Ubuntu: apt install valgrind)"
@@ -76,25 +63,27 @@ def check(build: str) -> str:
 
 
 def main() -> int:
-    """Count, and print a line for each kind; 0, or 1 when it could not be done."""
+    """Print a line for each kind; 0, or 1 after an error."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
         "--build",
         metavar="PATH",
         default=CHECKOUT,
-        help="a folder that holds the lsmkv to count (build/compiled, say); this checkout",
+        help="a folder that holds the lsmkv to count, e.g. build/compiled (default: this checkout)",
     )
     parser.add_argument(
         "--scale",
         metavar="N",
         type=int,
         default=1,
-        help="do N times as much in a store N times as large: what happens once a process or a table "
-        "counts for less; 1",
+        help="do N times as much in a store N times as large, so that costs per process or per table "
+        "weigh less (default: 1)",
     )
-    parser.add_argument("kinds", metavar="KIND", nargs="*", help=f"{', '.join(KINDS)}; all of them")
+    parser.add_argument(
+        "kinds", metavar="KIND", nargs="*", help=f"{', '.join(COUNTED)} (default: all)"
+    )
     arguments = parser.parse_args()
-    unknown = [kind for kind in arguments.kinds if kind not in KINDS]
+    unknown = [kind for kind in arguments.kinds if kind not in COUNTED]
     if unknown:
         parser.error(f"no such kind: {', '.join(unknown)}")
     if arguments.scale < 1:
@@ -104,12 +93,12 @@ def main() -> int:
         print(f"lsmkv in {build}, {check(build)}; instructions for each operation", flush=True)
         with tempfile.TemporaryDirectory() as directory:
             store = os.path.join(directory, "store")
-            workload.make_store(store, workload.Keys(scale))
-            for kind in arguments.kinds or KINDS:
+            operations.make_counted_store(store, operations.Keys(scale))
+            for kind in arguments.kinds or COUNTED:
                 without = instructions(kind, store, build, scale, prepare_only=True)
                 both = instructions(kind, store, build, scale, prepare_only=False)
                 unit = "for each entry" if kind in _PER_ENTRY else ""
-                each = (both - without) / (scale * KINDS[kind].operations)
+                each = (both - without) / (scale * COUNTED[kind].operations)
                 print(f"{kind:14}{each:12,.0f}  {unit}".rstrip(), flush=True)
     except (BuildError, InstructionsError) as error:
         print(error, file=sys.stderr)

@@ -1,9 +1,9 @@
 """Runs tests and torture on a build with AddressSanitizer and UBSan.  ``python -m tools.sanitized``
 
-The compiled modules are built with gcc's sanitizers below ``build/sanitized/``, once for each Python
-asked for, in a virtual environment of its own.  Everything then runs with the sanitizers preloaded and
-with ``PYTHONMALLOC=malloc_debug``, so that each object is a block of its own whose borders, and whose
-end, are watched.  A report ends the process it is about, and so the run.
+It builds the compiled modules with gcc's sanitizers below ``build/sanitized/``, in a virtual environment
+for each version of Python.  Everything then runs with the sanitizers preloaded and with
+``PYTHONMALLOC=malloc_debug``, so that each object is a block of its own, and the sanitizers see accesses
+beyond its ends or after its release.  A report ends its process, and so the run.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ FOLDER: Final = Path(CHECKOUT, "build", "sanitized")
 _FLAGS: Final = (
     "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
 )
-# Of extensions a whole run needs: what tests, torture and the build import.
+# What tests, torture and the build import besides the package's own requirements.
 _NEEDED: Final = ("psutil", "setuptools>=77", "wheel", "mypy[mypyc]>=2.4,<2.5")
-# Memory that processes limit or measure is not theirs under a sanitizer; the rest tests no compiled
-# code, or compiles it anew.
+# Sanitizers take memory, so tests that limit or measure memory fail; the others test no compiled code,
+# or compile it again.
 _LEFT_OUT: Final = (
     "test_bench_*",
     "test_build*",
@@ -56,21 +56,16 @@ class StepError(Exception):
 
 
 def interpreter(version: str) -> str | None:
-    """The Python of that version, if there is one here."""
+    """The Python of that version, if it is installed."""
     return shutil.which(f"python{version}")
 
 
 def works(python: str) -> bool:
-    """Whether it runs (a name may stand for a version that is not installed)."""
+    """Whether it runs: a launcher may name a version that is not installed."""
     return subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0
 
 
 def run(command: Sequence[str], cwd: Path, environment: dict[str, str]) -> None:
-    """Run one step.
-
-    Raises:
-        StepError: it failed.
-    """
     print("==", *(Path(command[0]).name, *command[1:]), flush=True)
     done = subprocess.run(command, cwd=cwd, env={**os.environ, **environment}, check=False)
     if done.returncode:
@@ -89,7 +84,7 @@ def sanitized() -> dict[str, str]:
     """The environment of a process that runs with the sanitizers."""
     return {
         "LD_PRELOAD": f"{library('libasan.so')} {library('libubsan.so')}",
-        # What the interpreter never frees is no leak; tests of memory look for leaks that grow.
+        # The interpreter never frees some memory; tests of memory look for leaks that grow.
         "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1",
         "UBSAN_OPTIONS": "print_stacktrace=1",
         "PYTHONMALLOC": "malloc_debug",
@@ -98,7 +93,7 @@ def sanitized() -> dict[str, str]:
 
 
 def build(version: str, python: str) -> tuple[Path, Path]:
-    """Build for one version; returns the folder to run in, and the Python to run."""
+    """Build for one version; return the folder to run in, and the Python to run."""
     folder = FOLDER / version
     tree, environment = folder / "tree", folder / "venv"
     executable = environment / "bin" / "python"
@@ -128,36 +123,21 @@ def build(version: str, python: str) -> tuple[Path, Path]:
 
 
 def test_files(names: Sequence[str]) -> list[str]:
-    """The tests whose names match, as paths below the checkout.
-
-    Raises:
-        StepError: nothing has one of these names.
-    """
+    """The test files whose names match, as paths below the checkout."""
     found: set[str] = set()
     for name in names:
         paths = list(Path(CHECKOUT, "tests").rglob(name))
         if not paths:
-            raise StepError(f"no test is called {name}")
+            raise StepError(f"no test file matches {name}")
         found.update(str(path.relative_to(CHECKOUT)) for path in paths)
     return sorted(found)
 
 
 def steps(executable: Path, short: bool) -> list[list[str]]:
-    """What is run on one build."""
+    """The commands to run on one build."""
     python = str(executable)
-    pytest = [
-        python,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "not slow",
-        "-n",
-        "auto",
-    ]
-    pytest += ["--dist", "loadgroup"]
+    pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow"]
+    pytest += ["-n", "auto", "--dist", "loadgroup"]
     if short:
         return [[*pytest, *test_files(SHORT)]]
     left_out = test_files(_LEFT_OUT)
@@ -170,21 +150,24 @@ def steps(executable: Path, short: bool) -> list[list[str]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Build and run for each version; returns the exit status."""
+    """Build and run for each version; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tools.sanitized", description=__doc__)
     parser.add_argument(
-        "versions", nargs="*", metavar="VERSION", help=f"of Python; default: {', '.join(VERSIONS)}"
+        "versions",
+        nargs="*",
+        metavar="VERSION",
+        help=f"version of Python (default: {', '.join(VERSIONS)})",
     )
     parser.add_argument(
         "--short",
         action="store_true",
-        help="the tests of compiled modules alone, and this version of Python unless others are named",
+        help="only tests of compiled modules, and by default only this version of Python",
     )
     chosen = parser.parse_args(arguments)
     this = f"{sys.version_info.major}.{sys.version_info.minor}"
     versions = chosen.versions or ([this] if chosen.short else list(VERSIONS))
     if shutil.which("gcc") is None:
-        print("no gcc here: nothing was run", file=sys.stderr)
+        print("gcc is not installed: nothing was run", file=sys.stderr)
         return 1
     failures, missing = [], []
     for version in versions:

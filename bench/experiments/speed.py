@@ -1,9 +1,9 @@
 """Microseconds per operation of this build, alone: a sanity check, not a comparison.
 
-500,000 entries, 16-byte keys, 100-byte values, in random order; warm means that the block cache holds
-everything.  The write buffer holds everything too, so that a put is measured alone; give
-``--write-buffer-mib 64``, the default of a store, to have flushes take their share of the interpreter
-meanwhile.  Each figure is the median of the rounds, with the least and the most beside it.
+The store has 500,000 entries with 16-byte keys and 100-byte values, in random order; warm means that the
+block cache holds everything.  The write buffer holds everything too, so that puts are measured alone;
+``--write-buffer-mib 64``, the default of a store, lets flushes take their share of the interpreter.  Each
+figure is the median of the rounds, with the least and the most beside it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 import lsmkv
+from bench.workloads.operations import get_all, put_all, put_batches, scan, seek
 from reports.environment import build
 
 _BATCH: Final = 1000
@@ -36,12 +37,13 @@ def measure(entries: int, seed: int, write_buffer_size_bytes: int = 1 << 30) -> 
     rng.shuffle(numbers)
     keys = [b"%016d" % number for number in numbers]
     absent = [b"%016d" % (number + 1) for number in numbers]
-    values = [rng.randbytes(50) + b"v" * 50 for _ in range(1000)]
+    pool = [rng.randbytes(50) + b"v" * 50 for _ in range(1000)]
+    values = [pool[position % 1000] for position in range(entries)]
     taken: dict[str, float] = {}
 
-    def run(name: str, count: int, job: Callable[[], None]) -> None:
+    def run(name: str, count: int, operation: Callable[..., None], *arguments: object) -> None:
         started = time.perf_counter()
-        job()
+        operation(*arguments)
         taken[name] = (time.perf_counter() - started) / count * 1e6
 
     with (
@@ -50,47 +52,15 @@ def measure(entries: int, seed: int, write_buffer_size_bytes: int = 1 << 30) -> 
             path, block_cache_size_bytes=1 << 30, write_buffer_size_bytes=write_buffer_size_bytes
         ) as db,
     ):
-
-        def puts() -> None:
-            put = db.put
-            for at, key in enumerate(keys):
-                put(key, values[at % 1000])
-
-        def batches() -> None:
-            for at in range(0, entries, _BATCH):
-                with db.write_batch() as batch:
-                    for key in keys[at : at + _BATCH]:
-                        batch.put(key, values[0])
-
-        def gets(wanted: Sequence[bytes]) -> Callable[[], None]:
-            def job() -> None:
-                get = db.get
-                for key in wanted:
-                    get(key)
-
-            return job
-
-        def scan(reverse: bool) -> Callable[[], None]:
-            def job() -> None:
-                for _ in db.items(reverse=reverse):
-                    pass
-
-            return job
-
-        def seeks() -> None:
-            for key in keys[:_SEEKS]:
-                for _ in zip(range(_SEEK_ENTRIES), db.items(start=key), strict=False):
-                    pass
-
-        run("put", entries, puts)
+        run("put", entries, put_all, db, keys, values)
         run("flush and compact", entries, db.compact_range)
-        gets(keys)()  # fills the cache
-        run("get, present, warm", entries, gets(keys))
-        run("get, absent, warm", entries, gets(absent))
-        run("scan", entries, scan(False))
-        run("scan, reverse", entries, scan(True))
-        run(f"seek + {_SEEK_ENTRIES}", min(_SEEKS, entries), seeks)
-        run(f"put in batches of {_BATCH}", entries, batches)
+        get_all(db, keys)  # fills the cache
+        run("get, present, warm", entries, get_all, db, keys)
+        run("get, absent, warm", entries, get_all, db, absent)
+        run("scan", entries, scan, db)
+        run("scan, reverse", entries, scan, db, True)
+        run(f"seek + {_SEEK_ENTRIES}", min(_SEEKS, entries), seek, db, keys[:_SEEKS], _SEEK_ENTRIES)
+        run(f"put in batches of {_BATCH}", entries, put_batches, db, keys, values, _BATCH)
     return taken
 
 

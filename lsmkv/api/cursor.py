@@ -1,11 +1,10 @@
-"""A cursor: a place among the keys, from which to go either way."""
+"""A cursor moves over keys in either direction."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from operator import itemgetter
-from types import TracebackType
 from typing import Any, Final, Self, SupportsIndex
 
 from lsmkv.encoding.entries import Buffer, key_bytes
@@ -20,14 +19,14 @@ _Entries = list[tuple[bytes, bytes]]
 
 
 class CursorError(Error):
-    """The cursor is at no key: it was never placed, or ran off an end."""
+    """The cursor is at no key: it was never moved, or moved past an end."""
 
 
 class Cursor:
     """Moves over the keys of the store as it was when the cursor was made.
 
-    The moves return whether the cursor is at a key afterwards.  Off either end it is at none, and
-    ``next`` or ``prev`` leave it there.  A cursor is for one thread at a time: ValueError.
+    Each move returns whether the cursor is at a key afterwards.  Past either end it is at none, and
+    ``next`` and ``prev`` leave it there.  A cursor is for one thread at a time (ValueError).
 
     >>> import lsmkv, tempfile
     >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
@@ -38,20 +37,20 @@ class Cursor:
     """
 
     def __init__(self, engine: Engine, read_view: ReadView, owner: object) -> None:
-        self._owner = owner  # a store that nobody else holds stays open for its cursors
+        self._owner = owner  # keeps the store open while the cursor lives
         self._engine = engine
         self._read_view: ReadView | None = read_view  # None once the cursor is closed
-        self._entries: _Entries = []  # the stretch of entries around the cursor
-        self._at = 0
+        self._entries: _Entries = []  # some entries in order, with that of the cursor
+        self._at = 0  # its position among them
         self._is_moving = False
-        # What follows and precedes the stretch; None until it is asked for.
+        # The scans of the entries above and below these, once the cursor needs them.
         self._above: Iterator[_Entries] | None = None
         self._below: Iterator[_Entries] | None = None
 
     # Moving
 
     def seek(self, key: Buffer) -> bool:
-        """Go to the first key that is ``key`` or above it."""
+        """Go to the first key at or above ``key``."""
         wanted = key_bytes(key)
         entries = self._entries
         if entries and entries[0][0] <= wanted <= entries[-1][0]:
@@ -61,7 +60,7 @@ class Cursor:
         return self._start_up(Bounds(start=wanted))
 
     def seek_for_prev(self, key: Buffer) -> bool:
-        """Go to the last key that is ``key`` or below it."""
+        """Go to the last key at or below ``key``."""
         wanted = key_bytes(key)
         entries = self._entries
         if entries and entries[0][0] <= wanted <= entries[-1][0]:
@@ -116,11 +115,11 @@ class Cursor:
 
     def _take_below(self, below: Iterator[_Entries]) -> bool:
         entries = self._fetched(below)
-        entries.reverse()  # they came downwards
+        entries.reverse()  # the scan goes downwards
         return self._take(entries, len(entries) - 1)
 
     def _fetched(self, scan: Iterator[_Entries]) -> _Entries:
-        """The next entries of a scan; none at its end.  Other threads may run meanwhile."""
+        """The next entries of a scan, none at its end.  Other threads may run meanwhile."""
         try:
             self._is_moving = True
             return next(scan, [])
@@ -146,10 +145,10 @@ class Cursor:
 
     @property
     def item(self) -> tuple[bytes, bytes]:
-        """Key and value at the cursor.
+        """The key and the value at the cursor.
 
         Raises:
-            CursorError: it is at no key.
+            CursorError: the cursor is at no key.
             ClosedError: the cursor or the store is closed.
         """
         self._check_open()
@@ -185,7 +184,7 @@ class Cursor:
         return self._read_view is None
 
     def close(self) -> None:
-        """Let go of what the cursor sees.  A second call does nothing."""
+        """End the cursor, so that the store may drop old entries.  A second call does nothing."""
         self._read_view = self._above = self._below = None
         self._entries = []
 
@@ -193,12 +192,7 @@ class Cursor:
         self._check_open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:

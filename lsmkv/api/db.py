@@ -1,17 +1,15 @@
-"""The store as its users see it."""
+"""An open store, as users see it."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from dataclasses import asdict, dataclass
 from itertools import islice
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, SupportsIndex, overload
 
-from lsmkv.api.popping import PoppedInOrder
 from lsmkv.api.ranges import scan_range
 from lsmkv.api.snapshot import Snapshot, StoreReader
 from lsmkv.api.write_batch import WriteBatch
@@ -21,11 +19,10 @@ from lsmkv.engine.engine import Engine
 from lsmkv.errors import uncopyable
 from lsmkv.log.batch import Operation
 from lsmkv.options import Options
-from lsmkv.read.scan import Bounds
+from lsmkv.read.scan import Bounds, Scan
 from lsmkv.stats import Stats
 
-# What most programs never need is loaded when it is.
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # imported where it is used: most programs never need it
     from lsmkv.inspection.explain import Explanation
     from lsmkv.inspection.store_info import BlockInfo, StoreInfo
     from lsmkv.inspection.verify import VerifyReport
@@ -35,12 +32,11 @@ _CLEAR_BATCH: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class MemoryUsage:
-    """Memory by purpose, in bytes; keys and values are counted, Python's own overhead is not.
+    """Memory by purpose, in bytes, without Python's own overhead.
 
-    Filters and indexes are those of tables that have been used: each is read at its first use.
-
-    memtables counts the logs that hold the same writes; snapshot_versions counts old versions kept
-    in memtables for snapshots (a number of versions, not bytes).
+    ``filters`` and ``indexes`` are those of tables used so far, because each is read at its first use.
+    ``memtables`` is the size of the logs that hold the same writes.  ``snapshot_versions`` is no size:
+    it counts the overwritten entries that memtables keep for snapshots.
     """
 
     memtables: int
@@ -60,25 +56,25 @@ class _Keyed(Protocol):
     def __getitem__(self, key: bytes, /) -> bytes: ...
 
 
-class DB(StoreReader, PoppedInOrder):
+class DB(StoreReader, MutableMapping[bytes, bytes]):
     """An open store: an ordered mapping from bytes to bytes, on disk.
 
-    Made by :func:`lsmkv.open`.  Any number of threads may share one; a process that forks must open
-    the store anew in the child.  Close it with ``close`` or ``with``.
+    :func:`lsmkv.open` makes it.  Any number of threads may share it.  After a fork, the child must
+    open the store anew.  Close it with ``close`` or ``with``.
     """
 
     def __init__(self, engine: Engine) -> None:
         if not isinstance(engine, Engine):
-            raise TypeError(f"a store is opened with lsmkv.open({engine!r}), and not with DB(...)")
+            raise TypeError(f"open a store with lsmkv.open({engine!r}), not with DB(...)")
         self._engine = engine
         self._lookup = engine.lookup
         self._lookup_many = engine.lookup_many
         self._read_view = engine.read_view
 
     def snapshot(self) -> Snapshot:
-        """The store as it is now, to be read however long, whatever is written meanwhile.
+        """The store as it is now, unchanged by later writes until it is closed.
 
-        Compaction keeps what a snapshot sees until it is closed.
+        Until then, the store keeps the entries that the snapshot sees.
         """
         current, pin = self._engine.pin_current()
         return Snapshot(self._engine, current, pin, self)
@@ -91,27 +87,27 @@ class DB(StoreReader, PoppedInOrder):
         Args:
             key: up to 65,535 bytes.
             value: up to 256 MiB.
-            sync: return only once the write would survive a power failure (one fdatasync serves all
-                threads that wait).  Without it the write survives the end of this process,
-                however it ends.
+            sync: return once the write is safe from a power failure (one fdatasync serves all
+                threads that wait).  Without it, the write survives the end of this process,
+                even a crash.
 
         Raises:
             TypeError, ValueError: not a key or value; nothing was written.
-            OSError: it could not be written; the store takes no more writes until ``resume``.
-            BackgroundError: an earlier failure made the store stop taking writes.
-            ReadOnlyError, ClosedError: the store cannot be written through this handle.
+            OSError: writing failed; the store refuses writes until ``resume``.
+            BackgroundError: the store refuses writes after an earlier failure.
+            ReadOnlyError, ClosedError: this handle is read-only or closed.
         """
         self._engine.put(key, value, sync)
 
     def delete(self, key: Buffer, *, sync: bool = False) -> None:
-        """Remove ``key``, which need not be there.  Arguments and errors as :meth:`put`."""
+        """Remove ``key`` if it is there.  Arguments and errors as :meth:`put`."""
         self._engine.delete(key, sync)
 
     def write_batch(self, *, sync: bool = False) -> WriteBatch:
-        """Operations that are applied together or not at all, on leaving the ``with`` block.
+        """Operations that the end of the ``with`` block applies all together or not at all.
 
         Raises:
-            ReadOnlyError, ClosedError: the store cannot be written through this handle.
+            ReadOnlyError, ClosedError: this handle is read-only or closed.
 
         >>> import lsmkv, tempfile
         >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
@@ -128,7 +124,7 @@ class DB(StoreReader, PoppedInOrder):
         self._engine.put(key, value, False)
 
     def __delitem__(self, key: Buffer) -> None:
-        """Remove ``key``; KeyError when it is not there.  (``delete`` does not look first.)"""
+        """Remove ``key``; KeyError when it is not there.  (``delete`` does not look it up.)"""
         if self._lookup(key) is None:
             raise KeyError(key)
         self._engine.delete(key, False)
@@ -138,17 +134,37 @@ class DB(StoreReader, PoppedInOrder):
     @overload
     def update(self, other: Iterable[tuple[Buffer, Buffer]] = (), /) -> None: ...
     def update(self, other: Any = (), /, **others: Any) -> None:
-        """Put every key and value of a mapping, or of an iterable of pairs, in its order.
+        """Put every key and value of a mapping, or of an iterable of pairs.
 
-        Each is a write of its own.  An error, at a key that is none for example, leaves what came
-        before it written.  For all or nothing use :meth:`write_batch`.
+        Each is a write of its own: an error leaves the writes before it in place.  For all or nothing
+        use :meth:`write_batch`.
 
         Raises: as :meth:`put`.
         """
         super().update(other, **others)
 
+    def popitem(self) -> tuple[bytes, bytes]:
+        """Remove the first key, and return it with its value; KeyError when there is none.
+
+        Two threads never pop the same entry.  The deletions that earlier pops left, which stay until
+        a compaction, do not slow it down.
+        """
+        engine = self._engine
+        engine.require_open()  # first: a fork may have left the lock held
+        with engine.popping:
+            # No key lives below the floor, which rises with each pop and falls with writes below it.
+            read_view, floor = engine.read_view_and_floor()
+            found = next(Scan(read_view, Bounds(floor)), None)
+            if found is None:
+                raise KeyError("popitem(): the store is empty")
+            key, value = found[0]
+            if not engine.read_only:
+                engine.raise_floor(key, read_view.seq)
+            engine.delete(key, False)
+        return key, value
+
     def clear(self) -> None:
-        """Remove every key that is there now, in batches (not in one atomic step)."""
+        """Remove every key that is there now, in several batches."""
         self._engine.check_for_writing()
         keys = iter(self.keys())
         while True:
@@ -163,30 +179,30 @@ class DB(StoreReader, PoppedInOrder):
         """Make every write so far survive a power failure.
 
         Raises:
-            OSError: the log could not be synced; the store takes no more writes until ``resume``.
+            OSError: syncing the log failed; the store refuses writes until ``resume``.
         """
         self._engine.sync()
 
     def flush(self) -> None:
-        """Write the memtable to a table, and return when it is there.
+        """Write the memtable to a table, and wait for it.
 
         Raises:
-            BackgroundError: it could not be; its ``__cause__`` says why.
+            BackgroundError: it failed; ``__cause__`` says why.
         """
         self._engine.flush()
 
     def compact_range(
         self, start: Buffer | None = None, stop: Buffer | None = None, *, force: bool = False
     ) -> None:
-        """Flush, then merge all that is stored between two keys into one sorted run.
+        """Flush, then merge all entries between two keys into one sorted run.
 
-        Old versions and deletions that nobody can see any more are gone afterwards.  It needs free
-        space for a second copy of the range while it works.
+        This removes overwritten entries and deletions that no snapshot sees.  It needs free space for
+        a second copy of the range.
 
         Args:
             start, stop: start <= key < stop; None sets no bound.
-            force: rewrite also what is one tidy run already, so that it takes the form that the
-                present options give it (another error rate, block size, compression, ...).
+            force: rewrite also what is one run already, with the present options (another error
+                rate, block size, compression, ...).
 
         Raises:
             BackgroundError, OSError: the flush or the merge failed.
@@ -198,25 +214,25 @@ class DB(StoreReader, PoppedInOrder):
             self._engine.compact_range(wanted.start, wanted.stop, force)
 
     def wait_until_settled(self) -> None:
-        """Return once no flush and no compaction is due.
+        """Wait until no flush and no compaction is due.
 
         Raises:
-            BackgroundError: one of them failed.
+            BackgroundError: a flush or a compaction failed.
         """
         self._engine.wait_until_settled()
 
     def resume(self) -> None:
-        """Take writes again after a failure whose cause has been mended (space on a full disk, say).
+        """Accept writes again after a failure, such as a full disk.
 
         Does nothing when there was no failure.
 
         Raises:
-            OSError, BackgroundError: it is not mended.
+            OSError, BackgroundError: the cause of the failure persists.
         """
         self._engine.resume()
 
     def refresh(self) -> None:
-        """Of a store opened with ``read_only=True``: see what its writer has written since.
+        """Show what another process has written since a ``read_only=True`` store was opened.
 
         Does nothing on a store that is open for writing, which is always up to date.
         """
@@ -225,7 +241,7 @@ class DB(StoreReader, PoppedInOrder):
     # Looking inside
 
     def stats(self) -> Stats:
-        """Everything counted since the store was opened; two of them can be subtracted."""
+        """All counters since the store was opened; two results can be subtracted."""
         self._engine.require_open()
         return self._engine.stats.copy()
 
@@ -243,24 +259,22 @@ class DB(StoreReader, PoppedInOrder):
         )
 
     def approximate_count(self) -> int:
-        """About how many keys there are: entries less deletions, overwritten keys counted twice.
+        """About how many keys there are; overwritten keys may count twice.
 
-        O(tables): nothing is read.
+        O(tables): reads nothing.
         """
         current = self._engine.require_open()
         metas = [table.meta for table in current.version.tables()]
         total = sum(meta.entry_count - 2 * meta.tombstone_count for meta in metas)
-        for memtable in reversed(
-            current.memtables
-        ):  # a deletion is of something older, if of anything
+        for memtable in reversed(current.memtables):  # oldest first: deletions hide older entries
             kept, deleted = memtable.key_counts()
             total = max(0, total - deleted) + kept
         return max(0, total)
 
     def approximate_size(self, start: Buffer | None = None, stop: Buffer | None = None) -> int:
-        """About how many bytes of table files hold the keys with start <= key < stop.
+        """About how many bytes of tables hold the keys with start <= key < stop.
 
-        Memtables are not counted.  O(tables + log blocks): no block is read.
+        Memtables do not count.  O(tables + log blocks): reads no block.
         """
         wanted = scan_range(start, stop, None, False)
         current = self._engine.require_open()
@@ -273,7 +287,7 @@ class DB(StoreReader, PoppedInOrder):
         )
 
     def explain(self, key: Buffer) -> Explanation:
-        """The read path of this one look-up: as data, and with ``print`` as text."""
+        """Every step of one lookup, as data; ``print`` shows it as text."""
         from lsmkv.inspection.explain import explain_lookup
 
         data = key_bytes(key)
@@ -281,7 +295,7 @@ class DB(StoreReader, PoppedInOrder):
         return explain_lookup(current, data, pin.seq)
 
     def inspect(self) -> StoreInfo:
-        """Levels, runs and tables, with what is known of each without reading blocks."""
+        """Levels, runs and tables, with the properties that need no block read."""
         from lsmkv.inspection.store_info import inspect_store
 
         return inspect_store(self._engine.require_open())
@@ -289,10 +303,10 @@ class DB(StoreReader, PoppedInOrder):
     def blocks(self, table_number: int) -> Iterator[BlockInfo]:
         """Every block of one table, with its filter's n, m, k and expected rate.
 
-        Reads each block, past the cache.
+        Reads each block, bypassing the cache.
 
         Raises:
-            ValueError: the tree has no such table (``inspect`` shows those that it has).
+            ValueError: the store has no such table (``inspect`` lists its tables).
             CorruptionError: a block is damaged.
         """
         from lsmkv.inspection.store_info import block_infos
@@ -303,10 +317,10 @@ class DB(StoreReader, PoppedInOrder):
         raise ValueError(f"table_number={table_number!r}: the store has no such table now")
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> VerifyReport:
-        """Check every byte of every file, and report what does not hold.
+        """Check every byte of every file, and report all damage.
 
         Args:
-            progress: called with blocks checked so far, and blocks in all.
+            progress: called with the number of blocks checked so far, and of all blocks.
         """
         from lsmkv.inspection.verify import verify_store
 
@@ -333,15 +347,16 @@ class DB(StoreReader, PoppedInOrder):
 
     @property
     def closed(self) -> bool:
-        """Whether the store can be used no more through this handle."""
+        """Whether this handle is closed."""
         return self._engine.super_version is None
 
     def close(self) -> None:
-        """Sync what was written, stop the background work, unlock.  A second call does nothing.
-        If an interrupt (Ctrl-C) has ended the first, the second goes on with it.
+        """Sync all writes, stop the background work, unlock.
+
+        A second call does nothing, or finishes a first that an interrupt (Ctrl-C) ended.
 
         Raises:
-            OSError: what was written could not be synced; the store is closed all the same.
+            OSError: syncing failed; the store is closed anyway.
         """
         self._engine.close()
 
@@ -349,12 +364,7 @@ class DB(StoreReader, PoppedInOrder):
         self._engine.require_open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def __del__(self) -> None:
@@ -365,7 +375,9 @@ class DB(StoreReader, PoppedInOrder):
                     f"{engine.directory} was not closed", ResourceWarning, stacklevel=2, source=self
                 )
             finally:  # also where warnings are errors
-                if in_worker():  # the garbage collector may run in the middle of its work
+                if (
+                    in_worker()
+                ):  # the garbage collector may run in a worker, which close() waits for
                     threading.Thread(target=engine.close, name="lsmkv-close").start()
                 else:
                     with contextlib.suppress(Exception):

@@ -1,4 +1,4 @@
-"""Opening stores, making and destroying them: ``open`` and ``destroy``."""
+"""Opens, creates and destroys stores: ``open`` and ``destroy``."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ def open(
     """Open the store in the directory ``path``.
 
     Args:
-        path: a directory of the store's own.
-        options: how to write and read it; the defaults are ``Options()``.
-        create_if_missing: make the directory and a new store when there is none.
-        error_if_exists: refuse a store that is there already.
-        read_only: change nothing and take no lock; works beside a writer in another process
+        path: a directory that holds nothing else.
+        options: how to write and read the store (default: ``Options()``).
+        create_if_missing: create the directory and a new store if there is none.
+        error_if_exists: refuse to open a store that exists.
+        read_only: change nothing and take no lock, so that another process may write to the store
             (``DB.refresh`` shows what it has written since).
-        storage: what does the reading and writing of files; for tests.
-        **overrides: single options, in place of those in ``options``.
+        storage: reads and writes the files; for tests.
+        **overrides: single options that replace those in ``options``.
 
     Raises:
-        NotAStoreError: there is no store, and none is to be made.
-        StoreExistsError: there is one, with ``error_if_exists``.
-        LockedError: it is open for writing elsewhere.
-        CorruptionError, UnsupportedFormatError: what is there cannot be trusted, or read.
-        TypeError, ValueError: an option or the path is wrong; nothing was touched.
+        NotAStoreError: there is no store, and ``create_if_missing`` is false.
+        StoreExistsError: there is a store, and ``error_if_exists`` is true.
+        LockedError: another process, or this one, has the store open for writing.
+        CorruptionError, UnsupportedFormatError: the store is damaged, or of an unknown format.
+        TypeError, ValueError: an option or the path is wrong; nothing was changed.
         OSError: a file cannot be read or written.
         RuntimeError: this interpreter runs without the global lock.
 
@@ -62,42 +62,27 @@ def open(
     if options is not None and not isinstance(options, Options):
         raise TypeError(f"options is an lsmkv.Options, not {type(options).__name__}")
     check_names(overrides, besides=_PARAMETERS)
-    for name, flag in (
-        ("create_if_missing", create_if_missing),
-        ("error_if_exists", error_if_exists),
-        ("read_only", read_only),
-    ):
-        if not isinstance(flag, bool):
-            raise TypeError(f"{name} is True or False, not {flag!r}")
+    _check_flags(
+        create_if_missing=create_if_missing, error_if_exists=error_if_exists, read_only=read_only
+    )
     chosen = (Options() if options is None else options).replace(**overrides)
     directory = absolute_path(path)
     files = storage or Storage(direct_reads=chosen.direct_reads, file_mode=chosen.file_mode)
-    exists = holds_store(files, directory)
-    if exists:
-        if error_if_exists:
-            raise _store_exists(directory)
-        # A look at its length spares reading it twice.
-        if files.file_size(os.path.join(directory, CURRENT)) < CURRENT_BYTES:
-            check_is_ours(files, directory)
     if read_only:
-        if not exists:
-            _check_creation(files, directory, create_if_missing=False)
+        _must_open(files, directory, False, error_if_exists)
         engine = Engine(directory, chosen, files, None)
         engine.open_read_only()
         return DB(engine)
-    if not exists:
-        _check_creation(files, directory, create_if_missing)
+    _must_open(files, directory, create_if_missing, error_if_exists)
     files.make_directory(directory)
     engine = Engine(directory, chosen, files, _lock(files, directory))
     try:
-        if holds_store(files, directory):
-            if error_if_exists:  # somebody has made it meanwhile
-                raise _store_exists(directory)
+        # Asked again: another process may have made a store before this one had the lock.
+        if _must_open(files, directory, create_if_missing, error_if_exists):
             engine.open()
         else:
-            _check_creation(files, directory, create_if_missing)
-            # Whoever made the directory may have died, or failed, before its name was durable.
-            with contextlib.suppress(PermissionError):  # of one who may not even read its parent
+            # Whoever made the directory may have failed before its name was durable.
+            with contextlib.suppress(PermissionError):  # its parent may not be readable
                 files.sync_directory(os.path.dirname(directory))
             engine.create()
         return DB(engine)
@@ -109,6 +94,53 @@ def open(
 _PARAMETERS: Final = ("options", *(open.__kwdefaults__ or ()))
 
 
+def _check_flags(**flags: object) -> None:
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name} is True or False, not {flag!r}")
+
+
+def _must_open(
+    files: Storage, directory: str, create_if_missing: bool, error_if_exists: bool
+) -> bool:
+    """Whether there is a store to open; False when there is one to create.
+
+    Raises what ``open`` raises where there must be a store, or must be none, and NotAStoreError where
+    a store has lost its CURRENT.  An unfinished creation leaves a log without records and a manifest,
+    which are no store.
+    """
+    if holds_store(files, directory):
+        if error_if_exists:
+            raise StoreExistsError(f"{directory} holds a store already")
+        # The length of a sound CURRENT spares reading it twice.
+        if files.file_size(os.path.join(directory, CURRENT)) < CURRENT_BYTES:
+            check_is_ours(files, directory)
+        return True
+    names = files.list_directory(directory) if files.exists(directory) else []
+    kept = next((name for name in names if _holds_entries(files, directory, name)), None)
+    if kept is not None:
+        if holds_store(files, directory):  # another process has just made it
+            return True
+        raise NotAStoreError(
+            f"{directory} holds {kept} but no {CURRENT}: a store that lost it, "
+            "which lsmkv.repair can rebuild"
+        )
+    if not create_if_missing:
+        raise _no_store(directory)
+    return False
+
+
+def _holds_entries(files: Storage, directory: str, name: str) -> bool:
+    """Whether a file is a table, or a log with records."""
+    kind, _ = parse_file_name(name) or ("", 0)
+    try:
+        return kind == "table" or (
+            kind == "log" and files.file_size(os.path.join(directory, name)) > HEADER_BYTES
+        )
+    except FileNotFoundError:  # another process is creating a store here
+        return False
+
+
 def _lock(files: Storage, directory: str) -> FileLock:
     try:
         return lock_store(files, directory)
@@ -116,35 +148,8 @@ def _lock(files: Storage, directory: str) -> FileLock:
         raise LockedError(error.path, error.pid, may_read=True) from None
 
 
-def _store_exists(directory: str) -> StoreExistsError:
-    return StoreExistsError(f"{directory} holds a store already")
-
-
-def _check_creation(files: Storage, directory: str, create_if_missing: bool) -> None:
-    """Refuse to make a store where none is wanted, or over one that has lost its CURRENT.
-
-    What a creation that was cut short leaves behind, a log without records and a manifest, is no
-    obstacle.
-    """
-    names = files.list_directory(directory) if files.exists(directory) else []
-    if holds_store(files, directory):  # made by another process just now
-        return
-    for name in names:
-        kind, _ = parse_file_name(name) or ("", 0)
-        if kind == "table" or (kind == "log" and _holds_records(files, directory, name)):
-            raise NotAStoreError(
-                f"{directory} holds {name} but no {CURRENT}: a store that lost it, "
-                "which lsmkv.repair can rebuild"
-            )
-    if not create_if_missing:
-        raise NotAStoreError(f"{directory} holds no lsmkv store (it has no {CURRENT})")
-
-
-def _holds_records(files: Storage, directory: str, log: str) -> bool:
-    try:
-        return files.file_size(os.path.join(directory, log)) > HEADER_BYTES
-    except FileNotFoundError:  # another process is making a store here
-        return False
+def _no_store(directory: str) -> NotAStoreError:
+    return NotAStoreError(f"{directory} holds no lsmkv store (it has no {CURRENT})")
 
 
 def destroy(path: PathLike) -> None:
@@ -152,13 +157,13 @@ def destroy(path: PathLike) -> None:
 
     Raises:
         NotAStoreError: there is no store.
-        LockedError: it is open for writing.
+        LockedError: the store is open for writing.
         OSError: a file cannot be removed.
     """
     directory = absolute_path(path)
     files = Storage()
     if not holds_store(files, directory):
-        raise NotAStoreError(f"{directory} holds no lsmkv store (it has no {CURRENT})")
+        raise _no_store(directory)
     check_is_ours(files, directory)
     with lock_store(files, directory):
         files.remove(os.path.join(directory, CURRENT))

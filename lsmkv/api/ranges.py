@@ -1,4 +1,4 @@
-"""A range of keys in one read view: its iterators, and the base class of the views."""
+"""Ranges of keys as of one moment, and iterators over them: what views are made of."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ _NOTHING: Final[list[tuple[bytes, ...]]] = []
 
 
 class EntryIterator:
-    """Gives the entries of a range, one by one.
+    """Iterates over the entries of a range.
 
-    For one thread at a time, and not from inside itself: ValueError.  What is at hand is given out
-    at once; the rest comes from the scan, which may let other threads run.
+    It is for one thread at a time, and not reentrant (ValueError).  It takes entries from a scan in
+    lists; fetching the next list may let other threads run.
 
-    (``itertools.chain`` would not do: it drops its source at the end, even while another thread is
-    still inside it.)
+    (``itertools.chain`` would drop the scan at its end even while another thread is inside it.)
     """
 
     def __init__(self, read_view: ReadView, wanted: Bounds, engine: Engine, owner: object) -> None:
         self._scan: Scan | None = Scan(read_view, wanted)  # None after the end
         self._engine = engine
         self._owner: object = owner
-        self._entries = _NOTHING  # at hand, up to ``_end``
-        self._at: i64 = 0
+        self._entries = _NOTHING  # the fetched list
+        self._at: i64 = 0  # the position of the next entry in it
         self._end: i64 = 0
 
     def __iter__(self) -> Self:
@@ -45,17 +44,19 @@ class EntryIterator:
         return self._entries[at]
 
     def _fetched(self) -> tuple[bytes, ...]:
-        """The first of the next entries; the others are at hand from now on."""
+        """Fetch the next list of entries, and return its first."""
         held = self.itself()
-        held._engine.require_open()  # says why there is none
-        held._entries = _NOTHING  # freed now, and not once the next are there: see gc.set_threshold
+        held._engine.require_open()
+        held._entries = (
+            _NOTHING  # freed before the next list is made: fewer objects for the collector
+        )
         scan = held._scan
         if scan is None:
             raise StopIteration
         try:
             entries = cast("list[tuple[bytes, ...]]", scan.__next__())
         except StopIteration:
-            held._scan = held._owner = None  # what they keep is needed no more
+            held._scan = held._owner = None
             raise
         held._entries = entries
         held._at = 1
@@ -63,19 +64,19 @@ class EntryIterator:
         return entries[0]
 
     def itself(self) -> Self:
-        """This iterator, held by whoever asks.
+        """This iterator, with a reference of its own.
 
         Compiled code borrows ``self`` from its caller, and C code may drop the iterator that it
-        advances as soon as another thread has met the end.
+        advances as soon as another thread has reached the end.
         """
         return self
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
-        raise uncopyable("an iterator", "make another with iter(), of the view that it came from")
+        raise uncopyable("an iterator", "make another with iter() of its view")
 
 
 class KeyIterator(EntryIterator):
-    """Gives the keys of a range, one by one."""
+    """Iterates over the keys of a range."""
 
     def __next__(self) -> Any:
         at = self._at
@@ -86,7 +87,7 @@ class KeyIterator(EntryIterator):
 
 
 class ValueIterator(EntryIterator):
-    """Gives the values of a range, one by one."""
+    """Iterates over the values of a range."""
 
     def __next__(self) -> Any:
         at = self._at
@@ -97,10 +98,9 @@ class ValueIterator(EntryIterator):
 
 
 def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> Bounds:
-    """The keys from ``start`` up to, not including, ``stop`` that start with ``prefix``.
+    """The bounds of the keys with start <= key < stop that start with ``prefix``.
 
-    Raises:
-        TypeError: a bound is neither None nor bytes-like.
+    TypeError for a bound that is neither None nor bytes-like.
     """
     low = None if start is None else key_bytes(start)
     high = None if stop is None else key_bytes(stop)
@@ -115,13 +115,7 @@ def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> Bo
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RangeView:
-    """Keys between two bounds as of one moment.
-
-    Args:
-        owner: is kept: a store that nobody else holds stays open for its readers.
-        moment: gives the moment.
-        start, stop, prefix, reverse: as of :func:`scan_range`, and raises as that.
-    """
+    """A range of keys as of one moment.  It keeps ``owner``, so that the store stays open."""
 
     def __init__(
         self,
@@ -139,14 +133,14 @@ class RangeView:
         self._read_view: ReadView = read_view()
 
     def iterate(self, kind: type[EntryIterator], reverse: bool) -> Any:
-        """An iterator over the range, in its order or in the opposite one."""
+        """An iterator over the range; ``reverse`` turns the order of the range around."""
         wanted = self._wanted
         if reverse:
             wanted = Bounds(wanted.start, wanted.stop, wanted.prefix, not wanted.reverse)
         return kind(self._read_view, wanted, self.engine, self._owner)
 
     def value(self, key: object) -> bytes | None:
-        """The value of ``key``, if it is in the range and has one."""
+        """The value of ``key``; None if the range does not have it."""
         try:
             data = key_bytes(key)
         except (TypeError, ValueError):
@@ -160,9 +154,12 @@ class RangeView:
         return self._read_view.get(data, self.engine.stats)
 
     def __len__(self) -> int:
-        """How many entries there are.  O(n): it scans them."""
+        """The number of entries.  O(n): scans them."""
         self.engine.require_open()
         return sum(map(len, Scan(self._read_view, self._wanted)))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.engine.directory}>"
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
         raise uncopyable(
@@ -173,7 +170,7 @@ class RangeView:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class EntryRangeView(RangeView):
-    """A range whose elements are its entries."""
+    """The compiled part of :class:`RangeItems`, for scans that end soon."""
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
         wanted = self._wanted

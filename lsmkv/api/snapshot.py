@@ -1,20 +1,8 @@
-"""Reading a store as a mapping: look-ups, views of key ranges, snapshots.
-
-``StoreReader`` is what a ``DB`` and a ``Snapshot`` have in common.
-"""
+"""Snapshots, and the reading part that they share with ``DB``."""
 
 from __future__ import annotations
 
-from collections.abc import (
-    Callable,
-    ItemsView,
-    Iterable,
-    Iterator,
-    KeysView,
-    Mapping,
-    ValuesView,
-)
-from types import TracebackType
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self, SupportsIndex, TypeVar, overload
 
 from lsmkv.api.cursor import Cursor
@@ -27,42 +15,31 @@ from lsmkv.read.view import ReadView, SuperVersion
 
 _T = TypeVar("_T")
 
-# They are views of a mapping to those who ask, but have no room for one: what is compiled holds it all.
-KeysView.register(RangeKeys)
-ItemsView.register(RangeItems)
-ValuesView.register(RangeValues)
-
 
 class StoreReader(Mapping[bytes, bytes]):
-    """What can be asked of a store, now or as of a snapshot."""
+    """The reading part of a store, as it is now or as of a snapshot."""
 
     _engine: Engine
     _lookup: Callable[[Buffer], bytes | None]
-    """The value of a key; None when there is none.  Raises as :meth:`get`."""
-
     _lookup_many: Callable[[Iterable[Buffer]], list[bytes | None]]
-    """The value of each of many keys.  Raises as :meth:`multi_get`."""
-
     _read_view: Callable[[], ReadView]
-    """What a reader sees that begins now.  Raises ClosedError."""
+    """The state that a reader sees which starts now."""
 
     @overload
     def get(self, key: Buffer, default: None = None) -> bytes | None: ...
     @overload
     def get(self, key: Buffer, default: _T) -> bytes | _T: ...
     def get(self, key: Buffer, default: object = None) -> object:
-        """The value of ``key``, or ``default`` when it has none.
+        """The value of ``key``, or ``default`` when the store does not have it.
 
-        At most one block is read for each run of the tree whose filter does not rule the key out.
+        Reads at most one block of each sorted run, and none of a run whose filters deny the key.
 
         Raises:
             TypeError, ValueError: not a key.
-            CorruptionError: a block that had to be read is damaged.
+            CorruptionError: a block that the lookup read is damaged.
             ClosedError: the store, or the snapshot, is closed.
         """
-        lookup = (
-            self._lookup
-        )  # not called at once: CPython 3.11 finds an attribute sooner than a method
+        lookup = self._lookup  # a name first: CPython 3.11 finds attributes sooner than methods
         value = lookup(key)
         return default if value is None else value
 
@@ -73,10 +50,10 @@ class StoreReader(Mapping[bytes, bytes]):
         return value
 
     def __contains__(self, key: object) -> bool:
-        return self._lookup(key) is not None  # type: ignore[arg-type]  # it says so itself
+        return self._lookup(key) is not None  # type: ignore[arg-type]  # raises TypeError itself
 
     def multi_get(self, keys: Iterable[Buffer]) -> list[bytes | None]:
-        """The value of each key, in the order given; None where there is none.
+        """The value of each key, in the order given; None for keys that are not there.
 
         Raises: as :meth:`get`.
         """
@@ -97,11 +74,11 @@ class StoreReader(Mapping[bytes, bytes]):
             reverse: in descending order instead.
 
         Returns:
-            A view of the store as it is now, whatever is written later.  It is read lazily, block
-            by block, each time it is iterated.  While it lives, what it shows is kept.  An iterator
-            is for one thread at a time (ValueError), and raises ClosedError once the store is closed.
-            (``list(view)`` scans twice, because ``list`` asks for the length first; ``list(iter(view))``
-            scans once.)
+            A view of the store as it is now, unchanged by later writes.  Each iteration reads it block
+            by block.  The store keeps the entries of a view while the view lives.  An iterator is for
+            one thread at a time (ValueError), and raises ClosedError once the store is closed.
+            ``list(view)`` scans twice, because ``list`` asks for the length first; ``list(iter(view))``
+            scans once.
         """
         return RangeKeys(self, self._engine, self._read_view, start, stop, prefix, reverse)
 
@@ -113,7 +90,7 @@ class StoreReader(Mapping[bytes, bytes]):
         prefix: Buffer | None = None,
         reverse: bool = False,
     ) -> RangeValues:
-        """The values of the keys that :meth:`keys` gives, in their order."""
+        """The values of the keys that :meth:`keys` returns, in their order."""
         return RangeValues(self, self._engine, self._read_view, start, stop, prefix, reverse)
 
     def items(  # type: ignore[override]  # a view by registration
@@ -124,7 +101,7 @@ class StoreReader(Mapping[bytes, bytes]):
         prefix: Buffer | None = None,
         reverse: bool = False,
     ) -> RangeItems:
-        """The keys that :meth:`keys` gives, each with its value."""
+        """The keys that :meth:`keys` returns, each with its value."""
         return RangeItems(self, self._engine, self._read_view, start, stop, prefix, reverse)
 
     def cursor(self) -> Cursor:
@@ -138,22 +115,22 @@ class StoreReader(Mapping[bytes, bytes]):
         return iter(self.keys(reverse=True))
 
     def __len__(self) -> int:
-        """The exact number of keys.  O(n): it scans everything; see ``DB.approximate_count``."""
+        """The exact number of keys.  O(n): scans everything (``DB.approximate_count`` does not)."""
         return len(self.keys())
 
     def __bool__(self) -> bool:
-        """Whether there is any key.  It looks for the first, and no further."""
+        """Whether there is any key.  Looks for the first only."""
         return next(iter(self), None) is not None
 
 
 class Snapshot(StoreReader):
-    """The store as it was when ``DB.snapshot`` was called; release it with ``close`` or ``with``."""
+    """The store as it was when ``DB.snapshot`` was called; end it with ``close`` or ``with``."""
 
     def __init__(self, engine: Engine, current: SuperVersion, pin: Pin, owner: object) -> None:
-        self._owner = owner  # a store that nobody else holds stays open for its snapshots
+        self._owner = owner  # keeps the store open while the snapshot lives
         self._engine = engine
         self._pin: Pin | None = pin
-        # Of a store that another handle writes to, no pin keeps old versions: the view itself does.
+        # Another process writes to a read-only store, so only the super version itself keeps entries.
         self._kept = current if engine.read_only else None
 
     def _live_pin(self) -> Pin:
@@ -167,7 +144,7 @@ class Snapshot(StoreReader):
 
     def _lookup(self, key: Buffer) -> bytes | None:
         value = self._view().get_at(key_bytes(key), self._live_pin().seq, self._engine.stats)
-        self._live_pin()  # still: or what it saw need not have been kept
+        self._live_pin()  # if it was closed meanwhile, entries may be gone that it should have seen
         return value
 
     def _lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:
@@ -175,12 +152,12 @@ class Snapshot(StoreReader):
 
     def _read_view(self) -> ReadView:
         read_view = self._engine.read_view_at(self._view(), self._live_pin().seq)
-        self._live_pin()  # still
+        self._live_pin()  # as in _lookup
         return read_view
 
     @property
     def sequence_number(self) -> int:
-        """Number of the last write that the snapshot sees."""
+        """The number of the last write that the snapshot sees."""
         return self._live_pin().seq
 
     @property
@@ -189,7 +166,7 @@ class Snapshot(StoreReader):
         return self._pin is None
 
     def close(self) -> None:
-        """Let go of the past.  A second call does nothing."""
+        """End the snapshot, so that the store may drop old entries.  A second call does nothing."""
         pin, self._pin, self._kept = self._pin, None, None
         if pin is not None:
             pin.release()
@@ -198,12 +175,7 @@ class Snapshot(StoreReader):
         self._live_pin()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:

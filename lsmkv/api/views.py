@@ -1,11 +1,19 @@
-"""Views of the keys, items and values of a range, as they were when the view was made.
+"""Views of the keys, values and items of a range, as of one moment.
 
-They are interpreted: mypyc cannot derive a compiled class from ``collections.abc``.
+This module is not compiled: operators of ``Set`` such as ``&`` do not work on compiled classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Set
+from collections.abc import (
+    Collection,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Set,
+    ValuesView,
+)
 from typing import TypeVar
 
 from lsmkv.api.ranges import EntryRangeView, KeyIterator, RangeView, ValueIterator
@@ -14,7 +22,7 @@ _T = TypeVar("_T")
 
 
 class RangeKeys(RangeView, Set[bytes]):
-    """Keys of a range, in order, as they were when the view was made.  ``len`` scans."""
+    """The keys of a range, in order, as of when the view was made.  ``len`` scans."""
 
     __slots__ = ()
 
@@ -33,12 +41,9 @@ class RangeKeys(RangeView, Set[bytes]):
     def __contains__(self, key: object) -> bool:
         return self.value(key) is not None
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.engine.directory}>"
-
 
 class RangeItems(EntryRangeView, Set[tuple[bytes, bytes]]):
-    """Keys and values of a range, in order, as they were when the view was made.  ``len`` scans."""
+    """The items of a range, in key order, as of when the view was made.  ``len`` scans."""
 
     __slots__ = ()
 
@@ -52,12 +57,9 @@ class RangeItems(EntryRangeView, Set[tuple[bytes, bytes]]):
         value = self.value(item[0])
         return value is not None and value == item[1]
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.engine.directory}>"
-
 
 class RangeValues(RangeView, Collection[bytes]):
-    """Values of a range, in key order, as they were when the view was made.  ``len`` scans."""
+    """The values of a range, in key order, as of when the view was made.  ``len`` scans."""
 
     __slots__ = ()
 
@@ -72,5 +74,8 @@ class RangeValues(RangeView, Collection[bytes]):
     def __contains__(self, value: object) -> bool:
         return any(value == found for found in self)
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.engine.directory}>"
+
+# Registered: the slot of the views in collections.abc does not fit onto a compiled class.
+KeysView.register(RangeKeys)
+ItemsView.register(RangeItems)
+ValuesView.register(RangeValues)

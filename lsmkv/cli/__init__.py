@@ -1,7 +1,8 @@
 """The ``lsmkv`` command: a store from the shell.
 
-``keys`` and ``records`` say how bytes are written as text, ``output`` how results are shown,
-``group`` how commands end; the other modules hold the commands.
+``data``, ``loading``, ``shape``, ``admin`` and ``sizes`` hold the commands.  ``parameters`` holds what
+their command lines share, ``keys`` and ``records`` write bytes as text, ``output`` shows results, and
+``group`` ends commands.
 """
 
 from __future__ import annotations
@@ -18,34 +19,24 @@ from lsmkv.cli import admin, data, loading, shape, sizes
 from lsmkv.cli.group import CommandGroup
 from lsmkv.filters import bloom
 
-
-def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
-    if wanted:
-        form = "interpreted" if str(bloom.__file__).endswith(".py") else "compiled"
-        click.echo(f"lsmkv {lsmkv.__version__} ({form}, Python {platform.python_version()})")
-        ctx.exit()
+_BUILD = "interpreted" if str(bloom.__file__).endswith(".py") else "compiled"
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_version,
-    help="Show the version and exit.",
+@click.version_option(
+    lsmkv.__version__,
+    message=f"lsmkv %(version)s ({_BUILD}, Python {platform.python_version()})",
 )
 def cli() -> None:
-    """Read, write and look after lsmkv stores.
+    """Read, write and maintain lsmkv stores.
 
-    STORE is a store's directory.  Commands that only read work beside a program that writes; those
+    STORE is a store's directory.  Commands that only read work while a program writes to it; commands
     that write need the store to themselves.
 
     Keys and values are UTF-8 text in which a backslash starts \\xNN (one byte, in hex) or \\\\ (a
-    backslash), and nothing else.  Output is written the same way, with \\xNN for bytes that are not
-    UTF-8 and for control characters, so what is printed can be typed or loaded back.  With --hex
-    keys and values are hex digits, with --raw bytes as they come.  In JSON, bytes that are not
-    UTF-8 are {"hex": "..."}.
+    backslash), and nothing else.  Output is in the same form, with \\xNN for control characters and
+    for bytes that are not UTF-8, so you can type or load it back.  With --hex, keys and values are hex
+    digits, with --raw plain bytes.  In JSON, bytes that are not UTF-8 are {"hex": "..."}.
 
     A key that starts with a dash goes after "--": lsmkv get STORE -- -key
 
@@ -81,9 +72,9 @@ for _command in (
 
 
 def _open_closed_streams() -> None:
-    """Give standard streams that are closed a file, or the store's first files would be theirs.
+    """Open /dev/null for closed standard streams, or the store's files would get their numbers.
 
-    To read from standard input, or write to standard output, is an error then.
+    It is opened the wrong way round, so that using such a stream is an error.
     """
     for name, mode, flags in (
         ("stdin", "r", os.O_WRONLY),
@@ -96,10 +87,10 @@ def _open_closed_streams() -> None:
 
 
 def main() -> None:
-    """Run the command that ``sys.argv`` gives, and exit."""
+    """Run the command in ``sys.argv``, and exit."""
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # Paths need not be UTF-8, and terminals need not show all of it.
+            # Paths may not be UTF-8, and terminals may not show all of it.
             stream.reconfigure(errors="backslashreplace")
     cli(prog_name="lsmkv")

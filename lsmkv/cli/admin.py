@@ -1,4 +1,4 @@
-"""Commands that look after a store: verify, repair, compact, destroy."""
+"""Commands that maintain a store: verify, repair, compact, destroy."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import Any
 import click
 
 import lsmkv
-from lsmkv.cli.data import store_argument
 from lsmkv.cli.group import DAMAGED, describe
-from lsmkv.cli.keys import Form, argument_bytes, with_form
-from lsmkv.cli.output import confirm, note, print_json, progress, size
-from lsmkv.cli.settings import settings_option
-from lsmkv.cli.shape import json_option
+from lsmkv.cli.output import confirm, print_json, print_report, progress, size
+from lsmkv.cli.parameters import (
+    form_options,
+    json_option,
+    settings_option,
+    start_option,
+    stop_option,
+    store_argument,
+)
 from lsmkv.inspection.report import Problem, count, count_entries
 from lsmkv.inspection.store_info import StoreInfo
 from lsmkv.inspection.verify import VerifyReport
@@ -26,14 +30,14 @@ from lsmkv.tree.ownership import check_is_ours
 
 @click.command()
 @store_argument
-@json_option
+@json_option()
 @click.pass_context
 def verify(ctx: click.Context, store: str, as_json: bool) -> None:
     """Check every byte of STORE: checksums, order, filters.
 
-    Exits with code 4 when something is damaged, also when the store cannot even be opened for it
-    (the counts of --json are 0 then).  A directory with files of a store but no CURRENT counts as
-    damaged.  One without such files is no store: exit code 1.
+    Exits with code 4 when something is damaged.  That includes damage that keeps the store from being
+    opened (the counts of --json are 0 then), and a store without its file CURRENT.  Exits with code 1
+    when the directory holds no files of a store.
 
     "lsmkv repair" saves what can be saved.
 
@@ -59,20 +63,17 @@ def verify(ctx: click.Context, store: str, as_json: bool) -> None:
         else:
             click.echo(f"Error: {message}", err=True)
         ctx.exit(DAMAGED)
-    if as_json:
-        print_json(report.as_dict())
-    else:
-        click.echo(str(report))
+    print_report(report, as_json)
     if not report.ok:
         ctx.exit(DAMAGED)
 
 
-@click.command(short_help="Build a sound store out of what can be read of STORE.")
+@click.command(short_help="Build a sound store from what can be read of STORE.")
 @click.argument("source", metavar="STORE", type=click.Path(exists=True, file_okay=False))
-@click.option("--output", metavar="DIRECTORY", type=click.Path(), help="Make the new store here.")
-@click.option("--in-place", is_flag=True, help="Put the new store in the old one's place.")
+@click.option("--output", metavar="DIRECTORY", type=click.Path(), help="Build the new store here.")
+@click.option("--in-place", is_flag=True, help="Replace STORE by the new store.")
 @click.option("--yes", is_flag=True, help="Do not ask before --in-place.")
-@json_option
+@json_option()
 @click.pass_context
 def repair(
     ctx: click.Context,
@@ -82,12 +83,12 @@ def repair(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Build a sound store out of what can be read of STORE, whatever is damaged or missing.
+    """Build a sound store from what can be read of STORE.
 
-    With --output, STORE stays as it is.  Of a damaged table, its whole blocks are kept; of the logs,
-    what stands before their first damage.  The report says what was lost.
+    With --output, STORE stays as it is.  The new store gets the undamaged blocks of tables, and what
+    the logs hold before their first damage.  The report says what was lost.
 
-    Exits with code 4 when something is lost, or may be out of date; the new store is made all the same.
+    Exits with code 4 when something is lost or may be out of date.  The new store is built anyway.
 
     \b
     Example:  lsmkv repair users.db --output rescued.db
@@ -103,47 +104,41 @@ def repair(
         if not str(error).startswith("output="):
             raise
         raise click.UsageError(f"--{describe(error)}") from None
-    if as_json:
-        print_json(report.as_dict())
-    else:
-        click.echo(str(report))
+    print_report(report, as_json)
     if not report.is_complete:
         ctx.exit(DAMAGED)
 
 
 @click.command(short_help="Merge STORE, or a range of its keys, into one sorted run.")
 @store_argument
-@click.option("--start", metavar="KEY", help="First key.")
-@click.option("--stop", metavar="KEY", help="Key to stop before.")
-@click.option("--force", is_flag=True, help="Rewrite also what is one run already.")
-@with_form
+@start_option
+@stop_option
+@click.option("--force", is_flag=True, help="Rewrite also what is one sorted run already.")
+@form_options
 @settings_option
-@json_option
+@json_option()
 def compact(
     store: str,
-    start: str | None,
-    stop: str | None,
+    start: bytes | None,
+    stop: bytes | None,
     force: bool,
-    form: Form,
     settings: dict[str, Any],
     as_json: bool,
 ) -> None:
     """Merge all of STORE, or a range of its keys, into one sorted run.
 
-    Overwritten and deleted entries are gone afterwards, and a look-up has one place to search.  It
-    needs free space for a second copy of what it merges.  What is one tidy run already stays as it
-    is, unless --force has it written anew, in the form that --set asks for.
+    Removes overwritten and deleted entries, so that a lookup has one place to search.  Needs free space
+    for a second copy of what it merges.  What is one run already stays as it is; --force rewrites it
+    too, with the options of --set.
 
     \b
     Example:  lsmkv compact users.db
               lsmkv compact users.db --start a --stop n
               lsmkv compact users.db --force --set error_rate=0.001
     """
-    start_bytes = None if start is None else argument_bytes(start, form, "--start")
-    stop_bytes = None if stop is None else argument_bytes(stop, form, "--stop")
     with lsmkv.open(store, create_if_missing=False, **settings) as db, progress("Compacting"):
         before = db.inspect()
-        db.compact_range(start_bytes, stop_bytes, force=force)
+        db.compact_range(start, stop, force=force)
         after = db.inspect()
     if as_json:
         print_json({"before": _totals(before), "after": _totals(after)})
@@ -158,14 +153,14 @@ def compact(
 @click.command(short_help="Remove STORE and every entry in it.")
 @store_argument
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--json", "as_json", is_flag=True, help='Print {"path", "directory_removed"}.')
+@json_option('Print {"path": ..., "directory_removed": ...}.')
 def destroy(store: str, yes: bool, as_json: bool) -> None:
     """Remove STORE and every entry in it.
 
-    Only the store's own files are removed, and the directory when nothing else is in it.  Other files
-    keep it, such as the folder lost, to which "lsmkv repair --in-place" moves files.
+    Removes the store's own files, and the directory if it is empty then.  The folder "lost", to which
+    "lsmkv repair --in-place" moves files, is not removed.
 
-    A directory that is no store stays as it is, and so does a store that is open for writing.
+    Removes nothing from a directory that is no store, or from a store that is open for writing.
 
     \b
     Example:  lsmkv destroy users.db
@@ -178,15 +173,12 @@ def destroy(store: str, yes: bool, as_json: bool) -> None:
     if as_json:
         print_json({"path": os.path.abspath(store), "directory_removed": not remains})
     else:
-        note(
-            f"Removed the store; {store} stays{_kept_by(store)}."
-            if remains
-            else f"Removed {store}."
-        )
+        shown = f"the store; {store} stays{_why_it_stays(store)}" if remains else store
+        click.echo(f"Removed {shown}.", err=True)
 
 
 def _lost_current(store: str) -> bool:
-    """Whether the directory has files of a store, but no CURRENT."""
+    """Whether the directory holds files of a store, but no CURRENT."""
     try:
         names = os.listdir(store)
         check_is_ours(Storage(), store)
@@ -195,8 +187,7 @@ def _lost_current(store: str) -> bool:
     return CURRENT not in names
 
 
-def _kept_by(directory: str) -> str:
-    """Why the directory of a store that was removed stays."""
+def _why_it_stays(directory: str) -> str:
     try:
         names = sorted(os.listdir(directory))
     except OSError:

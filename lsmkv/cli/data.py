@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import sys
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Final
@@ -10,127 +10,109 @@ from typing import Any, Final
 import click
 
 import lsmkv
-from lsmkv.cli.group import ABSENT, describe
-from lsmkv.cli.keys import Command, Form, argument_bytes, render, shortened, to_text, with_form
-from lsmkv.cli.output import confirm, note, print_json, standard_input, standard_output
+from lsmkv.cli.group import ABSENT, saying_how_far
+from lsmkv.cli.keys import render, shortened, to_text
+from lsmkv.cli.output import confirm, print_json
+from lsmkv.cli.parameters import (
+    BYTES,
+    Bytes,
+    chosen_form,
+    create_option,
+    form_options,
+    json_option,
+    key_option,
+    prefix_option,
+    start_option,
+    stop_option,
+    store_argument,
+)
 from lsmkv.cli.records import json_line
 from lsmkv.encoding.entries import MAX_VALUE_BYTES
 from lsmkv.inspection.report import count_entries
 
 _DELETE_BATCH: Final = 1000
-_BOUNDS: Final = ("start", "stop", "prefix")
 
 
-def _parse_store(_ctx: click.Context, _param: click.Parameter, store: str) -> str:
-    if not store:  # as from a variable that is not set; it would be the present directory
-        raise click.BadParameter("it is empty; the present directory is .")
-    return store
-
-
-store_argument = click.argument("store", type=click.Path(), callback=_parse_store)
-create_option = click.option(
-    "--create/--no-create", default=True, help="Create the store if it is not there (the default)."
-)
-
-
-def with_bounds(command: Command) -> Command:
-    """Add ``--start``, ``--stop`` and ``--prefix``, and the form; the command gets ``bounds``."""
-
-    @click.option("--start", metavar="KEY", help="First key.")
-    @click.option("--stop", metavar="KEY", help="Key to stop before.")
-    @click.option("--prefix", metavar="KEY", help="Only keys that start with this.")
-    @with_form
-    @functools.wraps(command)
-    def wrapped(*arguments: Any, form: Form, **options: Any) -> None:
-        given = {name: options.pop(name) for name in _BOUNDS}
-        bounds = {
-            name: argument_bytes(key, form, f"--{name}")
-            for name, key in given.items()
-            if key is not None
-        }
-        command(*arguments, form=form, bounds=bounds, **options)
-
-    return wrapped
+class _BytesOrInput(Bytes):
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> bytes:
+        if value == "-":
+            return sys.stdin.buffer.read(MAX_VALUE_BYTES + 1)
+        return super().convert(value, param, ctx)
 
 
 @click.command()
 @store_argument
-@click.argument("key")
-@click.argument("value")
-@with_form
+@click.argument("key", type=BYTES)
+@click.argument("value", type=_BytesOrInput())
+@form_options
 @create_option
-def put(store: str, key: str, value: str, form: Form, create: bool) -> None:
+def put(store: str, key: bytes, value: bytes, create: bool) -> None:
     """Set KEY to VALUE in STORE.
 
-    When the command ends, the entry would survive a loss of power.
+    When the command ends, the entry survives a loss of power.
 
-    VALUE "-" stands for standard input, taken byte for byte whatever the form (its last newline too).
-    For a value that is a single dash, write \\x2d.
+    VALUE "-" reads the value from standard input, byte for byte in every form, its last newline
+    included.  To store a single dash, write \\x2d.
 
     \b
     Example:  lsmkv put users.db alice '{"age": 34}'
               lsmkv put users.db photo - < alice.jpeg
     """
-    key_bytes = argument_bytes(key, form, "KEY")
-    if value == "-":
-        value_bytes = standard_input().read(MAX_VALUE_BYTES + 1)
-    else:
-        value_bytes = argument_bytes(value, form, "VALUE")
     with lsmkv.open(store, create_if_missing=create) as db:
-        db.put(key_bytes, value_bytes)
+        db.put(key, value)
 
 
 @click.command()
 @store_argument
-@click.argument("key")
-@with_form
-@click.option("--json", "as_json", is_flag=True, help='Print {"key": ..., "value": ...}.')
+@click.argument("key", type=BYTES)
+@form_options
+@json_option('Print {"key": ..., "value": ...}.')
 @click.option(
-    "--newline/--no-newline", default=True, help="End the value with a newline (default)."
+    "--newline/--no-newline",
+    default=True,
+    show_default=True,
+    help="Print a newline after the value.",
 )
 @click.pass_context
-def get(ctx: click.Context, store: str, key: str, form: Form, as_json: bool, newline: bool) -> None:
+def get(ctx: click.Context, store: str, key: bytes, as_json: bool, newline: bool) -> None:
     """Print the value of KEY in STORE.
 
-    A key that is not there prints nothing, and exits with code 3.
+    Prints nothing and exits with code 3 when STORE does not have KEY.
 
     \b
     Example:  lsmkv get users.db alice
               lsmkv get users.db photo --raw --no-newline > alice.jpeg
     """
-    key_bytes = argument_bytes(key, form, "KEY")
     with lsmkv.open(store, create_if_missing=False, read_only=True) as db:
-        value = db.get(key_bytes)
+        value = db.get(key)
     if value is None:
         ctx.exit(ABSENT)
     if as_json:
-        standard_output().write(json_line(key_bytes, value))
+        shown = json_line(key, value)
     else:
-        standard_output().write(render(value, form) + (b"\n" if newline else b""))
+        shown = render(value, chosen_form()) + (b"\n" if newline else b"")
+    sys.stdout.buffer.write(shown)
 
 
 @click.command(short_help="Delete each KEY from STORE, or every key with a prefix.")
 @store_argument
-@click.argument("keys", nargs=-1, metavar="[KEY]...")
-@click.option("--prefix", metavar="KEY", help="Delete every key that starts with this.")
+@click.argument("keys", nargs=-1, type=BYTES, metavar="[KEY]...")
+@key_option("--prefix", "Delete every key that starts with this.")
 @click.option("--yes", is_flag=True, help="Do not ask before --prefix.")
-@with_form
-@click.option("--json", "as_json", is_flag=True, help='With --prefix: print {"deleted": N}.')
+@form_options
+@json_option('With --prefix: print {"deleted": N}.')
 def delete(
-    store: str,
-    keys: tuple[str, ...],
-    prefix: str | None,
-    yes: bool,
-    form: Form,
-    as_json: bool,
+    store: str, keys: tuple[bytes, ...], prefix: bytes | None, yes: bool, as_json: bool
 ) -> None:
     """Delete each KEY from STORE: all of them, or on failure none.
 
-    Deleting a key that is not there is no error.  When the command ends, the deletions would survive
-    a loss of power.
+    A KEY that STORE does not have is no error.  When the command ends, the deletions survive a loss
+    of power.
 
-    With --prefix, delete every key that starts with it, and say how many there were.  They are deleted
-    in batches, so a failure or Ctrl-C may leave some of them.
+    With --prefix, delete every key that starts with it, and print how many there were.  They are
+    deleted in batches, so a failure or Ctrl-C may leave some of them.
 
     \b
     Example:  lsmkv delete users.db alice bob
@@ -141,84 +123,83 @@ def delete(
     if prefix is None:
         if yes or as_json:
             raise click.UsageError("--yes and --json go with --prefix")
-        parsed = [argument_bytes(key, form, "KEY") for key in keys]
-        with lsmkv.open(store, create_if_missing=False) as db, db.write_batch() as batch:
-            for key in parsed:
-                batch.delete(key)
+        with lsmkv.open(store, create_if_missing=False) as db:
+            _delete_keys(db, keys)
         return
-    prefix_bytes = argument_bytes(prefix, form, "--prefix")
-    if not prefix_bytes:  # as from a variable that is not set
+    if not prefix:  # as from a variable that is not set
         raise click.UsageError('--prefix is empty: every key; "lsmkv destroy" removes a store')
     with lsmkv.open(store, create_if_missing=False) as db:
         if not yes:
-            found = count_entries(len(db.keys(prefix=prefix_bytes)))
-            confirm(f"Delete {found} from {store}, all that start with {_shown(prefix_bytes)}?")
-        deleted = _delete_all(db, prefix_bytes)
+            found = count_entries(len(db.keys(prefix=prefix)))
+            shown = shortened(to_text(prefix))
+            confirm(f'Delete {found} from {store}, all that start with "{shown}"?')
+        deleted = _delete_prefix(db, prefix)
     if as_json:
         print_json({"deleted": deleted})
     else:
-        note(f"Deleted {count_entries(deleted)}.")
+        click.echo(f"Deleted {count_entries(deleted)}.", err=True)
 
 
-def _delete_all(db: lsmkv.DB, prefix: bytes) -> int:
-    """Delete the keys that start with ``prefix``, in batches; how many they were."""
+def _delete_keys(db: lsmkv.DB, keys: Iterable[bytes]) -> None:
+    with db.write_batch() as batch:
+        for key in keys:
+            batch.delete(key)
+
+
+def _delete_prefix(db: lsmkv.DB, prefix: bytes) -> int:
+    """Delete the keys that start with ``prefix``, in batches, and return how many they were."""
     deleted = 0
     keys = iter(db.keys(prefix=prefix))
-    try:
-        while group := list(islice(keys, _DELETE_BATCH)):
-            with db.write_batch() as batch:
-                for key in group:
-                    batch.delete(key)
-            deleted += len(group)
-    except (lsmkv.Error, OSError) as error:
-        raise click.ClickException(f"{describe(error)} ({_deleted_before(deleted)})") from error
-    except KeyboardInterrupt:
-        note(f"stopped ({_deleted_before(deleted)})")
-        raise
+    with saying_how_far(lambda: f"{count_entries(deleted)} deleted"):
+        while batch := list(islice(keys, _DELETE_BATCH)):
+            _delete_keys(db, batch)
+            deleted += len(batch)
     return deleted
-
-
-def _deleted_before(number: int) -> str:
-    return f"{count_entries(number)} deleted before that"
-
-
-def _shown(key: bytes) -> str:
-    return f'"{shortened(to_text(key))}"'
 
 
 @click.command()
 @store_argument
-@with_bounds
-@click.option("--reverse", is_flag=True, help="From the last key to the first.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most N entries.")
-@click.option("--keys-only", is_flag=True, help="Keys without their values.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
+@start_option
+@stop_option
+@prefix_option
+@form_options
+@click.option("--reverse", is_flag=True, help="Print from the last key to the first.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Print at most N entries (default: all).",
+)
+@click.option("--keys-only", is_flag=True, help="Print keys without their values.")
+@json_option("Print JSON lines.")
 def scan(
     store: str,
-    bounds: dict[str, bytes],
+    start: bytes | None,
+    stop: bytes | None,
+    prefix: bytes | None,
     reverse: bool,
     limit: int | None,
     keys_only: bool,
-    form: Form,
     as_json: bool,
 ) -> None:
     """Print the entries of STORE in key order: key, tab, value.
 
-    That is the TSV of "lsmkv load", and --json is its JSON lines: what is printed can be loaded back
-    (not so with --raw, whose keys and values may hold tabs and newlines, or --keys-only).  With
-    --json, --hex and --raw say how --start, --stop and --prefix are written.
+    "lsmkv load" reads this back as TSV, and the output of --json as JSON lines.  It cannot read back
+    --raw, whose keys and values may hold tabs and newlines, or --keys-only.  With --json, --hex and
+    --raw are only about --start, --stop and --prefix.
 
     \b
     Example:  lsmkv scan users.db --prefix user: --limit 10
               lsmkv scan old.db | lsmkv load new.db - --format tsv
     """
-    out = standard_output()
+    out, form = sys.stdout.buffer, chosen_form()
     with lsmkv.open(store, create_if_missing=False, read_only=True) as db:
         entries: Iterable[tuple[bytes, bytes | None]]
         if keys_only:
-            entries = ((key, None) for key in db.keys(**bounds, reverse=reverse))
+            keys = db.keys(start=start, stop=stop, prefix=prefix, reverse=reverse)
+            entries = ((key, None) for key in keys)
         else:
-            entries = db.items(**bounds, reverse=reverse)
+            entries = db.items(start=start, stop=stop, prefix=prefix, reverse=reverse)
         for key, value in islice(entries, limit):
             if as_json:
                 out.write(json_line(key, value))
@@ -230,25 +211,36 @@ def scan(
 
 @click.command()
 @store_argument
-@with_bounds
-@click.option("--approximate", is_flag=True, help="Estimate it, and read no table.")
-@click.option("--json", "as_json", is_flag=True, help='Print {"count": N, "approximate": ...}.')
+@start_option
+@stop_option
+@prefix_option
+@form_options
+@click.option("--approximate", is_flag=True, help="Estimate the count without reading tables.")
+@json_option('Print {"count": N, "approximate": ...}.')
 def count(
-    store: str, bounds: dict[str, bytes], form: Form, approximate: bool, as_json: bool
+    store: str,
+    start: bytes | None,
+    stop: bytes | None,
+    prefix: bytes | None,
+    approximate: bool,
+    as_json: bool,
 ) -> None:
     """Print how many keys STORE has, in all or in a range.
 
-    The count is exact, and reads every key in the range.  The estimate of --approximate reads no table.
-    It may count overwritten keys more than once, and is for the whole store alone.
+    The count is exact, and reads every key in the range.  With --approximate it reads no table, may
+    count overwritten keys more than once, and is for the whole store only.
 
     \b
     Example:  lsmkv count users.db --prefix user:
               lsmkv count users.db --approximate
     """
-    if approximate and bounds:
+    if approximate and (start, stop, prefix) != (None, None, None):
         raise click.UsageError("--approximate is for the whole store, without a range")
     with lsmkv.open(store, create_if_missing=False, read_only=True) as db:
-        number = db.approximate_count() if approximate else len(db.keys(**bounds, reverse=False))
+        if approximate:
+            number = db.approximate_count()
+        else:
+            number = len(db.keys(start=start, stop=stop, prefix=prefix))
     if as_json:
         print_json({"count": number, "approximate": approximate})
     else:

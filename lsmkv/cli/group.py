@@ -1,9 +1,11 @@
-"""How every command ends: exit codes, one-line errors, quiet ends of pipes."""
+"""How commands end: exit codes, errors in one line, closed pipes."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import click
@@ -11,12 +13,15 @@ import click
 import lsmkv
 
 ABSENT: Final = 3
-"""Exit code of ``get`` for a key that is not there."""
+"""Exit code of ``get`` when the store does not have the key."""
 
 DAMAGED: Final = 4
 """Exit code of ``verify`` when it finds damage, and of ``repair`` when it cannot keep everything."""
 
-# What the library's errors advise to programs, as they end, and what helps at the command line.
+INTERRUPTED: Final = 130  # 128 + SIGINT, as shells count
+PIPE_CLOSED: Final = 141  # 128 + SIGPIPE
+
+# How the library's errors end with advice for programs, and the same advice for the command line.
 _ADVICE: Final = (
     (", or open it with read_only=True", "; commands that only read work meanwhile"),
     ("which lsmkv.repair can rebuild", 'which "lsmkv repair" can rebuild'),
@@ -29,20 +34,17 @@ _ADVICE: Final = (
     ),
 )
 
-INTERRUPTED: Final = 130  # 128 + SIGINT, as shells count
-PIPE_CLOSED: Final = 141  # 128 + SIGPIPE
-
 
 class CommandGroup(click.Group):
-    """A group that turns the errors its commands raise into a line on standard error and exit code 1."""
+    """Turns errors of commands into one line on standard error and exit code 1."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)  # in the order added, which puts what belongs together together
+        return list(self.commands)  # in the order added: related commands stand together
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
         try:
             return super().make_context(*arguments, **extra)
-        except BrokenPipeError:  # of --help and --version, which are shown here
+        except BrokenPipeError:  # --help and --version print in here
             _drop_output()
             sys.exit(PIPE_CLOSED)
         except OSError as error:
@@ -67,7 +69,7 @@ class CommandGroup(click.Group):
 
 
 def describe(error: BaseException) -> str:
-    """What went wrong, on one line, with advice for the command line."""
+    """The error on one line, with advice for the command line."""
     if isinstance(error, OSError) and error.strerror:
         text = error.strerror
         if error.filename is not None:
@@ -85,6 +87,18 @@ def describe(error: BaseException) -> str:
     return " ".join(text.split())
 
 
+@contextlib.contextmanager
+def saying_how_far(done: Callable[[], str]) -> Iterator[None]:
+    """Add ``done()``, as in "3 entries loaded", to the message of what stops the block."""
+    try:
+        yield
+    except (lsmkv.Error, OSError, ValueError, MemoryError) as error:
+        raise click.ClickException(f"{describe(error)} ({done()} before that)") from error
+    except KeyboardInterrupt:
+        click.echo(f"stopped ({done()} before that)", err=True)
+        raise
+
+
 def _drop_unwritable_output() -> None:
     try:
         sys.stdout.flush()
@@ -93,5 +107,5 @@ def _drop_unwritable_output() -> None:
 
 
 def _drop_output() -> None:
-    """Let what is still buffered go nowhere, or the interpreter would fail on it when it ends."""
+    """Discard what is still buffered; the interpreter would fail to write it at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

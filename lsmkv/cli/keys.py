@@ -1,10 +1,10 @@
-"""Keys and values as people type and read them: three forms, each the same going in and coming out.
+"""Keys and values as people type and read them.  Each of three forms reads back what it writes.
 
 text
     UTF-8, in which a backslash starts ``\\xNN`` (one byte, in hex) or ``\\\\`` (a backslash) and
-    nothing else.  Output writes bytes that are not UTF-8, control characters and characters that
-    would break or reorder a line as ``\\xNN``, so an entry is always one line, never moves a
-    terminal's cursor, and can be typed or loaded back as it stands.
+    nothing else.  Output writes as ``\\xNN`` the bytes that are not UTF-8, control characters, and
+    characters that would break or reorder a line.  So an entry is always one line and never moves
+    a terminal's cursor.
 hex
     Two hex digits a byte.
 raw
@@ -14,19 +14,13 @@ raw
 from __future__ import annotations
 
 import enum
-import functools
-import os
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Final
-
-import click
-
-Command = Callable[..., None]
+from collections.abc import Mapping
+from typing import Final
 
 
 class Form(enum.Enum):
-    """How bytes are written as arguments and in output."""
+    """How arguments and output write bytes."""
 
     TEXT = "text"
     HEX = "hex"
@@ -39,7 +33,7 @@ _BACKSLASH: Final = re.compile(rb"\\(?:(\\)|x([0-9A-Fa-f]{2}))?")
 
 
 def to_text(data: bytes) -> str:
-    """``data`` in the text form.  O(len(data)).
+    """``data`` in the text form.
 
     >>> print(to_text(b"na\\xc3\\xafve"), to_text(b"a\\tb"), to_text(b"\\xff\\\\"))
     naïve a\\x09b \\xff\\\\
@@ -49,10 +43,9 @@ def to_text(data: bytes) -> str:
 
 
 def from_text(text: str) -> bytes:
-    """The bytes that ``text``, in the text form, stands for: the inverse of :func:`to_text`.
+    """The inverse of :func:`to_text`.
 
-    Raises:
-        ValueError: bytes that are not UTF-8, or a backslash that starts no escape.
+    ValueError for characters that are not UTF-8, or a backslash that starts no escape.
 
     >>> from_text("a\\\\x09b")
     b'a\\tb'
@@ -82,11 +75,7 @@ def _unescaped(match: re.Match[bytes]) -> bytes:
 
 
 def parse(text: str, form: Form) -> bytes:
-    """The bytes that ``text`` stands for in ``form``.
-
-    Raises:
-        ValueError: ``text`` is not of that form.
-    """
+    """The bytes that ``text`` means in ``form``; ValueError when it is not of that form."""
     if form is Form.TEXT:
         return from_text(text)
     if form is Form.RAW:
@@ -98,7 +87,7 @@ def parse(text: str, form: Form) -> bytes:
 
 
 def render(data: bytes, form: Form) -> bytes:
-    """``data`` in ``form``, as it is to be written to a stream."""
+    """``data`` in ``form``, as a stream takes it."""
     if form is Form.TEXT:
         return to_text(data).encode("utf-8")
     if form is Form.HEX:
@@ -124,9 +113,9 @@ def json_text(data: bytes) -> str | dict[str, str]:
 
 
 def jsonable(value: object) -> object:
-    """A report with every key and value in it, however deep, as :func:`json_text` writes it.
+    """A report with all its keys and values as :func:`json_text` writes them.
 
-    What the report has in hex, under names ending in ``_hex``, loses that ending.
+    Names of hex strings lose their ending ``_hex``, because the text is no hex any more.
 
     >>> jsonable({"first_hex": "6162", "counts": (1, 2)})
     {'first': 'ab', 'counts': [1, 2]}
@@ -134,44 +123,13 @@ def jsonable(value: object) -> object:
     if isinstance(value, bytes):
         return json_text(value)
     if isinstance(value, Mapping):
-        return dict(_named(name, item) for name, item in value.items())
+        return dict(_jsonable_field(name, item) for name, item in value.items())
     if isinstance(value, (list, tuple)):
         return [jsonable(item) for item in value]
     return value
 
 
-def _named(name: str, value: object) -> tuple[str, object]:
+def _jsonable_field(name: str, value: object) -> tuple[str, object]:
     if name.endswith("_hex") and (value is None or isinstance(value, str)):
-        return name[: -len("_hex")], None if value is None else json_text(bytes.fromhex(value))
+        return name.removesuffix("_hex"), None if value is None else json_text(bytes.fromhex(value))
     return name, jsonable(value)
-
-
-def argument_bytes(argument: str, form: Form, what: str) -> bytes:
-    """The bytes of a command-line argument.
-
-    Raises:
-        click.UsageError: it is not of that form.
-    """
-    if form is Form.RAW:
-        return os.fsencode(argument)
-    try:
-        return parse(argument, form)
-    except ValueError as error:
-        raise click.UsageError(f"{what}: {error}") from None
-
-
-def with_form(command: Command) -> Command:
-    """Add ``--hex`` and ``--raw``; the command gets a ``form``."""
-
-    @click.option(
-        "--hex", "as_hex", is_flag=True, help="Keys and values are hex, two digits a byte."
-    )
-    @click.option("--raw", "as_raw", is_flag=True, help="Keys and values are bytes as they come.")
-    @functools.wraps(command)
-    def wrapped(*arguments: Any, as_hex: bool, as_raw: bool, **options: Any) -> None:
-        if as_hex and as_raw:
-            raise click.UsageError("--hex and --raw exclude each other")
-        form = Form.HEX if as_hex else Form.RAW if as_raw else Form.TEXT
-        command(*arguments, form=form, **options)
-
-    return wrapped

@@ -1,7 +1,7 @@
 """What commands print: text, tables, JSON and progress.
 
-Data goes to standard output, everything else to standard error.  rich is imported when a table or a
-progress bar is drawn, so that the other commands start quickly.
+Data goes to standard output, everything else to standard error.  Only what draws a table or a
+progress bar imports rich, so that other commands start quickly.
 """
 
 from __future__ import annotations
@@ -18,40 +18,34 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 import click
 
 from lsmkv.cli.keys import jsonable
+from lsmkv.inspection.report import Report
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 Progress = Callable[[int, int | None], None]
-"""Told how much is done, and of how much (None: not known)."""
+"""Takes how much is done, and of how much (None: not known)."""
 
-_PIPE_WIDTH: Final = 10_000  # rows are cut to a terminal's width, never to a pipe's
+_PIPE_WIDTH: Final = 10_000  # columns: a terminal's width cuts rows, a pipe must not
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
-def standard_output() -> BinaryIO:
-    """Standard output for bytes."""
-    return sys.stdout.buffer
-
-
-def standard_input() -> BinaryIO:
-    """Standard input for bytes."""
-    return sys.stdin.buffer
-
-
-def note(message: str) -> None:
-    """Tell the user something that is not data: a line on standard error."""
-    click.echo(message, err=True)
-
-
 def print_json(value: object) -> None:
-    """``value``, with the bytes in it as text or ``{"hex": ...}``, as indented JSON."""
+    """Print ``value`` as indented JSON, with its bytes as text or ``{"hex": ...}``."""
     text = json.dumps(jsonable(value), indent=2, ensure_ascii=False)
-    standard_output().write(text.encode("utf-8") + b"\n")
+    click.echo(text.encode("utf-8"))
+
+
+def print_report(report: Report, as_json: bool) -> None:
+    """Print a report as text or as JSON."""
+    if as_json:
+        print_json(report.as_dict())
+    else:
+        click.echo(str(report))
 
 
 def size(number: float) -> str:
-    """A number of bytes for people.
+    """A number of bytes in the unit that fits it.
 
     >>> size(0), size(1), size(1023), size(1536), size(3 << 30)
     ('0 bytes', '1 byte', '1023 bytes', '1.5 KiB', '3.0 GiB')
@@ -77,7 +71,7 @@ def percent(rate: float) -> str:
 def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, text: Collection[str]
 ) -> None:
-    """A table on standard output; the columns named in ``text`` hold text, the others numbers."""
+    """Print a table.  Columns named in ``text`` hold text, the others numbers."""
     from rich import box
     from rich.table import Table
 
@@ -89,7 +83,7 @@ def print_table(
         padding=0,
     )
     for name in columns:
-        is_text = name in text  # where the terminal is narrow, text gives way to numbers
+        is_text = name in text  # a narrow terminal cuts text, never numbers
         table.add_column(
             name,
             justify="left" if is_text else "right",
@@ -105,19 +99,17 @@ def print_table(
 def _console() -> Console:
     from rich.console import Console
 
-    # Keys are data: nothing in them is markup, a number to colour or the name of an emoji.
+    # Keys are data: rich must not find markup, numbers to colour or names of emoji in them.
     width = None if sys.stdout.isatty() else _PIPE_WIDTH
     return Console(markup=False, highlight=False, emoji=False, width=width)
 
 
 @contextlib.contextmanager
 def progress(what: str, *, of_bytes: bool = False, beside_data: bool = False) -> Iterator[Progress]:
-    """A progress bar on standard error, for as long as the block runs; none if it is no terminal.
+    """A progress bar on standard error while the block runs; none if that is no terminal.
 
-    Args:
-        what: what is going on.
-        of_bytes: what is counted are bytes.
-        beside_data: data goes to standard output meanwhile: no bar if that is a terminal.
+    ``of_bytes`` says that it counts bytes, ``beside_data`` that the block prints data: then there is
+    no bar if standard output is a terminal.
     """
     if not sys.stderr.isatty() or (beside_data and sys.stdout.isatty()):
         yield lambda _done, _total: None
@@ -141,19 +133,15 @@ def progress(what: str, *, of_bytes: bool = False, beside_data: bool = False) ->
 
 @contextlib.contextmanager
 def output_file(path: str, *, packed: bool = False) -> Iterator[BinaryIO]:
-    """A file to write that takes its place only once it is whole; standard output for ``-``.
+    """A file that replaces what is at ``path`` once it is whole; standard output for ``-``.
 
-    What was at ``path`` stays there until then, and its permissions stay.  Pipes and devices are
-    written directly.
+    It takes over the permissions of what it replaces.  Pipes and devices are written directly.
+    ``packed`` asks for gzip data.  An OSError names ``path``.
 
-    Args:
-        packed: write gzip data.
-
-    Raises:
-        OSError: the file cannot be written; it names ``path``.
+    (``click.open_file(atomic=True)`` replaces the file also when writing failed.)
     """
     if path == "-":
-        yield standard_output()
+        yield sys.stdout.buffer
         return
     target = os.path.realpath(path)
     part = os.path.join(os.path.dirname(target), f"lsmkv-{os.getpid()}-{os.urandom(4).hex()}.part")
@@ -183,24 +171,19 @@ def _packing(stream: BinaryIO, packed: bool) -> Iterator[BinaryIO]:
     if not packed:
         yield stream
         return
-    # The level is gzip's own default; without a time and a name, the same entries make the same bytes.
+    # Without time and name, the same entries make the same bytes.  6 is gzip's own default level.
     with gzip.GzipFile("", "wb", 6, stream, mtime=0) as packer:
         yield cast(BinaryIO, packer)
 
 
 def confirm(question: str) -> None:
-    """Ask on standard error, and go on only at a yes.
-
-    Raises:
-        click.ClickException: no, or there is nobody to answer.
-        KeyboardInterrupt: Ctrl-C.
-    """
+    """Ask on standard error; any answer but yes, or none, ends the command."""
     try:
         agreed = click.confirm(question, err=True)
-    except click.Abort as error:  # what click makes of Ctrl-C, too
+    except click.Abort as error:  # also what click makes of Ctrl-C
         if isinstance(error.__context__, KeyboardInterrupt):
             raise error.__context__ from None
-        note("")
+        click.echo(err=True)
         raise click.ClickException("nothing is changed, for nobody answers: give --yes") from None
     if not agreed:
         raise click.ClickException("nothing is changed")

@@ -1,14 +1,14 @@
-"""Entries in files: JSON lines, TSV and CSV, read and written record by record.
+"""Entries in files: JSON lines, TSV and CSV.
 
 jsonl
     ``{"key": K, "value": V}`` on each line; K and V are strings, or ``{"hex": "..."}`` for bytes
-    that are not UTF-8.  What else is read: :mod:`lsmkv.cli.fields`.
+    that are not UTF-8.  The reader takes more: see :mod:`lsmkv.cli.fields`.
 tsv
     Key, tab, value on each line, in a form of :mod:`lsmkv.cli.keys`; a quote is a plain character.
 csv
     Key, comma, value (RFC 4180 quoting), in a form of :mod:`lsmkv.cli.keys`.
 
-Whatever the writer writes, the reader reads back byte for byte.
+The reader reads back byte for byte what the writer writes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PACKED: Final = ".gz"
 _KEY_AND_VALUE: Final = Fields()
 _LONGEST_FIELD: Final = 4 * max(MAX_KEY_BYTES, MAX_VALUE_BYTES)  # every byte escaped as \xNN
 
-Record = tuple[int, bytes, bytes]  # the number of its (first) line, key, value
+Record = tuple[int, bytes, bytes]  # number of its first line, key, value
 
 
 class BadRecordError(ValueError):
@@ -49,23 +49,18 @@ class BadRecordError(ValueError):
         self.line = line
 
 
-def format_of(path: str, asked: str) -> str:
-    """The format ``asked`` for; with ``"auto"`` by the suffix of ``path``, else jsonl.
-
-    >>> format_of("a/b.CSV.gz", "auto"), format_of("-", "auto"), format_of("b.csv", "tsv")
-    ('csv', 'jsonl', 'tsv')
-    """
-    return asked if asked != "auto" else format_by_suffix(path) or "jsonl"
-
-
 def format_by_suffix(path: str) -> str | None:
-    """The format that the name of a file tells, packed or not; None when it tells none."""
+    """The format that a file's name tells, packed or not; None when it tells none.
+
+    >>> format_by_suffix("a/b.CSV.gz"), format_by_suffix("-")
+    ('csv', None)
+    """
     name = path[: -len(PACKED)] if is_packed(path) else path
     return _SUFFIXES.get(os.path.splitext(name)[1].lower())
 
 
 def is_packed(path: str) -> bool:
-    """Whether the name of a file says that it is gzip."""
+    """Whether a file's name says that it is gzip."""
     return path.lower().endswith(PACKED)
 
 
@@ -79,15 +74,10 @@ def read_records(
     fields: Fields = _KEY_AND_VALUE,
     hint: Callable[[str], None] = lambda _text: None,
 ) -> Iterator[Record]:
-    """The records of ``stream``.  Blank lines are passed over, a byte order mark too.
+    """The records of ``stream``, without blank lines and byte order mark.
 
-    Args:
-        fields: which fields make an entry.
-        hint: told what may not be as the user means it.
-
-    Raises:
-        BadRecordError: at the first line that is not a record.
-        ValueError: at a line that is too long, or gzip data that are damaged.
+    BadRecordError at the first line that is not a record; ValueError at a line that is too long, or
+    at damaged gzip data.  ``hint`` takes what the user may have meant otherwise.
     """
     lines = read_lines(stream, is_text=form is not Form.RAW)
     records = (
@@ -124,7 +114,7 @@ def _read_json_lines(lines: Iterator[bytes], fields: Fields) -> Iterator[Record]
 
 
 class _Tsv(csv.Dialect):
-    """Taken literally, as cut, sort and awk do: fields in text or hex form hold no tab."""
+    """Without quoting, as cut, sort and awk read it; fields in text or hex form hold no tab."""
 
     delimiter = "\t"
     quoting = csv.QUOTE_NONE
@@ -148,22 +138,22 @@ def _read_delimited(
     hint: Callable[[str], None],
 ) -> Iterator[Record]:
     columns = None if fields.have_header else Columns(fields, form, None)
-    asks = fields.header is None  # nobody said that there is no header
+    may_hint = fields.header is None
     for number, row in _rows(lines, file_format):
         try:
             if columns is None:
                 columns = Columns(fields, form, row)
-                asks = False
+                may_hint = False
                 continue
             key, value = columns.entry(row)
         except ValueError as error:
             raise BadRecordError(number, str(error)) from None
-        if asks:
-            asks = False
+        if may_hint:
+            may_hint = False
             if looks_like_header(row):
                 hint(
                     f"line {number}, {', '.join(map(repr, row))}, is loaded as an entry; with "
-                    "--header it names the columns, with --no-header there is no such hint"
+                    "--header it names the columns, --no-header silences this hint"
                 )
         yield number, key, value
 
@@ -173,7 +163,7 @@ def _rows(lines: Iterator[bytes], file_format: str) -> Iterator[tuple[int, list[
 
     Bytes that are not UTF-8 become surrogates, which only the raw form takes.
     """
-    csv.field_size_limit(_LONGEST_FIELD)  # the module's own limit, 128 KiB, is below a value's
+    csv.field_size_limit(_LONGEST_FIELD)  # the default, 128 KiB, is less than a value's limit
     texts = (line.decode("utf-8", "surrogateescape") for line in lines)
     rows = csv.reader(texts, _DIALECTS[file_format])
     number = 1
@@ -194,7 +184,7 @@ def _rows(lines: Iterator[bytes], file_format: str) -> Iterator[tuple[int, list[
 
 
 class RecordWriter:
-    """Writes entries to ``stream``, each as one record; keys and values in text or hex form."""
+    """Writes entries to ``stream`` as records, with keys and values in text or hex form."""
 
     def __init__(self, stream: BinaryIO, file_format: str, form: Form) -> None:
         self._stream = stream
@@ -211,12 +201,12 @@ class RecordWriter:
             self._rows.writerow((self._show(key), self._show(value)))
 
     def write(self, text: str) -> None:
-        """For the ``csv`` module: one line."""
+        """Write one line, for the ``csv`` module."""
         self._stream.write(text.encode("utf-8"))
 
 
 def json_line(key: bytes, value: bytes | None) -> bytes:
-    """One line of the jsonl format; without a value, of the key alone."""
+    """One line of the jsonl format, without a value if there is none."""
     record: dict[str, object] = {"key": json_text(key)}
     if value is not None:
         record["value"] = json_text(value)

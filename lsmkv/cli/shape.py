@@ -7,34 +7,30 @@ from typing import Final
 import click
 
 import lsmkv
-from lsmkv.cli.data import store_argument
-from lsmkv.cli.keys import Form, argument_bytes, shortened, to_text, with_form
-from lsmkv.cli.output import percent, print_json, print_table, size
+from lsmkv.cli.keys import shortened, to_text
+from lsmkv.cli.output import percent, print_json, print_report, print_table, size
+from lsmkv.cli.parameters import BYTES, form_options, json_option, store_argument
 from lsmkv.inspection.report import count
 from lsmkv.inspection.store_info import BlockInfo, LevelInfo, StoreInfo, TableInfo
 
 _KEYS: Final = ("first key", "last key")
 _SHOWN_KEY: Final = 32  # characters of a key in a table; --json has all of it
 
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help='Print JSON; bytes that are not UTF-8 as {"hex": ...}.'
-)
-
 
 @click.command(short_help="Show the shape of STORE and the memory it takes.")
 @store_argument
-@json_option
+@json_option()
 def stats(store: str, as_json: bool) -> None:
     """Show the shape of STORE, the memory it takes, and what opening it read.
 
-    A store's counters belong to the process that has it open and end with it.  This command reports
-    its own, those of opening it and its tables; a program sees its full counters in DB.stats().
+    Counters belong to the process that has the store open.  This command shows its own: what it read
+    to open the store and its tables.  A program sees its counters in DB.stats().
 
     \b
     Example:  lsmkv stats users.db
     """
     with lsmkv.open(store, create_if_missing=False, read_only=True) as db:
-        info = db.inspect()  # first, for it has every table read its index and filters
+        info = db.inspect()  # first: it makes every table read its index and filters
         counters, memory = db.stats(), db.memory_usage()
         about = db.approximate_count()
         path = db.path
@@ -92,15 +88,16 @@ def _level_totals(level: LevelInfo) -> dict[str, int]:
 
 @click.command()
 @store_argument
-@click.option("--blocks", is_flag=True, help="Each data block, with its filter.  Reads them all.")
-@click.option("--table", "number", type=int, metavar="N", help="Only table N.")
-@json_option
+@click.option("--blocks", is_flag=True, help="Show each block with its filter; reads them all.")
+@click.option("--table", "number", type=int, metavar="N", help="Show only table N (default: all).")
+@json_option()
 def inspect(store: str, blocks: bool, number: int | None, as_json: bool) -> None:
     """Show the levels, runs and tables of STORE.
 
-    Of each filter: p as it was asked for, and the exact rate of what was built (n keys, m bits, k
-    probes); of a table the mean over its blocks, "?" where only reading the blocks would tell.  The
-    bytes of filters are counted once; a file holds them twice, in the blocks and to be loaded.
+    p is a filter's false-positive rate: as asked for, and the exact rate of the filter built from n
+    keys with m bits and k probes.  A table shows the mean of its blocks, or "?" where only reading
+    the blocks would tell.  Bytes of filters count once, although a file holds them twice: in its
+    blocks, and together for loading.
 
     \b
     Example:  lsmkv inspect users.db
@@ -207,22 +204,18 @@ def _key(key: bytes) -> str:
 
 @click.command()
 @store_argument
-@click.argument("key")
-@with_form
-@json_option
-def explain(store: str, key: str, form: Form, as_json: bool) -> None:
-    """Look KEY up in STORE, and show step by step how that went.
+@click.argument("key", type=BYTES)
+@form_options
+@json_option()
+def explain(store: str, key: bytes, as_json: bool) -> None:
+    """Look KEY up in STORE, and show each step of the lookup.
 
-    Each memtable, each run, what its filter said (n, m, k and exact error rate), each block searched
-    and whether it was read.  The key need not be there.
+    Shows each memtable and each run, what its filter said (n, m, k and exact error rate), each block
+    searched, and whether it was read.  STORE need not have KEY.
 
     \b
     Example:  lsmkv explain users.db alice
     """
-    key_bytes = argument_bytes(key, form, "KEY")
     with lsmkv.open(store, create_if_missing=False, read_only=True) as db:
-        explanation = db.explain(key_bytes)
-    if as_json:
-        print_json(explanation.as_dict())
-    else:
-        click.echo(str(explanation))
+        explanation = db.explain(key)
+    print_report(explanation, as_json)

@@ -1,4 +1,4 @@
-"""A calculator: the size and error rate of a Bloom filter."""
+"""The command that computes the size or the error rate of a Bloom filter."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from lsmkv.cli.output import percent, print_json, size
+from lsmkv.cli.parameters import json_option
 from lsmkv.filters.maths.sizing import (
     bits_for,
     classic_rate,
@@ -17,12 +18,12 @@ from lsmkv.filters.maths.sizing import (
     probes_for,
 )
 
-_LARGEST: Final = 1 << 64  # far above any filter, far below what floats can hold
+_LARGEST: Final = 1 << 64  # above any filter, and below what floats can hold
 
 
 @dataclass(frozen=True, slots=True)
 class FilterSize:
-    """One filter: n keys in m bits with k probes, and what comes of it."""
+    """One filter of n keys in m bits with k probes, and its error rates."""
 
     key_count: int
     bit_count: int
@@ -34,19 +35,11 @@ class FilterSize:
 
 
 def filter_size(keys: int | None, bits: int | None, error_rate: float | None) -> FilterSize:
-    """The filter that two of the three describe.
-
-    Raises:
-        ValueError: not two of them are given, they describe no filter, or one that is too large.
-    """
-    for name, number in (("--keys", keys), ("--bits", bits)):
-        if number is not None and number > _LARGEST:
-            raise ValueError(f"{name}: it is larger than {_LARGEST:,}; give a smaller number")
-    given = [keys, bits, error_rate]
-    if given.count(None) != 1:
+    """The filter that two of the three describe; ValueError when they describe none."""
+    if max(keys or 0, bits or 0) > _LARGEST:
+        raise ValueError(f"more than {_LARGEST:,} keys or bits are too many")
+    if [keys, bits, error_rate].count(None) != 1:
         raise ValueError("give two of --keys, --bits (or --bytes) and --error-rate")
-    if error_rate is not None and not 0.0 < error_rate < 1.0:
-        raise ValueError(f"--error-rate {error_rate}: must lie between 0 and 1, both excluded")
     if keys is None:
         assert bits is not None and error_rate is not None
         keys = keys_for(bits, error_rate)
@@ -68,12 +61,19 @@ def filter_size(keys: int | None, bits: int | None, error_rate: float | None) ->
     )
 
 
-@click.command("filter-size", short_help="Work out the size or error rate of a Bloom filter.")
-@click.option("--keys", type=int, metavar="N", help="Distinct keys, n.")
-@click.option("--bits", type=int, metavar="M", help="Size in bits, m.")
-@click.option("--bytes", "byte_count", type=int, metavar="B", help="Size in bytes, for --bits.")
-@click.option("--error-rate", type=float, metavar="P", help="False-positive rate, as in 0.01.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.command("filter-size", short_help="Compute the size or error rate of a Bloom filter.")
+@click.option("--keys", type=click.IntRange(min=1), metavar="N", help="Number of keys, n.")
+@click.option("--bits", type=click.IntRange(min=1), metavar="M", help="Size in bits, m.")
+@click.option(
+    "--bytes", "byte_count", type=click.IntRange(min=1), metavar="B", help="Size in bytes."
+)
+@click.option(
+    "--error-rate",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="P",
+    help="False-positive rate, p.",
+)
+@json_option("Print JSON.")
 def command(
     keys: int | None,
     bits: int | None,
@@ -81,10 +81,10 @@ def command(
     error_rate: float | None,
     as_json: bool,
 ) -> None:
-    """Work out a Bloom filter from two of its keys, bits and error rate.
+    """Compute a Bloom filter from two of its keys, bits and error rate.
 
-    Prints the third, the best number of probes, the exact error rate (Bose et al. 2008) beside the
-    usual formula's, and the fewest bits that any filter of that rate could do with.
+    Prints the third, the best number of probes, the exact error rate (Bose et al. 2008), the error
+    rate by the usual formula, and the fewest bits that any filter of that rate needs.
 
     \b
     Example:  lsmkv filter-size --keys 1000000 --error-rate 0.001

@@ -1,4 +1,4 @@
-"""Bytes that come in from a file or a pipe: unpacked if they are gzip, and cut into lines."""
+"""Lines of a file or a pipe, unpacked if they are gzip."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import BinaryIO, Final, Protocol, cast
 
 from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_VALUE_BYTES
 
-_GZIP: Final = b"\x1f\x8b\x08"  # how gzip data begin; no UTF-8 text begins so
+_GZIP: Final = b"\x1f\x8b\x08"  # gzip data begin so, and no UTF-8 text does
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 # JSON may write a byte as six characters (\u0001).  The rest is for names, quotes and spaces.
@@ -25,7 +25,7 @@ class _Buffered(Protocol):
 
 
 class _Rejoined(io.RawIOBase):
-    """A stream whose first bytes were read already."""
+    """A stream with its first bytes, already read, put back."""
 
     def __init__(self, head: bytes, rest: BinaryIO) -> None:
         self._head = head
@@ -34,7 +34,7 @@ class _Rejoined(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # it is one
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # narrower
         data = self._head or self._rest.read1(len(buffer))
         count = min(len(data), len(buffer))
         buffer[:count] = data[:count]
@@ -45,16 +45,10 @@ class _Rejoined(io.RawIOBase):
 def read_lines(
     stream: BinaryIO, *, is_text: bool = True, longest: int = LONGEST_LINE_BYTES
 ) -> Iterator[bytes]:
-    """The lines of ``stream``, each with its end; of gzip data, those that were packed.
+    """The lines of ``stream``, each with its end, without byte order mark.
 
-    A byte order mark is left out.
-
-    Args:
-        is_text: refuse UTF-16, which would otherwise be reported byte by byte.
-        longest: refuse a line of more bytes, before all of it is in memory.
-
-    Raises:
-        ValueError: a line is refused, or gzip data are damaged or cut short.
+    ``is_text`` refuses UTF-16.  ValueError for that, for a line of more than ``longest`` bytes (before
+    all of it is in memory), and for gzip data that are damaged or cut short.
     """
     head = stream.read(1)
     if head == _GZIP[:1]:

@@ -239,13 +239,13 @@ def test_a_put_into_a_batch_beside_its_commit_leaves_the_record_whole(tmp_path: 
         batch = db.write_batch()
         for number in range(20):
             batch[b"%02d" % number] = b"v"
-        pending = batch._pending
-        assert pending is not None
+        operations = batch._operations
+        assert operations is not None
         storage.shut()
         commit = threading.Thread(target=batch.commit)
         commit.start()
         assert storage.held_up.wait(WAIT_S)
-        pending.operations.append((b"late", b"v"))  # as a put does that began before the commit
+        operations.append((b"late", b"v"))  # as a put does that began before the commit
         storage.open_up()
         commit.join(WAIT_S)
         assert len(db) == 20

@@ -7,11 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
-from lsmkv.api.write_batch import OperationList
-from lsmkv.encoding.entries import MAX_BATCH_BYTES, MAX_KEY_BYTES, MAX_SEQUENCE, TAGS_RESERVED
+from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_SEQUENCE, TAGS_RESERVED
 from lsmkv.errors import CorruptionError
 from lsmkv.log.batch import (
-    OPERATION_OVERHEAD_BYTES,
     Operation,
     decode_batch,
     encode_batch,
@@ -92,32 +90,3 @@ def test_a_deletion_with_a_value_is_refused() -> None:
 def test_a_count_that_promises_too_much_takes_no_memory() -> None:
     with pytest.raises(CorruptionError, match="ends inside operation 1"):
         decode_batch(struct.pack("<QIBHI", 1, (1 << 32) - 1, 1, 0, 0), "log", 0)
-
-
-@given(operation_lists)
-def test_an_operation_list_knows_its_encoded_size(operations: list[Operation]) -> None:
-    collected = OperationList()
-    for key, value in operations:
-        collected.add(key, value)
-    assert collected.size_bytes == len(encode_batch(1, collected.operations))
-
-
-def test_a_cleared_operation_list_is_as_new() -> None:
-    collected = OperationList()
-    collected.add(b"k", b"v")
-    collected.clear()
-    assert (collected.operations, collected.size_bytes) == ([], OperationList().size_bytes)
-
-
-def test_a_batch_up_to_its_limit_is_taken_and_no_more() -> None:
-    collected = OperationList()
-    value = bytes(64 << 20)  # one object, held many times
-    while collected.size_bytes + OPERATION_OVERHEAD_BYTES + len(value) <= MAX_BATCH_BYTES:
-        collected.add(b"", value)
-    rest = MAX_BATCH_BYTES - collected.size_bytes - OPERATION_OVERHEAD_BYTES
-    count = len(collected.operations)
-    with pytest.raises(ValueError, match="over the limit of 1073741824 bytes; commit it in parts"):
-        collected.add(b"k", value[:rest])
-    assert len(collected.operations) == count
-    collected.add(b"", value[:rest])
-    assert collected.size_bytes == MAX_BATCH_BYTES

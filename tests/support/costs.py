@@ -1,4 +1,4 @@
-"""Counts what one kind of operation of the fixed workload costs, without a clock.
+"""Counts what one kind of operation of the counted kinds costs, without a clock.
 
 Counted are the bytecode instructions that the interpreter executes and the Python functions that it
 calls (``sys.settrace`` with ``f_trace_opcodes``), in the thread that asks and in those that the store
@@ -19,12 +19,12 @@ from types import FrameType
 from typing import Any
 
 import lsmkv
+from bench.workloads import operations
+from bench.workloads.operations import COUNTED
 from lsmkv.filters import bloom
-from tools import workload
-from tools.workload import KINDS
 
 COMPILED = not str(bloom.__file__).endswith(".py")
-_NOT_COUNTED = (workload.__file__, threading.__file__)
+_NOT_COUNTED = (operations.__file__, threading.__file__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Cost:
 
 
 class _Tracer:
-    """Counts calls and instructions of every frame but the workload's own."""
+    """Counts calls and instructions of every frame but those of the operations themselves."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -66,20 +66,20 @@ class _Tracer:
 
 def measure(name: str, directory: str) -> Cost:
     """What the operations of the kind ``name`` cost, in a store that is made in ``directory``."""
-    kind = KINDS[name]
-    keys = workload.Keys()
-    workload.make_store(directory, keys)
+    kind = COUNTED[name]
+    keys = operations.Keys()
+    operations.make_counted_store(directory, keys)
     tracer = _Tracer()
     traced = sys.gettrace()
     try:
         with lsmkv.open(directory, kind.options) as db:
-            kind.prepare(db, keys)
+            work = kind.begin(db, keys)
             before = db.stats()
             gc.disable()  # finalizers of others would be counted
             threading.settrace(tracer.enter)  # the store starts its threads when it needs them
             sys._getframe().f_trace_opcodes = True  # or Python 3.12 leaves out the first ones
             sys.settrace(tracer.enter)
-            kind.act(db, keys)
+            work()
             cost = Cost(tracer.instructions, tracer.calls, _exact(db.stats() - before))
     finally:  # the store's threads have ended; Python 3.12 may crash when they are traced no more
         sys.settrace(traced)

@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from tools import compare_builds, timed_work
+from bench.workloads import operations
+from bench.workloads.operations import TIMED
+from tools import compare_builds
 from tools.builds import CHECKOUT, BuildError, nature
-from tools.timed_work import KINDS
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TIMED)
 def test_every_kind_of_work_is_done_and_measured(kind: str, tmp_path: Path) -> None:
-    if KINDS[kind].reads:
-        timed_work.prepare(str(tmp_path), 80)
-    found = timed_work.measure(kind, str(tmp_path), 80)
+    store = str(tmp_path / "store")
+    if TIMED[kind].reads:
+        operations.make_timed_store(store, 80)
+    found = operations.measure(kind, store, 80)
     assert found["time, us"] > 0
     assert (found["syncs of logs"] > 0) == kind.startswith("put-sync")
 
@@ -25,10 +27,10 @@ def test_every_kind_of_work_is_done_and_measured(kind: str, tmp_path: Path) -> N
 def test_the_builds_take_turns_at_being_first(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
 
-    def run(build: str, kind: str, directory: str, entries: int, *options: str) -> str:
+    def run(build: str, kind: str, store: str, entries: int, *options: str) -> str:
         if not options:
             ran.append(build)
-            (Path(directory) / "store").mkdir()
+            Path(store).mkdir()
         return '{"time, us": 1.0}'
 
     monkeypatch.setattr(compare_builds, "_run", run)

@@ -19,8 +19,8 @@ import pytest
 
 import lsmkv
 import tools.instructions
+from bench.workloads.operations import COUNTED
 from costs import COMPILED, Cost, measure
-from tools.workload import KINDS
 
 RECORDED: Final = Path(__file__).parents[1] / "golden" / "costs.json"
 PYTHON: Final = ".".join(platform.python_version_tuple()[:2])
@@ -55,7 +55,7 @@ class Case:
     python: str
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=COUNTED)
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
     name = str(request.param)
     now = measure(name, str(tmp_path_factory.mktemp("costs") / "store"))
@@ -74,7 +74,7 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def compare(case: Case, what: str, now: int, then: int, margin: float) -> None:
     """Fail when the kind is dearer than the margin allows, or so much cheaper that it should be kept."""
-    operations = KINDS[case.name].operations
+    operations = COUNTED[case.name].operations
     change = f"{case.name}: {now / operations:.2f} {what} each, recorded {then / operations:.2f}"
     assert now <= then * margin, f"{change}: dearer; {HINT}"
     if case.python == PYTHON:
@@ -115,7 +115,7 @@ def test_one_more_call_for_each_get_is_noticed(
 
     monkeypatch.setattr(lsmkv.DB, "get", get_by_way)
     slowed = measure("get-memtable", str(tmp_path / "slowed"))
-    assert slowed.calls == plain.calls + KINDS["get-memtable"].operations
+    assert slowed.calls == plain.calls + COUNTED["get-memtable"].operations
     assert slowed.calls > plain.calls * MARGIN
     assert slowed.instructions > plain.instructions
 

@@ -48,7 +48,7 @@ INSIDE = {
 # Folders beside the package -> the folders beside it that each may import.
 BESIDE = {
     "reports": set[str](),
-    "tools": {"reports"},
+    "tools": {"bench", "reports"},
     "bench": {"reports"},
     "torture": {"reports"},
 }

@@ -11,8 +11,8 @@ import click
 import msgspec
 
 from lsmkv.cli.keys import Form, parse
+from lsmkv.cli.parameters import settings_option
 from lsmkv.cli.records import FORMATS, RecordWriter, read_records
-from lsmkv.cli.settings import settings_option
 from lsmkv.filters import (
     BinaryFuseFilter,
     BlockedBloomFilter,

@@ -318,7 +318,7 @@ def _is_reading(one: Any) -> bool:
     return type(one).__module__ in (
         "lsmkv.read.scan",
         "lsmkv.read.sources",
-        "lsmkv.api.views",
+        "lsmkv.api.ranges",
         "lsmkv.api.cursor",
     )
 
