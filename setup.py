@@ -21,7 +21,6 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 COMPILED = (
-    "encoding/absent",
     "encoding/checksums",
     "encoding/entries",
     "encoding/words",

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
 
-from librt.strings import read_i64_be
 from librt.vecs import vec
 from mypy_extensions import i64
 
 from lsmkv.encoding.entries import MAX_SEQUENCE, TAG_DELETE
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, ascending, joined
-from lsmkv.encoding.words import COMPILED, compare, shared_length, short_number
+from lsmkv.encoding.fences import fence
+from lsmkv.encoding.words import COMPILED, common_prefix_length, compare
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.storage import ReadKind
@@ -27,7 +27,6 @@ from lsmkv.storage.storage import ReadKind
 # A run is merged so many entries at a time, or so many bytes if that is fewer.
 _STRETCH_ENTRIES: Final = 128
 _STRETCH_BYTES: Final = 256 * 1024
-_SIGN: Final = i64(-1 << 63)  # turns numbers without a sign into those with one, in their order
 
 
 def run_versions(run: list[TableReader]) -> Iterator[EntryBatch]:
@@ -157,13 +156,14 @@ def _merged(parts: list[EntrySlice], keep_older: bool) -> EntryBatch:
     if not COMPILED:
         _sort(together, keep_repeats)
         return together
-    heads = _heads(together, _shared_length(parts))
+    outermost = [part.versions.key(at) for part in parts for at in (part.start, part.end - 1)]
+    fences = _fences(together, common_prefix_length(outermost))
     ends: list[int] = []
     end: i64 = 0
     for part in parts:
         end += part.end - part.start
         ends.append(end)
-    together.order = _order_of(together, heads, ends, keep_repeats)
+    together.order = _order_of(together, fences, ends, keep_repeats)
     return together
 
 
@@ -176,44 +176,22 @@ def _sort(versions: EntryBatch, keep_repeats: bool) -> None:
     versions.order = vec[i64](order)
 
 
-def _shared_length(parts: list[EntrySlice]) -> i64:
-    """How many leading bytes all keys in the parts share."""
-    first = parts[0].versions.key(parts[0].start)
-    length: i64 = len(first)
-    for part in parts:
-        low, high = part.versions.key(part.start), part.versions.key(part.end - 1)
-        length = min(length, shared_length(first, low), shared_length(first, high))
-    return length
-
-
-def _heads(versions: EntryBatch, skipped: i64) -> vec[i64]:
-    """Of each key the eight bytes after the first ``skipped``, zero-padded, as a number with a sign.
-
-    They never descend as keys ascend.
-    """
-    data, ends, count = versions.key_data, versions.key_ends, i64(versions.count)
-    last = i64(len(data)) - 8
-    heads = vec[i64]([0] * count)
-    position: i64 = 0
+def _fences(batch: EntryBatch, prefix_length: i64) -> vec[i64]:
+    """The fence of each key after its first ``prefix_length`` bytes."""
+    data, ends, count = batch.key_data, batch.key_ends, i64(batch.count)
+    fences = vec[i64]([0] * count)
+    slot: i64 = 0
     end = ends[0]
-    while position < count:
-        at = end + skipped
-        end = ends[position + 1]
-        length = end - at
-        rest = 64 - 8 * length
-        if length <= 0:
-            heads[position] = _SIGN
-        elif at > last:
-            heads[position] = (short_number(data, at, length) << rest) ^ _SIGN
-        else:
-            head = read_i64_be(data, at) ^ _SIGN
-            heads[position] = head if rest <= 0 else (head >> rest) << rest
-        position += 1
-    return heads
+    while slot < count:
+        start = end + prefix_length
+        end = ends[slot + 1]
+        fences[slot] = fence(data, start, end)
+        slot += 1
+    return fences
 
 
 def _order_of(
-    versions: EntryBatch, heads: vec[i64], ends: list[int], keep_repeats: bool
+    versions: EntryBatch, fences: vec[i64], ends: list[int], keep_repeats: bool
 ) -> vec[i64]:
     """The positions of versions in the order of their keys, of equal ones the first first, or alone.
 
@@ -233,7 +211,7 @@ def _order_of(
                 right: i64 = starts[number + 1]
                 right_end: i64 = ends[number + 1]
                 end = _merge_two(
-                    versions, heads, order, spare, start, end, right, right_end, keep_repeats
+                    versions, fences, order, spare, start, end, right, right_end, keep_repeats
                 )
             else:
                 _copy(order, start, end, spare, start)
@@ -247,7 +225,7 @@ def _order_of(
 
 def _merge_two(
     versions: EntryBatch,
-    heads: vec[i64],
+    fences: vec[i64],
     source: vec[i64],
     target: vec[i64],
     left: i64,
@@ -265,7 +243,7 @@ def _merge_two(
     at = left
     while left < left_end and right < right_end:
         a, b = source[left], source[right]
-        x, y = heads[a], heads[b]
+        x, y = fences[a], fences[b]
         if x == y:
             order = compare(data, ends[a], ends[a + 1], data, ends[b], ends[b + 1])
             if order == 0 and not keep_repeats:

@@ -26,12 +26,11 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Final
 
-from lsmkv.encoding.absent import ABSENT, Absent
+from lsmkv.encoding.entries import ABSENT, Absent, Value
 from lsmkv.encoding.entry_batch import EntryBatch, a_stretch
 from lsmkv.memtable.ordered import SortedKeys
 from lsmkv.memtable.radix_sort import SortedItems
 
-Value = bytes | None  # None is a deletion
 _STRETCH_KEYS: Final = 64  # keys whose versions are handed over at a time
 _FEWEST_KEPT: Final = 16  # operations of a batch, which take less memory so than in the dict
 

@@ -15,15 +15,14 @@ from typing import Final
 from librt.vecs import vec
 from mypy_extensions import i32, i64
 
+from lsmkv.encoding.entries import Value
 from lsmkv.encoding.fences import fence
-from lsmkv.encoding.words import COMPILED, common_prefix_length, compare, is_same
+from lsmkv.encoding.words import COMPILED, common_prefix_length, compare
 
 _FEWEST: Final = 256  # of fewer keys counting digits takes longer than comparing
 _DIGIT_BITS: Final = 11
 _DIGITS: Final = 2048  # that many bits can say
 _MOST_BITS: Final = 4 * _DIGIT_BITS  # by which keys are sorted, of the 63 of a fence
-
-Value = bytes | None
 
 
 class SortedItems:
@@ -81,11 +80,12 @@ def sorted_positions(keys: list[bytes]) -> vec[i32]:
     number_bits: i64 = 1  # of a position
     while count >> number_bits:
         number_bits += 1
-    prefix_length = _shared_length(keys)
+    prefix_length = common_prefix_length(keys)
     items = vec[i64]([0] * count)
     at: i64 = 0
     while at < count:
-        items[at] = fence(keys[at], prefix_length)
+        key = keys[at]
+        items[at] = fence(key, prefix_length, len(key))
         at += 1
     bits = _squeeze(items, min(_MOST_BITS, 63 - number_bits))
     at = 0
@@ -116,16 +116,6 @@ def sorted_positions(keys: list[bytes]) -> vec[i32]:
         order[at] = i32(items[at] - (rest << number_bits))
         at += 1
     return order
-
-
-def _shared_length(keys: list[bytes]) -> i64:
-    """How many leading bytes all the keys share."""
-    first = keys[0]
-    length: i64 = len(first)
-    for key in keys:
-        if len(key) < length or not is_same(first, 0, key, 0, length):
-            length = min(length, common_prefix_length(first, key))
-    return length
 
 
 def _squeeze(fences: vec[i64], most_bits: i64) -> i64:

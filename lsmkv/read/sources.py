@@ -7,14 +7,13 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from lsmkv.encoding.absent import Absent
+from lsmkv.encoding.entries import Absent, Value
 from lsmkv.encoding.words import COMPILED, compare
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.storage import ReadKind
 
-Value = bytes | None  # None is a deletion
 Entry = tuple[bytes, bytes]
 
 CACHED_BLOCKS: Final = 4  # a scan's first blocks of each table go through the cache

@@ -12,15 +12,22 @@ from librt.threading import Lock
 from librt.vecs import vec
 from mypy_extensions import i64
 
-from lsmkv.encoding.absent import ABSENT, Absent
-from lsmkv.encoding.entries import MAX_SEQUENCE, Buffer, key_bytes, keys_bytes
+from lsmkv.encoding.entries import (
+    ABSENT,
+    MAX_SEQUENCE,
+    Absent,
+    Buffer,
+    Value,
+    key_bytes,
+    keys_bytes,
+)
 from lsmkv.errors import ClosedError, Error, ForkedError
 from lsmkv.filters.hashing import hash_key
 from lsmkv.log.batch import Operation
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.snapshots import Pin, Retention, SnapshotList
 from lsmkv.stats import Stats
-from lsmkv.tree.version import Value, Version
+from lsmkv.tree.version import Version
 
 _TOGETHER: Final = 64  # keys that are looked up side by side: as many blocks may be held at once
 

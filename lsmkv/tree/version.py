@@ -15,7 +15,7 @@ from librt.strings import read_i64_le
 from librt.vecs import vec
 from mypy_extensions import i64
 
-from lsmkv.encoding.absent import Absent
+from lsmkv.encoding.entries import Absent, Value
 from lsmkv.encoding.fences import fence, lower_bound
 from lsmkv.encoding.words import COMPILED, common_prefix_length, is_same
 from lsmkv.sstable.block.block import Block
@@ -23,8 +23,6 @@ from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.table_filters import TableFilters
 from lsmkv.stats import Stats
 from lsmkv.tree.levels import Levels
-
-Value = bytes | None  # None is a deletion
 
 _ENDLESS: Final = i64(1 << 62)
 
@@ -39,12 +37,12 @@ class Run:
         self._smallest = [table.meta.smallest for table in tables]
         self._largest = [table.meta.largest for table in tables]
         self._first_key = self._smallest[0]
-        self._prefix_length: i64 = common_prefix_length(self._first_key, self._largest[-1])
+        self._prefix_length = common_prefix_length([self._first_key, self._largest[-1]])
         self._smallest_fences = self._fences(self._smallest)
         self._largest_fences = self._fences(self._largest)
 
     def _fences(self, keys: list[bytes]) -> bytes:
-        fences = [fence(key, self._prefix_length) for key in keys]
+        fences = [fence(key, self._prefix_length, len(key)) for key in keys]
         return struct.pack(f"<{len(fences)}Q", *fences)
 
     def table_for(self, key: bytes) -> TableReader | None:
@@ -52,7 +50,7 @@ class Run:
         shared = self._prefix_length
         if len(key) < shared or not is_same(key, 0, self._first_key, 0, shared):
             return None  # outside of the whole run's range
-        target = fence(key, shared)
+        target = fence(key, shared, len(key))
         count: i64 = len(self.tables)
         at = lower_bound(self._largest_fences, 0, count - 1, target)
         largest = read_i64_le(self._largest_fences, 8 * at)

@@ -11,7 +11,7 @@ from conftest import contents, open_small
 
 from damage import files, flip
 from log_files import written_bytes
-from lsmkv.encoding.absent import ABSENT
+from lsmkv.encoding.entries import ABSENT
 from lsmkv.engine.recovery import recover
 from lsmkv.errors import CorruptionError
 from lsmkv.log.batch import Operation, encode_batch

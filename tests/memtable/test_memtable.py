@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from columns import as_rows
-from lsmkv.encoding.absent import ABSENT, Absent
-from lsmkv.memtable.memtable import Memtable, Value
+from lsmkv.encoding.entries import ABSENT, Absent, Value
+from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.sources import MemtableSource
 
 small_keys = st.sampled_from([b"", b"a", b"aa", b"ab", b"b", b"\xff", b"\xff\xff"])

@@ -10,7 +10,7 @@ from mypy_extensions import i16, i32, i64
 
 from lsmkv.encoding.entries import TAG_PUT, Value
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, cut, run_length
-from lsmkv.encoding.words import COMPILED, append_range, shared_length
+from lsmkv.encoding.words import COMPILED, append_range, common_prefix_length
 from lsmkv.filters.hashing import append_digest, digests
 from lsmkv.sstable.block.block import HAS_TAGS, HAS_VERSIONS
 
@@ -53,7 +53,7 @@ class BlockBuilder:
         self._parts = parts
         self.first = parts[0].versions.key(parts[0].start)
         self.last = tail.versions.key(tail.end - 1)
-        self._prefix_length: i64 = shared_length(self.first, self.last)
+        self._prefix_length: i64 = common_prefix_length([self.first, self.last])
         self._keys: list[bytes] = []  # without the prefix, many in a piece
         self._values: list[bytes] = []
         self._keys_length = 0
