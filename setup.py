@@ -53,7 +53,6 @@ COMPILED = (
     "sstable/reader",
     "sstable/writer",
     "log/batch",
-    "memtable/ordered",
     "memtable/radix_sort",
     "memtable/memtable",
     "log/group_commit",

@@ -20,7 +20,7 @@ from lsmkv.background.pace import Pace, Urgency, Writers
 from lsmkv.background.process.jobs import CompactionJob, FlushJob
 from lsmkv.background.threads import Errand
 from lsmkv.background.worker import Worker
-from lsmkv.compaction.merge import merge_tables, retained_versions
+from lsmkv.compaction.merge import flushed_batches, merge_tables
 from lsmkv.compaction.picker import (
     Compaction,
     PickState,
@@ -277,7 +277,7 @@ class BackgroundWork:
             tables = runner.run(job, count)
             if tables is not None:
                 return tables
-        versions = retained_versions(memtable.versions(), snapshots, drop_deletions)
+        versions = flushed_batches(memtable.entry_batches(), snapshots, drop_deletions)
         sorting = count // _SORTING
         pace = Pace(
             self._flusher_sees,

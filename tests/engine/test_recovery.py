@@ -109,7 +109,7 @@ def test_cut_at_any_byte_the_log_gives_the_whole_records_before_it(store: Handma
         store.log(1).write_bytes(data[:length])
         found = recover(Storage(), str(store.path))
         assert (
-            found.memtables[0].keys_above(None, True, 9)
+            found.memtables[0].keys_beyond(None, True, 9, False)
             == expected[sum(end <= length for end in ends)]
         )
 

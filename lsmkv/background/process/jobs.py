@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from lsmkv.compaction.merge import merge_tables, retained_versions
+from lsmkv.compaction.merge import flushed_batches, merge_tables
 from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.errors import CorruptionError, Error
 from lsmkv.filters.keys import filter_key_from_spec
@@ -199,7 +199,7 @@ def _log_versions(storage: Storage, job: FlushJob) -> Iterator[EntryBatch]:
     keys_differ = job.key_count is not None and len(memtable) != job.key_count
     if found != (job.log_bytes, job.end_seq) or keys_differ:
         raise LogUnusableError(f"{path} does not hold what the memtable holds")
-    return retained_versions(memtable.versions(), snapshots, job.drop_deletions)
+    return flushed_batches(memtable.entry_batches(), snapshots, job.drop_deletions)
 
 
 def _open(storage: Storage, directory: str, cache: BlockCache, meta: TableMeta) -> TableReader:
