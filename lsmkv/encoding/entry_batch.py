@@ -68,8 +68,8 @@ class EntryBatch:
         self.key_ends = vec[i64]([0] * (len(keys) + 1))
         self.value_ends = vec[i64]([0] * (len(values) + 1))
         self.tags = b""
-        _set_key_ends(keys, self.key_ends)
-        if _set_value_ends(values, self.value_ends):
+        _set_ends(cast(list[Value], keys), self.key_ends)
+        if _set_ends(values, self.value_ends):
             self.tags = bytes([TAG_DELETE if value is None else TAG_PUT for value in values])
             self.value_data = b"".join([value or b"" for value in values])
         else:
@@ -277,25 +277,16 @@ def _copy_ends(source: vec[i64], start: i64, end: i64, target: vec[i64], at: i64
         target[at] = source[start] + distance
 
 
-def _set_key_ends(keys: list[bytes], ends: vec[i64]) -> None:
-    at: i64 = 0
-    end: i64 = 0
-    for key in keys:
-        end += len(key)
-        at = at + 1
-        ends[at] = end
-
-
-def _set_value_ends(values: list[Value], ends: vec[i64]) -> bool:
-    """Set ``ends``, and return whether a value is a deletion."""
+def _set_ends(items: list[Value], ends: vec[i64]) -> bool:
+    """Set ``ends`` to those of keys or values one after another; returns whether one is a deletion."""
     has_deletions = False
     at: i64 = 0
     end: i64 = 0
-    for value in values:
-        if value is None:
+    for item in items:
+        if item is None:
             has_deletions = True
         else:
-            end += len(value)
+            end += len(item)
         at = at + 1
         ends[at] = end
     return has_deletions

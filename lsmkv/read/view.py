@@ -164,28 +164,6 @@ class ReadView:
         return value_at(self.memtables, self.version, key, self.seq, stats)
 
 
-class ReadViews:
-    """Makes read views, and tells whether old values are still needed.  Under the engine's mutex."""
-
-    def __init__(self, snapshots: SnapshotList) -> None:
-        self._pinned = snapshots.live
-        self._shared_retention: Callable[[], Retention | None] = ref(Retention())  # dead already
-
-    def of(self, current: SuperVersion, seq: int) -> ReadView:
-        """``current`` as of ``seq``, which is the last write's or pinned."""
-        if current.memtable.is_empty:  # all that it will hold is newer than the view
-            return ReadView(current.flushing, current.version, seq, None)
-        retention = self._shared_retention()
-        if retention is None:
-            retention = Retention()
-            self._shared_retention = ref(retention)
-        return ReadView(current.memtables, current.version, seq, retention)
-
-    def any_left(self) -> bool:
-        """Whether a reader may still ask for a value that a write replaces now."""
-        return bool(self._pinned) or self._shared_retention() is not None
-
-
 class ReadState:
     """The current super version, and everything that readers of a store share.
 
@@ -203,7 +181,7 @@ class ReadState:
         self.super_version: SuperVersion | None = None
         self.last_seq = 0
         self.snapshots = SnapshotList()
-        self.read_views = ReadViews(self.snapshots)
+        self._retention: Callable[[], Retention | None] = ref(Retention())  # dead already
         self.forked = False
         self.floor: bytes | None = None
         self.popping = Lock()
@@ -272,7 +250,7 @@ class ReadState:
         thread = self.entering()
         with self._mutex:
             self._owner = thread
-            read_view = self.read_views.of(self.require_open(), self.last_seq)
+            read_view = self._view_of(self.require_open(), self.last_seq)
             self._owner = 0
             return read_view
 
@@ -281,14 +259,28 @@ class ReadState:
         thread = self.entering()
         with self._mutex:
             self._owner = thread
-            return self.read_views.of(current, seq)
+            return self._view_of(current, seq)
 
     def read_view_and_floor(self) -> tuple[ReadView, bytes | None]:
         """:meth:`read_view`, and the ``floor`` at that moment."""
         thread = self.entering()
         with self._mutex:
             self._owner = thread
-            return self.read_views.of(self.require_open(), self.last_seq), self.floor
+            return self._view_of(self.require_open(), self.last_seq), self.floor
+
+    def _view_of(self, current: SuperVersion, seq: int) -> ReadView:
+        """``current`` as of ``seq`` (the mutex is held)."""
+        if current.memtable.is_empty:  # all that it will hold is newer than the view
+            return ReadView(current.flushing, current.version, seq, None)
+        retention = self._retention()
+        if retention is None:
+            retention = Retention()
+            self._retention = ref(retention)
+        return ReadView(current.memtables, current.version, seq, retention)
+
+    def needs_old_values(self) -> bool:
+        """Whether a snapshot or read view may ask for what a write replaces now (the mutex is held)."""
+        return bool(self.snapshots.live) or self._retention() is not None
 
     def raise_floor(self, key: bytes, seq: int) -> None:
         """Note that no key below ``key`` had a value at ``seq``, unless a write came since."""

@@ -167,18 +167,15 @@ class VersionSet:
                 self._sync_directory()
             for number in run:
                 # Without such a note: once one stays, newer ones stay too, and hide its entries.
-                if (self.unremoved and not is_noted) or not self._is_removed(number):
+                if self.unremoved and not is_noted:
+                    self.unremoved.append(number)
+                    continue
+                try:
+                    self.storage.remove(table_path(self.directory, number))
+                except OSError:  # the next open tries again
                     self.unremoved.append(number)
         if runs and not is_noted:
             self._sync_directory()
-
-    def _is_removed(self, number: int) -> bool:
-        """Remove the file of a table; False if that fails."""
-        try:
-            self.storage.remove(table_path(self.directory, number))
-        except OSError:  # the next open tries again
-            return False
-        return True
 
     def _sync_directory(self) -> None:
         with contextlib.suppress(OSError):  # the store is whole without it
