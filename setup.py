@@ -21,7 +21,6 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 COMPILED = (
-    "encoding/absent",
     "encoding/checksums",
     "encoding/entries",
     "encoding/words",
@@ -54,7 +53,6 @@ COMPILED = (
     "sstable/reader",
     "sstable/writer",
     "log/batch",
-    "memtable/ordered",
     "memtable/radix_sort",
     "memtable/memtable",
     "log/group_commit",

@@ -52,7 +52,7 @@ _SECTIONS: Final = (
     ("Logs", "lsmkv.log.writer"),
     ("Write batches", "lsmkv.log.batch"),
     ("Manifest and CURRENT", "lsmkv.tree.manifest"),
-    ("Limits and checksums", "lsmkv.encoding.entries"),
+    ("Checksums", "lsmkv.encoding.checksums"),
 )
 
 

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -23,7 +23,7 @@ from tools.builds import CHECKOUT
 
 FOLDER: Final = Path(CHECKOUT, "docs", "pictures")
 _KEYS: Final = 1200
-_STYLE: Final[dict[str, object]] = {
+_STYLE: Final[dict[Any, Any]] = {
     "svg.hashsalt": "lsmkv",  # makes identifiers, and so the files, repeat
     "svg.fonttype": "none",  # text stays text: small files that browsers can search
     "font.family": "sans-serif",
@@ -163,7 +163,9 @@ def draw_table(db: lsmkv.DB, path: Path, axes: Axes) -> None:
 def _steps(db: lsmkv.DB, key: bytes) -> list[tuple[str, str]]:
     """What a lookup of ``key`` does, one line each, and how each step ends."""
     explanation = db.explain(key)
-    steps = [(f"memtable: {step.outcome}", step.outcome) for step in explanation.memtables]
+    steps: list[tuple[str, str]] = [
+        (f"memtable: {step.outcome}", step.outcome) for step in explanation.memtables
+    ]
     for run in explanation.runs:
         place = f"level {run.level}"
         if run.table is None:

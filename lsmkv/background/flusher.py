@@ -13,7 +13,7 @@ from lsmkv.background.background_thread import BackgroundThread, Shared
 from lsmkv.background.malloc_trim import trim_heap
 from lsmkv.background.process.jobs import FlushJob
 from lsmkv.background.worker import Worker
-from lsmkv.compaction.merge import retained_versions
+from lsmkv.compaction.merge import flushed_batches
 from lsmkv.compaction.picker import output_error_rate
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.sstable.format import TableMeta
@@ -85,7 +85,7 @@ class Flusher(BackgroundThread):
             tables = runner.run(job, count)
             if tables is not None:
                 return tables
-        batches = retained_versions(memtable.versions(), snapshots, drop_deletions)
+        batches = flushed_batches(memtable.entry_batches(), snapshots, drop_deletions)
         sorting = count // _SORTING
         self.start(
             total=sorting + count,

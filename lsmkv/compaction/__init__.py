@@ -1,1 +1,1 @@
-"""What to merge next, and the merge itself.  May import the tree and what is below it."""
+"""Compaction: what to merge next, and the merge itself.  May import tree and below."""

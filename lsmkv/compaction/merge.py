@@ -1,9 +1,21 @@
-"""What a flush or compaction makes of its sources: a k-way merge, and which versions survive it.
+"""The merge of a flush or compaction, and which entries survive it.
 
-Sources are merged a stretch at a time.  Each has sorted versions at hand; what stands in all of them
-up to the lowest of their last keys can be merged for good.  These are put behind one another, newest
-source first; their positions are put in the order of the keys, versions of one key as they stand; and
-only then keys and values are moved.  A stretch that only one source has is passed on as it is.
+Which entries of a key survive:
+
+- The newest one, always, unless it is a deletion that may go.
+- An older one, only if a live snapshot sees it: the snapshot's sequence number is not below the
+  entry's, but below that of the next newer entry.
+
+A deletion may go when nothing older than the inputs can hold its key (``drop_deletions``), and every
+live snapshot sees it.  The entries that it hides are gone already, or go with it.
+
+Under the same two conditions a compaction sets a surviving entry's sequence number to 0, since every
+reader sees the entry.  A flush keeps the numbers.
+
+Inputs are merged batch by batch.  Each has a batch at hand; all entries up to the lowest of the batches'
+last keys can be merged for good.  They are joined, newest input first; their slots are put in key
+order, those of one key newest first; entries that do not survive lose their slots.  Keys and values are
+moved only when blocks are built.  Entries that only one input has are passed on as they are.
 """
 
 from __future__ import annotations
@@ -13,29 +25,109 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
 
-from librt.strings import read_i64_be
 from librt.vecs import vec
 from mypy_extensions import i64
 
 from lsmkv.encoding.entries import MAX_SEQUENCE, TAG_DELETE
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, ascending, joined
-from lsmkv.encoding.words import COMPILED, compare, shared_length, short_number
+from lsmkv.encoding.fences import fence
+from lsmkv.encoding.words import COMPILED, common_prefix_length, compare
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.storage import ReadKind
 
-# A run is merged so many entries at a time, or so many bytes if that is fewer.
-_STRETCH_ENTRIES: Final = 128
-_STRETCH_BYTES: Final = 256 * 1024
-_SIGN: Final = i64(-1 << 63)  # turns numbers without a sign into those with one, in their order
+# A table is read in batches of at least so many entries, or so many bytes if that comes first.
+_BATCH_ENTRIES: Final = 128
+_BATCH_BYTES: Final = 256 * 1024
 
 
-def run_versions(run: list[TableReader]) -> Iterator[EntryBatch]:
-    """Every version in a run, read past the cache."""
+def merge_tables(
+    runs: list[list[TableReader]], snapshots: list[int], drop_deletions: bool
+) -> Iterator[EntryBatch]:
+    """The surviving entries of a compaction of these runs, newest first, as :func:`merged_batches`."""
+    return merged_batches([_run_batches(run) for run in runs], snapshots, drop_deletions)
+
+
+def merged_batches(
+    inputs: list[Iterator[EntryBatch]], snapshots: list[int], drop_deletions: bool
+) -> Iterator[EntryBatch]:
+    """The surviving entries of a compaction of ``inputs``, newest first.
+
+    The batches of an input ascend, and all entries of a key are in one batch.  The same holds for the
+    batches that come out, none of which is empty.  O(total log len(inputs)) comparisons.
+
+    Args:
+        snapshots: sequence numbers of the live snapshots, ascending.
+        drop_deletions: whether nothing older than the inputs overlaps them.
+    """
+    # Without snapshots the input's age alone decides, and all numbers become 0.
+    needs_seqs = bool(snapshots) or not drop_deletions
+    all_inputs = [_Input(batches, needs_seqs) for batches in inputs]
+    active = [source for source in all_inputs if source.refill()]
+    while active:
+        if len(active) == 1:
+            parts = [active[0].take(active[0].batch.count)]
+        else:
+            bound = min([source.batch.key(source.batch.count - 1) for source in active])
+            parts = []
+            for source in active:
+                end = source.batch.first_above(bound, source.position)
+                if end > source.position:
+                    parts.append(source.take(end))
+        kept = _surviving(parts, snapshots, drop_deletions, False)
+        if kept.count:
+            yield kept
+        active = [source for source in active if source.refill()]
+
+
+def flushed_batches(
+    batches: Iterator[EntryBatch], snapshots: list[int], drop_deletions: bool
+) -> Iterator[EntryBatch]:
+    """The surviving entries of a flush, with their sequence numbers; as :func:`merged_batches`."""
+    source = _Input(batches, True)
+    while source.refill():
+        part = source.take(source.batch.count)
+        kept = _surviving([part], snapshots, drop_deletions, True)
+        if kept.count:
+            yield kept
+
+
+class _Input:
+    """One sorted input of a merge: a batch at hand, from ``position`` on, and the rest to come."""
+
+    __slots__ = ("_needs_seqs", "_rest", "batch", "position")
+
+    def __init__(self, rest: Iterator[EntryBatch], needs_seqs: bool) -> None:
+        self._rest = rest
+        self._needs_seqs = needs_seqs
+        self.batch: EntryBatch = EntryBatch([], [], [], may_repeat=False)
+        self.position: i64 = 0
+
+    def refill(self) -> bool:
+        """Have entries at hand; False when there are no more."""
+        while self.position >= self.batch.count:
+            following = next(self._rest, None)
+            if following is None:
+                return False
+            if not self._needs_seqs:
+                following.set_one_seq(0)
+            self.batch = following
+            self.position = 0
+        return True
+
+    def take(self, end: i64) -> EntrySlice:
+        """The entries at hand before position ``end``."""
+        part = EntrySlice(self.batch, self.position, end)
+        self.position = end
+        return part
+
+
+def _run_batches(run: list[TableReader]) -> Iterator[EntryBatch]:
+    """Every entry of a run, read past the cache."""
     for table in run:
         index = table.index
-        repeats = table.properties.has_versions
-        number: i64 = 0
+        may_repeat = table.properties.has_versions
+        block_number: i64 = 0
         held: list[Block] = []
         held_count: i64 = 0
         held_bytes: i64 = 0
@@ -43,186 +135,157 @@ def run_versions(run: list[TableReader]) -> Iterator[EntryBatch]:
             held.append(block)
             held_count += block.count
             held_bytes += len(block.raw)
-            number += 1
-            if number < index.block_count:
-                if held_count < _STRETCH_ENTRIES and held_bytes < _STRETCH_BYTES:
+            block_number += 1
+            if block_number < index.block_count:
+                if held_count < _BATCH_ENTRIES and held_bytes < _BATCH_BYTES:
                     continue
-                # A block says whether it has two versions of a key, not whether the next goes on with it.
-                if repeats and index.first_key(number) == index.last_key(number - 1):
+                # The next block may begin with more entries of the key that this one ends with.
+                if may_repeat and index.first_key(block_number) == index.last_key(block_number - 1):
                     continue
-            versions = versions_in(held, repeats)
+            batch = _batch_of_blocks(held, may_repeat)
             held = []
             held_count = held_bytes = 0
-            yield versions
+            yield batch
 
 
-class _VersionSource:
-    """One sorted source of versions: those at hand from ``at`` on, and the rest to come."""
-
-    __slots__ = ("_dated", "_rest", "at", "versions")
-
-    def __init__(self, rest: Iterator[EntryBatch], dated: bool) -> None:
-        """``dated``: whether the sequence numbers are needed; else all are made 0."""
-        self._rest = rest
-        self._dated = dated
-        self.versions: EntryBatch = EntryBatch([], [], [], may_repeat=False)
-        self.at: i64 = 0
-
-    def refill(self) -> bool:
-        """Have versions at hand; False when there are no more."""
-        while self.at >= self.versions.count:
-            following = next(self._rest, None)
-            if following is None:
-                return False
-            if not self._dated:
-                following.set_one_seq(0)
-            self.versions = following
-            self.at = 0
-        return True
-
-    def take(self, end: i64) -> EntrySlice:
-        """Those at hand before number ``end``."""
-        part = EntrySlice(self.versions, self.at, end)
-        self.at = end
-        return part
+def _batch_of_blocks(blocks: list[Block], may_repeat: bool) -> EntryBatch:
+    """Every entry of neighbouring blocks, at least one."""
+    count: i64 = 0
+    has_tags = False
+    one_seq = blocks[0].one_seq()
+    for block in blocks:
+        count += block.count
+        has_tags = has_tags or block.has_tags
+        if block.one_seq() != one_seq:
+            one_seq = -1
+    key_ends, value_ends = vec[i64]([0] * (count + 1)), vec[i64]([0] * (count + 1))
+    seqs: list[int] = []
+    at: i64 = 0
+    for block in blocks:
+        block.put_ends(key_ends, value_ends, at)
+        if one_seq < 0:
+            seqs += block.seqs()
+        at += block.count
+    batch = EntryBatch([], [], seqs, may_repeat=may_repeat, one_seq=one_seq)
+    batch.key_data = b"".join([block.key_data() for block in blocks])
+    batch.key_ends = key_ends
+    batch.value_data = b"".join([block.value_data() for block in blocks])
+    batch.value_ends = value_ends
+    if has_tags:
+        batch.tags = b"".join([block.tags() for block in blocks])
+    batch.order = ascending(count)
+    return batch
 
 
-def merge_versions(
-    sources: list[Iterator[EntryBatch]], snapshots: list[int], drop_deletions: bool
-) -> Iterator[EntryBatch]:
-    """What a flush or compaction of ``sources``, newest first, must write, a stretch at a time.
-
-    Kept are the newest version of each key, and every older one that a snapshot sees.
-
-    Args:
-        sources: each ascends; all versions of a key that a source has stand in one stretch.
-        snapshots: sequence numbers of live snapshots, ascending.
-        drop_deletions: nothing older than these entries exists anywhere, so that a deletion which
-            no snapshot looks past can go, and an entry that every snapshot sees needs no sequence
-            number (it gets 0).
-
-    Yields:
-        Stretches that are not empty; all the versions of a key stand in one.
-
-    O(total log len(sources)) comparisons.
-    """
-    # Without snapshots only the newest version of a key is kept, and that by its place.
-    dated = bool(snapshots) or not drop_deletions
-    all_sources = [_VersionSource(source, dated) for source in sources]
-    active = [source for source in all_sources if source.refill()]
-    while active:
-        if len(active) == 1:
-            parts = [active[0].take(active[0].versions.count)]
-        else:
-            bound = min([source.versions.key(source.versions.count - 1) for source in active])
-            parts = []
-            for source in active:
-                end = source.versions.first_above(bound, source.at)
-                if end > source.at:
-                    parts.append(source.take(end))
-        kept = _retained(parts, snapshots, drop_deletions, False)
-        if kept.count:
-            yield kept
-        active = [source for source in active if source.refill()]
-
-
-def retained_versions(
-    stretches: Iterator[EntryBatch], snapshots: list[int], drop_deletions: bool
-) -> Iterator[EntryBatch]:
-    """What a flush must write: :func:`merge_versions` of one source.  Sequence numbers stay."""
-    source = _VersionSource(stretches, True)
-    while source.refill():
-        part = source.take(source.versions.count)
-        kept = _retained([part], snapshots, drop_deletions, True)
-        if kept.count:
-            yield kept
-
-
-def _retained(
+def _surviving(
     parts: list[EntrySlice], snapshots: list[int], drop_deletions: bool, keep_seqs: bool
 ) -> EntryBatch:
-    """What is to be kept of the parts of one stretch, newest first."""
+    """The surviving entries of parts of one key range, newest first."""
     keep_older = bool(snapshots)
-    merged = parts[0].alone() if len(parts) == 1 else _merged(parts, keep_older)
-    if merged.may_repeat or (drop_deletions and (keep_older or merged.tags)):
-        _drop(merged, snapshots, drop_deletions, keep_seqs)
-    return merged
+    batch = parts[0].as_batch() if len(parts) == 1 else _merged(parts, keep_older)
+    if batch.may_repeat or (drop_deletions and (keep_older or batch.tags)):
+        _drop_hidden(batch, snapshots, drop_deletions, keep_seqs)
+    return batch
+
+
+def _drop_hidden(
+    batch: EntryBatch, snapshots: list[int], drop_deletions: bool, keep_seqs: bool
+) -> None:
+    """Drop the entries that do not survive, as the module says."""
+    tags, may_repeat = batch.tags, batch.may_repeat
+    seqs = batch.copy_seqs()
+    oldest_snapshot = snapshots[0] if snapshots else MAX_SEQUENCE
+    kept: list[int] = []
+    batch.may_repeat = False
+    newer_seq = -1  # of the entry before, which hides older ones from snapshots >= this number
+    position: i64 = 0
+    for slot in batch.order:
+        seq = seqs[slot]
+        if newer_seq >= 0 and may_repeat and not batch.is_new_key(position):
+            if not snapshots or not _is_seen(snapshots, seq, newer_seq):
+                position += 1
+                continue
+            batch.may_repeat = True
+        position += 1
+        newer_seq = seq
+        if drop_deletions and seq <= oldest_snapshot:
+            if tags and tags[slot] == TAG_DELETE:
+                continue
+            if not keep_seqs:
+                seqs[slot] = 0
+        kept.append(slot)
+    batch.order = vec[i64](kept)
+    if keep_seqs:
+        return
+    if drop_deletions and snapshots:
+        batch.seqs = seqs
+        batch.one_seq = -1
+    elif drop_deletions:
+        batch.set_one_seq(0)
+
+
+def _is_seen(snapshots: list[int], seq: int, newer_seq: int) -> bool:
+    """Whether a snapshot s sees entry ``seq``: seq <= s < newer_seq."""
+    at = bisect_left(snapshots, seq)
+    return at < len(snapshots) and snapshots[at] < newer_seq
+
+
+# Putting the entries of several parts in order
 
 
 def _merged(parts: list[EntrySlice], keep_older: bool) -> EntryBatch:
-    """The parts as one; of a key that several have the newest alone, or first with ``keep_older``."""
-    together = joined(parts)
-    keep_repeats = keep_older or together.may_repeat
-    together.may_repeat = keep_repeats
+    """One batch of all parts; of a key in several the newest entry alone, or all if ``keep_older``."""
+    batch = joined(parts)
+    keep_repeats = keep_older or batch.may_repeat
+    batch.may_repeat = keep_repeats
     if not COMPILED:
-        _sort(together, keep_repeats)
-        return together
-    heads = _heads(together, _shared_length(parts))
+        _sort(batch, keep_repeats)
+        return batch
+    outermost = [part.batch.key(at) for part in parts for at in (part.start, part.end - 1)]
+    fences = _fences(batch, common_prefix_length(outermost))
     ends: list[int] = []
     end: i64 = 0
     for part in parts:
         end += part.end - part.start
         ends.append(end)
-    together.order = _order_of(together, heads, ends, keep_repeats)
-    return together
+    batch.order = _merged_order(batch, fences, ends, keep_repeats)
+    return batch
 
 
-def _sort(versions: EntryBatch, keep_repeats: bool) -> None:
-    """Put versions in the order of their keys; of equal ones the first comes first, or is kept alone."""
-    keys = EntrySlice(versions, 0, versions.count).key_objects()
+def _sort(batch: EntryBatch, keep_repeats: bool) -> None:
+    """Put the entries in key order; of equal keys the first stays first, or alone."""
+    keys = EntrySlice(batch, 0, batch.count).key_objects()
     order = sorted(range(len(keys)), key=keys.__getitem__)
     if not keep_repeats:
         order = [next(same) for _, same in groupby(order, keys.__getitem__)]
-    versions.order = vec[i64](order)
+    batch.order = vec[i64](order)
 
 
-def _shared_length(parts: list[EntrySlice]) -> i64:
-    """How many leading bytes all keys in the parts share."""
-    first = parts[0].versions.key(parts[0].start)
-    length: i64 = len(first)
-    for part in parts:
-        low, high = part.versions.key(part.start), part.versions.key(part.end - 1)
-        length = min(length, shared_length(first, low), shared_length(first, high))
-    return length
-
-
-def _heads(versions: EntryBatch, skipped: i64) -> vec[i64]:
-    """Of each key the eight bytes after the first ``skipped``, zero-padded, as a number with a sign.
-
-    They never descend as keys ascend.
-    """
-    data, ends, count = versions.key_data, versions.key_ends, i64(versions.count)
-    last = i64(len(data)) - 8
-    heads = vec[i64]([0] * count)
-    position: i64 = 0
+def _fences(batch: EntryBatch, prefix_length: i64) -> vec[i64]:
+    """The fence of each slot's key after its first ``prefix_length`` bytes."""
+    data, ends, count = batch.key_data, batch.key_ends, i64(batch.count)
+    fences = vec[i64]([0] * count)
+    slot: i64 = 0
     end = ends[0]
-    while position < count:
-        at = end + skipped
-        end = ends[position + 1]
-        length = end - at
-        rest = 64 - 8 * length
-        if length <= 0:
-            heads[position] = _SIGN
-        elif at > last:
-            heads[position] = (short_number(data, at, length) << rest) ^ _SIGN
-        else:
-            head = read_i64_be(data, at) ^ _SIGN
-            heads[position] = head if rest <= 0 else (head >> rest) << rest
-        position += 1
-    return heads
+    while slot < count:
+        start = end + prefix_length
+        end = ends[slot + 1]
+        fences[slot] = fence(data, start, end)
+        slot += 1
+    return fences
 
 
-def _order_of(
-    versions: EntryBatch, heads: vec[i64], ends: list[int], keep_repeats: bool
+def _merged_order(
+    batch: EntryBatch, fences: vec[i64], ends: list[int], keep_repeats: bool
 ) -> vec[i64]:
-    """The positions of versions in the order of their keys, of equal ones the first first, or alone.
+    """The slots in key order; of equal keys the first stays first, or alone.
 
-    They are in order already up to each of ``ends``.
+    ``ends``: where each part, in order by itself, ends.
     """
-    order = versions.order
+    order = batch.order
     spare = ascending(len(order))
     starts: list[int] = [0, *ends[:-1]]
-    # Neighbours are merged two by two, so that each key takes part log2(len(ends)) times.
+    # Neighbours are merged two by two, so that each slot is moved log2(len(ends)) times.
     while len(ends) > 1:
         fewer_starts: list[int] = []
         fewer_ends: list[int] = []
@@ -233,7 +296,7 @@ def _order_of(
                 right: i64 = starts[number + 1]
                 right_end: i64 = ends[number + 1]
                 end = _merge_two(
-                    versions, heads, order, spare, start, end, right, right_end, keep_repeats
+                    batch, fences, order, spare, start, end, right, right_end, keep_repeats
                 )
             else:
                 _copy(order, start, end, spare, start)
@@ -246,8 +309,8 @@ def _order_of(
 
 
 def _merge_two(
-    versions: EntryBatch,
-    heads: vec[i64],
+    batch: EntryBatch,
+    fences: vec[i64],
     source: vec[i64],
     target: vec[i64],
     left: i64,
@@ -256,16 +319,16 @@ def _merge_two(
     right_end: i64,
     keep_repeats: bool,
 ) -> i64:
-    """Merge ``source[left:left_end]`` and ``[right:right_end]``, of which the first are newer.
+    """Merge ``source[left:left_end]``, which is newer, and ``[right:right_end]`` into ``target``.
 
-    They go to ``target`` from ``left`` on; returns where they end there.  Without ``keep_repeats``
-    neither holds a key twice, and of a key in both the first alone is kept.
+    The result starts at ``left``; returns where it ends.  Without ``keep_repeats`` neither half has a
+    key twice, and of a key in both only the newer entry is kept.
     """
-    data, ends = versions.key_data, versions.key_ends
+    data, ends = batch.key_data, batch.key_ends
     at = left
     while left < left_end and right < right_end:
         a, b = source[left], source[right]
-        x, y = heads[a], heads[b]
+        x, y = fences[a], fences[b]
         if x == y:
             order = compare(data, ends[a], ends[a + 1], data, ends[b], ends[b + 1])
             if order == 0 and not keep_repeats:
@@ -285,87 +348,9 @@ def _merge_two(
 
 
 def _copy(source: vec[i64], start: i64, end: i64, target: vec[i64], at: i64) -> i64:
-    """Set ``target`` from ``at`` on to ``source[start:end]``; returns where that ends."""
+    """Copy ``source[start:end]`` to ``target`` from ``at`` on; returns where it ends there."""
     while start < end:
         target[at] = source[start]
         start += 1
         at += 1
     return at
-
-
-def _drop(
-    versions: EntryBatch, snapshots: list[int], drop_deletions: bool, keep_seqs: bool
-) -> None:
-    """Keep those of ``versions`` that are to be kept."""
-    tags, may_repeat = versions.tags, versions.may_repeat
-    seqs = versions.seqs_apart()
-    oldest = snapshots[0] if snapshots else MAX_SEQUENCE
-    kept: list[int] = []
-    versions.may_repeat = False
-    seen_from = -1  # the kept version above this one hides it from snapshots >= this number
-    number: i64 = 0
-    for position in versions.order:
-        seq = seqs[position]
-        if seen_from >= 0 and may_repeat and not versions.is_new_key(number):
-            if not snapshots or not _seen(snapshots, seq, seen_from):
-                number += 1
-                continue
-            versions.may_repeat = True
-        number += 1
-        seen_from = seq
-        if drop_deletions and seq <= oldest:
-            if tags and tags[position] == TAG_DELETE:
-                continue
-            if not keep_seqs:
-                seqs[position] = 0
-        kept.append(position)
-    versions.order = vec[i64](kept)
-    if keep_seqs:
-        return
-    if drop_deletions and snapshots:
-        versions.seqs = seqs
-        versions.one_seq = -1
-    elif drop_deletions:
-        versions.set_one_seq(0)
-
-
-def _seen(snapshots: list[int], seq: int, below: int) -> bool:
-    """Whether some snapshot s has seq <= s < below."""
-    at = bisect_left(snapshots, seq)
-    return at < len(snapshots) and snapshots[at] < below
-
-
-def versions_in(blocks: list[Block], may_repeat: bool) -> EntryBatch:
-    """Every version in at least one block, each of which goes on where the one before ends."""
-    count: i64 = 0
-    has_tags = False
-    one_seq = blocks[0].one_seq()
-    for block in blocks:
-        count += block.count
-        has_tags = has_tags or block.has_tags
-        if block.one_seq() != one_seq:
-            one_seq = -1
-    key_ends, value_ends = vec[i64]([0] * (count + 1)), vec[i64]([0] * (count + 1))
-    seqs: list[int] = []
-    at: i64 = 0
-    for block in blocks:
-        block.put_ends(key_ends, value_ends, at)
-        if one_seq < 0:
-            seqs += block.seqs()
-        at += block.count
-    versions = EntryBatch([], [], seqs, may_repeat=may_repeat, one_seq=one_seq)
-    versions.key_data = b"".join([block.key_data() for block in blocks])
-    versions.key_ends = key_ends
-    versions.value_data = b"".join([block.value_data() for block in blocks])
-    versions.value_ends = value_ends
-    if has_tags:
-        versions.tags = b"".join([block.tags() for block in blocks])
-    versions.order = ascending(count)
-    return versions
-
-
-def merge_tables(
-    runs: list[list[TableReader]], snapshots: list[int], drop_deletions: bool
-) -> Iterator[EntryBatch]:
-    """The versions that a compaction of these runs, newest first, must write."""
-    return merge_versions([run_versions(run) for run in runs], snapshots, drop_deletions)

@@ -1,17 +1,21 @@
-"""Compaction: what to merge next (pure functions of the tree), and merging it (files in, files out).
+"""Picks the next compaction, as pure functions of the levels.
 
-Three styles, chosen by ``Options.compaction``, all with size ratio T between levels:
+There are three styles, chosen by ``Options.compaction``, all with size ratio T between levels:
 
 leveled
     Every level below 0 is one run.  Level 0 is merged into level 1 when it has enough runs; a level
-    over its target size (level 1's, times T for each level below) gives one table to the next.
-    Few runs to look into, most rewriting.
+    over its target size (level 1's, times T for each deeper level) merges one table into the next.
+    Fewest runs for a lookup, most rewriting.
 tiered
     Every level gathers up to T runs, which are then merged into one run of the next level.
     Least rewriting, most runs.
 lazy-leveled
     Tiered, but the deepest level is kept one run (Dayan and Idreos, "Dostoevsky", SIGMOD 2018).
-    Most data is in one run, so that most look-ups and long scans cost what they do in a leveled tree.
+    Most data is in one run, so most lookups and long scans cost the same as in a leveled tree.
+
+A compaction drops deletions (``drop_deletions``) when no table outside its inputs that overlaps them is
+older: then nothing is left for a deletion to hide.  :mod:`lsmkv.compaction.merge` says which entries
+survive.
 """
 
 from __future__ import annotations
@@ -34,10 +38,11 @@ class Compaction:
 
     Attributes:
         inputs: the tables of each input run, newest run first.
-        output_level: where the merged tables go.
-        output_run: number of the run they join or make; None for a run of its own.
-        drop_deletions: nothing older than the inputs overlaps them.
-        move: no two inputs overlap, and nothing at the output does: they need no rewriting.
+        output_level: the level of the merged tables.
+        output_run: number of the run that they join or make; None for a new run.
+        drop_deletions: whether no older table overlaps the inputs.
+        move: whether the inputs change their level without being rewritten: neither each other nor
+            any table of the output run overlaps them.
     """
 
     inputs: tuple[tuple[TableMeta, ...], ...]
@@ -52,25 +57,25 @@ class Compaction:
 
 @dataclass(slots=True)
 class PickState:
-    """What picking remembers between compactions: the key up to which each level was compacted."""
+    """What the picker remembers: the key up to which each level was compacted."""
 
     compacted_to: dict[int, bytes] = field(default_factory=dict)
 
 
 def pick(levels: Levels, options: Options, state: PickState) -> Compaction | None:
-    """The most urgent compaction; None when the tree is in shape.  Changes nothing but ``state``."""
+    """The most urgent compaction; None when none is due.  Changes nothing but ``state``."""
     if options.compaction == "leveled":
         return _pick_leveled(levels, options, state)
     return _pick_tiered(levels, options, lazy=options.compaction == "lazy-leveled")
 
 
 def level_target_bytes(level: int, options: Options) -> int:
-    """Target size of a leveled tree's level, 1 or deeper."""
+    """Target size of a level, 1 or deeper, of a leveled tree."""
     return options.level1_size_bytes * int(options.size_ratio ** (level - 1))
 
 
 def _pick_leveled(levels: Levels, options: Options, state: PickState) -> Compaction | None:
-    # A level of several runs below level 0 is left over from another style; merge it first.
+    # A deeper level with several runs is left over from another style: merge it first.
     for level in range(1, len(levels.by_depth)):
         if len(levels.by_depth[level]) > 1 or any(
             run.number != LEVELED_RUN for run in levels.by_depth[level]
@@ -95,9 +100,9 @@ def _pick_leveled(levels: Levels, options: Options, state: PickState) -> Compact
 
 
 def pick_for_reads(levels: Levels, options: Options, state: PickState) -> Compaction | None:
-    """The compaction that spares look-ups a run to ask, of a tree that is in shape; None: none does.
+    """A compaction that spares lookups a run, when none is due; None when none would.
 
-    It takes the topmost level that has anything below it: all of level 0, or one table.
+    It takes the topmost level that overlaps anything below it: all of level 0, or one table.
     """
     if options.compaction != "leveled":
         return None
@@ -123,7 +128,7 @@ def pick_for_reads(levels: Levels, options: Options, state: PickState) -> Compac
 
 
 def _next_table(run: RunMeta, after: bytes) -> TableMeta:
-    """The table after the key up to which the level was compacted, round and round."""
+    """The table after key ``after``, up to which the level was compacted; after the last, the first."""
     return next((table for table in run.tables if table.largest > after), run.tables[0])
 
 
@@ -139,7 +144,7 @@ def _with_next_level(
     )
     deletes = any(table.tombstone_count for run in inputs for table in run)
     drop = not _overlaps_below(levels, level + 2, smallest, largest)
-    # Deletions that have reached the bottom are dropped, not moved: nothing may overlap them again.
+    # A deletion with nothing below it is dropped by a merge, not moved: no later one may reach it.
     if not below and _disjoint(inputs) and not (deletes and drop):
         return Compaction(inputs, level + 1, LEVELED_RUN, False, move=True)
     inputs = (*inputs, below) if below else inputs
@@ -165,7 +170,7 @@ def _pick_tiered(levels: Levels, options: Options, *, lazy: bool) -> Compaction 
             last = levels.by_depth[target]
             if sum(run.size_bytes for run in last) < _lazy_capacity_bytes(target, options):
                 inputs = (*inputs, *(run.tables for run in last))
-            else:  # the deepest level is full: the tree grows by one
+            else:  # the deepest level is full: it moves down, and leaves room
                 return Compaction(
                     tuple(run.tables for run in last), target + 1, None, False, move=len(last) == 1
                 )
@@ -174,7 +179,7 @@ def _pick_tiered(levels: Levels, options: Options, *, lazy: bool) -> Compaction 
 
 
 def _lazy_capacity_bytes(level: int, options: Options) -> int:
-    """Size from which the deepest level of a lazy-leveled tree becomes an inner one."""
+    """Size at which the deepest level of a lazy-leveled tree moves one level down."""
     flushed = options.write_buffer_size_bytes * options.level0_compaction_trigger
     return flushed * int(options.size_ratio**level)
 
@@ -186,7 +191,7 @@ def _whole_runs(
     output_level: int,
     output_run: int | None,
 ) -> Compaction:
-    """Merge whole runs of ``level`` (and of those down to ``output_level`` that are inputs)."""
+    """Merge whole runs of ``level``, and of deeper levels down to ``output_level``."""
     taken = {table.number for run in inputs for table in run}
     smallest, largest = _key_range(inputs)
     older_left = any(
@@ -206,10 +211,10 @@ def pick_range(
     *,
     force: bool = False,
 ) -> Compaction | None:
-    """The compaction that merges everything between two keys into one run.
+    """The compaction that merges everything between two keys into one run; None if nothing is there.
 
-    None if that is done already (and not to be done once more: ``force``), or nothing is there.
-    The range grows until no table reaches across its ends.
+    None, too, if it is merged already, unless ``force``.  The range grows until no table reaches across
+    its ends.
     """
     runs: list[tuple[TableMeta, ...]] = []
     low, high = start, stop
@@ -225,7 +230,7 @@ def pick_range(
         low = None if low is None else min(low, smallest)
         high = None if high is None else max(high, largest + b"\0")
     deepest = levels.deepest
-    # Sequence numbers are only left where an entry may hide, or be, an older version.
+    # A sequence number above 0 is left only where an entry may hide an older one, or be hidden.
     untidy = any(table.tombstone_count or table.largest_seq for table in runs[0])
     if len(runs) == 1 and not untidy and not force:
         only = runs[0][0].number
@@ -272,10 +277,10 @@ def output_error_rate(
     options: Options,
     joined: tuple[int, int | None] = (0, None),
 ) -> float:
-    """The error rate for tables about to be written, which replace the tables ``removed``.
+    """The error rate of filters in new tables, which replace the tables ``removed``.
 
-    ``joined``: level and number of the run that they become part of, if it is there already.  What
-    a run may be wrong depends on the size of the whole run, not on that of the part rewritten.
+    ``joined``: level and number of the run that they join, if it exists.  A run's error rate depends on
+    the size of the whole run, not of the part that is rewritten.
     """
     if options.filter_allocation == "uniform":
         return options.error_rate

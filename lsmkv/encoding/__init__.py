@@ -1,1 +1,1 @@
-"""Bytes: entries, checksums, comparisons, batches of entries.  May import errors."""
+"""Bytes of keys and values: entries, batches of them, comparisons, checksums.  May import errors."""

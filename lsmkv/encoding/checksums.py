@@ -1,4 +1,8 @@
-"""Checksums: XXH3-64 of what is on disk."""
+"""Checksums of everything on disk.
+
+Every checksum on disk is XXH3-64 (https://github.com/Cyan4973/xxHash), seeded so that bytes moved
+from one place or file to another do not check out there.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +21,13 @@ def checksum(data: bytes, seed: int) -> int:
 
 
 def running_checksum() -> xxhash.xxh3_64:
-    """What :func:`checksum` with the seed 0 comes to, of bytes that are handed over in pieces."""
+    """Computes :func:`checksum` with seed 0 of data that arrives in pieces."""
     return xxhash.xxh3_64(seed=0)
 
 
 def short_checksum(data: bytes, seed: int) -> i32:
-    """The low half of :func:`checksum`, as the signed integer that those 32 bits make.
+    """The low 32 bits of :func:`checksum`, as a signed integer.
 
-    Of a larger ``seed`` the low 64 bits count.
+    Only the low 64 bits of ``seed`` count.
     """
     return read_i32_be(_digest(data, seed), 4)  # digests are big-endian

@@ -1,8 +1,4 @@
-"""Bytes in, bytes out: limits, argument checks, checksums, operation tags, key arithmetic.
-
-Every checksum on disk is XXH3-64 (https://github.com/Cyan4973/xxHash), seeded so that bytes moved
-from one place or file to another do not check out there.
-"""
+"""Keys, values and tags: their types, limits and argument checks."""
 
 from __future__ import annotations
 
@@ -11,7 +7,19 @@ from typing import Final
 
 from lsmkv.errors import caused
 
-Value = bytes | None  # None is a deletion
+Value = bytes | None
+"""A value, or None for a deletion."""
+
+
+class Absent:
+    """The type of :data:`ABSENT`."""
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = Absent()
+"""A table or memtable holds no entry of the key, not even a deletion."""
 
 MAX_KEY_BYTES: Final = 65_535
 """Longest key, in bytes (its length is stored in 16 bits)."""
@@ -24,7 +32,7 @@ MAX_BATCH_BYTES: Final = 1024 * 1024 * 1024
 
 TAG_DELETE: Final = 0
 TAG_PUT: Final = 1
-# Kept free for what may come, so that today's readers refuse it clearly instead of misreading it.
+# Reserved for later formats, so that today's readers refuse them clearly instead of misreading them.
 TAGS_RESERVED: Final = {2: "range delete", 3: "merge", 4: "put with expiry"}
 
 MAX_SEQUENCE: Final = (1 << 56) - 1
@@ -34,12 +42,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 def key_bytes(key: object) -> bytes:
-    """``key`` as ``bytes``, checked.
-
-    Raises:
-        TypeError: not a bytes-like object.
-        ValueError: longer than :data:`MAX_KEY_BYTES`.
-    """
+    """``key`` as ``bytes``; TypeError or ValueError if it is not bytes-like or too long."""
     data = key if type(key) is bytes else _to_bytes(key, "key")
     if len(data) > MAX_KEY_BYTES:
         raise ValueError(f"key of {len(data)} bytes is over the limit of {MAX_KEY_BYTES} bytes")
@@ -47,12 +50,7 @@ def key_bytes(key: object) -> bytes:
 
 
 def value_bytes(value: object) -> bytes:
-    """``value`` as ``bytes``, checked.
-
-    Raises:
-        TypeError: not a bytes-like object.
-        ValueError: longer than :data:`MAX_VALUE_BYTES`.
-    """
+    """``value`` as ``bytes``; TypeError or ValueError if it is not bytes-like or too long."""
     data = value if type(value) is bytes else _to_bytes(value, "value")
     if len(data) > MAX_VALUE_BYTES:
         raise ValueError(f"value of {len(data)} bytes is over the limit of {MAX_VALUE_BYTES} bytes")
@@ -60,12 +58,7 @@ def value_bytes(value: object) -> bytes:
 
 
 def keys_bytes(keys: Iterable[object]) -> list[bytes]:
-    """Each of ``keys`` as ``bytes``, checked.
-
-    Raises:
-        TypeError: it is one key, or one of them is not a bytes-like object.
-        ValueError: one is longer than :data:`MAX_KEY_BYTES`.
-    """
+    """Each of ``keys`` as :func:`key_bytes`; TypeError if ``keys`` is itself one key."""
     if isinstance(keys, (bytes, bytearray, memoryview, str)):
         raise TypeError(
             f"keys is an iterable of keys, not one key: put the {type(keys).__name__} into a list"
@@ -83,7 +76,7 @@ def _to_bytes(data: object, what: str) -> bytes:
             f"a {what} is bytes, not int: encode it, for example ({data}).to_bytes(8, 'big')"
         )
     try:
-        return bytes(memoryview(data))  # type: ignore[arg-type]  # the call is the check
+        return bytes(memoryview(data))  # type: ignore[arg-type]  # raises if not
     except TypeError:
         reason = f"a {what} is bytes or another bytes-like object, not {type(data).__name__}"
         raise caused(TypeError(reason), None)

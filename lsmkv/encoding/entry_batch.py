@@ -1,8 +1,8 @@
-"""Versions of keys as columns: how flushes and compactions hold them.
+"""Batches of entries in columns: how flushes and compactions hold entries.
 
-No object is made of a key or of a value.  The keys of a stretch of versions stand behind one another
-in one buffer and the values in another, where blocks and lists put them by one call for many; to
-merge or drop versions is to write down other positions.
+No object is made for a key or a value.  All keys of a batch stand one after another in one buffer, and
+all values in another, so that blocks take many of them with one call.  To merge or drop entries is to
+write a new list of slots.
 """
 
 from __future__ import annotations
@@ -17,26 +17,29 @@ from mypy_extensions import i64
 from lsmkv.encoding.entries import TAG_DELETE, TAG_PUT, Value
 from lsmkv.encoding.words import COMPILED, compare, is_same
 
-Version = tuple[bytes, Value, int]  # key, value, sequence number
+Entry = tuple[bytes, Value, int]  # key, value, sequence number
 
-_STRETCH: Final = 64  # versions that are gathered at a time
-_STRETCH_BYTES: Final = 256 * 1024
-_MANY: Final = 1024  # positions of which most stretches have fewer
-_NUMBERS: Final = vec[i64](range(_MANY))
+_BATCH_ENTRIES: Final = 64  # in a batch made of entries
+_BATCH_BYTES: Final = 256 * 1024  # of values in a batch, but for the last one
+_PREPARED: Final = 1024  # more slots than most batches have
+_ASCENDING: Final = vec[i64](range(_PREPARED))
 
 
 class EntryBatch:
-    """Versions in order: by key, those of one key newest first.
+    """Entries in key order, those of one key newest first.
+
+    An entry's *position* is its index in this order.  Its *slot* is its index in the columns, which may
+    have slots of entries that were dropped.
 
     Attributes:
-        key_data: the keys, one after another, in the order of their positions.
-        key_ends: where in it the key of each position begins, and the last one ends.
-        value_data, value_ends: the same of values; a deletion has no bytes.
-        tags: for each position ``TAG_DELETE`` or ``TAG_PUT``; empty when there are no deletions.
-        order: the positions of the versions, in order; what is at others does not count.
-        one_seq: the sequence number of them all, as is usual; -1 when they differ, or may.
-        seqs: the sequence number of each position; empty where there is ``one_seq``.
-        may_repeat: whether some key may stand more than once.
+        key_data: the keys, one after another, by slot.
+        key_ends: where in it the key of each slot begins, and the last one ends.
+        value_data, value_ends: the same for values; a deletion has no bytes.
+        tags: ``TAG_DELETE`` or ``TAG_PUT`` of each slot; empty when there are no deletions.
+        order: the slot of each position.
+        one_seq: the sequence number that all entries share; -1 when they differ, or may.
+        seqs: the sequence number of each slot; empty when there is ``one_seq``.
+        may_repeat: whether a key may have more than one entry.
     """
 
     __slots__ = (
@@ -60,13 +63,13 @@ class EntryBatch:
         may_repeat: bool,
         one_seq: int = -1,
     ) -> None:
-        """``seqs``: as many as there are keys, or none where ``one_seq`` is given."""
+        """``seqs`` is as long as ``keys``, or empty when ``one_seq`` is given."""
         self.key_data = b"".join(keys)
         self.key_ends = vec[i64]([0] * (len(keys) + 1))
         self.value_ends = vec[i64]([0] * (len(values) + 1))
         self.tags = b""
-        _set_key_ends(keys, self.key_ends)
-        if _set_value_ends(values, self.value_ends):
+        _set_ends(cast(list[Value], keys), self.key_ends)
+        if _set_ends(values, self.value_ends):
             self.tags = bytes([TAG_DELETE if value is None else TAG_PUT for value in values])
             self.value_data = b"".join([value or b"" for value in values])
         else:
@@ -78,37 +81,35 @@ class EntryBatch:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """How many entries it has."""
         return len(self.order)
 
     @property
     def size_bytes(self) -> int:
-        """How long the keys and values are, also at positions that do not count."""
+        """Bytes of keys and values, of dropped entries too."""
         return len(self.key_data) + len(self.value_data)
 
     def set_one_seq(self, seq: int) -> None:
-        """Give each the same sequence number."""
         self.one_seq = seq
         self.seqs = []
 
-    def seqs_apart(self) -> list[int]:
-        """The sequence number of each position, also where all are one, in a list of its own."""
+    def copy_seqs(self) -> list[int]:
+        """The sequence number of each slot, in a new list."""
         if self.one_seq < 0:
             return list(self.seqs)
         return [self.one_seq] * (len(self.key_ends) - 1)
 
-    def key(self, number: i64) -> bytes:
-        """The key of version ``number``."""
-        position = self.order[number]
-        start, end = self.key_ends[position], self.key_ends[position + 1]
+    def key(self, position: i64) -> bytes:
+        slot = self.order[position]
+        start, end = self.key_ends[slot], self.key_ends[slot + 1]
         return self.key_data[start:end]
 
-    def is_new_key(self, number: i64) -> bool:
-        """Whether version ``number``, which is not the first, has another key than the one before."""
+    def is_new_key(self, position: i64) -> bool:
+        """Whether the entry at ``position``, which is not 0, has another key than the one before."""
         data, ends, order = self.key_data, self.key_ends, self.order
-        at, before = order[number], order[number - 1]
-        start, end = ends[at], ends[at + 1]
-        other, other_end = ends[before], ends[before + 1]
+        slot, slot_before = order[position], order[position - 1]
+        start, end = ends[slot], ends[slot + 1]
+        other, other_end = ends[slot_before], ends[slot_before + 1]
         if not COMPILED:
             return data[start:end] != data[other:other_end]
         return end - start != other_end - other or not is_same(
@@ -116,7 +117,7 @@ class EntryBatch:
         )
 
     def first_above(self, key: bytes, start: i64) -> i64:
-        """Number of the first version from ``start`` on whose key is above ``key``; ``count`` if none.
+        """The first position from ``start`` on whose key is above ``key``; ``count`` if there is none.
 
         O(log n) comparisons.
         """
@@ -125,81 +126,66 @@ class EntryBatch:
         high: i64 = len(order)
         while low < high:
             middle = (low + high) >> 1
-            position = order[middle]
-            if compare(data, ends[position], ends[position + 1], key, 0, len(key)) <= 0:
+            slot = order[middle]
+            if compare(data, ends[slot], ends[slot + 1], key, 0, len(key)) <= 0:
                 low = middle + 1
             else:
                 high = middle
         return low
 
-    def rows(self) -> list[Version]:
-        """Each as objects.  For what need not be fast."""
-        seqs, rows = self.seqs_apart(), []
-        for position in self.order:
-            start, end = self.key_ends[position], self.key_ends[position + 1]
-            key = self.key_data[start:end]
-            value: Value = None
-            if not self.tags or self.tags[position] != TAG_DELETE:
-                start, end = self.value_ends[position], self.value_ends[position + 1]
-                value = self.value_data[start:end]
-            rows.append((key, value, seqs[position]))
-        return rows
-
 
 class EntrySlice:
-    """Some of the versions of a stretch: from number ``start`` up to ``end``."""
+    """The entries of a batch from position ``start`` up to ``end`` (not included)."""
 
-    __slots__ = ("end", "start", "versions")
+    __slots__ = ("batch", "end", "start")
 
-    def __init__(self, versions: EntryBatch, start: i64, end: i64) -> None:
-        self.versions = versions
+    def __init__(self, batch: EntryBatch, start: i64, end: i64) -> None:
+        self.batch = batch
         self.start = start
         self.end = end
 
-    def alone(self) -> EntryBatch:
-        """The same without the others."""
-        if self.start == 0 and self.end == len(self.versions.order):
-            return self.versions
+    def as_batch(self) -> EntryBatch:
+        """A batch of just these entries: the same one when the slice is all of it."""
+        if self.start == 0 and self.end == len(self.batch.order):
+            return self.batch
         return joined([self])
 
     def key_objects(self) -> list[bytes]:
-        """The key of each."""
-        versions = self.versions
-        data, ends = versions.key_data, versions.key_ends
+        """The key of each entry."""
+        data, ends = self.batch.key_data, self.batch.key_ends
         keys: list[bytes] = []
-        for position in versions.order[self.start : self.end]:
-            start, end = ends[position], ends[position + 1]
+        for slot in self.batch.order[self.start : self.end]:
+            start, end = ends[slot], ends[slot + 1]
             keys.append(data[start:end])
         return keys
 
     def tags(self) -> bytes:
-        """``TAG_DELETE`` or ``TAG_PUT`` for each."""
-        tags = self.versions.tags
+        """``TAG_DELETE`` or ``TAG_PUT`` of each entry."""
+        tags = self.batch.tags
         if not tags:
             return bytes([TAG_PUT]) * (self.end - self.start)
-        return bytes([tags[position] for position in self.versions.order[self.start : self.end]])
+        return bytes([tags[slot] for slot in self.batch.order[self.start : self.end]])
 
     def seqs(self) -> list[int]:
-        """The sequence number of each."""
-        versions = self.versions
-        if versions.one_seq >= 0:
-            return [versions.one_seq] * (self.end - self.start)
-        seqs = versions.seqs
-        return [seqs[position] for position in versions.order[self.start : self.end]]
+        """The sequence number of each entry."""
+        batch = self.batch
+        if batch.one_seq >= 0:
+            return [batch.one_seq] * (self.end - self.start)
+        return [batch.seqs[slot] for slot in batch.order[self.start : self.end]]
 
 
 def joined(parts: list[EntrySlice]) -> EntryBatch:
-    """Versions of all the parts, one part behind another."""
+    """A new batch of the entries of all parts, one part after another, without dropped slots."""
     count: i64 = 0
     has_tags = False
     may_repeat = False
-    one_seq = parts[0].versions.one_seq
+    one_seq = parts[0].batch.one_seq
     for part in parts:
         count += part.end - part.start
-        versions = part.versions
-        has_tags = has_tags or bool(versions.tags)
-        may_repeat = may_repeat or versions.may_repeat
-        if versions.one_seq != one_seq:
+        batch = part.batch
+        has_tags = has_tags or bool(batch.tags)
+        may_repeat = may_repeat or batch.may_repeat
+        if batch.one_seq != one_seq:
             one_seq = -1
     keys: list[bytes] = []
     values: list[bytes] = []
@@ -208,58 +194,52 @@ def joined(parts: list[EntrySlice]) -> EntryBatch:
     key_ends, value_ends = vec[i64]([0] * (count + 1)), vec[i64]([0] * (count + 1))
     at: i64 = 0
     for part in parts:
-        versions = part.versions
-        order, number = versions.order, part.start
-        while number < part.end:
-            start = order[number]
-            length = run_length(order, number, part.end)
+        batch = part.batch
+        position = part.start
+        while position < part.end:
+            start = batch.order[position]
+            length = run_length(batch.order, position, part.end)
             end = start + length
-            keys.append(cut(versions.key_data, versions.key_ends[start], versions.key_ends[end]))
-            values.append(
-                cut(versions.value_data, versions.value_ends[start], versions.value_ends[end])
-            )
-            _copy_ends(versions.key_ends, start, end, key_ends, at)
-            _copy_ends(versions.value_ends, start, end, value_ends, at)
+            keys.append(cut(batch.key_data, batch.key_ends[start], batch.key_ends[end]))
+            values.append(cut(batch.value_data, batch.value_ends[start], batch.value_ends[end]))
+            _copy_ends(batch.key_ends, start, end, key_ends, at)
+            _copy_ends(batch.value_ends, start, end, value_ends, at)
             if has_tags:
-                tags.append(versions.tags[start:end] or bytes([TAG_PUT]) * length)
+                tags.append(batch.tags[start:end] or bytes([TAG_PUT]) * length)
             if one_seq < 0:
-                seqs += (
-                    versions.seqs[start:end]
-                    if versions.one_seq < 0
-                    else [versions.one_seq] * length
-                )
+                seqs += batch.seqs[start:end] if batch.one_seq < 0 else [batch.one_seq] * length
             at += length
-            number += length
-    together = EntryBatch([], [], seqs, may_repeat=may_repeat, one_seq=one_seq)
-    together.key_data = b"".join(keys)
-    together.key_ends = key_ends
-    together.value_data = b"".join(values)
-    together.value_ends = value_ends
-    together.tags = b"".join(tags)
-    together.order = ascending(count)
-    return together
+            position += length
+    made = EntryBatch([], [], seqs, may_repeat=may_repeat, one_seq=one_seq)
+    made.key_data = b"".join(keys)
+    made.key_ends = key_ends
+    made.value_data = b"".join(values)
+    made.value_ends = value_ends
+    made.tags = b"".join(tags)
+    made.order = ascending(count)
+    return made
 
 
-def gathered(versions: Iterator[Version]) -> Iterator[EntryBatch]:
-    """Versions in order, of which no key stands twice, in stretches."""
-    while rows := list(islice(versions, _STRETCH)):
-        keys = [key for key, _, _ in rows]
-        values = [value for _, value, _ in rows]
-        seqs = [seq for _, _, seq in rows]
+def batches_of(entries: Iterator[Entry]) -> Iterator[EntryBatch]:
+    """Batches of entries in order, one for each key."""
+    while some := list(islice(entries, _BATCH_ENTRIES)):
+        keys = [key for key, _, _ in some]
+        values = [value for _, value, _ in some]
+        seqs = [seq for _, _, seq in some]
         start = 0
         while start < len(keys):
-            taken = a_stretch(values[start:])
-            stop = start + len(taken)
-            yield EntryBatch(keys[start:stop], taken, seqs[start:stop], may_repeat=False)
-            start = stop
+            taken = first_values(values[start:])
+            end = start + len(taken)
+            yield EntryBatch(keys[start:end], taken, seqs[start:end], may_repeat=False)
+            start = end
 
 
-def a_stretch(values: list[Value]) -> list[Value]:
-    """The first of ``values``, of ``_STRETCH_BYTES`` and one more: little memory holds them joined."""
+def first_values(values: list[Value]) -> list[Value]:
+    """As many of the first values as one batch should hold: joining them must not take much memory."""
     size_bytes: i64 = 0
     count: i64 = 0
     for value in values:
-        if size_bytes >= _STRETCH_BYTES:
+        if size_bytes >= _BATCH_BYTES:
             return values[:count]
         if value is not None:
             size_bytes += len(value)
@@ -269,27 +249,27 @@ def a_stretch(values: list[Value]) -> list[Value]:
 
 def ascending(count: i64) -> vec[i64]:
     """0, 1 and so on, up to ``count`` (not included)."""
-    if count <= _MANY:
-        return _NUMBERS[:count]
+    if count <= _PREPARED:
+        return _ASCENDING[:count]
     return vec[i64](range(count))
 
 
-def run_length(order: vec[i64], start: i64, stop: i64) -> i64:
-    """How many of ``order[start:stop]``, which is not empty, stand side by side from the first on."""
-    ahead = order[start] - start
-    end = start + 1
-    while end < stop and order[end] == end + ahead:
-        end += 1
-    return end - start
+def run_length(order: vec[i64], start: i64, end: i64) -> i64:
+    """How many of ``order[start:end]``, at least one, are neighbouring slots from the first on."""
+    distance = order[start] - start
+    stop = start + 1
+    while stop < end and order[stop] == stop + distance:
+        stop += 1
+    return stop - start
 
 
 def cut(data: bytes, start: i64, end: i64) -> bytes:
-    """``data[start:end]``, which need not be copied when it is all of ``data``."""
+    """``data[start:end]``, without a copy when that is all of ``data``."""
     return data if start == 0 and end == len(data) else data[start:end]
 
 
 def _copy_ends(source: vec[i64], start: i64, end: i64, target: vec[i64], at: i64) -> None:
-    """Set what follows ``target[at]`` to go on as ``source[start : end + 1]`` does."""
+    """Append the ends of slots ``start`` to ``end`` after ``target[at]``, counted from there."""
     distance = target[at] - source[start]
     while start < end:
         start += 1
@@ -297,26 +277,16 @@ def _copy_ends(source: vec[i64], start: i64, end: i64, target: vec[i64], at: i64
         target[at] = source[start] + distance
 
 
-def _set_key_ends(keys: list[bytes], ends: vec[i64]) -> None:
-    """Set ``ends`` from 1 on to where each of ``keys`` ends when they stand one after another."""
-    at: i64 = 0
-    end: i64 = 0
-    for key in keys:
-        end += len(key)
-        at = at + 1
-        ends[at] = end
-
-
-def _set_value_ends(values: list[Value], ends: vec[i64]) -> bool:
-    """The same for values; returns whether some is a deletion."""
+def _set_ends(items: list[Value], ends: vec[i64]) -> bool:
+    """Set ``ends`` to those of keys or values one after another; returns whether one is a deletion."""
     has_deletions = False
     at: i64 = 0
     end: i64 = 0
-    for value in values:
-        if value is None:
+    for item in items:
+        if item is None:
             has_deletions = True
         else:
-            end += len(value)
+            end += len(item)
         at = at + 1
         ends[at] = end
     return has_deletions

@@ -1,44 +1,69 @@
-"""Searching keys of one length by their heads: their first bytes, up to seven, as big-endian numbers.
+"""Fences: the first bytes of keys as integers, and binary searches among them.
 
-The keys stand one after another, with at least eight bytes before the first, so that a head is read as
-the last bytes of an eight-byte word.
+Comparing two machine words is far cheaper than comparing two keys.  Keys are compared only where their
+fences are equal.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import (
-    read_i64_be,
-    read_i64_le,
-)
+from librt.strings import read_i64_be, read_i64_le
 from mypy_extensions import i64
 
 from lsmkv.encoding.words import short_number
 
 _MASK_63: Final = i64(0x7FFF_FFFF_FFFF_FFFF)
-
 _ONE: Final = i64(1)
 
 
-def head_of(key: bytes, at: i64, end: i64, width: i64) -> i64:
-    """``width`` bytes of ``key[at:end]``, up to 7, zero-padded, as a big-endian number."""
-    length = min(end - at, width)
-    return short_number(key, at, length) << (8 * (width - length))
+def fence(data: bytes, start: i64, end: i64) -> i64:
+    """The first 8 bytes of ``data[start:end]``, zero-padded, as a big-endian integer of 63 bits.
+
+    The lowest bit is dropped, so that the integer is the same in Python and in a signed machine word.
+    Fences never descend as keys ascend.
+    """
+    length = end - start
+    if length >= 8:
+        return (read_i64_be(data, start) >> 1) & _MASK_63
+    if length <= 0:
+        return 0
+    if end >= 8:  # the 8 bytes before ``end``, less those before ``start``
+        return ((read_i64_be(data, end - 8) << (64 - 8 * length)) >> 1) & _MASK_63
+    return short_number(data, start, length) << (63 - 8 * length)
+
+
+def lower_bound(data: bytes, at: i64, count: i64, target: i64) -> i64:
+    """Position of the first of ``count`` ascending fences that is ``target`` or above.
+
+    ``data`` holds them from ``at`` on, 8 bytes each, little-endian.  ``count`` when there is none.
+    O(log count).
+    """
+    if count == 0:
+        return 0
+    low = at
+    while count > 1:
+        half = count >> 1
+        # Arithmetic on the sign instead of a branch, which would be mispredicted every other time.
+        low += (8 * half) & ((read_i64_le(data, low + 8 * half - 8) - target) >> 63)
+        count -= half
+    return ((low - at) >> 3) + (1 if read_i64_le(data, low) < target else 0)
 
 
 def first_head(raw: bytes, keys: i64, stride: i64, count: i64, width: i64, target: i64) -> i64:
-    """Position of the first of ``count`` keys whose head of ``width`` bytes is ``target`` or above.
+    """Position of the first of ``count`` keys whose first ``width`` bytes are ``target`` or above.
 
-    They stand in ``raw`` from ``keys`` on, ``stride`` bytes each.  O(log count).
+    ``width`` is up to 7, and ``target`` a big-endian integer.  The keys stand in ``raw`` from ``keys``
+    on, ``stride`` bytes each, with at least 8 bytes before the first.  ``count`` when there is none.
+    O(log count).
     """
     mask = (_ONE << (8 * width)) - 1
-    at = keys + width - 8  # eight bytes that end with the first key's head
+    at = keys + width - 8  # the 8 bytes that end with the first key's head
     low: i64 = 0
     while count > 1:
         half = count >> 1
         below = (read_i64_be(raw, at + stride * (low + half - 1)) & mask) - target
-        low += half & (below >> 63)  # no branch: every other one would be foreseen wrongly
+        low += half & (below >> 63)  # no branch, as above
         count -= half
     return low + (1 if (read_i64_be(raw, at + stride * low) & mask) < target else 0)
 
@@ -46,15 +71,16 @@ def first_head(raw: bytes, keys: i64, stride: i64, count: i64, width: i64, targe
 def end_before_head(
     raw: bytes, keys: i64, width: i64, at: i64, end: i64, target: i64, reverse: bool
 ) -> i64:
-    """How far from position ``at`` towards ``end`` (not included) keys of ``width`` bytes lie before.
+    """The first position from ``at`` towards ``end`` whose key is not before ``target``; ``end`` if none.
 
-    Before is below ``target``, or with ``reverse``, which goes downwards, above.  The key at ``at``
-    does.  It gallops: O(log(distance)).
+    Before means below, or above when ``reverse``, which goes downwards.  The key at ``at`` is before.
+    Keys are ``width`` bytes long, up to 7, and stand as for :func:`first_head`.  Galloping search:
+    O(log distance).
     """
     mask = (_ONE << (8 * width)) - 1
     direction: i64 = -1 if reverse else 1
     length = (end - at) * direction
-    first = keys + width - 8 + width * at  # eight bytes that end with the key at ``at``
+    first = keys + width - 8 + width * at  # the 8 bytes that end with the key at ``at``
     stride = width * direction
     low: i64 = 1
     step: i64 = 1
@@ -72,32 +98,3 @@ def end_before_head(
         else:
             high = middle
     return at + low * direction
-
-
-def fence(key: bytes, prefix_length: i64) -> i64:
-    """The 63-bit fence of ``key``; never descends as keys ascend."""
-    length = len(key) - prefix_length
-    if length >= 8:
-        return (read_i64_be(key, prefix_length) >> 1) & _MASK_63
-    if length <= 0:
-        return 0
-    if prefix_length + length >= 8:  # the eight bytes that end with it, of which the first fall off
-        return ((read_i64_be(key, prefix_length + length - 8) << (64 - 8 * length)) >> 1) & _MASK_63
-    return short_number(key, prefix_length, length) << (63 - 8 * length)
-
-
-def lower_bound(data: bytes, at: i64, count: i64, target: i64) -> i64:
-    """Position of the first of ``count`` ascending fences that is ``target`` or above.
-
-    ``data`` holds them from ``at`` on, 8 bytes each, little-endian.  ``count`` when there is none.
-    O(log count).
-    """
-    if count == 0:
-        return 0
-    low = at
-    while count > 1:
-        half = count >> 1
-        # The sign moves it, and no branch: every other one would be foreseen wrongly.
-        low += (8 * half) & ((read_i64_le(data, low + 8 * half - 8) - target) >> 63)
-        count -= half
-    return ((low - at) >> 3) + (1 if read_i64_le(data, low) < target else 0)

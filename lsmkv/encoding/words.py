@@ -1,7 +1,7 @@
-"""Comparing, searching and copying stretches of bytes where they stand, without making objects of them.
+"""Compares, searches and copies ranges of bytes in place, eight bytes at a time.
 
-A slice costs an allocation and a copy, and a method of ``bytes`` boxes its arguments; either is
-several times what the comparison itself costs.  Here eight bytes at a time are read as one integer.
+A slice costs an allocation and a copy, and a method of ``bytes`` boxes its arguments.  Either costs
+several times what the comparison itself does.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from librt.strings import (
 from mypy_extensions import i64
 
 COMPILED: Final = i64(0x7FFF_FFFF_FFFF_FFFF) + 1 < 0
-"""Whether this runs compiled, where an ``i64`` is a machine word and wraps.
+"""Whether this module is compiled, so that an ``i64`` is a machine word and wraps.
 
-Only asked where the best way for the one build, a loop over words, is far from it for the other, one
-call of a library.  Both ways give the same bytes.
+Code asks for it only where a loop over words is much faster compiled, and one call of a library
+interpreted.  Both ways give the same bytes.
 """
 
 _LOW_32: Final = 0xFFFF_FFFF
@@ -30,7 +30,7 @@ _SEVENS: Final = i64(0x7F7F_7F7F_7F7F_7F7F)  # too long for a literal, which wou
 
 
 def is_same(a: bytes, a_at: i64, b: bytes, b_at: i64, length: i64) -> bool:
-    """Whether ``a[a_at : a_at + length] == b[b_at : b_at + length]``; both must lie within.
+    """Whether ``a[a_at : a_at + length] == b[b_at : b_at + length]``, both within bounds.
 
     O(length / 8).
     """
@@ -42,20 +42,20 @@ def is_same(a: bytes, a_at: i64, b: bytes, b_at: i64, length: i64) -> bool:
             return False
         a_at += 8
         b_at += 8
-    return read_i64_be(a, a_last) == read_i64_be(b, b_last)  # which may overlap what was compared
+    return read_i64_be(a, a_last) == read_i64_be(b, b_last)  # may overlap the word before
 
 
 def compare(a: bytes, a_at: i64, a_end: i64, b: bytes, b_at: i64, b_end: i64) -> i64:
-    """Negative, zero or positive as ``a[a_at:a_end]`` is below, the same as, or above ``b[b_at:b_end]``.
+    """Negative, zero or positive as ``a[a_at:a_end]`` is below, equal to or above ``b[b_at:b_end]``.
 
-    Both must lie within.  O(min(length) / 8).
+    Both must be within bounds.  O(min(length) / 8).
     """
     longer = (a_end - a_at) - (b_end - b_at)
     length = b_end - b_at if longer > 0 else a_end - a_at
     while length >= 8:
         x = read_i64_be(a, a_at)
         y = read_i64_be(b, b_at)
-        if x != y:  # as numbers without a sign: halves first
+        if x != y:  # compared as unsigned integers, half by half
             high = ((x >> 32) & _LOW_32) - ((y >> 32) & _LOW_32)
             return high if high else (x & _LOW_32) - (y & _LOW_32)
         a_at += 8
@@ -69,22 +69,22 @@ def compare(a: bytes, a_at: i64, a_end: i64, b: bytes, b_at: i64, b_end: i64) ->
 
 
 def _tails_differ_by(a: bytes, a_end: i64, b: bytes, b_end: i64, length: i64) -> i64:
-    """The 1 to 7 bytes before ``a_end`` less those before ``b_end``, as big-endian numbers."""
-    if a_end >= 8 and b_end >= 8:  # the eight bytes that end there, without the first
+    """The 1 to 7 bytes before ``a_end`` minus those before ``b_end``, as big-endian integers."""
+    if a_end >= 8 and b_end >= 8:  # read whole words that end there, and mask
         mask = (_ONE << (8 * length)) - 1
         return (read_i64_be(a, a_end - 8) & mask) - (read_i64_be(b, b_end - 8) & mask)
     return short_number(a, a_end - length, length) - short_number(b, b_end - length, length)
 
 
 def find_byte(data: bytes, byte: i64, start: i64, end: i64) -> i64:
-    """Where ``byte`` first stands in ``data[start:end]``, which must lie within; -1 if nowhere.
+    """Where ``byte`` first occurs in ``data[start:end]``, which must be within bounds; -1 if nowhere.
 
     O((end - start) / 8).
     """
     signed = (byte ^ 0x80) - 0x80
-    pattern = (signed << 56) + byte * _ONES  # the byte eight times over
+    pattern = (signed << 56) + byte * _ONES  # the byte in all eight places
     while start + 8 <= end:
-        # Zero bytes of word are those that match.  Adding 127 to the low 7 bits of each byte sets its
+        # Matching bytes become zero.  Adding 127 to the low 7 bits of each byte sets its
         # highest bit unless they are 0 (Warren, Hacker's Delight, 6-1); no carry leaves a byte.
         word = read_i64_le(data, start) ^ pattern
         if ~(((word & _SEVENS) + _SEVENS) | word | _SEVENS):
@@ -98,7 +98,7 @@ def find_byte(data: bytes, byte: i64, start: i64, end: i64) -> i64:
 
 
 def append_range(out: BytesWriter, data: bytes, at: i64, end: i64) -> None:
-    """Append ``data[at:end]``, which must lie within, to ``out``.  For short stretches: O(length / 8)."""
+    """Append a short ``data[at:end]``, which must be within bounds, to ``out``.  O(length / 8)."""
     if at == end:
         return
     length = len(out) + end - at
@@ -108,28 +108,38 @@ def append_range(out: BytesWriter, data: bytes, at: i64, end: i64) -> None:
         at += 8
         if at >= end:
             if at > end:
-                out.truncate(length)  # what follows in data was written, too
+                out.truncate(length)  # the last word reached past ``end``
             return
     while at < end:
         out.append(data[at])
         at += 1
 
 
-def shared_length(a: bytes, b: bytes) -> i64:
-    """How many leading bytes ``a`` and ``b`` share.  O(length / 8)."""
-    limit: i64 = min(len(a), len(b))
-    at: i64 = 0
-    while at + 8 <= limit and read_i64_le(a, at) == read_i64_le(b, at):
-        at += 8
-    while at < limit and a[at] == b[at]:
-        at += 1
-    return at
+def common_prefix_length(keys: list[bytes]) -> i64:
+    """How many leading bytes all the keys, at least one, share.  O(total length / 8).
+
+    >>> common_prefix_length([b"abcd", b"abX", b"abcde"])
+    2
+    """
+    first = keys[0]
+    length: i64 = len(first)
+    for key in keys:
+        if len(key) >= length and is_same(first, 0, key, 0, length):
+            continue
+        length = min(length, len(key))
+        at: i64 = 0
+        while at + 8 <= length and read_i64_le(first, at) == read_i64_le(key, at):
+            at += 8
+        while at < length and first[at] == key[at]:
+            at += 1
+        length = at
+    return length
 
 
 def short_number(data: bytes, at: i64, length: i64) -> i64:
-    """The 0 to 7 bytes from ``at`` on as a big-endian number."""
+    """The 0 to 7 bytes from ``at`` on as a big-endian integer."""
     end = at + length
-    if end >= 8:  # read the eight bytes that end there, and take the first away
+    if end >= 8:  # read the word that ends there, and drop the bytes before ``at``
         word = read_i64_be(data, end - 8)
         return word - ((word >> (8 * length)) << (8 * length))
     number: i64 = 0
@@ -137,22 +147,3 @@ def short_number(data: bytes, at: i64, length: i64) -> i64:
         number = (number << 8) | data[at]
         at += 1
     return number
-
-
-def common_prefix_length(a: bytes, b: bytes) -> int:
-    """How many leading bytes ``a`` and ``b`` share.
-
-    >>> common_prefix_length(b"abcd", b"abX")
-    2
-    """
-    limit = min(len(a), len(b))
-    if a[:limit] == b[:limit]:
-        return limit
-    low, high = 0, limit  # invariant: a[:low] == b[:low] and a[:high] != b[:high]
-    while high - low > 1:
-        middle = (low + high) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low

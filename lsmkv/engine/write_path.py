@@ -115,7 +115,7 @@ class WriteState(ReadState):
                 log = self._writable_log()
                 if log is not None:
                     memtable = self.require_open().memtable
-                    keep_old = self.read_views.any_left()
+                    keep_old = self.needs_old_values()
                     memtable.prepare(1, keep_old)
                     seq = self.last_seq + 1
                     start = log.end
@@ -160,7 +160,7 @@ class WriteState(ReadState):
                     memtable = self.require_open().memtable
                     first = self.last_seq + 1
                     count = len(operations)
-                    keep_old = self.read_views.any_left()
+                    keep_old = self.needs_old_values()
                     memtable.prepare(count, keep_old)
                     start = log.end
                     if self.floor is not None:

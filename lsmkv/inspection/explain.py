@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal
 
-from lsmkv.encoding.absent import Absent
+from lsmkv.encoding.entries import Absent
 from lsmkv.filters.hashing import hash_key
 from lsmkv.inspection.report import Report, count
 from lsmkv.read.view import SuperVersion

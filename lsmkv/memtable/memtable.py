@@ -1,88 +1,147 @@
 """The memtable: the newest writes, by key.
 
-Writes go to a plain ``dict``, which keeps no order and no versions, because neither a put nor a
+Writes go to a plain ``dict``, which keeps neither order nor old values, because neither a put nor a
 get needs them:
 
-- *Order* is made when a scan asks for it: a sorted list of the keys that is brought up to date with
-  the keys that came since (they stand last in the dict).
-- *Batches* are kept as they came, and put into the dict when a key is asked for or a single write
-  comes after them: looking for the place of a key among half a million waits for memory twice.  Those
-  that nobody asked for until the flush, as in most loads, are never put there; the flush sorts them
-  anyway, and leaves of each key the last.
-- *Versions* are kept only while a snapshot needs them: before a write replaces what a live snapshot
-  sees, the old value goes to ``history``, under the sequence number that replaced it.  A snapshot
+- *Order* is made when a scan asks for it: a sorted list of keys, to which the keys are added that came
+  since (they are the last ones of the dict).
+- *Batches* are kept as they came, and put into the dict when a lookup or a single write follows them:
+  to find the place of a key among half a million waits for memory twice.  Most loads ask for nothing
+  until the flush, which sorts the batches anyway, and keeps the last entry of each key.
+- *Old values* are kept only while a reader needs them: before a write replaces what a live snapshot or
+  scan sees, the old value goes to ``history``, under the sequence number that replaced it.  A reader
   sees the first of these with a greater number than its own; if there is none, the present value.
 
-The exact sequence number of a value is known only where history tells it.  Everywhere else any
-number from the memtable's first to the oldest snapshot's orders it correctly against every other
-version and every snapshot, and ``first_seq`` is used.
+The exact sequence number of a value is known only where history has it.  Everywhere else any number
+from the memtable's first to the oldest snapshot's orders the entry correctly against every other
+entry and every snapshot, and ``first_seq`` is used.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Final
 
-from lsmkv.encoding.absent import ABSENT, Absent
-from lsmkv.encoding.entry_batch import EntryBatch, a_stretch
-from lsmkv.memtable.ordered import SortedKeys
+from mypy_extensions import i64
+
+from lsmkv.encoding.entries import ABSENT, Absent, Value
+from lsmkv.encoding.entry_batch import EntryBatch, first_values
 from lsmkv.memtable.radix_sort import SortedItems
 
-Value = bytes | None  # None is a deletion
-_STRETCH_KEYS: Final = 64  # keys whose versions are handed over at a time
-_FEWEST_KEPT: Final = 16  # operations of a batch, which take less memory so than in the dict
+_BATCH_KEYS: Final = 64  # in one batch of a flush
+_FEWEST_KEPT: Final = 16  # operations; a smaller write batch takes less memory in the dict
+_FEWEST_FRESH: Final = 256  # keys that come before the sorted ones are sorted again
+_FRESH_SHARE: Final = 64  # or this fraction of them all, if that is more
+
+
+class SortedKeys:
+    """Distinct keys in order.  Not thread-safe.
+
+    New keys go into a short sorted list, which is merged into the long one when it has grown to a 64th
+    of it: so an insertion moves little, and the merge (linear, as both are sorted) is rare.
+    ``sortedcontainers.SortedList.irange`` does the same, but takes 5 to 10 microseconds to begin: more
+    than a whole seek takes.
+    """
+
+    def __init__(self) -> None:
+        self._settled: list[bytes] = []
+        self._fresh: list[bytes] = []
+
+    def __len__(self) -> int:
+        return len(self._settled) + len(self._fresh)
+
+    def update(self, keys: list[bytes]) -> None:
+        """Add keys that are not here yet, the last one first; an interrupt may leave some out.
+
+        O(n / 64 + log n) for one among n, amortised; many at once are sorted with the rest.
+        """
+        most = max(_FEWEST_FRESH, len(self._settled) // _FRESH_SHARE)
+        if len(self._fresh) + len(keys) <= most:
+            for key in reversed(keys):
+                insort(self._fresh, key)
+        else:
+            settled = [*self._settled, *self._fresh, *keys]
+            settled.sort()
+            fresh: list[bytes] = []
+            self._settled, self._fresh = settled, fresh
+
+    def above(self, low: bytes | None, included: bool, count: i64) -> list[bytes]:
+        """The first ``count`` keys above ``low`` (or from it on, if ``included``), ascending."""
+        settled = _above(self._settled, low, included, count)
+        fresh = _above(self._fresh, low, included, count)
+        return sorted(settled + fresh)[:count] if fresh else settled
+
+    def below(self, high: bytes | None, count: i64) -> list[bytes]:
+        """The last ``count`` keys below ``high``, descending."""
+        settled = _below(self._settled, high, count)
+        fresh = _below(self._fresh, high, count)
+        return sorted(settled + fresh, reverse=True)[:count] if fresh else settled
+
+
+def _above(keys: list[bytes], low: bytes | None, included: bool, count: i64) -> list[bytes]:
+    start: i64 = 0
+    if low is not None:
+        start = bisect_left(keys, low) if included else bisect_right(keys, low)
+    return keys[start : start + count]
+
+
+def _below(keys: list[bytes], high: bytes | None, count: i64) -> list[bytes]:
+    end: i64 = len(keys) if high is None else bisect_left(keys, high)
+    start = max(0, end - count)
+    found = keys[start:end]
+    found.reverse()
+    return found
 
 
 class Memtable:
-    """Newest value by key.  One writer at a time (the caller's lock); any number of readers.
+    """The newest value of each key.  One writer at a time (the caller's lock); any number of readers.
+
+    A write that an interrupt cut short may be done again, to the same effect.
 
     Attributes:
-        batches: keys and values of the newest batches, in order, that are not in the dict yet.
+        batches: keys and values of the newest write batches, in order, that are not in the dict yet.
         first_seq: sequence number of the first write it can hold.
         log_number: the log that holds the same writes.
-        log_bytes: how long that log was when it was last looked at: about the memory taken.
+        log_bytes: about how long that log is, and so how much memory this takes.
     """
 
     def __init__(self, first_seq: int, log_number: int) -> None:
         self.batches: list[tuple[list[bytes], list[Value]]] = []
-        self._live: dict[bytes, Value] = {}  # newest value of each key; None is a deletion
+        self._live: dict[bytes, Value] = {}  # newest value of each key
         self.first_seq = first_seq
         self.log_number = log_number
         self.log_bytes = 0
         self._history: dict[bytes, list[tuple[int, Value | Absent]]] = {}
-        self._ordered = SortedKeys()
-        self._lock = threading.RLock()  # held to put batches into the dict, and to order keys
-        self._is_moving = False  # whether that is being done
+        self._sorted_keys = SortedKeys()
+        self._lock = threading.RLock()  # held while batches move into the dict, or keys are sorted
+        self._is_moving = False  # whether one of these is under way
 
     def __len__(self) -> int:
-        """How many keys it has: O(1), after the batches that came since the last answer."""
+        """How many keys it has."""
         if self.batches:
             self._take_in_batches()
         return len(self._live)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was written yet."""
         return not self.batches and not self._live  # in this order: they move from one to the other
 
     @property
     def key_count_bound(self) -> int:
-        """How many keys it has; more, where keys of batches that are not in the dict repeat."""
+        """At least how many keys it has; keys in batches that are not in the dict may repeat."""
         return len(self._live) + sum([len(keys) for keys, _ in self.batches.copy()])
 
     def prepare(self, count: int, keep_old: bool) -> None:
-        """Do what a write of ``count`` operations needs first: it may take long, and be interrupted."""
+        """Do what a write of ``count`` operations needs first; it may take long, or be interrupted."""
         if self.batches and (keep_old or count < _FEWEST_KEPT):
             self._take_in_batches()
 
     def put(self, key: bytes, value: Value, seq: int, keep_old: bool) -> None:
-        """Set ``key``; with ``keep_old`` a snapshot is live, and what it sees is kept.
-
-        Doing it again, after an interrupt, comes to the same.
-        """
+        """Set ``key``; with ``keep_old`` the old value stays readable."""
         if self.batches:
             self._take_in_batches()
         if keep_old:
@@ -90,16 +149,15 @@ class Memtable:
         self._live[key] = value
 
     def _keep_old(self, key: bytes, seq: int) -> None:
-        """Have the history tell what the write ``seq`` replaces, if it does not yet."""
-        versions = self._history.setdefault(key, [])
-        if not versions or versions[-1][0] != seq:
-            versions.append((seq, self._live.get(key, ABSENT)))
+        """Add to the history what the write ``seq`` replaces, unless that is there."""
+        replaced = self._history.setdefault(key, [])
+        if not replaced or replaced[-1][0] != seq:
+            replaced.append((seq, self._live.get(key, ABSENT)))
 
     def put_all(self, operations: list[tuple[bytes, Value]], seq: int, keep_old: bool) -> None:
         """Set many keys in one step, from ``seq`` on: a ``get`` sees all of them or none.
 
-        No snapshot lies inside a batch, so ``seq`` may stand for all of its numbers.  Doing it again,
-        after an interrupt, comes to the same.
+        No snapshot is inside a write batch, so ``seq`` stands for all of its numbers.
         """
         if not keep_old and len(operations) >= _FEWEST_KEPT:
             keys = [key for key, _ in operations]
@@ -116,8 +174,7 @@ class Memtable:
         """Put the batches into the dict.
 
         As long as one is left, readers and the writer come here first, and wait: so none sees a part
-        of a batch, nor a write that is older than one that was seen.  Beginning anew after an
-        interrupt comes to the same.
+        of a batch, nor an older write after a newer one.
         """
         with self._lock:
             self._refuse_own_lock()
@@ -128,7 +185,7 @@ class Memtable:
                     keys, values = self.batches[number]
                     self._live.update(zip(keys, values, strict=True))
                     if number + 1 < count:
-                        time.sleep(0)  # other threads' turn
+                        time.sleep(0)  # lets other threads run
                 del self.batches[:count]
             finally:
                 self._is_moving = False
@@ -137,31 +194,34 @@ class Memtable:
         """Raise if this thread, which has the lock, had it before: in a finalizer, say."""
         if self._is_moving:
             raise RuntimeError(
-                "the store is being used by this very thread, further up: a finalizer, signal handler "
-                "or trace function came in between, and must leave what it does for later"
+                "this thread is already inside a call on the store: a finalizer, signal handler or "
+                "trace function came in between, and must leave its work for later"
             )
 
     def get(self, key: bytes) -> Value | Absent:
-        """The newest value; None for a deletion, ABSENT when this memtable knows nothing."""
+        """The newest value; None for a deletion, ABSENT when there is no entry."""
         if self.batches:
             self._take_in_batches()
         return self._live.get(key, ABSENT)
 
     def get_at(self, key: bytes, seq: int) -> Value | Absent:
         """The value as of sequence number ``seq``."""
-        # The value is taken first: a write after that has put what it replaced into history.
+        # The value is read first: a later write has put what it replaced into history.
         value = self.get(key)
-        versions = self._history.get(key)
-        if versions is not None:
-            for replaced_by, old in versions:
+        replaced = self._history.get(key)
+        if replaced is not None:
+            for replaced_by, old in replaced:
                 if replaced_by > seq:
                     return old
         return value
 
-    def keys_above(self, low: bytes | None, included: bool, count: int) -> list[bytes]:
-        """The first ``count`` keys above ``low`` (or from it on, if ``included``), ascending.
+    def keys_beyond(
+        self, border: bytes | None, included: bool, count: int, reverse: bool
+    ) -> list[bytes]:
+        """The next ``count`` keys, also deleted ones, while writes may go on.
 
-        Keys whose value is a deletion are among them.  Writes may go on meanwhile.
+        They ascend from above ``border`` (or from it on, if ``included``), or descend from below it when
+        ``reverse``.
         """
         if self.batches:
             self._take_in_batches()
@@ -169,27 +229,15 @@ class Memtable:
             self._refuse_own_lock()
             try:
                 self._is_moving = True
-                self._refresh_order()
-                return self._ordered.above(low, included, count)
+                self._sort_new_keys()
+                if reverse:
+                    return self._sorted_keys.below(border, count)
+                return self._sorted_keys.above(border, included, count)
             finally:
                 self._is_moving = False
 
-    def keys_below(self, high: bytes | None, count: int) -> list[bytes]:
-        """The last ``count`` keys below ``high``, descending; as :meth:`keys_above`."""
-        if self.batches:
-            self._take_in_batches()
-        with self._lock:
-            self._refuse_own_lock()
-            try:
-                self._is_moving = True
-                self._refresh_order()
-                return self._ordered.below(high, count)
-            finally:
-                self._is_moving = False
-
-    def _refresh_order(self) -> None:
-        """Take in the keys that came since."""
-        known = len(self._ordered)
+    def _sort_new_keys(self) -> None:
+        known = len(self._sorted_keys)
         while len(self._live) > known:
             # The iterator is made before the keys are counted, so that a write which comes in
             # between is an error and not a key left out.  list() itself is never interrupted.
@@ -198,32 +246,32 @@ class Memtable:
                 fresh = list(islice(newest_first, len(self._live) - known))
             except RuntimeError:  # the dict grew: look again
                 continue
-            self._ordered.update(fresh)
+            self._sorted_keys.update(fresh)
             return
 
-    def versions(self) -> Iterator[EntryBatch]:
-        """Every version, in key order and newest first, all of a key in one stretch.
+    def entry_batches(self) -> Iterator[EntryBatch]:
+        """Every entry, in key order and newest first, all of a key in one batch.
 
-        The memtable must be written to no more.
+        The memtable must be sealed.
         """
         if self._history:
             if self.batches:
                 self._take_in_batches()
             keys = sorted(self._live)
-            for start in range(0, len(keys), _STRETCH_KEYS):
-                yield self._with_history(keys[start : start + _STRETCH_KEYS])
+            for start in range(0, len(keys), _BATCH_KEYS):
+                yield self._with_history(keys[start : start + _BATCH_KEYS])
             return
         items = self._sorted_items()
         start = 0
         while start < items.count:
-            keys, values = items.stretch(start, start + _STRETCH_KEYS)
-            taken = a_stretch(values)
+            keys, values = items.between(start, start + _BATCH_KEYS)
+            taken = first_values(values)
             start += len(taken)
             keys = keys[: len(taken)]
             yield EntryBatch(keys, taken, [], may_repeat=False, one_seq=self.first_seq)
 
     def _sorted_items(self) -> SortedItems:
-        with self._lock:  # a reader may want the batches in the dict meanwhile
+        with self._lock:  # a reader may be moving the batches into the dict
             batches = [] if self._live else self.batches.copy()
         if batches:
             each_key = chain.from_iterable([keys for keys, _ in batches])
@@ -233,7 +281,7 @@ class Memtable:
         return SortedItems(self._live, self._live.values())
 
     def _with_history(self, keys: list[bytes]) -> EntryBatch:
-        """The versions of ``keys``, which ascend."""
+        """All entries of ``keys``, which ascend."""
         found_keys: list[bytes] = []
         values: list[Value] = []
         seqs: list[int] = []
@@ -253,7 +301,6 @@ class Memtable:
 
     @property
     def has_history(self) -> bool:
-        """Whether a write came while something had pinned what was there before."""
         return bool(self._history)
 
     def key_counts(self) -> tuple[int, int]:
@@ -266,5 +313,5 @@ class Memtable:
 
     @property
     def history_count(self) -> int:
-        """Old versions kept for snapshots."""
+        """How many old values are kept for readers."""
         return sum(map(len, list(self._history.values())))

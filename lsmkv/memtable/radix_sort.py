@@ -1,10 +1,9 @@
-"""Sorting the keys of a finished memtable by their words.
+"""Sorts the keys of a sealed memtable by radix.
 
 A comparison of two keys costs a hundred machine instructions, and a sort makes a dozen for each key.
-Where this is compiled, keys are put in order by the first bits in which they differ instead, some of
-these at a time, without comparing any (radix sort: Knuth, TAOCP 3, 5.2.5); only those that share all
-of these bits are compared.  Bits that are the same in all keys, as half of those of digits are, tell
-nothing and are left out.
+Compiled code therefore orders keys by the first bits in which they differ, a digit at a time (radix
+sort: Knuth, TAOCP 3, 5.2.5), and compares only keys that share all of these bits.  Bits that are the
+same in all keys, as half of those of decimal digits are, are left out.
 """
 
 from __future__ import annotations
@@ -15,25 +14,21 @@ from typing import Final
 from librt.vecs import vec
 from mypy_extensions import i32, i64
 
+from lsmkv.encoding.entries import Value
 from lsmkv.encoding.fences import fence
-from lsmkv.encoding.words import COMPILED, common_prefix_length, compare, is_same
+from lsmkv.encoding.words import COMPILED, common_prefix_length, compare
 
-_FEWEST: Final = 256  # of fewer keys counting digits takes longer than comparing
+_FEWEST: Final = 256  # keys; comparing fewer is faster than counting digits
 _DIGIT_BITS: Final = 11
-_DIGITS: Final = 2048  # that many bits can say
-_MOST_BITS: Final = 4 * _DIGIT_BITS  # by which keys are sorted, of the 63 of a fence
-
-Value = bytes | None
+_DIGITS: Final = 2048  # values of one digit
+_MOST_BITS: Final = 4 * _DIGIT_BITS  # sorted by radix, of the 63 of a fence
 
 
 class SortedItems:
-    """The items of a finished memtable in the order of their keys; of equal keys the last alone.
+    """The items of a sealed memtable in key order; of equal keys only the last.
 
-    Keys and values stay in the order in which they came, one after another in memory more often than
-    not; :meth:`stretch` fetches those that are wanted.
-
-    Args:
-        values: one for each of ``keys``.
+    Keys and values stay in the order in which they came, in which memory is read fastest;
+    :meth:`between` fetches some in key order.
     """
 
     def __init__(self, keys: Iterable[bytes], values: Iterable[Value]) -> None:
@@ -45,14 +40,14 @@ class SortedItems:
             self._keys = sorted(last)
             self._values = list(map(last.__getitem__, self._keys))
         else:
-            if not is_ascending(self._keys):  # else a fill in key order, as loads often are
+            if not is_ascending(self._keys):  # loads often come in key order
                 self._in_order = False
                 self._order = sorted_positions(self._keys)
-            self._values = list(values)  # not before: sorting takes enough memory
+            self._values = list(values)  # only now: sorting takes memory, too
         self.count: int = len(self._keys) if self._in_order else len(self._order)
 
-    def stretch(self, start: int, stop: int) -> tuple[list[bytes], list[Value]]:
-        """Keys and values from number ``start`` to ``stop`` (not included) or to the last."""
+    def between(self, start: int, stop: int) -> tuple[list[bytes], list[Value]]:
+        """Keys and values from position ``start`` up to ``stop`` (not included)."""
         if self._in_order:
             return self._keys[start:stop], self._values[start:stop]
         order = self._order[start:stop]
@@ -62,7 +57,7 @@ class SortedItems:
 
 
 def is_ascending(keys: list[bytes]) -> bool:
-    """Whether the keys are in order already.  O(n), and O(1) for most that are not."""
+    """Whether each key is above the one before.  O(n); O(1) for most that are not."""
     at: i64 = 1
     while at < len(keys):
         before, key = keys[at - 1], keys[at]
@@ -73,28 +68,29 @@ def is_ascending(keys: list[bytes]) -> bool:
 
 
 def sorted_positions(keys: list[bytes]) -> vec[i32]:
-    """The positions of at least one key, in the order of the keys; of equal keys that of the last.
+    """The positions of at least one key, in key order; of equal keys only the last one's.
 
-    O(n), and O(m log m) comparisons where m keys differ only past the bits looked at.
+    O(n), and O(m log m) comparisons where m keys share all the bits that are sorted by radix.
     """
     count: i64 = len(keys)
     number_bits: i64 = 1  # of a position
     while count >> number_bits:
         number_bits += 1
-    prefix_length = _shared_length(keys)
+    prefix_length = common_prefix_length(keys)
     items = vec[i64]([0] * count)
     at: i64 = 0
     while at < count:
-        items[at] = fence(keys[at], prefix_length)
+        key = keys[at]
+        items[at] = fence(key, prefix_length, len(key))
         at += 1
     bits = _squeeze(items, min(_MOST_BITS, 63 - number_bits))
     at = 0
-    while at < count:  # behind the bits of each key its position, which moves with them
+    while at < count:  # the position follows the bits, and moves with them
         items[at] = (items[at] << number_bits) | at
         at += 1
     spare = vec[i64]([0] * count)
     shift = number_bits
-    while shift < number_bits + bits:  # from the last digit to the first, ties as they stand
+    while shift < number_bits + bits:  # from the last digit to the first; ties keep their order
         places = vec[i64]([0] * _DIGITS)
         item: i64
         for item in items:
@@ -118,20 +114,10 @@ def sorted_positions(keys: list[bytes]) -> vec[i32]:
     return order
 
 
-def _shared_length(keys: list[bytes]) -> i64:
-    """How many leading bytes all the keys share."""
-    first = keys[0]
-    length: i64 = len(first)
-    for key in keys:
-        if len(key) < length or not is_same(first, 0, key, 0, length):
-            length = min(length, common_prefix_length(first, key))
-    return length
-
-
 def _squeeze(fences: vec[i64], most_bits: i64) -> i64:
-    """Leave of each fence only the first bits that are not the same in all; returns how many these are.
+    """Reduce each fence to the first ``most_bits`` bits that differ between fences, in their order.
 
-    What remains is in the order of the fences.
+    Returns how many bits are left.
     """
     first = fences[0]
     varying: i64 = 0
@@ -146,23 +132,23 @@ def _squeeze(fences: vec[i64], most_bits: i64) -> i64:
     while bits > most_bits:
         varying &= varying - 1
         bits -= 1
-    # Each stretch of bits that stand side by side moves down to the one below it.
-    stretches: list[int] = []
+    # Each run of neighbouring bits moves down to the one below it.
+    runs: list[int] = []
     shifts: list[int] = []
     shift: i64 = 0
     at: i64 = 0
     while varying >> at:
         if (varying >> at) & 1:
             rest = (varying >> at) << at
-            stretch = rest & ~(rest + (rest & -rest))
-            stretches.append(stretch)
+            run = rest & ~(rest + (rest & -rest))
+            runs.append(run)
             shifts.append(shift)
-            while (stretch >> at) & 1:
+            while (run >> at) & 1:
                 at += 1
         else:
             at += 1
             shift += 1
-    masks, distances = vec[i64](stretches), vec[i64](shifts)
+    masks, distances = vec[i64](runs), vec[i64](shifts)
     count: i64 = len(fences)
     at = 0
     while at < count:
@@ -178,7 +164,7 @@ def _squeeze(fences: vec[i64], most_bits: i64) -> i64:
 
 
 def _sum_up(counts: vec[i64]) -> None:
-    """Make of the number of each digit the place of the first that has it."""
+    """Turn the count of each digit into the place of its first item."""
     total: i64 = 0
     digit: i64 = 0
     while digit < _DIGITS:
@@ -189,9 +175,9 @@ def _sum_up(counts: vec[i64]) -> None:
 
 
 def _sort_ties(keys: list[bytes], items: vec[i64], number_bits: i64) -> i64:
-    """Sort those with the same bits of the key by the keys themselves, and leave of equal keys the last.
+    """Sort items with the same bits by their keys, and keep only the last of equal keys.
 
-    Returns how many are left; these stand first.
+    Returns how many are left, at the front.
     """
     count: i64 = len(items)
     left: i64 = 0
@@ -205,7 +191,7 @@ def _sort_ties(keys: list[bytes], items: vec[i64], number_bits: i64) -> i64:
                 left += 1
             else:
                 first = shared << number_bits
-                # A dict has each key once, with the last of its positions.
+                # A dict keeps each key once, with its last position.
                 last = {keys[items[place] - first]: items[place] for place in range(start, at)}
                 for _, item in sorted(last.items()):
                     items[left] = item

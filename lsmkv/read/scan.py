@@ -1,4 +1,4 @@
-"""Scans: the entries of one moment between two keys, in order."""
+"""Scans: the items of a read view between two keys, in order."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from lsmkv.encoding.entries import Value
 from lsmkv.encoding.words import compare
 from lsmkv.filters.hashing import hash_key
 from lsmkv.read.sources import (
     CACHED_BLOCKS,
     BlockSource,
-    Entry,
+    Item,
     ListSource,
     MemtableSource,
     RunSource,
@@ -27,20 +28,17 @@ from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.storage import ReadKind
 
-_Dated = tuple[bytes, bytes | None]  # a deletion has no value
+_Entry = tuple[bytes, Value]
 _KEY: Final = itemgetter(0)
-_FIRST_ENTRIES: Final = (
-    4  # of a scan's first list; each is up to a quarter longer than the one before
-)
-_MOST_ENTRIES: Final = 256  # of one list: about what the processor's nearer caches hold
-_VAIN_ASKS: Final = 8  # a scan pays for each run more about what so many look-ups do
+_FIRST_ITEMS: Final = 4  # in a scan's first list; each list is a quarter longer than the one before
+_MOST_ITEMS: Final = 256  # in one list: about what the processor's nearer caches hold
+_WASTED_PROBES: Final = 8  # that each further run costs a scan, about
 
 
 class Bounds:
-    """What a scan asks for: start <= key < stop, forwards or backwards.
+    """The keys that a scan wants, start <= key < stop, and in which direction.
 
-    ``prefix`` is what all those keys start with, if that was asked for: blocks whose filters know
-    the prefix and deny it are passed over.
+    ``prefix``: the prefix that was asked for, if any; blocks are skipped whose filters exclude it.
     """
 
     __slots__ = ("prefix", "reverse", "start", "stop")
@@ -59,22 +57,22 @@ class Bounds:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no key can lie in it."""
+        """Whether no key can be within the bounds."""
         return self.stop is not None and self.stop <= (self.start or b"")
 
 
 class Scan:
-    """The entries of a moment between two keys, in lists.  Nothing is looked at before the first.
+    """The items of a read view between two keys, as an iterator of lists.
 
-    Entries come upwards, or downwards for a reverse range, within a list and from list to list.  The
-    first lists are short, since most scans end soon; each is about a quarter longer than the one before.
+    Nothing is read before the first list is asked for.  The first lists are short, since most scans end
+    soon.
     """
 
     def __init__(self, read_view: ReadView, wanted: Bounds) -> None:
         self._read_view = read_view
         self._wanted = wanted
         self._reverse: bool = wanted.reverse
-        self._size: i64 = _FIRST_ENTRIES
+        self._size: i64 = _FIRST_ITEMS
         self._begun = False
         self._is_running = False
         self._sources: list[Source] = []  # newest first
@@ -82,14 +80,14 @@ class Scan:
     def __iter__(self) -> Scan:
         return self
 
-    def __next__(self) -> list[Entry]:
+    def __next__(self) -> list[Item]:
         if self._is_running:
             raise ValueError(
                 "the iterator is being advanced already, by another thread or from inside itself: "
                 "let each thread make an iterator of its own"
             )
         held = self.itself()
-        found: list[Entry] = []
+        found: list[Item] = []
         try:
             held._is_running = True
             if not held._begun:
@@ -97,7 +95,7 @@ class Scan:
             held._fill(found)
         except BaseException:
             held._begun = True
-            held._sources = []  # what could not be read must not be passed over: this is the end
+            held._sources = []  # an item that could not be read must not be skipped: the scan ends
             raise
         finally:
             held._is_running = False
@@ -106,7 +104,7 @@ class Scan:
         return found
 
     def itself(self) -> Scan:
-        """This scan, held by whoever asks: compiled code only borrows ``self`` from its caller."""
+        """This scan, referred to once more: compiled code only borrows ``self`` from its caller."""
         return self
 
     def _begin(self) -> None:
@@ -118,24 +116,25 @@ class Scan:
         for memtable in read_view.memtables:
             if not memtable.is_empty:
                 sources.append(MemtableSource(memtable, read_view.seq, start, stop, reverse))
-        parts: list[list[TableReader]] = []
+        tables_of_runs: list[list[TableReader]] = []
         for run in read_view.version.runs:
             tables = run.tables_between(start, stop)
             if tables:
-                parts.append(tables)
-        several = len(sources) + len(parts) > 1
-        for tables in parts:
+                tables_of_runs.append(tables)
+        several = len(sources) + len(tables_of_runs) > 1
+        for tables in tables_of_runs:
             if len(tables) == 1:
                 sources.append(_table_source(tables[0], read_view.seq, wanted, several))
             else:
                 each = _table_sources(tables, read_view.seq, wanted, several)
                 sources.append(RunSource(each, reverse))
-        if len(parts) > 1:
-            read_view.version.charge_wasted_probes(_VAIN_ASKS * (len(parts) - 1))
+        if len(tables_of_runs) > 1:
+            probes = _WASTED_PROBES * (len(tables_of_runs) - 1)
+            read_view.version.charge_wasted_probes(probes)
 
-    def _fill(self, found: list[Entry]) -> None:
+    def _fill(self, found: list[Item]) -> None:
         size = self._size
-        self._size = min(size + (size >> 2) + 1, _MOST_ENTRIES)
+        self._size = min(size + (size >> 2) + 1, _MOST_ITEMS)
         missing = size
         while self._sources and missing > 0:
             if len(self._sources) == 1:
@@ -143,15 +142,15 @@ class Scan:
             else:
                 used_up = self._take(missing, found)
             missing = size - len(found)
-            if used_up and missing < size:  # do not read on before somebody wants it
+            if used_up and missing < size:  # read no further before it is wanted
                 break
 
-    def _take_alone(self, size: i64, found: list[Entry]) -> bool:
-        """As :meth:`_take`, of the only source."""
+    def _take_alone(self, size: i64, found: list[Item]) -> bool:
+        """As :meth:`_take`, from the only source."""
         source = self._sources[0]
         source.alone = True
         if source.pending:
-            if found:  # do not read on before somebody wants it
+            if found:  # read no further before it is wanted
                 return True
             source.advance()
             if not source.live:
@@ -160,14 +159,12 @@ class Scan:
         source.take(None, size, found)
         return source.pending
 
-    def _take(self, size: i64, found: list[Entry]) -> bool:
-        """Take what comes next: from the source that stands first, as far as the next source's key.
+    def _take(self, size: i64, found: list[Item]) -> bool:
+        """Take the next items: those of the source with the lowest key, up to the next source's key.
 
-        Of a key that several have, the newest counts; the others pass over it.  A block is not read as
-        long as the index tells that what it holds comes later.
-
-        Returns:
-            Whether something must be read before there is more, and something has been found.
+        Of a key in several sources the newest source's entry counts, and the others skip it.  A block
+        is not read while the index shows that its keys come later.  Returns whether there is no more
+        without reading.
         """
         while True:
             first: Source | None = None
@@ -194,7 +191,7 @@ class Scan:
                     if not source.live:
                         ended = True
                         continue
-                    order = 1  # its next key comes later
+                    order = 1  # its next key is later
                 if order < 0:
                     bound, first = first.key, source
                 elif bound is None or self._order(source.key, bound) < 0:
@@ -206,7 +203,7 @@ class Scan:
             if unread is None and first.pending:
                 unread = first
             if unread is not None:
-                if found:  # do not read on before somebody wants it
+                if found:  # read no further before it is wanted
                     return True
                 unread.advance()
                 continue
@@ -226,7 +223,7 @@ def _table_sources(
 
 
 def _table_source(table: TableReader, seq: int, wanted: Bounds, several: bool) -> Source:
-    """The source of a table; foretold, if it can be and is one of ``several``."""
+    """The source of one table; one of ``several`` begins with a lower bound, if the index has one."""
     index = table.index
     start, stop = wanted.start, wanted.stop
     first: i64 = 0
@@ -235,49 +232,49 @@ def _table_source(table: TableReader, seq: int, wanted: Bounds, several: bool) -
     else:
         start = None
     last = index.block_count - 1
-    between = False
+    ends_between_blocks = False
     if stop is not None and stop <= table.largest:
         last = index.seek(stop)
         if index.first_key(last) >= stop:
             last -= 1
-            between = True
+            ends_between_blocks = True
     else:
         stop = None
-    if wanted.prefix is None and seq >= table.largest_seq and not table.has_versions:
+    all_visible = seq >= table.largest_seq and not table.has_versions
+    if wanted.prefix is None and all_visible:
         found = BlockSource(table, first, last, None, start, stop, wanted.reverse)
-        if not several:
-            pass
-        elif wanted.reverse:
-            if between or stop is None:
-                found.foretell()
-        elif start is None or index.begins_above(first, start):
-            found.foretell()
+        if several:
+            if wanted.reverse:
+                if ends_between_blocks or stop is None:
+                    found.peek()
+            elif start is None or index.begins_above(first, start):
+                found.peek()
         return found
     numbers: Sequence[int] = range(first, last + 1)
     if wanted.prefix is not None:
         numbers = _blocks_with_prefix(table, numbers, wanted.prefix)
-    if seq < table.largest_seq or table.has_versions:
-        if wanted.reverse:
-            numbers = numbers[::-1]
-        max_seq = None if seq >= table.largest_seq else seq
-        lists = _scan_versions(table, numbers, max_seq, start, stop, wanted.reverse)
-        return ListSource(lists, wanted.reverse)
-    return BlockSource(table, 0, len(numbers) - 1, numbers, start, stop, wanted.reverse)
+    if all_visible:
+        return BlockSource(table, 0, len(numbers) - 1, numbers, start, stop, wanted.reverse)
+    if wanted.reverse:
+        numbers = numbers[::-1]
+    max_seq = None if seq >= table.largest_seq else seq
+    lists = _visible_entries(table, numbers, max_seq, start, stop, wanted.reverse)
+    return ListSource(lists, wanted.reverse)
 
 
-def _scan_versions(
+def _visible_entries(
     table: TableReader,
     numbers: Sequence[int],
     max_seq: int | None,
     start: bytes | None,
     stop: bytes | None,
     reverse: bool,
-) -> Iterator[list[_Dated]]:
-    """The newest visible entry of each key of a table; a key may have several, or none."""
+) -> Iterator[list[_Entry]]:
+    """The newest visible entry of each key of a table, in lists."""
     blocks = table.blocks_ahead(numbers, ReadKind.DATA, cached_first=CACHED_BLOCKS)
     decoded = map(_entries, blocks, repeat(max_seq))  # mypyc would make a list of a generator
     for entries in _whole_keys(table, numbers, decoded, reverse):
-        # Only a first and a last block can reach past the range; a look at their ends is cheap.
+        # Only the first and the last block can reach past the bounds; to look at their ends is cheap.
         low = (
             0 if start is None or entries[0][0] >= start else bisect_left(entries, start, key=_KEY)
         )
@@ -285,12 +282,11 @@ def _scan_versions(
         if stop is not None and entries[-1][0] >= stop:
             high = bisect_left(entries, stop, key=_KEY)
         if low < high:
-            yield _newest(entries[low:high])
+            yield _first_of_each_key(entries[low:high])
 
 
-def _newest(entries: list[_Dated]) -> list[_Dated]:
-    """Of each key the first entry."""
-    found: list[_Dated] = []
+def _first_of_each_key(entries: list[_Entry]) -> list[_Entry]:
+    found: list[_Entry] = []
     last: bytes | None = None
     for entry in entries:
         if entry[0] != last:
@@ -299,7 +295,7 @@ def _newest(entries: list[_Dated]) -> list[_Dated]:
     return found
 
 
-def _entries(block: Block, max_seq: int | None) -> list[_Dated]:
+def _entries(block: Block, max_seq: int | None) -> list[_Entry]:
     if max_seq is not None:
         return [
             (key, value)
@@ -310,7 +306,7 @@ def _entries(block: Block, max_seq: int | None) -> list[_Dated]:
 
 
 def _blocks_with_prefix(table: TableReader, numbers: Sequence[int], prefix: bytes) -> Sequence[int]:
-    """Those of ``numbers`` that may hold a key starting with ``prefix``."""
+    """The blocks among ``numbers`` that may hold a key starting with ``prefix``."""
     if not table.filters.exist:
         return numbers
     part = table.filters.filter_key.part_of_prefix(prefix)
@@ -323,18 +319,18 @@ def _blocks_with_prefix(table: TableReader, numbers: Sequence[int], prefix: byte
 
 
 def _whole_keys(
-    table: TableReader, numbers: Sequence[int], lists: Iterator[list[_Dated]], reverse: bool
-) -> Iterator[list[_Dated]]:
-    """The same entries, with all versions of a key in one list, and no empty lists."""
+    table: TableReader, numbers: Sequence[int], lists: Iterator[list[_Entry]], reverse: bool
+) -> Iterator[list[_Entry]]:
+    """The same entries, with all entries of a key in one list, and no empty lists."""
     if not table.has_versions:
         yield from filter(None, lists)
         return
     index = table.index
-    held: list[_Dated] = []
+    held: list[_Entry] = []
     for number, entries in zip(numbers, lists, strict=True):
         held = entries + held if reverse else held + entries
         if _shares_key(index, number if reverse else number + 1):
-            continue  # the next list has more versions of a key that is in this one
+            continue  # the next list has more entries of a key in this one
         if held:
             yield held
         held = []
@@ -343,5 +339,5 @@ def _whole_keys(
 
 
 def _shares_key(index: TableIndex, upper: int) -> bool:
-    """Whether block ``upper`` starts with the key that the block before it ends with."""
+    """Whether block ``upper`` starts with the last key of the block before it."""
     return 0 < upper < index.block_count and index.first_key(upper) == index.last_key(upper - 1)

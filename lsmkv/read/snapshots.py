@@ -1,9 +1,8 @@
-"""Pins: what readers of the past still need.
+"""What readers of the past need: pinned sequence numbers, and old values in the memtable.
 
-A snapshot reads whatever holds its keys when it is asked, and so pins a sequence number, which flushes
-and compactions go by.  A scan has a view of its own, whose tables and memtables nobody takes away from
-it; only the memtable that is still written to must go on telling what writes replace.  For that, scans
-share a :class:`Retention`, which costs them next to nothing.
+A snapshot pins a sequence number, and flushes and compactions keep the entries that it sees.  A scan
+keeps its own tables and memtables alive; only the live memtable must keep the old values that writes
+replace.  For that, all scans share one :class:`Retention`, which costs next to nothing.
 """
 
 from __future__ import annotations
@@ -15,28 +14,29 @@ from lsmkv.runtime import Finalizer
 
 
 class Retention:
-    """While anybody refers to it, memtables keep what writes replace in them."""
+    """While anything refers to it, the live memtable keeps old values."""
 
     __slots__ = ("__weakref__",)
 
 
 class SnapshotList:
-    """Every live pin.  Needs no lock: each step is one operation on a dict, atomic under the GIL.
+    """The pins of all live snapshots.
+
+    The garbage collector may release a pin in any thread, in the middle of anything, so this takes no
+    lock: each step is one operation on a dict, atomic under the GIL.  (A sorted container would need
+    the lock.)
 
     Attributes:
-        live: the sequence number of each pin, by a name of its own.  To be looked at only.
-
-    (A pin can be let go by the garbage collector, in any thread, in the middle of anything; it
-    must never wait for a lock.)
+        live: the sequence number of each pin, by pin number; read only.
     """
 
     def __init__(self) -> None:
         self.live: dict[int, int] = {}
-        self._names = count()
+        self._numbers = count()
 
     def pin(self, seq: int) -> Pin:
         """Keep what a reader as of ``seq`` sees, until the pin is released."""
-        return Pin(self.live, next(self._names), seq)
+        return Pin(self.live, next(self._numbers), seq)
 
     def sequence_numbers(self) -> list[int]:
         """The pinned sequence numbers, ascending, each once."""
@@ -44,17 +44,17 @@ class SnapshotList:
 
 
 class Pin(Finalizer):
-    """One reader's claim on the past: released by ``release`` or with its last reference."""
+    """Keeps one sequence number readable until ``release``, or until nothing refers to the pin."""
 
-    __slots__ = ("_live", "_name", "seq")
+    __slots__ = ("_live", "_number", "seq")
 
-    def __init__(self, live: dict[int, int], name: int, seq: int) -> None:
-        super().__init__(partial(live.pop, name, None))
+    def __init__(self, live: dict[int, int], number: int, seq: int) -> None:
+        super().__init__(partial(live.pop, number, None))
         self._live = live
-        self._name = name
+        self._number = number
         self.seq = seq
-        live[name] = seq
+        live[number] = seq
 
     def release(self) -> None:
-        """Let go; a second call does nothing."""
-        self._live.pop(self._name, None)
+        """Release the pin; a second call does nothing."""
+        self._live.pop(self._number, None)

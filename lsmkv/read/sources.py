@@ -1,4 +1,4 @@
-"""The sorted sources that a scan merges: runs of tables and memtables, upwards or downwards."""
+"""The sorted sources that a scan merges: memtables and runs of tables, upwards or downwards."""
 
 from __future__ import annotations
 
@@ -7,33 +7,32 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from lsmkv.encoding.absent import Absent
+from lsmkv.encoding.entries import Absent, Value
 from lsmkv.encoding.words import COMPILED, compare
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.storage import ReadKind
 
-Value = bytes | None  # None is a deletion
-Entry = tuple[bytes, bytes]
+Item = tuple[bytes, bytes]
 
-CACHED_BLOCKS: Final = 4  # a scan's first blocks of each table go through the cache
-_FIRST_KEYS: Final = 16  # taken from a memtable at first; then twice as many each time
+CACHED_BLOCKS: Final = 4  # of each table, a scan's first blocks go through the cache
+_FIRST_KEYS: Final = 16  # of a memtable, read at first; then twice as many each time
 _MOST_KEYS: Final = 256
-_FETCHED_AHEAD: Final = 16  # entries; for more at a time the processor fetches on its own
+_PREFETCHED: Final = 16  # entries; the processor prefetches longer copies by itself
 
 
 class Source:
-    """Where a scan is in one sorted source.
+    """A scan's place in one sorted source.
 
     Attributes:
         live: whether there may be more entries.
-        pending: whether ``advance`` is to be called before ``key`` is looked at: what is at hand is
-            used up, and what follows is not read before somebody wants it.
-        key: the key of the entry where it is.
-        alone: whether it is the only source left.  Then nobody looks at ``key``, and it is not kept.
-        foretold: whether, though pending, ``key`` tells where it will be when it has advanced: there, or
-            beyond.  (It may prove to be at its end.)
+        pending: whether the entries at hand are used up.  ``advance`` must come before ``key`` is
+            used; it reads, and so it waits until an entry is wanted.
+        key: the key of the present entry.
+        key_is_lower_bound: whether, while pending, ``key`` is a lower bound (for a reverse scan, an
+            upper one) of the next key, if there is one.
+        alone: whether it is the only source left, so that ``key`` need not be kept.
     """
 
     def __init__(self, reverse: bool) -> None:
@@ -45,81 +44,78 @@ class Source:
         self.key_is_lower_bound = False
 
     def advance(self) -> None:
-        """Have entries at hand, and be no longer pending; or be foretold anew, or no longer live."""
+        """Have entries at hand; or else know a new lower bound, or end."""
         raise NotImplementedError
 
-    def take(self, bound: bytes | None, size: i64, found: list[Entry]) -> None:
-        """Move over entries before ``bound``, at least one and at most ``size``.
+    def take(self, bound: bytes | None, size: i64, found: list[Item]) -> None:
+        """Move over 1 to ``size`` entries before ``bound``, and append all but deletions to ``found``.
 
-        Their keys and values go to ``found``, deletions nowhere.  ``key`` must lie before ``bound``.
+        ``key`` must lie before ``bound``.
         """
         raise NotImplementedError
 
     def skip(self) -> None:
-        """Move over one entry: a newer source has its key."""
+        """Move over one entry, since a newer source has its key."""
         raise NotImplementedError
 
 
 class RunSource(Source):
-    """Tables of one run, one after the other, each as the scan reads it.
+    """The tables of one run, one after another; each source is made when the scan gets there."""
 
-    Args:
-        parts: makes the source of each table in turn, when it is needed.
-    """
-
-    def __init__(self, parts: Iterator[Source], reverse: bool) -> None:
+    def __init__(self, tables: Iterator[Source], reverse: bool) -> None:
         super().__init__(reverse)
-        self._parts = parts
-        self._part: Source | None = None
+        self._tables = tables
+        self._table: Source | None = None
 
     def advance(self) -> None:
-        part = self._part
+        table = self._table
         while True:
-            if part is None:
-                part = next(self._parts, None)
-                if part is None:
+            if table is None:
+                table = next(self._tables, None)
+                if table is None:
                     self.live = False
                     return
-                self._part = part
-                part.alone = self.alone
-                if part.key_is_lower_bound and not self.alone:
-                    self.key, self.key_is_lower_bound = part.key, True
+                self._table = table
+                table.alone = self.alone
+                if table.key_is_lower_bound and not self.alone:
+                    self.key, self.key_is_lower_bound = table.key, True
                     return
-            if part.pending:
-                part.advance()
-            if part.live:
-                self.key = part.key
+            if table.pending:
+                table.advance()
+            if table.live:
+                self.key = table.key
                 self.pending = self.key_is_lower_bound = False
                 return
-            part = None
+            table = None
 
-    def take(self, bound: bytes | None, size: i64, found: list[Entry]) -> None:
-        part = self._part
-        assert part is not None
-        part.alone = self.alone
-        part.take(bound, size, found)
-        self.key = part.key
-        self.pending = part.pending
-        self.key_is_lower_bound = part.key_is_lower_bound
+    def take(self, bound: bytes | None, size: i64, found: list[Item]) -> None:
+        table = self._table
+        assert table is not None
+        table.alone = self.alone
+        table.take(bound, size, found)
+        self._follow(table)
 
     def skip(self) -> None:
-        part = self._part
-        assert part is not None
-        part.skip()
-        self.key = part.key
-        self.pending = part.pending
-        self.key_is_lower_bound = part.key_is_lower_bound
+        table = self._table
+        assert table is not None
+        table.skip()
+        self._follow(table)
+
+    def _follow(self, table: Source) -> None:
+        self.key = table.key
+        self.pending = table.pending
+        self.key_is_lower_bound = table.key_is_lower_bound
 
 
 class BlockSource(Source):
-    """The blocks of a table that has each key once, all of them visible.
+    """The blocks of a table with one entry for each key, all of them visible.
 
-    Entries are taken out of a block only as they are asked for: most scans end before a block does.
+    Entries are taken out of a block only as they are wanted: most scans end before a block does.
 
     Args:
-        first, last: the blocks from one to the other; with ``kept``, its positions.
-        kept: the numbers of the blocks, ascending, if not all between two.
-        start, stop: bounds that the first or last of the blocks may reach across.
+        first, last: the first and the last block; with ``kept``, their positions in it.
+        kept: the block numbers, ascending; None for all from ``first`` to ``last``.
+        start, stop: the scan's bounds, where the first or the last block may reach past them.
     """
 
     def __init__(
@@ -138,22 +134,22 @@ class BlockSource(Source):
         self._start = start
         self._stop = stop
         self._step: i64 = -1 if reverse else 1
-        # What comes next, and where it ends (not included).
+        # The blocks to come, up to ``beyond`` (not included).
         self._first: i64 = last if reverse else first
         self._next: i64 = self._first
         self._beyond: i64 = first - 1 if reverse else last + 1
-        self._passed_count: i64 = 0
+        self._read_count: i64 = 0
         self._block: Block | None = None
         self._prefix = b""
         self._following: Iterator[Block] | None = None
-        # Positions in the block.
+        # Positions of entries in the block.
         self._at: i64 = 0
         self._end: i64 = 0
         if kept is None:
             table.prefetch(self._next)
 
-    def foretell(self) -> None:
-        """Stand before the next block, whose first key (downwards: last) the index knows."""
+    def peek(self) -> None:
+        """Make the next block's first key (or last, when reverse) the lower bound: the index has it."""
         at, kept = self._next, self._kept
         if at == self._beyond:
             self.live = False
@@ -171,7 +167,7 @@ class BlockSource(Source):
                 return
             low: i64 = 0
             high: i64 = block.count
-            # Only blocks at the ends reach past the range; in the others it costs little to see that.
+            # Only the blocks at the ends reach past the bounds; to check the others costs little.
             if self._start is not None:
                 low = block.lower_bound(self._start)
                 if not self.reverse:
@@ -193,7 +189,7 @@ class BlockSource(Source):
         self.pending = self.key_is_lower_bound = False
 
     def _next_block(self) -> Block | None:
-        """The next block; as long as they are in the cache, or few, without looking further ahead."""
+        """The next block; read ahead unless it is cached or among the first few."""
         at = self._next
         if at == self._beyond:
             return None
@@ -202,16 +198,16 @@ class BlockSource(Source):
             return next(self._following, None)
         kept, table = self._kept, self._table
         number: i64 = at if kept is None else kept[at]
-        if self._passed_count < CACHED_BLOCKS:
-            self._passed_count += 1
+        if self._read_count < CACHED_BLOCKS:
+            self._read_count += 1
             return table.block(number, True)
         if table.is_cached(number):
             return table.block(number, False)
-        self._following = self._further(at)
+        self._following = self._read_ahead(at)
         return next(self._following, None)
 
-    def _further(self, at: i64) -> Iterator[Block]:
-        """The blocks from ``at`` on, to be read ahead."""
+    def _read_ahead(self, at: i64) -> Iterator[Block]:
+        """The blocks from ``at`` on, read ahead."""
         kept, table = self._kept, self._table
         step: int = self._step
         places: Sequence[int] = range(self._first, self._beyond, step)
@@ -221,31 +217,31 @@ class BlockSource(Source):
         rest = places[(at - self._first) * step :]
         return table.blocks_further(rest, ReadKind.DATA, passed)
 
-    def take(self, bound: bytes | None, size: i64, found: list[Entry]) -> None:
+    def take(self, bound: bytes | None, size: i64, found: list[Item]) -> None:
         block, at = self._block, self._at
         assert block is not None
         end = max(self._end, at - size) if self.reverse else min(self._end, at + size)
         if bound is not None:
             end = block.end_before(at, end, bound, self.reverse)
-        if size <= _FETCHED_AHEAD:
-            # So little is copied before the next is wanted that the processor does not see it coming.
+        if size <= _PREFETCHED:
+            # Too little is copied before the next call for the processor to prefetch by itself.
             if self.reverse:
                 block.prefetch_values(max(end - size, self._end) + 1, at + 1)
             else:
                 block.prefetch_values(at, min(end + size, self._end))
         elif COMPILED:
             if end == self._end:
-                self._touch_next()
+                self._prefetch_next()
             if self.reverse:
-                block.prefetch_values(end + 1, at + 1)  # it foresees less what goes downwards
+                block.prefetch_values(end + 1, at + 1)  # the processor prefetches less downwards
         key = block.key_after(self._prefix, at) if self.alone else self.key
         block.append_entries(found, self._prefix, key, at, end, self._step)
         self._move(end)
 
-    def _touch_next(self) -> None:
-        """Have the processor fetch the next block while this one is copied, if it is in the cache.
+    def _prefetch_next(self) -> None:
+        """Have the processor fetch the next block, if it is cached, while this one is copied.
 
-        What tells where a block's keys are is fetched one block before they are.
+        The cache entry of a block is fetched one block before its keys.
         """
         if self._kept is None and self._next != self._beyond:
             after = self._next + self._step
@@ -263,13 +259,13 @@ class BlockSource(Source):
         if at == self._end:
             self.pending = True
             if not self.alone:
-                self.foretell()
+                self.peek()
         elif not self.alone:
             self.key = block.key_after(self._prefix, at)
 
 
 class KeysSource(Source):
-    """A source that has keys at hand in a list, in the order of the scan, and knows their values."""
+    """A source with a list of keys at hand, in the order of the scan."""
 
     def __init__(self, reverse: bool) -> None:
         super().__init__(reverse)
@@ -281,13 +277,13 @@ class KeysSource(Source):
         raise NotImplementedError
 
     def _begin(self, keys: list[bytes]) -> None:
-        """Stand at the first of ``keys``."""
+        """Move to the first of ``keys``."""
         self._keys = keys
         self._at = 0
         self.key = keys[0]
         self.pending = False
 
-    def take(self, bound: bytes | None, size: i64, found: list[Entry]) -> None:
+    def take(self, bound: bytes | None, size: i64, found: list[Item]) -> None:
         keys, at = self._keys, self._at
         end = end_before(keys, at, min(i64(len(keys)), at + size), bound, self.reverse)
         while at < end:
@@ -309,11 +305,7 @@ class KeysSource(Source):
 
 
 class ListSource(KeysSource):
-    """Keys and values in lists.
-
-    Args:
-        lists: lists of entries that ascend; the lists in the order of the scan.
-    """
+    """Lists of ascending items; the lists come in the order of the scan."""
 
     def __init__(self, lists: Iterator[list[tuple[bytes, Value]]], reverse: bool) -> None:
         super().__init__(reverse)
@@ -346,16 +338,13 @@ class MemtableSource(KeysSource):
         self._start = start
         self._stop = stop
         self._size: i64 = _FIRST_KEYS
-        self._border = stop if reverse else start  # what follows lies beyond it,
-        self._included = True  # or, at first, from it on
+        self._border = stop if reverse else start  # the next keys lie beyond it,
+        self._included = True  # or at first, upwards, from it on
 
     def advance(self) -> None:
         memtable, seq = self._memtable, self._seq
         while True:
-            if self.reverse:
-                keys = memtable.keys_below(self._border, self._size)
-            else:
-                keys = memtable.keys_above(self._border, self._included, self._size)
+            keys = memtable.keys_beyond(self._border, self._included, self._size, self.reverse)
             if keys:
                 self._border, self._included = keys[-1], False
                 self._size = min(2 * self._size, _MOST_KEYS)
@@ -363,14 +352,14 @@ class MemtableSource(KeysSource):
             if not keys:
                 self.live = False
                 return
-            if memtable.has_history:  # some may have come after the moment that the scan shows
+            if memtable.has_history:  # some keys may be newer than the scan's view
                 keys = [key for key in keys if not isinstance(memtable.get_at(key, seq), Absent)]
             if keys:
                 break
         self._begin(keys)
 
     def _in_range(self, keys: list[bytes]) -> list[bytes]:
-        """Those of ``keys``, which are in the order of the scan, that lie before its end."""
+        """The keys that are before the scan's end."""
         end = self._start if self.reverse else self._stop
         if end is None or _is_before(keys[-1], end, self.reverse):
             return keys
@@ -383,9 +372,10 @@ class MemtableSource(KeysSource):
 
 
 def end_before(keys: list[bytes], at: i64, end: i64, bound: bytes | None, reverse: bool) -> i64:
-    """The first position from ``at`` + 1 to ``end`` that is ``end`` or whose key is not before ``bound``.
+    """The first position after ``at`` whose key is not before ``bound``; ``end`` if there is none.
 
-    ``keys`` are in the order of the scan.  It gallops: O(log(result - at)) comparisons.
+    ``keys`` are in the order of the scan.  Galloping search: O(log(result - at)) comparisons.  Blocks
+    have such a search of their own, since a call for each key they compare would be too slow.
     """
     if bound is None:
         return end

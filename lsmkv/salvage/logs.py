@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lsmkv.encoding.entries import Value
 from lsmkv.errors import CorruptionError
 from lsmkv.inspection.report import Problem
 from lsmkv.inspection.verify import was_given_up
@@ -13,8 +14,6 @@ from lsmkv.salvage.report import left_out, raise_unless_damage
 from lsmkv.storage.file_names import log_path
 from lsmkv.storage.storage import ReadKind, Storage
 from lsmkv.tree.manifest import State
-
-Value = bytes | None  # None is a deletion
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from heapq import merge
 from operator import attrgetter, itemgetter
 from typing import Final
 
-from lsmkv.encoding.entry_batch import Version
+from lsmkv.encoding.entry_batch import Entry
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.reader import TableReader
 
@@ -109,7 +109,7 @@ def _overlaps(run: list[TableMeta], table: TableMeta) -> bool:
     return at < len(run) and run[at].smallest <= table.largest
 
 
-def newest_versions(sources: list[Iterator[SortableEntry]]) -> Iterator[Version]:
+def newest_versions(sources: list[Iterator[SortableEntry]]) -> Iterator[Entry]:
     """Of each key the version with the highest sequence number, deletions included."""
     last: bytes | None = None
     for key, minus_seq, _, value in merge(*sources, key=_ORDER):

@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from lsmkv.encoding.entry_batch import gathered
+from lsmkv.encoding.entry_batch import batches_of
 from lsmkv.errors import NotAStoreError
 from lsmkv.log.writer import LogWriter
 from lsmkv.options import Options
@@ -248,7 +248,7 @@ class _Repair:
         """Tables of what the logs hold."""
         newest = logs.newest
         versions = ((key, *newest[key]) for key in sorted(newest))
-        metas = write_tables(gathered(versions), self._job())
+        metas = write_tables(batches_of(versions), self._job())
         return self._written(metas)
 
     def _job(self) -> TableJob:
@@ -288,7 +288,7 @@ class _Repair:
             (entry for meta in run for entry in table_entries(self._open(paths[meta.number], meta)))
             for run in stack([table.meta for table in tables])
         ]
-        metas = write_tables(gathered(newest_versions(sources)), self._job())
+        metas = write_tables(batches_of(newest_versions(sources)), self._job())
         for table in tables:
             if not table.is_original:
                 self._storage.remove(table.path)

@@ -129,7 +129,7 @@ class IndexBuilder:
 
     def finish(self, filters: bytes) -> bytes:
         """The index section, for a table whose filter section is ``filters``."""
-        prefix_length = common_prefix_length(self._smallest, self._largest)
+        prefix_length = common_prefix_length([self._smallest, self._largest])
         starts, checksums = self._chunks(filters)
         keys, key_ends = self._keys.getvalue(), self._key_ends.getvalue()
         fences = BytesWriter()
@@ -137,7 +137,7 @@ class IndexBuilder:
             at: i64 = side
             while at < 8 * self.block_count:
                 start, end = i64(read_i32_le(key_ends, at)), i64(read_i32_le(key_ends, at + 4))
-                write_i64_le(fences, fence(keys[start:end], prefix_length))
+                write_i64_le(fences, fence(keys, start + prefix_length, end))
                 at += 8
         return b"".join(
             (
@@ -249,9 +249,10 @@ class TableIndex:
             self._fail(f"index of {count} blocks in a table of {block_count}")
         if self.first_key(0) != smallest or self.last_key(count - 1) != largest:
             self._fail("key range of a table is not its index's")
-        if self.prefix_length > common_prefix_length(smallest, largest):
+        if self.prefix_length > common_prefix_length([smallest, largest]):
             self._fail(f"keys of a table do not share {self.prefix_length} bytes")
-        lowest, highest = fence(smallest, self.prefix_length), fence(largest, self.prefix_length)
+        lowest = fence(smallest, self.prefix_length, len(smallest))
+        highest = fence(largest, self.prefix_length, len(largest))
         data, first_at, last_at = self._data, self._first_fences, self._last_fences
         if last_of_ascending_pairs(data, first_at, last_at, count, lowest) != highest:
             self._fail("fences of the index do not ascend from the smallest key to the largest")
@@ -270,12 +271,12 @@ class TableIndex:
         ``key`` must share the table's common prefix, as every key between its smallest and its
         largest does.  O(log n).
         """
-        target = fence(key, self.prefix_length)
+        target = fence(key, self.prefix_length, len(key))
         return self._seek(key, target, self._group_of(target))
 
     def group_of(self, key: bytes) -> i64:
         """The first block of the group in which ``key`` is to be searched.  O(log n)."""
-        return self._group_of(fence(key, self.prefix_length))
+        return self._group_of(fence(key, self.prefix_length, len(key)))
 
     def _group_of(self, target: i64) -> i64:
         groups = self.block_count // _GROUP
@@ -334,12 +335,12 @@ class TableIndex:
 
         ``key`` must lie between the table's smallest and largest key.  O(log n).
         """
-        target = fence(key, self.prefix_length)
+        target = fence(key, self.prefix_length, len(key))
         return self._find(key, target, self._group_of(target))
 
     def find_in(self, key: bytes, group: i64) -> i64:
         """:meth:`find`, where :meth:`group_of` the key is known."""
-        return self._find(key, fence(key, self.prefix_length), group)
+        return self._find(key, fence(key, self.prefix_length, len(key)), group)
 
     def _find(self, key: bytes, target: i64, group: i64) -> i64:
         block = self._seek(key, target, group)
@@ -352,7 +353,7 @@ class TableIndex:
 
     def begins_above(self, block: i64, key: bytes) -> bool:
         """Whether the first key of ``block`` is above ``key``, which is as for :meth:`seek`."""
-        target = fence(key, self.prefix_length)
+        target = fence(key, self.prefix_length, len(key))
         first = read_i64_le(self._data, self._first_fences + 8 * block)
         return target < first or (target == first and key < self.first_key(block))
 

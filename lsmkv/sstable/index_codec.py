@@ -25,7 +25,6 @@ from librt.strings import (
     BytesWriter,
     read_i16_le,
     read_i32_le,
-    read_i64_be,
     read_i64_le,
     write_i16_le,
     write_i32_le,
@@ -34,7 +33,7 @@ from librt.strings import (
 from mypy_extensions import i16, i32, i64
 
 from lsmkv.encoding.entries import MAX_KEY_BYTES
-from lsmkv.encoding.words import short_number
+from lsmkv.encoding.fences import fence
 from lsmkv.errors import CorruptionError
 from lsmkv.sstable.block.codec import Compressor, Decompressor
 from lsmkv.sstable.block.trailer import TRAILER_BYTES
@@ -45,7 +44,6 @@ _PACKED: Final = struct.Struct("<III")
 _MOST_BLOCK_BYTES: Final = 4 + 4 + 4 + 1 + 2 * (2 + MAX_KEY_BYTES) + 4 + 8
 _HALF_16: Final = i64(1 << 15)
 _HALF_32: Final = i64(1 << 31)
-_MASK_63: Final = i64(0x7FFF_FFFF_FFFF_FFFF)
 
 
 def pack_index(section: bytes, level: int) -> bytes:
@@ -193,15 +191,6 @@ class _Unpacking:
             start = i64(read_i32_le(key_ends, at)) & 0xFFFF_FFFF
             stop = i64(read_i32_le(key_ends, at + 4)) & 0xFFFF_FFFF
             start += prefix_length
-            write_i64_le(out, _fence_at(raw, keys + start, stop - start))
+            write_i64_le(out, fence(raw, keys + start, keys + stop))
             at += 8
         return out.getvalue()
-
-
-def _fence_at(data: bytes, at: i64, length: i64) -> i64:
-    """The index's fence of a key of which ``length`` bytes, after the common prefix, stand at ``at``."""
-    if length >= 8:
-        return (read_i64_be(data, at) >> 1) & _MASK_63
-    if length <= 0:
-        return 0
-    return short_number(data, at, length) << (63 - 8 * length)

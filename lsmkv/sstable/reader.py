@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 
 from mypy_extensions import i64
 
-from lsmkv.encoding.absent import ABSENT, Absent
+from lsmkv.encoding.entries import ABSENT, Absent
 from lsmkv.errors import CorruptionError, caused
 from lsmkv.filters.policy import FilterPolicy
 from lsmkv.sstable.block.block import MAX_BLOCK_BYTES, Block

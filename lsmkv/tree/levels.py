@@ -1,8 +1,8 @@
-"""The shape of the tree as plain data: which tables make which runs on which levels.
+"""The levels of the tree as plain data: which tables make which runs on which levels.
 
 A *run* is a sequence of tables whose key ranges do not overlap; a *level* is a list of runs, newest
-first.  Everything in a run is newer than what older runs of its level and the runs of deeper levels
-hold for the same key.
+first.  For the same key, an entry in a run is newer than those in older runs of its level and in all
+deeper levels.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_LEVELS: Final = 32
 
 
 class PlacedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table and where it belongs.  Within a level, a higher run number is a newer run."""
+    """A table and its place.  Within a level, a higher run number is a newer run."""
 
     level: int
     run: int
@@ -43,7 +43,7 @@ class RunMeta:
         return sum(table.entry_count for table in self.tables)
 
     def overlapping(self, smallest: bytes, largest: bytes) -> tuple[TableMeta, ...]:
-        """Its tables that hold keys from ``smallest`` to ``largest``, both included."""
+        """Its tables with keys from ``smallest`` to ``largest``, both included."""
         return tuple(
             table
             for table in self.tables
@@ -56,7 +56,7 @@ Level = tuple[RunMeta, ...]
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Every table of the store.  Never changed: ``changed`` makes a new one."""
+    """Every table of the store, level by level.  Immutable: ``changed`` makes a new one."""
 
     by_depth: tuple[Level, ...] = ()
 
@@ -77,33 +77,30 @@ class Levels:
             yield from runs
 
     def level_bytes(self, level: int) -> int:
-        """Size of a level; 0 for one that is not there."""
+        """Size of a level; 0 below the deepest."""
         if level >= len(self.by_depth):
             return 0
         return sum(run.size_bytes for run in self.by_depth[level])
 
     @property
     def level0_run_count(self) -> int:
-        """Runs on level 0: flushed, and not compacted yet."""
+        """How many runs level 0 has: flushed, and not compacted yet."""
         return len(self.by_depth[0]) if self.by_depth else 0
 
     @property
     def deepest(self) -> int:
-        """The deepest level that has a run; -1 when the tree is empty."""
+        """Number of the deepest level; -1 when the tree is empty."""
         return len(self.by_depth) - 1
 
     def changed(self, added: Iterable[PlacedTable], removed: Iterable[int]) -> Levels:
-        """The tree after removing tables by number and adding others.
+        """The levels after removing tables by number and adding others.
 
-        Raises:
-            ValueError: a table to remove is not here or one to add is already, or the tables of a
-                run would overlap.
+        ValueError if a removed table is not here, an added one is already, or a run would overlap.
         """
-        gone = set(removed)
         kept: dict[int, PlacedTable] = {table.meta.number: table for table in self.placed()}
-        for number in gone:
+        for number in set(removed):
             if kept.pop(number, None) is None:
-                raise ValueError(f"table {number} is to be removed but is not in the tree")
+                raise ValueError(f"table {number} is removed, but is not in the tree")
         for table in added:
             if table.meta.number in kept:
                 raise ValueError(f"table {table.meta.number} is in the tree already")
@@ -112,7 +109,7 @@ class Levels:
                     f"table {table.meta.number} has level {table.level}, run {table.run}"
                 )
             if problem := table.meta.problem():
-                raise ValueError(f"table {table.meta.number} cannot be: {problem}")
+                raise ValueError(f"table {table.meta.number} is not valid: {problem}")
             kept[table.meta.number] = table
         runs: dict[tuple[int, int], list[TableMeta]] = {}
         for table in kept.values():

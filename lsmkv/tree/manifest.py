@@ -1,8 +1,13 @@
-"""The manifest: the log of edits that says which files make the store; and CURRENT, which names it.
+"""The manifest: a log of edits, which says which files make the store; and CURRENT, which names it.
 
-Each record of a manifest is one :class:`VersionEdit` in JSON.  The first holds the whole state, and those
-that follow change it.  ``CURRENT`` is one line: the manifest's file name, a space, and the XXH3-64
+Each record of a manifest is one :class:`VersionEdit` in JSON.  The first holds the whole state, and
+each later one changes it.  ``CURRENT`` is one line: the manifest's file name, a space, and the XXH3-64
 of the name in hexadecimal; it is replaced by a rename.
+
+An edit is committed in this order: the new tables are synced, then their directory, then the record is
+appended and synced.  Only then does the store use the new state, and remove the tables that the edit
+removes.  A fresh manifest is synced, then its directory, then CURRENT is replaced, and only then is the
+old manifest removed.
 """
 
 from __future__ import annotations
@@ -27,16 +32,16 @@ from lsmkv.tree.levels import Levels, PlacedTable
 
 CURRENT_BYTES: Final = len(b"MANIFEST-000001 0123456789abcdef\n")  # at least
 _MAX_CURRENT_BYTES: Final = 200
-# A manifest is written anew once its edits take this many times what the whole state takes.
+# A manifest is rewritten once it is this many times as long as its first record.
 _GROWTH: Final = 8
 _LEAST_BYTES: Final = 64 * 1024
 
 
 def check_file_number(number: int, directory: str) -> None:
-    """Raise CorruptionError unless a new file may have ``number``, and another one a higher one."""
+    """Raise CorruptionError unless a new file may have ``number``, and a later one a higher number."""
     if number >= MAX_FILE_NUMBER:
         reason = (
-            f"its files have numbers up to {number - 1}, and none is left for a new one: read it "
+            f"its files have numbers up to {number - 1}, and no higher number is left: read it "
             "with read_only=True, and write what it holds to a new store"
         )
         raise CorruptionError(directory, None, reason)
@@ -45,15 +50,17 @@ def check_file_number(number: int, directory: str) -> None:
 class VersionEdit(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True
 ):
-    """A change of the store's state.  What is None stays as it is.
+    """One change of the store's state.  A number that is None does not change.
 
     Attributes:
-        added, removed: tables, and numbers of tables.
-        next_file: a number that no file has had yet.
+        added: tables that join the tree.
+        removed: numbers of tables that leave it.
+        next_file: the lowest number that no file has had yet.
         last_seq: the highest sequence number in the tables.
-        log_number: the oldest log whose writes are not all in tables.
-        closed_log: number and end of the last log when the store was closed in good order.
-        closed_salt: that log's salt, which tells it from the log of another store.
+        log_number: the oldest log with writes that are not in tables.
+        closed_log: number and end of the last log, if the store was then closed properly; any other
+            edit clears it.
+        closed_salt: that log's salt, which tells it from another store's log.
     """
 
     added: list[PlacedTable] = []
@@ -67,7 +74,7 @@ class VersionEdit(
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a manifest adds up to; the fields are those of :class:`VersionEdit`."""
+    """The state that all edits of a manifest make; the fields are those of :class:`VersionEdit`."""
 
     levels: Levels
     next_file: int
@@ -77,11 +84,7 @@ class State:
     closed_salt: int | None = None
 
     def changed(self, edit: VersionEdit) -> State:
-        """The state after ``edit``.
-
-        Raises:
-            ValueError: the edit does not fit.
-        """
+        """The state after ``edit``; ValueError if the edit does not fit this state."""
         changed = replace(
             self,
             levels=self.levels.changed(edit.added, edit.removed),
@@ -103,12 +106,12 @@ class State:
         return changed
 
     def was_closed_at(self, number: int, end: int) -> bool:
-        """Whether the store was closed with just that log, of ``end`` bytes (and a mark, maybe)."""
+        """Whether the store was closed with this log, of ``end`` bytes, with or without a mark."""
         closed, closed_end = self.closed_log or (0, 0)
         return closed == number and end - closed_end in (0, MARK_BYTES)
 
     def as_edit(self) -> VersionEdit:
-        """The edit that makes this state out of the empty one."""
+        """The edit that turns the empty state into this one."""
         return VersionEdit(
             added=list(self.levels.placed()),
             next_file=self.next_file,
@@ -123,12 +126,7 @@ EMPTY_STATE: Final = State(Levels(), next_file=1, last_seq=0, log_number=0)
 
 
 def read_current(storage: Storage, directory: str) -> int:
-    """Number of the manifest that CURRENT names.
-
-    Raises:
-        NotAStoreError: there is no CURRENT.
-        CorruptionError: it is damaged.
-    """
+    """Number of the manifest that CURRENT names; NotAStoreError if there is no CURRENT."""
     path = os.path.join(directory, CURRENT)
     try:
         data = storage.read_whole(path, ReadKind.LOG, _MAX_CURRENT_BYTES)
@@ -150,16 +148,14 @@ def _current_check(name: bytes) -> bytes:
 
 
 def read_state(storage: Storage, directory: str, number: int) -> State:
-    """The state that manifest ``number`` adds up to.  Raises as :func:`read_manifest`."""
+    """The state of manifest ``number``.  Raises as :func:`read_manifest`."""
     return read_manifest(storage, directory, number)[0]
 
 
 def read_manifest(storage: Storage, directory: str, number: int) -> tuple[State, LogReader]:
-    """The state that manifest ``number`` adds up to, and the manifest as it was read.
+    """The state of manifest ``number``, and the manifest as a log.
 
-    Raises:
-        CorruptionError: the manifest is missing, damaged, or does not make sense.
-        UnsupportedFormatError: it is in another format version.
+    CorruptionError if it is missing or damaged, UnsupportedFormatError for another format version.
     """
     path = manifest_path(directory, number)
     try:
@@ -182,11 +178,11 @@ def read_manifest(storage: Storage, directory: str, number: int) -> tuple[State,
 
 
 class Manifest:
-    """The manifest of an open store.  Edits are for one thread at a time (the caller's lock).
+    """The manifest of an open store.  One thread edits at a time (the caller's lock).
 
     Attributes:
-        state: what it adds up to now.
-        number: of its file; 0 before the first ``rewrite``.
+        state: the committed state.
+        number: its file's number; 0 before the first ``rewrite``.
     """
 
     def __init__(self, storage: Storage, directory: str, state: State) -> None:
@@ -200,10 +196,9 @@ class Manifest:
         self.number = 0
 
     def allocate(self, count: int = 1) -> int:
-        """A file number that was never used before, the first of ``count``.  Any thread may call it.
+        """The first of ``count`` file numbers that were never used before.  Thread-safe.
 
-        Raises:
-            CorruptionError: none are left, which no store comes to by itself.
+        CorruptionError if none are left, which only a damaged store reaches.
         """
         with self._number_lock:
             number = self._next_file
@@ -212,29 +207,21 @@ class Manifest:
             return number
 
     def resume(self, contents: LogReader) -> None:
-        """Append to a manifest that was read, all of which is on disk; it adds up to ``state``.
-
-        Raises:
-            OSError: it cannot be opened.
-        """
+        """Append to the manifest that was read, whose state this has, and which is synced."""
         _, whole_state = next(contents.records())
         self._longest = len(whole_state) * _GROWTH + _LEAST_BYTES
         self._log = LogWriter.reopen(self._storage, contents, is_synced=True)
         self.number = contents.number
 
     def note_closed_log(self, number: int, end: int, salt: int) -> None:
-        """Record that the store is closed with this log, unless nothing has changed since it was.
-
-        Raises: as :meth:`append`.
-        """
+        """Record that the store is closed with this log, unless the last edit says so already."""
         if not self.state.was_closed_at(number, end):
             self.append(VersionEdit(closed_log=(number, end), closed_salt=salt))
 
     def rewrite(self) -> None:
         """Write the whole state to a fresh manifest, durably, and make CURRENT name it.
 
-        Raises:
-            OSError: it could not be; CURRENT names the old one or the new one.
+        After an OSError, CURRENT names the old manifest or the new one.
         """
         number = self.allocate()
         state = replace(self.state, next_file=self._next_file)
@@ -248,7 +235,7 @@ class Manifest:
             with contextlib.suppress(OSError):  # the next open removes what is left over
                 self._storage.remove(path)
             raise
-        self._drop_log()  # should the next step fail, CURRENT may name either
+        self._drop_log()  # if the next step fails, CURRENT may name either
         try:
             name = os.path.basename(path).encode()
             self._storage.write_atomically(
@@ -267,14 +254,11 @@ class Manifest:
                 self._storage.remove(manifest_path(self._directory, previous))
 
     def append(self, edit: VersionEdit) -> None:
-        """Record ``edit`` durably, and change the state.
+        """Commit ``edit``: record it durably, then change the state.
 
-        After a failure nobody knows whether the edit is on disk: files that it adds must stay until
-        ``rewrite`` has succeeded.  The next ``append`` starts with that.
-
-        Raises:
-            OSError: the edit could not be made durable.
-            ValueError: the edit does not fit the state; nothing was written.
+        After an OSError the edit may or may not be on disk: files that it adds must stay until
+        ``rewrite``, with which the next ``append`` starts, has succeeded.  ValueError if the edit does
+        not fit the state; then nothing was written.
         """
         edit = msgspec.structs.replace(edit, next_file=self._next_file)
         self.state.changed(edit)
@@ -287,12 +271,12 @@ class Manifest:
         try:
             log.sync_through(log.append(msgspec.json.encode(edit)))
             self.state = changed
-        except BaseException:  # an interrupt too: file and state must not part
+        except BaseException:  # an interrupt too: file and state must agree
             self._drop_log()
             raise
 
     def _drop_log(self) -> None:
-        """Append to the present file no more: the next edit starts a fresh one."""
+        """Close the present file, so that the next edit starts a fresh one."""
         log, self._log = self._log, None
         if log is not None:
             log.close()

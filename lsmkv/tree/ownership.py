@@ -17,10 +17,9 @@ MAGIC_BYTES: Final = len(LOG_MAGIC)
 
 
 def check_is_ours(storage: Storage, directory: str) -> None:
-    """Refuse a directory whose CURRENT is another program's: LevelDB and RocksDB have files so named.
+    """Raise NotAStoreError unless lsmkv wrote CURRENT, or any file beside it.
 
-    Raises:
-        NotAStoreError: neither CURRENT nor any file beside it is as lsmkv writes them.
+    LevelDB and RocksDB have a file of that name, too.
     """
     with contextlib.suppress(CorruptionError, NotAStoreError):
         read_current(storage, directory)

@@ -1,7 +1,7 @@
-"""Open tables arranged as the tree is: what look-ups and scans walk through.
+"""The open tables of the tree, level by level, for lookups and scans.
 
-A :class:`Version` is never changed.  Flushes and compactions make a new one; whoever still reads the
-old one keeps it, and through it its files, alive.
+The tables of a :class:`Version` never change.  Flushes and compactions make a new version; a reader that
+still uses the old one keeps it, and through it its files, alive.
 """
 
 from __future__ import annotations
@@ -15,16 +15,13 @@ from librt.strings import read_i64_le
 from librt.vecs import vec
 from mypy_extensions import i64
 
-from lsmkv.encoding.absent import Absent
+from lsmkv.encoding.entries import Absent, Value
 from lsmkv.encoding.fences import fence, lower_bound
 from lsmkv.encoding.words import COMPILED, common_prefix_length, is_same
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.reader import TableReader
-from lsmkv.sstable.table_filters import TableFilters
 from lsmkv.stats import Stats
 from lsmkv.tree.levels import Levels
-
-Value = bytes | None  # None is a deletion
 
 _ENDLESS: Final = i64(1 << 62)
 
@@ -39,27 +36,27 @@ class Run:
         self._smallest = [table.meta.smallest for table in tables]
         self._largest = [table.meta.largest for table in tables]
         self._first_key = self._smallest[0]
-        self._prefix_length: i64 = common_prefix_length(self._first_key, self._largest[-1])
+        self._prefix_length = common_prefix_length([self._first_key, self._largest[-1]])
         self._smallest_fences = self._fences(self._smallest)
         self._largest_fences = self._fences(self._largest)
 
     def _fences(self, keys: list[bytes]) -> bytes:
-        fences = [fence(key, self._prefix_length) for key in keys]
+        fences = [fence(key, self._prefix_length, len(key)) for key in keys]
         return struct.pack(f"<{len(fences)}Q", *fences)
 
     def table_for(self, key: bytes) -> TableReader | None:
         """The table whose key range holds ``key``.  O(log tables)."""
         shared = self._prefix_length
         if len(key) < shared or not is_same(key, 0, self._first_key, 0, shared):
-            return None  # outside of the whole run's range
-        target = fence(key, shared)
+            return None  # outside the range of the run
+        target = fence(key, shared, len(key))
         count: i64 = len(self.tables)
         at = lower_bound(self._largest_fences, 0, count - 1, target)
         largest = read_i64_le(self._largest_fences, 8 * at)
         if largest <= target:
             if largest < target:
                 return None  # above the last
-            at = bisect_left(self._largest, key, at)  # fences do not tell them apart
+            at = bisect_left(self._largest, key, at)  # equal fences: compare keys
             if at == count:
                 return None
         smallest = read_i64_le(self._smallest_fences, 8 * at)
@@ -91,85 +88,118 @@ class Run:
         values: list[Value],
         stats: Stats,
     ) -> vec[i64]:
-        """Put the present values of keys that the run has into ``values``.
+        """Put the present values of those keys that the run has into ``values``.
 
-        What several keys need from memory is asked for step by step, all of them in each step: so the
-        processor waits for many at once, and not for one after the other.  It looks only some hundred
-        instructions ahead, so to touch is a short loop of its own before the one that needs it (an
-        interpreter is too slow to wait).
+        ``wanted`` are positions in ``keys``, and ``hashes`` their hashes.  Returns the positions of keys
+        without an entry here; ``wanted`` is overwritten.
 
-        Args:
-            hashes: of ``keys``.
-            wanted: positions in ``keys``; what it holds afterwards is of no use.
-
-        Returns:
-            Those of ``wanted`` that the run knows nothing of.
+        Each step is done for all keys before the next one: the processor then waits for many reads from
+        memory at once.  It looks only some hundred instructions ahead, so each step prefetches in a
+        short loop what the next one reads (an interpreter is too slow to gain from that).
         """
         asked = vec[i64]([0] * len(wanted))
-        places = vec[i64]([0] * len(wanted))  # of each that is asked, ever closer to its entry
         tables: list[TableReader] = []
-        filters: list[TableFilters] = []
         count: i64 = 0
-        unknown: i64 = 0  # they take the places in wanted of those that were looked at
+        unknown: i64 = 0  # positions without an entry, moved to the front of ``wanted``
         for position in wanted:
-            key = keys[position]
-            table = self.table_for(key)
+            table = self.table_for(keys[position])
             if table is None:
                 stats.range_negatives += 1
                 wanted[unknown] = position
                 unknown += 1
             else:
-                its_filters = table.filters
                 tables.append(table)
-                filters.append(its_filters)
                 asked[count] = position
-                places[count] = its_filters.index.group_of(key)
                 count += 1
-        if COMPILED:
-            for at in range(count):
-                filters[at].index.prefetch(places[at])
-        for at in range(count):
-            position = asked[at]
-            places[at] = filters[at].block_near(keys[position], hashes[position], places[at])
-        if COMPILED:
-            for at in range(count):
-                if places[at] >= 0:
-                    filters[at].prefetch(places[at])
-        asked_count, count = count, 0
-        for at in range(asked_count):
-            position, number = asked[at], places[at]
-            if number >= 0 and filters[at].may_be_in(number, keys[position], hashes[position]):
-                asked[count] = position
-                places[count] = number
-                tables[count] = tables[at]
-                count += 1
-            else:
-                wanted[unknown] = position
-                unknown += 1
-        if COMPILED:
-            for at in range(count):
-                tables[at].is_cached(places[at])  # which looks at the block itself
-        blocks: list[Block] = []
-        for at in range(count):
-            blocks.append(tables[at].block(places[at], True))
-        if COMPILED:
-            for block in blocks:
-                block.prefetch()
-        for at in range(count):
-            position = asked[at]
-            places[at] = tables[at].find_in(blocks[at], keys[position], hashes[position])
-        if COMPILED:
-            for at in range(count):
-                if places[at] >= 0:
-                    blocks[at].prefetch_value(places[at])
-        for at in range(count):
-            position, place = asked[at], places[at]
-            if place < 0:
-                wanted[unknown] = position
-                unknown += 1
-            else:
-                values[position] = blocks[at].value(place)
+        places = vec[i64]([0] * count)
+        unknown = _find_blocks(keys, hashes, tables, asked, places, wanted, unknown)
+        unknown = _find_entries(keys, hashes, tables, asked, places, wanted, unknown, values)
         return wanted[:unknown]
+
+
+def _find_blocks(
+    keys: list[bytes],
+    hashes: vec[i64],
+    tables: list[TableReader],
+    asked: vec[i64],
+    places: vec[i64],
+    wanted: vec[i64],
+    unknown: i64,
+) -> i64:
+    """Set ``places`` to the block that may hold each asked key; drop the keys that filters exclude.
+
+    Dropped positions are appended to the ``unknown`` first of ``wanted``; returns how many these are.
+    """
+    filters = [table.filters for table in tables]
+    asked_count: i64 = len(tables)
+    for at in range(asked_count):
+        places[at] = filters[at].index.group_of(keys[asked[at]])
+    if COMPILED:
+        for at in range(asked_count):
+            filters[at].index.prefetch(places[at])
+    for at in range(asked_count):
+        position = asked[at]
+        places[at] = filters[at].block_near(keys[position], hashes[position], places[at])
+    if COMPILED:
+        for at in range(asked_count):
+            if places[at] >= 0:
+                filters[at].prefetch(places[at])
+    count: i64 = 0
+    for at in range(asked_count):
+        position, block_number = asked[at], places[at]
+        if block_number >= 0 and filters[at].may_be_in(
+            block_number, keys[position], hashes[position]
+        ):
+            asked[count] = position
+            places[count] = block_number
+            tables[count] = tables[at]
+            count += 1
+        else:
+            wanted[unknown] = position
+            unknown += 1
+    del tables[count:]
+    return unknown
+
+
+def _find_entries(
+    keys: list[bytes],
+    hashes: vec[i64],
+    tables: list[TableReader],
+    asked: vec[i64],
+    places: vec[i64],
+    wanted: vec[i64],
+    unknown: i64,
+    values: list[Value],
+) -> i64:
+    """Put the values of asked keys into ``values``; ``places`` are the blocks that may hold them.
+
+    Positions without an entry are appended to ``wanted`` as :func:`_find_blocks` does.
+    """
+    count: i64 = len(tables)
+    if COMPILED:
+        for at in range(count):
+            tables[at].is_cached(places[at])  # which reads the cache entry of the block
+    blocks: list[Block] = []
+    for at in range(count):
+        blocks.append(tables[at].block(places[at], True))
+    if COMPILED:
+        for block in blocks:
+            block.prefetch()
+    for at in range(count):
+        position = asked[at]
+        places[at] = tables[at].find_in(blocks[at], keys[position], hashes[position])
+    if COMPILED:
+        for at in range(count):
+            if places[at] >= 0:
+                blocks[at].prefetch_value(places[at])
+    for at in range(count):
+        position, entry_position = asked[at], places[at]
+        if entry_position < 0:
+            wanted[unknown] = position
+            unknown += 1
+        else:
+            values[position] = blocks[at].value(entry_position)
+    return unknown
 
 
 class Version:

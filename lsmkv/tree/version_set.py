@@ -1,4 +1,4 @@
-"""The live tables of an open store: the manifest that names them, and the readers that are open."""
+"""The version set: the manifest, and the open readers of the tables that it names."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from lsmkv.tree.version import Version
 
 
 class VersionSet:
-    """Manifest and open tables.
+    """The manifest and the open tables of a store; makes a new :class:`Version` for each change.
 
-    ``lock`` serialises changes; it is taken before the engine's mutex, never after.  ``unremoved`` are
-    tables that are in the tree no more, but whose files could not be removed.
+    Attributes:
+        lock: held during a change; taken before the engine's mutex, never after.
+        unremoved: numbers of tables that left the tree, but whose files could not be removed.
     """
 
     def __init__(
@@ -39,24 +40,22 @@ class VersionSet:
         self.options = options
         self._cache = cache
         self._readers: dict[int, TableReader] = {}
-        self._doubtful: list[TableMeta] = []  # a record that failed names them
+        self._doubtful: list[TableMeta] = []  # added by edits that may or may not be on disk
         self.unremoved: list[int] = []
         self._manifest: Manifest | None = None
 
     @property
     def manifest(self) -> Manifest:
-        assert self._manifest is not None, "a read-only store has no manifest to change"
+        assert self._manifest is not None, "a read-only store changes no manifest"
         return self._manifest
 
     def start_manifest(
         self, state: State, names: list[str], untouched: LogReader | None = None
     ) -> None:
-        """Go on from ``state``, with numbers above every file that is there.
+        """Continue from ``state``, with file numbers above all ``names`` in the directory.
 
-        Args:
-            names: what is in the directory.
-            untouched: the manifest of a store that was closed in good order, to be gone on with;
-                None for a fresh one.
+        ``untouched``: the manifest of a store that was closed properly, which is appended to; None for
+        a fresh one.
         """
         highest = max(
             (number for _, number in filter(None, map(parse_file_name, names))), default=0
@@ -71,11 +70,7 @@ class VersionSet:
             self._manifest.rewrite()
 
     def open_version(self, levels: Levels) -> Version:
-        """Open whatever of ``tree`` is not open yet, and close the rest.
-
-        Raises:
-            CorruptionError, UnsupportedFormatError, OSError: a table cannot be opened.
-        """
+        """The version of ``levels``: opens its tables that are not open yet, and forgets all others."""
         around = self._may_read_around(levels)
         readers = {
             meta.number: self._reader_of(meta) or self._open(meta, around)
@@ -85,12 +80,12 @@ class VersionSet:
         return Version(levels, readers)
 
     def _reader_of(self, meta: TableMeta) -> TableReader | None:
-        """The open reader of just this table, not of one of another store with its number."""
+        """The open reader of this very table, not of another store's table with its number."""
         reader = self._readers.get(meta.number)
         return reader if reader is not None and reader.meta == meta else None
 
     def _may_read_around(self, levels: Levels) -> bool:
-        """Whether the page cache may be filled with tables: the memory has room for all, twice."""
+        """Whether reads may fill the page cache with tables: memory has room for all of them twice."""
         size_bytes = sum([table.size_bytes for table in levels.tables()])
         pages = os.sysconf("SC_PHYS_PAGES") if "SC_PHYS_PAGES" in os.sysconf_names else 0
         return self.options.read_around and 2 * size_bytes <= os.sysconf("SC_PAGE_SIZE") * pages
@@ -106,18 +101,16 @@ class VersionSet:
         )
 
     def readers(self, tables: tuple[TableMeta, ...]) -> list[TableReader]:
-        """The readers of tables that are in the tree."""
+        """The readers of tables in the tree."""
         return [self._readers[meta.number] for meta in tables]
 
     def install(self, edit: VersionEdit, publish: Callable[[Version], None]) -> None:
-        """Open the tables that ``edit`` adds, record it durably, and hand on the new version.
+        """Commit ``edit``: open the tables it adds, record it durably, publish the new version.
 
-        The files of tables that are in the tree no more are removed at once; whoever reads one has
-        it open.  So a repair without a manifest does not take them for tables that count.
-
-        Raises:
-            CorruptionError, OSError: a new table cannot be opened (the new ones are removed), or
-                the edit cannot be recorded (they stay, because the record may have reached the disk).
+        The files of tables that left the tree are removed at once, so that a repair without a manifest
+        does not take them for live tables; readers have them open.  When a new table cannot be opened,
+        all new ones are removed.  When the edit cannot be recorded they stay, because the record may be
+        on disk.
         """
         with self.lock:
             metas = [placed.meta for placed in edit.added]
@@ -125,10 +118,10 @@ class VersionSet:
             try:
                 around = self._may_read_around(self.manifest.state.levels)
                 opened = {meta.number: self._open(meta, around) for meta in fresh}
-                # Here, and not while somebody waits for an answer; for writers alone, without filters.
-                is_asked = self.storage.stats.gets > 0
+                # Load now, while no lookup waits; without filters if there are no lookups.
+                has_lookups = self.storage.stats.gets > 0
                 for reader in opened.values():
-                    reader.load(filters=is_asked)
+                    reader.load(filters=has_lookups)
             except BaseException:
                 with contextlib.suppress(OSError):  # the next open removes what is left over
                     remove_tables(self.storage, self.directory, fresh)
@@ -143,14 +136,14 @@ class VersionSet:
                 self._doubtful += fresh
                 raise
             try:
-                self._hand_on(publish, gone)
-            except BaseException:  # set by another thread: manifest and view must not part
-                self._hand_on(publish, gone)
+                self._publish(publish, gone)
+            except BaseException:  # raised by another thread: manifest and version must agree
+                self._publish(publish, gone)
                 raise
             self._remove(runs, is_noted=bool(metas))
 
-    def _hand_on(self, publish: Callable[[Version], None], gone: list[int]) -> None:
-        """Publish what is in the manifest, and let go of tables; doing it again does no harm."""
+    def _publish(self, publish: Callable[[Version], None], gone: list[int]) -> None:
+        """Publish the manifest's version, and mark tables obsolete; doing it again does no harm."""
         publish(Version(self.manifest.state.levels, self._readers))
         for number in gone:
             reader = self._readers.pop(number, None)
@@ -158,39 +151,33 @@ class VersionSet:
                 reader.mark_obsolete()
 
     def _remove(self, runs: list[list[int]], *, is_noted: bool) -> None:
-        """Remove the files of tables, oldest run first, so that what is left shows nothing older.
+        """Remove the files of tables, oldest run first, so that no file left behind shows an old value.
 
-        Where no new table notes which ones it replaced, a power failure must keep to this order, too.
+        Unless a new table notes the tables it replaced, the order must hold after a power failure too.
         """
         for run in runs:
             if not is_noted:
                 self._sync_directory()
             for number in run:
-                # Where no table notes them: once one stays, so do newer ones, which hide what it holds.
-                if (self.unremoved and not is_noted) or not self._is_removed(number):
+                # Without such a note: once one stays, newer ones stay too, and hide its entries.
+                if self.unremoved and not is_noted:
+                    self.unremoved.append(number)
+                    continue
+                try:
+                    self.storage.remove(table_path(self.directory, number))
+                except OSError:  # the next open tries again
                     self.unremoved.append(number)
         if runs and not is_noted:
             self._sync_directory()
-
-    def _is_removed(self, number: int) -> bool:
-        """Remove the file of a table; False when that fails."""
-        try:
-            self.storage.remove(table_path(self.directory, number))
-        except OSError:  # the next open tries again
-            return False
-        return True
 
     def _sync_directory(self) -> None:
         with contextlib.suppress(OSError):  # the store is whole without it
             self.storage.sync_directory(self.directory)
 
     def mend_manifest(self) -> None:
-        """Start a fresh manifest after a failure, and remove tables that only a lost record names.
+        """Start a fresh manifest after a failure, and remove tables that only lost edits name.
 
         The caller holds ``lock``.
-
-        Raises:
-            OSError: it cannot be written.
         """
         self.manifest.rewrite()
         live = {meta.number for meta in self.manifest.state.levels.tables()}
@@ -226,14 +213,14 @@ class VersionSet:
         return {policy_named(self.options.filter_policy), *used}
 
     def close(self) -> None:
-        """Let go of every table (each is closed with its last reader) and of the manifest."""
+        """Close the manifest, and forget every table (its last user closes it)."""
         self._readers = {}
         if self._manifest is not None:
             self._manifest.close()
 
 
 def _runs_of(levels: Levels, numbers: list[int]) -> list[list[int]]:
-    """The tables of these numbers, run by run, the oldest first."""
+    """The tables of these numbers, run by run, oldest first."""
     wanted = set(numbers)
     runs = [
         [table.number for table in run.tables if table.number in wanted] for run in levels.runs()
@@ -242,7 +229,7 @@ def _runs_of(levels: Levels, numbers: list[int]) -> list[list[int]]:
 
 
 def table_format(options: Options, error_rate: float) -> TableFormat:
-    """The form of new tables of a store with these options."""
+    """The format of new tables of a store with these options."""
     return TableFormat(
         options.block_size_bytes,
         options.compression,

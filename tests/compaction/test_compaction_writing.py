@@ -68,7 +68,7 @@ def job(
 
 
 def versions_of(sizes: list[tuple[int, int]], value: bytes) -> Iterator[EntryBatch]:
-    """A stretch for each pair of a key number and how many versions it has."""
+    """A batch for each pair of a key number and how many versions it has."""
     for number, version_count in sizes:
         yield as_columns([(b"key%06d" % number, value, seq) for seq in range(version_count, 0, -1)])
 
@@ -100,16 +100,16 @@ def test_a_new_table_starts_only_at_a_new_key(tmp_path: Path) -> None:
     assert ranges == [(b"1", b"2"), (b"3", b"4"), (b"5", b"5")]
 
 
-@pytest.mark.parametrize("stretch_keys", [1, 7, 2000])
-def test_tables_do_not_depend_on_how_their_entries_came(tmp_path: Path, stretch_keys: int) -> None:
+@pytest.mark.parametrize("batch_keys", [1, 7, 2000])
+def test_tables_do_not_depend_on_how_their_entries_came(tmp_path: Path, batch_keys: int) -> None:
     rows = as_rows(versions_of([(n, 1 + n % 3) for n in range(600)], b"v" * 90))
     keys = [list(group) for _, group in groupby(rows, key=lambda row: row[0])]
-    stretches = [
-        as_columns([row for group in keys[at : at + stretch_keys] for row in group])
-        for at in range(0, len(keys), stretch_keys)
+    batches = [
+        as_columns([row for group in keys[at : at + batch_keys] for row in group])
+        for at in range(0, len(keys), batch_keys)
     ]
     expected, found = tmp_path / "expected", tmp_path / "found"
-    for directory, versions in ((expected, map(as_columns, keys)), (found, iter(stretches))):
+    for directory, versions in ((expected, map(as_columns, keys)), (found, iter(batches))):
         directory.mkdir()
         write_tables(versions, job(directory, 8192))
     names = sorted(os.listdir(expected))
@@ -138,9 +138,9 @@ def test_a_job_asks_before_each_stretch_whether_it_is_cancelled(tmp_path: Path) 
     taken = count()
 
     def versions() -> Iterator[EntryBatch]:
-        for stretch in versions_of([(n, 1) for n in range(2000)], b"v" * 16_384):
+        for batch in versions_of([(n, 1) for n in range(2000)], b"v" * 16_384):
             next(taken)
-            yield stretch
+            yield batch
 
     calls = count()
     with pytest.raises(CancelledError):

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from columns import as_columns, as_rows
-from lsmkv.compaction.merge import merge_versions, retained_versions
-from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, Version, joined
+from lsmkv.compaction.merge import flushed_batches, merged_batches
+from lsmkv.encoding.entry_batch import Entry, EntryBatch, EntrySlice, joined
 
 KEYS = [b"", b"a", b"aa", b"ab", b"b", b"c", b"\xff", b"\xff\xff"]
 values = st.none() | st.binary(max_size=1)
@@ -18,19 +18,19 @@ values = st.none() | st.binary(max_size=1)
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> tuple[list[list[Version]], list[int]]:
+def histories(draw: st.DrawFn) -> tuple[list[list[Entry]], list[int]]:
     """Versions by key, newest first, and snapshots."""
-    stretches: list[list[Version]] = []
+    batches: list[list[Entry]] = []
     for key in sorted(draw(st.sets(st.sampled_from(KEYS), max_size=3))):
         seqs = sorted(draw(st.sets(st.integers(0, 12), min_size=1, max_size=6)), reverse=True)
-        stretches.append([(key, draw(values), seq) for seq in seqs])
-    return stretches, sorted(draw(st.sets(st.integers(0, 13), max_size=4)))
+        batches.append([(key, draw(values), seq) for seq in seqs])
+    return batches, sorted(draw(st.sets(st.integers(0, 13), max_size=4)))
 
 
 NOW = 99
 
 
-def seen(versions: list[Version], snapshot: int) -> dict[bytes, bytes]:
+def seen(versions: list[Entry], snapshot: int) -> dict[bytes, bytes]:
     """What a reader as of ``snapshot`` gets, key by key."""
     newest: dict[bytes, bytes | None] = {}
     for key, value, seq in versions:
@@ -39,81 +39,81 @@ def seen(versions: list[Version], snapshot: int) -> dict[bytes, bytes]:
     return {key: value for key, value in newest.items() if value is not None}
 
 
-def retained(stretches: list[list[Version]], snapshots: list[int], drop: bool) -> list[Version]:
-    return as_rows(merge_versions([map(as_columns, stretches)], snapshots, drop))
+def retained(batches: list[list[Entry]], snapshots: list[int], drop: bool) -> list[Entry]:
+    return as_rows(merged_batches([map(as_columns, batches)], snapshots, drop))
 
 
 @given(histories(), st.booleans())
 def test_every_snapshot_and_the_present_see_the_same_afterwards(
-    history: tuple[list[list[Version]], list[int]], drop_deletions: bool
+    history: tuple[list[list[Entry]], list[int]], drop_deletions: bool
 ) -> None:
-    stretches, snapshots = history
-    kept = retained(stretches, snapshots, drop_deletions)
-    everything = [version for stretch in stretches for version in stretch]
+    batches, snapshots = history
+    kept = retained(batches, snapshots, drop_deletions)
+    everything = [version for batch in batches for version in batch]
     for reader in (*snapshots, NOW):
         assert seen(kept, reader) == seen(everything, reader)
 
 
 @given(histories())
 def test_a_flush_keeps_of_each_key_what_a_compaction_does_under_its_own_sequence_numbers(
-    history: tuple[list[list[Version]], list[int]],
+    history: tuple[list[list[Entry]], list[int]],
 ) -> None:
-    stretches, snapshots = history
+    batches, snapshots = history
     for drop in (False, True):
-        flushed = as_rows(retained_versions(map(as_columns, stretches), snapshots, drop))
-        compacted = retained(stretches, snapshots, drop)
+        flushed = as_rows(flushed_batches(map(as_columns, batches), snapshots, drop))
+        compacted = retained(batches, snapshots, drop)
         assert [row[:2] for row in flushed] == [row[:2] for row in compacted]
-        assert set(flushed) <= {version for stretch in stretches for version in stretch}
+        assert set(flushed) <= {version for batch in batches for version in batch}
 
 
 @given(histories())
 def test_without_dropping_deletions_exactly_what_a_reader_sees_is_kept(
-    history: tuple[list[list[Version]], list[int]],
+    history: tuple[list[list[Entry]], list[int]],
 ) -> None:
-    stretches, snapshots = history
+    batches, snapshots = history
     expected = {
-        next(version for version in stretch if version[2] <= reader)
-        for stretch in stretches
+        next(version for version in batch if version[2] <= reader)
+        for batch in batches
         for reader in (*snapshots, NOW)
-        if stretch[-1][2] <= reader
+        if batch[-1][2] <= reader
     }
-    kept = retained(stretches, snapshots, False)
-    assert kept == [version for stretch in stretches for version in stretch if version in expected]
+    kept = retained(batches, snapshots, False)
+    assert kept == [version for batch in batches for version in batch if version in expected]
 
 
 @given(histories())
 def test_dropping_deletions_leaves_none_that_hides_nothing(
-    history: tuple[list[list[Version]], list[int]],
+    history: tuple[list[list[Entry]], list[int]],
 ) -> None:
-    stretches, snapshots = history
-    kept = retained(stretches, snapshots, True)
+    batches, snapshots = history
+    kept = retained(batches, snapshots, True)
     oldest = min(snapshots, default=NOW)
     assert not [version for version in kept if version[1] is None and version[2] <= oldest]
 
 
 @given(histories())
 def test_what_every_snapshot_sees_loses_its_sequence_number(
-    history: tuple[list[list[Version]], list[int]],
+    history: tuple[list[list[Entry]], list[int]],
 ) -> None:
-    stretches, snapshots = history
+    batches, snapshots = history
     oldest = min(snapshots, default=NOW)
-    assert all(seq == 0 or seq > oldest for _, _, seq in retained(stretches, snapshots, True))
+    assert all(seq == 0 or seq > oldest for _, _, seq in retained(batches, snapshots, True))
 
 
 @given(histories())
 def test_order_is_kept_and_no_version_stands_twice(
-    history: tuple[list[list[Version]], list[int]],
+    history: tuple[list[list[Entry]], list[int]],
 ) -> None:
-    stretches, snapshots = history
+    batches, snapshots = history
     for drop_deletions in (False, True):
-        places = [(key, -seq) for key, _, seq in retained(stretches, snapshots, drop_deletions)]
+        places = [(key, -seq) for key, _, seq in retained(batches, snapshots, drop_deletions)]
         assert places == sorted(set(places))
 
 
 @pytest.mark.parametrize("drop_deletions", [False, True])
 def test_without_snapshots_one_version_of_each_key_is_left(drop_deletions: bool) -> None:
-    stretches: list[list[Version]] = [[(b"a", b"3", 3), (b"a", b"2", 2), (b"a", None, 1)]]
-    kept = retained(stretches, [], drop_deletions)
+    batches: list[list[Entry]] = [[(b"a", b"3", 3), (b"a", b"2", 2), (b"a", None, 1)]]
+    kept = retained(batches, [], drop_deletions)
     assert kept == [(b"a", b"3", 0 if drop_deletions else 3)]
 
 
@@ -123,15 +123,15 @@ def test_without_snapshots_one_version_of_each_key_is_left(drop_deletions: bool)
 @st.composite
 def split_histories(
     draw: st.DrawFn,
-) -> tuple[list[list[EntryBatch]], list[list[Version]], list[int]]:
+) -> tuple[list[list[EntryBatch]], list[list[Entry]], list[int]]:
     """Sources, newest first; the same versions as one source; snapshots.
 
     Of each key a source has a range of versions, older than those of the sources before it, and it
-    hands its keys over in stretches of any length.
+    hands its keys over in batches of any length.
     """
-    stretches, snapshots = draw(histories())
-    taken: list[list[list[Version]]] = [[] for _ in range(draw(st.integers(1, 4)))]
-    for versions in stretches:
+    batches, snapshots = draw(histories())
+    taken: list[list[list[Entry]]] = [[] for _ in range(draw(st.integers(1, 4)))]
+    for versions in batches:
         bounds = draw(st.lists(st.integers(0, len(versions)), min_size=len(taken) - 1))
         ends = [*sorted(bounds)[: len(taken) - 1], len(versions)]
         for rows, start, end in zip(taken, [0, *ends], ends, strict=False):
@@ -145,30 +145,30 @@ def split_histories(
             source.append(as_columns([row for rows in keys[:count] for row in rows]))
             keys = keys[count:]
         sources.append(source)
-    return sources, stretches, snapshots
+    return sources, batches, snapshots
 
 
 @given(split_histories(), st.booleans())
 def test_merging_sources_keeps_what_one_source_of_all_would(
-    split: tuple[list[list[EntryBatch]], list[list[Version]], list[int]], drop_deletions: bool
+    split: tuple[list[list[EntryBatch]], list[list[Entry]], list[int]], drop_deletions: bool
 ) -> None:
-    sources, stretches, snapshots = split
-    merged = list(merge_versions([iter(source) for source in sources], snapshots, drop_deletions))
-    assert as_rows(merged) == retained(stretches, snapshots, drop_deletions)
-    assert all(stretch.count for stretch in merged)
-    ends = [(stretch.key(0), stretch.key(stretch.count - 1)) for stretch in merged]
+    sources, batches, snapshots = split
+    merged = list(merged_batches([iter(source) for source in sources], snapshots, drop_deletions))
+    assert as_rows(merged) == retained(batches, snapshots, drop_deletions)
+    assert all(batch.count for batch in merged)
+    ends = [(batch.key(0), batch.key(batch.count - 1)) for batch in merged]
     assert all(last < first for (_, last), (first, _) in pairwise(ends))
 
 
-def test_a_stretch_without_repeats_of_one_source_is_passed_on_as_it_is() -> None:
-    stretch = EntryBatch([b"a", b"b"], [b"1", None], [7, 7], may_repeat=False)
-    assert next(merge_versions([iter([stretch])], [3], False)) is stretch
+def test_a_batch_without_repeats_of_one_source_is_passed_on_as_it_is() -> None:
+    batch = EntryBatch([b"a", b"b"], [b"1", None], [7, 7], may_repeat=False)
+    assert next(merged_batches([iter([batch])], [3], False)) is batch
 
 
 def test_the_winner_of_a_merge_is_the_newest_source() -> None:
     older = EntryBatch([b"a", b"b"], [b"old", b"old"], [1, 2], may_repeat=False)
     newer = EntryBatch([b"b", b"c"], [b"new", None], [3, 4], may_repeat=False)
-    merged = merge_versions([iter([newer]), iter([older])], [], drop_deletions=True)
+    merged = merged_batches([iter([newer]), iter([older])], [], drop_deletions=True)
     assert as_rows(merged) == [(b"a", b"old", 0), (b"b", b"new", 0)]
 
 
@@ -179,7 +179,7 @@ def test_long_stretches_of_one_source_are_moved_whole_and_repeats_are_found_at_t
     )
     rare = [0, 1, 100, 101, 150, 199, 300]
     newer = EntryBatch([b"%04d" % n for n in rare], [b"new"] * 7, [2] * 7, may_repeat=False)
-    merged = as_rows(merge_versions([iter([newer]), iter([older])], [], drop_deletions=False))
+    merged = as_rows(merged_batches([iter([newer]), iter([older])], [], drop_deletions=False))
     assert merged == [
         (b"%04d" % n, b"new", 2) if n in rare else (b"%04d" % n, b"old", 1)
         for n in [*range(200), 300]
@@ -192,14 +192,14 @@ def test_of_any_number_of_sources_the_newest_wins(count: int) -> None:
         EntryBatch([b"k", b"k%d" % n], [b"%d" % n, b""], [], may_repeat=False, one_seq=count - n)
         for n in range(count)
     ]
-    merged = as_rows(merge_versions([iter([source]) for source in sources], [], False))
+    merged = as_rows(merged_batches([iter([source]) for source in sources], [], False))
     assert merged == [(b"k", b"0", count), *((b"k%d" % n, b"", count - n) for n in range(count))]
 
 
 # Columns whose sequence numbers are one, or many.
 
 
-def _columns(start: int, count: int, one_seq: int) -> tuple[EntryBatch, list[Version]]:
+def _columns(start: int, count: int, one_seq: int) -> tuple[EntryBatch, list[Entry]]:
     keys: list[bytes] = [b"%03d" % number for number in range(start, start + count)]
     seqs = [number + 50 for number in range(count)] if one_seq < 0 else [one_seq] * count
     listed = seqs if one_seq < 0 else []
@@ -209,7 +209,7 @@ def _columns(start: int, count: int, one_seq: int) -> tuple[EntryBatch, list[Ver
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([-1, 0, 7])), min_size=1, max_size=6))
 def test_columns_taken_together_keep_their_sequence_numbers(parts: list[tuple[int, int]]) -> None:
-    rows: list[Version] = []
+    rows: list[Entry] = []
     taken: list[EntrySlice] = []
     for count, one_seq in parts:
         made, expected = _columns(len(rows), count, one_seq)

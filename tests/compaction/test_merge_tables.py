@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lsmkv.compaction.merge import merge_tables
 from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_SEQUENCE
-from lsmkv.encoding.entry_batch import EntryBatch, Version, gathered
+from lsmkv.encoding.entry_batch import Entry, EntryBatch, batches_of
 from lsmkv.filters.hashing import hash_key
 from lsmkv.options import Options
 from lsmkv.sstable.block_cache import BlockCache
@@ -37,9 +37,9 @@ class Merger:
             self.storage, directory, form, 1 << 14, count(1).__next__, lambda: False
         )
 
-    def run(self, rows: list[Version]) -> list[TableReader]:
+    def run(self, rows: list[Entry]) -> list[TableReader]:
         """Tables of these versions, of which no key stands twice."""
-        return self.readers_of(gathered(iter(rows)))
+        return self.readers_of(batches_of(iter(rows)))
 
     def readers_of(self, versions: Iterator[EntryBatch]) -> list[TableReader]:
         cache = BlockCache(0, self.storage.stats)
@@ -60,8 +60,8 @@ class Merger:
         return self.readers_of(merge_tables(runs, snapshots, drop_deletions))
 
 
-def rows_of(tables: list[TableReader]) -> list[Version]:
-    rows: list[Version] = []
+def rows_of(tables: list[TableReader]) -> list[Entry]:
+    rows: list[Entry] = []
     for table in tables:
         for number in range(table.index.block_count):
             block = table.block(number, False)
@@ -132,8 +132,8 @@ def without_deletions(versions: Contents) -> Contents:
 
 @pytest.mark.parametrize("lengths", [(MAX_KEY_BYTES - 1, 1), (0, 40_000), (32_767, 32_768)])
 def test_keys_of_any_length_are_merged(lengths: tuple[int, int]) -> None:
-    older: list[Version] = [(b"k" * length, b"old", 1) for length in sorted({0, *lengths})]
-    newer: list[Version] = [(b"k" * length + b"b", b"new", 2) for length in sorted({3, *lengths})]
+    older: list[Entry] = [(b"k" * length, b"old", 1) for length in sorted({0, *lengths})]
+    newer: list[Entry] = [(b"k" * length + b"b", b"new", 2) for length in sorted({3, *lengths})]
     newer = sorted([*newer, (b"k" * min(lengths), b"new", 2)])
     expected = {key: value for key, value, _ in [*older, *newer]}
     with tempfile.TemporaryDirectory() as directory:
@@ -144,15 +144,15 @@ def test_keys_of_any_length_are_merged(lengths: tuple[int, int]) -> None:
 
 
 def test_a_run_of_deletions_alone_leaves_nothing() -> None:
-    rows: list[Version] = [(b"%03d" % number, None, 2) for number in range(300)]
-    older: list[Version] = [(key, b"v", 1) for key, _, _ in rows]
+    rows: list[Entry] = [(b"%03d" % number, None, 2) for number in range(300)]
+    older: list[Entry] = [(key, b"v", 1) for key, _, _ in rows]
     with tempfile.TemporaryDirectory() as directory:
         merger = Merger(directory, 256)
         assert merger.merged([merger.run(rows), merger.run(older)], [], True) == []
 
 
 def test_only_blocks_that_have_a_deletion_hold_tags() -> None:
-    rows: list[Version] = [(b"%03d" % number, b"v" * 50, 1) for number in range(60)]
+    rows: list[Entry] = [(b"%03d" % number, b"v" * 50, 1) for number in range(60)]
     rows[0] = (b"000", None, 1)
     with tempfile.TemporaryDirectory() as directory:
         (table,) = Merger(directory, 256).run(rows)

@@ -96,12 +96,14 @@ def test_common_prefix_length_is_that_of_a_plain_loop(a: bytes, b: bytes) -> Non
     expected = 0
     while expected < min(len(a), len(b)) and a[expected] == b[expected]:
         expected += 1
-    assert common_prefix_length(a, b) == expected
+    assert common_prefix_length([a, b]) == expected
 
 
 @given(st.integers(0, 300), st.integers(0, 300))
 def test_common_prefix_length_of_long_strings(shared: int, rest: int) -> None:
-    assert common_prefix_length(b"s" * shared + b"a" * rest, b"s" * shared + b"b" * 9) == (shared)
+    keys = [b"s" * shared + b"a" * rest, b"s" * shared + b"b" * 9]
+    assert common_prefix_length(keys) == shared
+    assert common_prefix_length([*keys, b"s" * (shared // 2)]) == shared // 2
 
 
 def test_checksums_depend_on_their_seed() -> None:

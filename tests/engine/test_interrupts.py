@@ -172,10 +172,10 @@ def test_a_memtable_that_is_interrupted_while_it_orders_keys_has_all_of_them(cou
         for _ in range(count):
             keys.append(b"%09d" % next(numbers))
             memtable.put(keys[-1], b"", 1, False)
-        memtable.keys_above(None, True, 5)
+        memtable.keys_beyond(None, True, 5, False)
 
     def check() -> None:
-        assert memtable.keys_above(None, True, len(keys)) == sorted(
+        assert memtable.keys_beyond(None, True, len(keys), False) == sorted(
             key for key in keys if memtable.get(key) == b""
         )
 

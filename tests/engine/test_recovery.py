@@ -11,7 +11,7 @@ from conftest import contents, open_small
 
 from damage import files, flip
 from log_files import written_bytes
-from lsmkv.encoding.absent import ABSENT
+from lsmkv.encoding.entries import ABSENT
 from lsmkv.engine.recovery import recover
 from lsmkv.errors import CorruptionError
 from lsmkv.log.batch import Operation, encode_batch
@@ -109,7 +109,7 @@ def test_cut_at_any_byte_the_log_gives_the_whole_records_before_it(store: Handma
         store.log(1).write_bytes(data[:length])
         found = recover(Storage(), str(store.path))
         assert (
-            found.memtables[0].keys_above(None, True, 9)
+            found.memtables[0].keys_beyond(None, True, 9, False)
             == expected[sum(end <= length for end in ends)]
         )
 

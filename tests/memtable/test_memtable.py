@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from columns import as_rows
-from lsmkv.encoding.absent import ABSENT, Absent
-from lsmkv.memtable.memtable import Memtable, Value
+from lsmkv.encoding.entries import ABSENT, Absent, Value
+from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.sources import MemtableSource
 
 small_keys = st.sampled_from([b"", b"a", b"aa", b"ab", b"b", b"\xff", b"\xff\xff"])
@@ -109,7 +109,7 @@ def test_scan_sees_what_was_there_at_each_snapshot(
 @given(steps)
 def test_versions_hold_what_every_snapshot_sees(steps: list[Step]) -> None:
     memtable, frozen = play(steps)
-    found = as_rows(memtable.versions())
+    found = as_rows(memtable.entry_batches())
     assert [version[0] for version in found] == sorted(version[0] for version in found)
     for seq, contents in frozen.items():
         seen: Frozen = {}
@@ -122,7 +122,7 @@ def test_versions_hold_what_every_snapshot_sees(steps: list[Step]) -> None:
 @given(steps)
 def test_versions_of_a_key_stand_newest_first(steps: list[Step]) -> None:
     memtable, _ = play(steps)
-    places = [(key, -seq) for key, _, seq in as_rows(memtable.versions())]
+    places = [(key, -seq) for key, _, seq in as_rows(memtable.entry_batches())]
     assert places == sorted(set(places))
 
 
@@ -131,7 +131,7 @@ def test_versions_are_the_same_whether_or_not_a_reader_was_there_before(steps: l
     memtable, frozen = play(steps)
     others, _ = play(steps)
     assert len(others) == len(frozen[max(frozen)])  # which looks at every key
-    assert as_rows(memtable.versions()) == as_rows(others.versions())
+    assert as_rows(memtable.entry_batches()) == as_rows(others.entry_batches())
 
 
 @given(steps)
@@ -139,25 +139,25 @@ def test_all_versions_of_a_key_stand_in_one_stretch(
     steps: list[Step],
 ) -> None:
     memtable, _ = play(steps)
-    keys = [{key for key, _, _ in stretch.rows()} for stretch in memtable.versions()]
+    keys = [{key for key, _, _ in as_rows([batch])} for batch in memtable.entry_batches()]
     assert sum(map(len, keys)) == len(set().union(*keys))
 
 
 @given(steps)
-def test_a_stretch_tells_that_a_key_may_repeat(steps: list[Step]) -> None:
+def test_a_batch_tells_that_a_key_may_repeat(steps: list[Step]) -> None:
     memtable, _ = play(steps)
-    for stretch in memtable.versions():
-        keys = [key for key, _, _ in stretch.rows()]
-        assert stretch.may_repeat or len(set(keys)) == len(keys)
+    for batch in memtable.entry_batches():
+        keys = [key for key, _, _ in as_rows([batch])]
+        assert batch.may_repeat or len(set(keys)) == len(keys)
 
 
 def test_large_values_are_handed_over_a_few_at_a_time() -> None:
     memtable = Memtable(1, 1)
     for number in range(64):
         memtable.put(b"%02d" % number, b"v" * 100_000, 1, keep_old=False)
-    stretches = list(memtable.versions())
-    assert max(stretch.size_bytes for stretch in stretches) < 400_000
-    assert [key for key, _, _ in as_rows(stretches)] == [b"%02d" % number for number in range(64)]
+    batches = list(memtable.entry_batches())
+    assert max(batch.size_bytes for batch in batches) < 400_000
+    assert [key for key, _, _ in as_rows(batches)] == [b"%02d" % number for number in range(64)]
 
 
 def test_a_scan_of_many_keys_is_in_order() -> None:
@@ -228,7 +228,7 @@ def test_old_versions_are_kept_only_on_demand(keep_old: bool, kept: int) -> None
 def test_a_memtable_of_no_keys_has_nothing_to_show() -> None:
     memtable = Memtable(1, 1)
     assert not scanned(memtable, 9, None, None, reverse=False)
-    assert not list(memtable.versions())
+    assert not list(memtable.entry_batches())
     assert isinstance(memtable.get_at(b"k", 9), Absent)
 
 
@@ -239,7 +239,11 @@ def test_a_batch_is_hidden_whole_from_an_earlier_snapshot() -> None:
     assert (memtable.get(b"a"), memtable.get(b"b")) == (None, b"2")
     assert memtable.get_at(b"a", 1) == b"old"
     assert isinstance(memtable.get_at(b"b", 1), Absent)
-    assert as_rows(memtable.versions()) == [(b"a", None, 2), (b"a", b"old", 1), (b"b", b"2", 2)]
+    assert as_rows(memtable.entry_batches()) == [
+        (b"a", None, 2),
+        (b"a", b"old", 1),
+        (b"b", b"2", 2),
+    ]
 
 
 def _batch(count: int, value: Value) -> list[Write]:
@@ -250,7 +254,7 @@ def test_a_batch_that_nobody_asked_for_is_flushed_as_it_came() -> None:
     memtable = Memtable(1, 1)
     memtable.put_all(_batch(500, b"old"), 1, False)
     memtable.put_all(_batch(400, b"new"), 501, False)
-    assert [(key, value) for key, value, _ in as_rows(memtable.versions())] == sorted(
+    assert [(key, value) for key, value, _ in as_rows(memtable.entry_batches())] == sorted(
         {**dict(_batch(500, b"old")), **dict(_batch(400, b"new"))}.items()
     )
     assert len(memtable.batches) == 2
@@ -262,7 +266,7 @@ def test_a_write_after_a_batch_is_the_newer(count: int) -> None:
     memtable.put_all(_batch(count, b"old"), 1, False)
     memtable.put(b"0000", None, count + 1, False)
     assert memtable.get(b"0000") is None
-    assert as_rows(memtable.versions())[0] == (b"0000", None, 1)
+    assert as_rows(memtable.entry_batches())[0] == (b"0000", None, 1)
 
 
 @pytest.mark.parametrize("count", [1, 500])
@@ -270,7 +274,7 @@ def test_a_batch_after_a_write_is_the_newer(count: int) -> None:
     memtable = Memtable(1, 1)
     memtable.put(b"0000", None, 1, False)
     memtable.put_all(_batch(count, b"new"), 2, False)
-    assert as_rows(memtable.versions())[0] == (b"0000", b"new", 1)
+    assert as_rows(memtable.entry_batches())[0] == (b"0000", b"new", 1)
     assert memtable.get(b"0000") == b"new"
 
 
@@ -286,7 +290,7 @@ def test_a_batch_after_the_last_snapshot_was_released_is_flushed() -> None:
     memtable.put(b"0042", b"old", 1, False)
     memtable.put(b"0042", b"newer", 2, True)
     memtable.put_all(_batch(100, b"newest"), 3, False)
-    rows = as_rows(memtable.versions())
+    rows = as_rows(memtable.entry_batches())
     assert len({key for key, _, _ in rows}) == 100
     assert [value for key, value, _ in rows if key == b"0042"] == [b"newest", b"old"]
 

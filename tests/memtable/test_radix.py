@@ -50,7 +50,7 @@ def test_items_keep_their_values(count: int) -> None:
     numbers = list(range(count))
     random.Random(count).shuffle(numbers)
     live = {b"%d" % number: None if number % 7 == 0 else b"v%d" % number for number in numbers}
-    keys, values = SortedItems(live, live.values()).stretch(0, len(live))
+    keys, values = SortedItems(live, live.values()).between(0, len(live))
     assert keys == sorted(live)
     assert values == [live[key] for key in keys]
 
@@ -60,7 +60,7 @@ def test_items_that_came_in_order_or_against_it_keep_their_values(step: int) -> 
     live: dict[bytes, bytes | None] = {
         b"%05d" % number: b"v%d" % number for number in range(1000)[::step]
     }
-    keys, values = SortedItems(live, live.values()).stretch(0, len(live))
+    keys, values = SortedItems(live, live.values()).between(0, len(live))
     assert keys == sorted(live)
     assert values == [live[key] for key in keys]
 
@@ -74,7 +74,7 @@ def test_of_equal_keys_the_last_is_left(different: int, form: bytes) -> None:
     items = SortedItems(keys, values)
     live = dict(zip(keys, values, strict=True))
     assert items.count == len(live)
-    assert items.stretch(0, items.count) == (sorted(live), [live[key] for key in sorted(live)])
+    assert items.between(0, items.count) == (sorted(live), [live[key] for key in sorted(live)])
 
 
 @given(st.sets(_TAILS, min_size=2, max_size=8).map(sorted), st.data())

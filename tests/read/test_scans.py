@@ -321,7 +321,7 @@ def test_a_scan_profits_from_blocks_in_the_cache(db: DB) -> None:
 
 def pinned(db: DB) -> bool:
     gc.collect()
-    return db._engine.read_views.any_left()
+    return db._engine.needs_old_values()
 
 
 def test_a_view_pins_what_it_shows_until_it_goes(db: DB) -> None:

@@ -177,7 +177,9 @@ def test_versions_of_one_key_over_many_blocks_are_found_at_the_first_of_them() -
 def test_fences_never_descend_as_keys_ascend(a: bytes, b: bytes, prefix_length: int) -> None:
     shared = b"p" * prefix_length
     low, high = sorted((shared + a, shared + b))
-    assert 0 <= fence(low, prefix_length) <= fence(high, prefix_length) < 1 << 63
+    assert (
+        0 <= fence(low, prefix_length, len(low)) <= fence(high, prefix_length, len(high)) < 1 << 63
+    )
 
 
 # --- one block ---

@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lsmkv
-from lsmkv.encoding.absent import ABSENT
-from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_SEQUENCE
+from lsmkv.encoding.entries import ABSENT, MAX_KEY_BYTES, MAX_SEQUENCE
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.keys import DelimitedPrefix, FixedPrefix
 from lsmkv.options import Options

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lsmkv.encoding.absent import ABSENT
-from lsmkv.encoding.entries import MAX_SEQUENCE
+from lsmkv.encoding.entries import ABSENT, MAX_SEQUENCE
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import DelimitedPrefix, FixedPrefix

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsmkv.encoding.absent import ABSENT
+from lsmkv.encoding.entries import ABSENT
 from lsmkv.sstable.format import TableMeta
 from lsmkv.storage.storage import ReadKind, Storage
 from storages import CountingStorage

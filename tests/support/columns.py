@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from lsmkv.encoding.entry_batch import EntryBatch, Version
+from lsmkv.encoding.entries import TAG_DELETE, Value
+from lsmkv.encoding.entry_batch import Entry, EntryBatch
 
 
-def as_columns(rows: Sequence[Version]) -> EntryBatch:
-    """One stretch of versions, of which any key may stand more than once."""
+def as_columns(rows: Sequence[Entry]) -> EntryBatch:
+    """One batch of versions, of which any key may stand more than once."""
     return EntryBatch(
         [key for key, _, _ in rows],
         [value for _, value, _ in rows],
@@ -17,6 +18,18 @@ def as_columns(rows: Sequence[Version]) -> EntryBatch:
     )
 
 
-def as_rows(stretches: Iterable[EntryBatch]) -> list[Version]:
-    """What stands in any number of stretches."""
-    return [row for stretch in stretches for row in stretch.rows()]
+def as_rows(batches: Iterable[EntryBatch]) -> list[Entry]:
+    """What stands in any number of batches."""
+    return [
+        (batch.key(at), value, seq)
+        for batch in batches
+        for at, (value, seq) in enumerate(_values_and_seqs(batch))
+    ]
+
+
+def _values_and_seqs(batch: EntryBatch) -> Iterator[tuple[Value, int]]:
+    seqs, ends = batch.copy_seqs(), batch.value_ends
+    for slot in batch.order:
+        deleted = batch.tags and batch.tags[slot] == TAG_DELETE
+        start, end = ends[slot], ends[slot + 1]
+        yield None if deleted else batch.value_data[start:end], seqs[slot]

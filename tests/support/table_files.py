@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from lsmkv.encoding.absent import ABSENT, Absent
-from lsmkv.encoding.entries import MAX_SEQUENCE
+from lsmkv.encoding.entries import ABSENT, MAX_SEQUENCE, Absent, Value
 from lsmkv.filters.hashing import hash_key
 from lsmkv.options import Options
 from lsmkv.sstable.block_cache import BlockCache
@@ -19,7 +18,6 @@ from lsmkv.sstable.writer import TableWriter
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.version_set import table_format
 
-Value = bytes | None
 Entry = tuple[bytes, Value, int]  # key, value (None: a deletion), sequence number
 
 RESIDENCIES = ("resident", "cached", "off")

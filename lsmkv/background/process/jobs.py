@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from lsmkv.compaction.merge import merge_tables, retained_versions
+from lsmkv.compaction.merge import flushed_batches, merge_tables
 from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.errors import CorruptionError, Error
 from lsmkv.log.reader import read_log
@@ -155,7 +155,7 @@ def _log_entries(storage: Storage, job: FlushJob) -> Iterator[EntryBatch]:
     keys_differ = job.key_count is not None and len(memtable) != job.key_count
     if found != (job.log_bytes, job.end_seq) or keys_differ:
         raise LogUnusableError(f"{path} does not hold what the memtable holds")
-    return retained_versions(memtable.versions(), snapshots, job.drop_deletions)
+    return flushed_batches(memtable.entry_batches(), snapshots, job.drop_deletions)
 
 
 def remove_unfinished(storage: Storage, spec: JobSpec) -> None:

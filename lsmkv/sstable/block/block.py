@@ -44,7 +44,7 @@ from lsmkv.encoding.entries import (
     TAGS_RESERVED,
     Value,
 )
-from lsmkv.encoding.fences import end_before_head, first_head, head_of
+from lsmkv.encoding.fences import end_before_head, fence, first_head
 from lsmkv.encoding.words import COMPILED, compare, find_byte, is_same
 from lsmkv.sstable.block.fingerprints import made_fingerprints
 from lsmkv.sstable.block.lengths import (
@@ -273,7 +273,7 @@ class Block(CacheItem):
         high: i64 = self.count
         width = min(self._key_width, 7)
         if width > 0:  # go by the first bytes of each, as numbers
-            target = head_of(key, prefix, length, width)
+            target = fence(key, prefix, length) >> (63 - 8 * width)
             if width == self._key_width:  # which are all of them
                 if length - prefix > width:
                     target += 1  # a key that goes on after one of them is above it
@@ -340,7 +340,7 @@ class Block(CacheItem):
             return end  # all keys here are on one side of it
         width = self._key_width
         if 0 < width < 8:
-            target = head_of(bound, prefix, bound_length, width)
+            target = fence(bound, prefix, bound_length) >> (63 - 8 * width)
             if reverse and bound_length - prefix < width:
                 target -= 1  # a key that goes on after it is above it
             elif not reverse and bound_length - prefix > width:

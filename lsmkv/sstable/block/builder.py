@@ -10,7 +10,7 @@ from mypy_extensions import i16, i32, i64
 
 from lsmkv.encoding.entries import TAG_PUT, Value
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, cut, run_length
-from lsmkv.encoding.words import COMPILED, append_range, shared_length
+from lsmkv.encoding.words import COMPILED, append_range, common_prefix_length
 from lsmkv.filters.hashing import append_digest, digests
 from lsmkv.sstable.block.block import HAS_TAGS, HAS_VERSIONS
 
@@ -51,9 +51,9 @@ class BlockBuilder:
         """The parts, one behind another, are the block's entries in order: at least one."""
         tail = parts[-1]
         self._parts = parts
-        self.first = parts[0].versions.key(parts[0].start)
-        self.last = tail.versions.key(tail.end - 1)
-        self._prefix_length: i64 = shared_length(self.first, self.last)
+        self.first = parts[0].batch.key(parts[0].start)
+        self.last = tail.batch.key(tail.end - 1)
+        self._prefix_length: i64 = common_prefix_length([self.first, self.last])
         self._keys: list[bytes] = []  # without the prefix, many in a piece
         self._values: list[bytes] = []
         self._keys_length = 0
@@ -69,7 +69,7 @@ class BlockBuilder:
             else:
                 self._add_key_objects(part, packed, key_lengths)
             self._add_values(part, value_lengths)
-            has_tags = has_tags or bool(part.versions.tags)
+            has_tags = has_tags or bool(part.batch.tags)
         self._keys.append(keys.getvalue())
         self._key_lengths = key_lengths.getvalue()
         self._value_lengths = value_lengths.getvalue()
@@ -80,7 +80,7 @@ class BlockBuilder:
     def _add_keys(
         self, part: EntrySlice, packed: BytesWriter, lengths: BytesWriter, keys: BytesWriter
     ) -> None:
-        versions, prefix_length = part.versions, self._prefix_length
+        versions, prefix_length = part.batch, self._prefix_length
         data, ends, order = versions.key_data, versions.key_ends, versions.order
         last = i64(len(data)) - 8  # where the last eight bytes begin
         written: i64 = len(keys)
@@ -114,7 +114,7 @@ class BlockBuilder:
 
     def _add_values(self, part: EntrySlice, lengths: BytesWriter) -> None:
         """Those that stand side by side are taken at once."""
-        versions, values = part.versions, self._values
+        versions, values = part.batch, self._values
         data, ends, order = versions.value_data, versions.value_ends, versions.order
         at = part.start
         stop = part.end
@@ -138,9 +138,9 @@ class BlockBuilder:
 
     def _seqs_of_all(self) -> list[int]:
         """The sequence number of each entry, or the one that all have."""
-        one_seq = self._parts[0].versions.one_seq
+        one_seq = self._parts[0].batch.one_seq
         for part in self._parts:
-            if part.versions.one_seq != one_seq:
+            if part.batch.one_seq != one_seq:
                 one_seq = -1
         if one_seq >= 0:
             return [one_seq]

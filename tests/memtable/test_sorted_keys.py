@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsmkv.memtable.ordered import SortedKeys
+from lsmkv.memtable.memtable import SortedKeys
 
 _KEYS = st.binary(max_size=2)
 
