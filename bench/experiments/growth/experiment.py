@@ -1,14 +1,14 @@
-"""The experiment: its sizes, its options, and how it is described."""
+"""The experiment ``growth``: its options, its configurations and its method."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Final
 
-from bench.experiments.growth.measure import Sizes, measure
+from bench.experiments.growth.measure import measure
 from bench.experiments.growth.rows import Row
 from bench.experiments.growth.story import story
-from bench.experiments.growth.tasks import BATCH, Task
+from bench.experiments.growth.tasks import BATCH, Sizes, Task
 from bench.harness.experiment import Experiment, Plan
 from bench.workloads.keys import KEY_BYTES
 from lsmkv.options import CompactionStyle, Options

@@ -1,4 +1,4 @@
-"""The experiment: its options, its method in words, and what it is made of."""
+"""The experiment ``peers``: its options, its configurations and its method."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 
 import bench.engines  # registers the built-in ones  # noqa: F401
 from bench.engines.base import MIB, engine_named, engines
+from bench.experiments.peers.measure import Measured, measure
 from bench.experiments.peers.phases import PHASES
 from bench.experiments.peers.rows import Row, rows
-from bench.experiments.peers.side_by_side import Measured, Repetition, measure
-from bench.experiments.peers.stores import VALUE_BYTES
 from bench.experiments.peers.story import story
+from bench.experiments.peers.tasks import VALUE_BYTES, Task
 from bench.harness.experiment import Experiment, Plan
 from bench.workloads.keys import KEY_BYTES
 
@@ -63,7 +63,7 @@ METHOD: Final = (
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """What the command takes besides the common options."""
+    """The experiment's own options."""
     parser.add_argument("--engines", default="all", help="names, by commas; default: %(default)s")
     parser.add_argument("--phases", default="all", help="names, by commas; default: %(default)s")
     parser.add_argument(
@@ -96,12 +96,8 @@ def _positive(text: str) -> int:
     return number
 
 
-def tasks(plan: Plan) -> list[Repetition]:
-    """The repetitions, with the engines that are installed.
-
-    Raises:
-        SystemExit: no such engine or phase, or none is installed.
-    """
+def tasks(plan: Plan) -> list[Task]:
+    """The repetitions, with the installed engines."""
     options = plan.options
     wanted = _chosen("engine", options.engines, [engine.name for engine in engines()])
     here = tuple(name for name in wanted if engine_named(name).is_installed())
@@ -111,7 +107,7 @@ def tasks(plan: Plan) -> list[Repetition]:
     entries = options.entries or (_QUICK_ENTRIES if plan.quick else _ENTRIES)
     everything = max(64 * MIB, 4 * entries * (KEY_BYTES + VALUE_BYTES))
     return [
-        Repetition(
+        Task(
             number=number,
             engines=here,
             phases=phases,
@@ -130,7 +126,7 @@ def tasks(plan: Plan) -> list[Repetition]:
 
 
 def _chosen(kind: str, text: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Those of the known names that are asked for, in the order of the known ones."""
+    """The requested names, in the order of the known ones."""
     names = list(known)
     asked = names if text == "all" else text.split(",")
     for name in asked:
@@ -144,7 +140,7 @@ def missing() -> list[str]:
     return [engine.name for engine in engines() if not engine.is_installed()]
 
 
-EXPERIMENT: Final[Experiment[Repetition, list[Measured], Row]] = Experiment(
+EXPERIMENT: Final[Experiment[Task, list[Measured], Row]] = Experiment(
     name="peers",
     title="lsmkv beside RocksDB, LevelDB, LMDB and SQLite",
     question="How long does each store take for the same work, called from Python, and what does it "

@@ -1,30 +1,25 @@
-"""The experiment ``ycsb``: its options, its configurations, its method."""
+"""The experiment ``ycsb``: its options, its configurations and its method."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
 from bench.engines.base import MIB, Settings, engines
-from bench.experiments.ycsb.measure import Task, measure
+from bench.experiments.ycsb.measure import measure
 from bench.experiments.ycsb.rows import Row
 from bench.experiments.ycsb.story import story
+from bench.experiments.ycsb.tasks import Task
 from bench.experiments.ycsb.workloads import WORKLOADS
-from bench.harness import experiment
 from bench.harness.experiment import Experiment, Plan
 
 FRESH: Final = "E"
-"""Its scans get a store of their own, as YCSB's authors have it: D's inserts would change it."""
+"""E has a store of its own, as in YCSB: D's inserts would change it."""
 
 
 def tasks(plan: Plan) -> list[Task]:
-    """Repetitions of every group of workloads by every engine, who begins changing by turns.
-
-    Raises:
-        SystemExit: an option names what there is not, or leaves nothing to do.
-    """
+    """Every repetition, group of workloads and engine; each repetition begins with another engine."""
     given = plan.options
     names = _engine_names(given.engines)
     groups = _groups(given.workloads)
@@ -71,7 +66,7 @@ def _engine_names(given: str | None) -> list[str]:
 
 
 def _groups(given: str) -> list[tuple[str, ...]]:
-    """The workloads by store, each group in the order they are run."""
+    """The workloads of each store, in their order."""
     unknown = sorted(set(given) - set(WORKLOADS))
     if unknown or not given:
         raise SystemExit(f"bench: workloads {given!r}: must be letters of {''.join(WORKLOADS)}")
@@ -81,7 +76,7 @@ def _groups(given: str) -> list[tuple[str, ...]]:
 
 
 def missing() -> list[str]:
-    """Engines whose library is not installed."""
+    """The engines that are not installed here."""
     return [engine.name for engine in engines() if not engine.is_installed()]
 
 
@@ -159,8 +154,3 @@ EXPERIMENT: Final = Experiment(
     alone=True,
     add_options=add_options,
 )
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Run it from the command line's arguments."""
-    experiment.main(EXPERIMENT, arguments)
