@@ -171,6 +171,11 @@ def engines() -> list[Engine]:
     return list(_ENGINES.values())
 
 
+def missing_engines() -> list[str]:
+    """The names of engines that are not installed here."""
+    return [engine.name for engine in engines() if not engine.is_installed()]
+
+
 def engine_named(name: str) -> Engine:
     """The engine of that name."""
     if name not in _ENGINES:

@@ -93,6 +93,14 @@ class Results(Generic[R]):
     rows: list[R] = field(default_factory=list)
 
 
+def positive(text: str) -> int:
+    """The type of options that are 1 or more."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be 1 or more")
+    return number
+
+
 def parser_for(experiment: Experiment[Any, Any, Any]) -> argparse.ArgumentParser:
     """The command line of an experiment."""
     parser = argparse.ArgumentParser(

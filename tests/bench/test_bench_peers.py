@@ -16,7 +16,7 @@ from rich.console import Console
 
 from bench.engines import base
 from bench.engines.base import engines
-from bench.experiments.peers.experiment import EXPERIMENT, missing, tasks
+from bench.experiments.peers.experiment import EXPERIMENT, tasks
 from bench.experiments.peers.measure import Measured, measure
 from bench.experiments.peers.outcome import Outcome, steps, timed, with_latencies
 from bench.experiments.peers.phases import PHASES
@@ -292,7 +292,7 @@ def test_engines_come_from_plugins_and_a_missing_one_is_reported(
     arguments += ["--engines", "lsmkv,renamed,absent", "--phases", "fillbatch"]
     results = run(EXPERIMENT, [*arguments, "--work", str(tmp_path)])
     assert [row.engine for row in results.rows] == ["lsmkv", "renamed"]
-    assert results.header["missing"] == missing() == ["absent"]
+    assert results.header["missing"] == EXPERIMENT.missing() == ["absent"]
 
 
 def test_a_failing_engine_is_named_with_its_error(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from typing import Final
 
 import bench.engines  # registers the built-in ones  # noqa: F401
-from bench.engines.base import MIB, engine_named, engines
+from bench.engines.base import MIB, engine_named, engines, missing_engines
 from bench.experiments.peers.measure import Measured, measure
 from bench.experiments.peers.phases import PHASES
 from bench.experiments.peers.rows import Row, rows
 from bench.experiments.peers.story import story
 from bench.experiments.peers.tasks import VALUE_BYTES, Task
-from bench.harness.experiment import Experiment, Plan
+from bench.harness.experiment import Experiment, Plan, positive
 from bench.workloads.keys import KEY_BYTES
 
 _QUICK_ENTRIES: Final = 50_000
@@ -67,16 +67,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engines", default="all", help="names, by commas; default: %(default)s")
     parser.add_argument("--phases", default="all", help="names, by commas; default: %(default)s")
     parser.add_argument(
-        "--entries", type=_positive, help=f"default: {_ENTRIES:,}; with --quick {_QUICK_ENTRIES:,}"
+        "--entries", type=positive, help=f"default: {_ENTRIES:,}; with --quick {_QUICK_ENTRIES:,}"
     )
     parser.add_argument(
         "--repetitions",
-        type=_positive,
+        type=positive,
         help=f"default: {_REPETITIONS}; with --quick {_QUICK_REPETITIONS}",
     )
     parser.add_argument("--bits-per-key", type=float, default=10.0, help="default: %(default)s")
     parser.add_argument(
-        "--cache-mib", type=_positive, help="for warm reads; default: what holds everything"
+        "--cache-mib", type=positive, help="for warm reads; default: what holds everything"
     )
     parser.add_argument(
         "--compression", choices=("none", "zstd"), default="none", help="default: %(default)s"
@@ -87,13 +87,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default="thread",
         help="where lsmkv flushes and compacts; default: %(default)s",
     )
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text}: must be 1 or more")
-    return number
 
 
 def tasks(plan: Plan) -> list[Task]:
@@ -135,11 +128,6 @@ def _chosen(kind: str, text: str, known: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name in asked)
 
 
-def missing() -> list[str]:
-    """The engines that are not installed here."""
-    return [engine.name for engine in engines() if not engine.is_installed()]
-
-
 EXPERIMENT: Final[Experiment[Task, list[Measured], Row]] = Experiment(
     name="peers",
     title="lsmkv beside RocksDB, LevelDB, LMDB and SQLite",
@@ -152,7 +140,7 @@ EXPERIMENT: Final[Experiment[Task, list[Measured], Row]] = Experiment(
     rows=rows,
     story=story,
     libraries=("rocksdict", "plyvel", "lmdb", "psutil"),
-    missing=missing,
+    missing=missing_engines,
     alone=True,
     add_options=add_options,
 )
