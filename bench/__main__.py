@@ -8,7 +8,7 @@ from typing import Final
 
 EXPERIMENTS: Final = {
     "compaction": (
-        "bench.experiments.compaction",
+        "bench.experiments.compaction.experiment",
         "compaction styles over a sustained load: writes, space, reads",
     ),
     "demo": ("bench.demo", "disk reads that filters save, on the files of this Python"),
@@ -16,15 +16,24 @@ EXPERIMENTS: Final = {
         "bench.experiments.figures",
         "figures that documents state, beside what comes out here",
     ),
-    "filters": ("bench.experiments.filters", "every filter and its peers: size, error rate, speed"),
+    "filters": (
+        "bench.experiments.filters.experiment",
+        "every filter and its peers: size, error rate, speed",
+    ),
     "granularity": (
-        "bench.experiments.granularity",
+        "bench.experiments.granularity.experiment",
         "a filter per block or per table, at equal memory",
     ),
-    "growth": ("bench.experiments.growth", "costs and memory as a store grows, beside theory"),
-    "peers": ("bench.experiments.peers", "lsmkv beside RocksDB, LevelDB, LMDB and SQLite"),
+    "growth": (
+        "bench.experiments.growth.experiment",
+        "costs and memory as a store grows, beside theory",
+    ),
+    "peers": (
+        "bench.experiments.peers.experiment",
+        "lsmkv beside RocksDB, LevelDB, LMDB and SQLite",
+    ),
     "saved-io": (
-        "bench.experiments.saved_io",
+        "bench.experiments.saved_io.experiment",
         "disk reads saved as the false-positive rate varies",
     ),
     "speed": ("bench.experiments.speed", "microseconds per operation of this build, alone"),
@@ -33,8 +42,8 @@ EXPERIMENTS: Final = {
         "YCSB's workloads on lsmkv and other embedded stores",
     ),
 }
-"""Name -> module and what it measures.  A module has ``main(arguments)``, and is imported only when it
-is run: experiments need different libraries."""
+"""Name -> module and summary.  A module has an ``EXPERIMENT`` or ``main(arguments)``, and is imported
+only when it is run: experiments need different libraries."""
 
 USAGE: Final = "usage: python -m bench {" + ",".join(EXPERIMENTS) + "} [OPTION ...]"
 
@@ -56,7 +65,10 @@ def main(arguments: list[str] | None = None) -> None:
         raise SystemExit(
             f"bench: {error.name} is not installed: pip install 'lsmkv[bench]'"
         ) from error
-    module.main(given[1:])
+    if hasattr(module, "EXPERIMENT"):
+        importlib.import_module("bench.harness.experiment").main(module.EXPERIMENT, given[1:])
+    else:
+        module.main(given[1:])
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
-"""The demonstration: how many disk reads filters save, on the files of this Python installation.
+"""The demonstration: disk reads that filters save, on the files of this Python installation.
 
-``python -m bench.demo`` (``make demo``) stores one entry for each file that Python is installed
-with, looks up every one of them and as many that are not there, at five settings of the filters,
-and prints how many data blocks had to be read.  Everything is counted by the store itself and goes
-through its public interface.
+``python -m bench.demo`` (``make demo``) stores one entry for each file of Python, looks up every one
+of them and as many absent ones, at five settings of the filters, and prints how many data blocks it
+read.  The store itself counts everything, through its public interface.
 
-The keys are real paths, and absent ones are made from present ones, so that they fall between them
-and key ranges cannot answer for the filters.
+The keys are real paths.  Absent keys are made from present ones, so that they fall between them and
+key ranges cannot answer for the filters.
 """
 
 from __future__ import annotations
@@ -28,87 +27,64 @@ from rich.console import Console
 from rich.table import Table
 
 import lsmkv
+from bench.harness.shapes import block_count, filter_disk_bytes, run_count
 from bench.workloads.files import FILE_LIMIT, Entry, absent_keys, python_roots, read_tree
+from lsmkv.inspection.store_info import StoreInfo
 from reports.environment import build
 
 ERROR_RATES: Final = (0.5, 0.1, 0.01, 0.001)
 REFERENCE_RATE: Final = 0.01
-"""The store that is also searched without its filters, and before it is compacted."""
+"""The rate of the store that is also searched with its filters off."""
 
 SEED: Final = 1970  # the year of Bloom's paper
 UNCOMPACTED_LOOKUPS: Final = 2000
-_NEVER: Final = 1000  # level-0 runs: more than there will be, so that only we compact
+_NEVER: Final = 1000  # more level-0 runs than there will be, so that only ``compact`` compacts
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """What a series of look-ups cost."""
+class Measurement:
+    """The look-ups at one setting; ``error_rate`` is None with filters off."""
 
-    lookups: int
-    found: int
-    block_reads: int
-    outside_blocks: int
-    denied: int
-    false_positives: int
+    error_rate: float | None
+    store: StoreInfo
+    absent: lsmkv.Stats
+    present: lsmkv.Stats
 
     @property
     def probes_of_absent(self) -> int:
-        """Filters asked for keys that are not there."""
-        return self.denied + self.false_positives
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """A store's tree and its filters."""
-
-    runs: int
-    tables: int
-    blocks: int
-    data_bytes: int
-    filter_bytes: int
-    filter_memory_bytes: int
-    expected_rate: float
-
-
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """One row: the look-ups at one setting.  ``error_rate`` is None with filters off."""
-
-    error_rate: float | None
-    shape: Shape
-    absent: Counts
-    present: Counts
+        """Filters asked for absent keys."""
+        return self.absent.filter_negatives + self.absent.filter_false_positives
 
     @property
     def measured_rate(self) -> float:
         """False positives by filters asked, for absent keys; nan if none was asked."""
-        probes = self.absent.probes_of_absent
-        return self.absent.false_positives / probes if probes else math.nan
+        probes = self.probes_of_absent
+        return self.absent.filter_false_positives / probes if probes else math.nan
 
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """The read path of one absent and one present key, as text."""
-
-    absent: str
-    present: str
+    @property
+    def expected_rate(self) -> float:
+        """The exact rate of the filters; nan if it is unknown."""
+        expected = math.fsum(
+            table.block_count * (math.nan if table.expected_rate is None else table.expected_rate)
+            for table in self.store.tables()
+        )
+        return expected / block_count(self.store)
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """All that the demonstration measured; in each series the first row is with filters off."""
+    """Both series; the first row of each is with filters off.
+
+    Attributes:
+        explained_absent, explained_present: the read path of one key, as text.
+    """
 
     compacted: list[Measurement]
     uncompacted: list[Measurement]
-    explained: Explained
-
-
-# The data
-
-
-# The stores
+    explained_absent: str
+    explained_present: str
 
 
 def fill(path: str, entries: Sequence[Entry], error_rate: float) -> None:
@@ -134,59 +110,25 @@ def compact(path: str, error_rate: float) -> None:
 
 
 def measure(
-    path: str,
-    present: Sequence[bytes],
-    absent: Sequence[bytes],
-    error_rate: float | None,
+    path: str, present: Sequence[bytes], absent: Sequence[bytes], error_rate: float | None
 ) -> Measurement:
-    """Look up ``absent`` and ``present`` with a cold cache: every search of a block is a read.
+    """Look up ``absent`` and ``present``, block cache off: every search of a block is a read.
 
-    Args:
-        path: a store, whose filters are ignored when ``error_rate`` is None.
+    Without an ``error_rate`` the store's filters are ignored.
     """
     residency: Any = "off" if error_rate is None else "resident"
     with lsmkv.open(
         path, read_only=True, block_cache_size_bytes=0, filter_residency=residency
     ) as db:
-        return Measurement(error_rate, _shape(db), look_up(db, absent), look_up(db, present))
+        return Measurement(error_rate, db.inspect(), look_up(db, absent), look_up(db, present))
 
 
-def _shape(db: lsmkv.DB) -> Shape:
-    info = db.inspect()
-    tables = list(info.tables())
-    blocks = sum(table.block_count for table in tables)
-    expected = math.fsum(
-        table.block_count * (math.nan if table.expected_rate is None else table.expected_rate)
-        for table in tables
-    )
-    return Shape(
-        runs=sum(len(level.runs) for level in info.levels),
-        tables=len(tables),
-        blocks=blocks,
-        data_bytes=sum(table.size_bytes for table in tables),
-        # A filter per block is in the file twice: in its block, and where look-ups load it from.
-        filter_bytes=sum(
-            table.filter_bytes * (2 if table.granularity == "block" else 1) for table in tables
-        ),
-        filter_memory_bytes=info.filter_memory_bytes,
-        expected_rate=expected / blocks,
-    )
-
-
-def look_up(db: lsmkv.DB, keys: Sequence[bytes]) -> Counts:
-    """Ask for each of ``keys``, and count what that cost."""
+def look_up(db: lsmkv.DB, keys: Sequence[bytes]) -> lsmkv.Stats:
+    """The counters of looking up each of ``keys``."""
     before = db.stats()
     for key in keys:
         db.get(key)
-    cost = db.stats() - before
-    return Counts(
-        lookups=cost.gets,
-        found=cost.get_hits,
-        block_reads=cost.block_reads,
-        outside_blocks=cost.fence_negatives,
-        denied=cost.filter_negatives,
-        false_positives=cost.filter_false_positives,
-    )
+    return db.stats() - before
 
 
 def run(
@@ -197,16 +139,10 @@ def run(
     absent_count: int | None = None,
     say: Say = lambda _: None,
 ) -> Results:
-    """Make the stores below ``directory`` and measure them.
+    """Make the stores of ``entries`` below ``directory``, and measure them.
 
-    Args:
-        entries: what to store.
-        seed: decides the order of insertion, the absent keys and the samples.
-        absent_count: how many absent keys to look up; as many as there are entries by default.
-        say: told of each step before it is taken.
-
-    Raises:
-        ValueError: there are no entries.
+    ``seed`` decides the order of insertion, the absent keys and the samples.  By default there are as
+    many absent keys as entries.  ``say`` is called with each step before it begins.
     """
     draw = random.Random(seed)
     shuffled = draw.sample(entries, len(entries))
@@ -229,7 +165,9 @@ def run(
         compact(path, rate)
     say(f"Looking up {len(absent):,} absent and {len(present):,} present keys, compacted")
     compacted = _measure_all(paths, present, absent)
-    return Results(compacted, uncompacted, _explain(paths[REFERENCE_RATE], absent[0], present[0]))
+    with lsmkv.open(paths[REFERENCE_RATE], read_only=True, block_cache_size_bytes=0) as db:
+        explained = [str(db.explain(key)) for key in (absent[0], present[0])]
+    return Results(compacted, uncompacted, *explained)
 
 
 def _measure_all(
@@ -239,16 +177,10 @@ def _measure_all(
     return rows + [measure(path, present, absent, rate) for rate, path in paths.items()]
 
 
-def _explain(path: str, absent: bytes, present: bytes) -> Explained:
-    with lsmkv.open(path, read_only=True, block_cache_size_bytes=0) as db:
-        return Explained(str(db.explain(absent)), str(db.explain(present)))
-
-
-# The report
-
-
 def wilson_interval(hits: int, trials: int, z: float = 1.96) -> tuple[float, float]:
-    """Where a rate lies of which ``hits`` of ``trials`` were seen (Wilson 1927); 95 % by default.
+    """The interval of a rate by ``hits`` of ``trials`` (Wilson 1927); 95 % by default.
+
+    By hand: the demonstration needs no package besides lsmkv.
 
     >>> [round(end, 4) for end in wilson_interval(10, 1000)]
     [0.0054, 0.0183]
@@ -278,9 +210,9 @@ def print_results(results: Results, console: Console) -> None:
         "As flushed: several runs, each of which may hold any key", results.uncompacted, console
     )
     console.print("Why one of the absent keys costs what it does (p = 1 %, compacted):\n")
-    console.print(results.explained.absent + "\n", soft_wrap=True)
+    console.print(results.explained_absent + "\n", soft_wrap=True)
     console.print("And one of the present keys:\n")
-    console.print(results.explained.present, soft_wrap=True)
+    console.print(results.explained_present, soft_wrap=True)
 
 
 def _print_series(title: str, rows: Sequence[Measurement], console: Console) -> None:
@@ -302,11 +234,11 @@ def _print_series(title: str, rows: Sequence[Measurement], console: Console) -> 
     for row in rows:
         table.add_row(*_cells(row, rows[0]))
     console.print(table)
-    absent, present, shape = rows[0].absent, rows[0].present, rows[0].shape
+    absent, present, store = rows[0].absent, rows[0].present, rows[0].store
     console.print(
-        f"\n{absent.lookups:,} absent and {present.lookups:,} present keys, {_count(shape.runs, 'run')}, "
-        f"{_count(shape.tables, 'table')}, {_count(shape.blocks, 'block')}; "
-        f"{absent.outside_blocks:,} times an absent key fell between two blocks, "
+        f"\n{absent.gets:,} absent and {present.gets:,} present keys, {_count(run_count(store), 'run')}, "
+        f"{_count(len(list(store.tables())), 'table')}, {_count(block_count(store), 'block')}; "
+        f"{absent.fence_negatives:,} times an absent key fell between two blocks, "
         "which costs no read."
     )
     reference = next(row for row in rows if row.error_rate == REFERENCE_RATE)
@@ -320,14 +252,15 @@ def _print_series(title: str, rows: Sequence[Measurement], console: Console) -> 
 def _cells(row: Measurement, without: Measurement) -> list[str]:
     saved, share = reads_saved(row, without)
     counted = [f"{row.absent.block_reads:,}", f"{saved:,}", f"{share:.2%}"]
-    sizes = [f"{row.shape.filter_bytes / 1024:.1f}", f"{row.shape.filter_memory_bytes / 1024:.1f}"]
+    kib = (filter_disk_bytes(row.store) / 1024, row.store.filter_memory_bytes / 1024)
+    sizes = [f"{size:.1f}" for size in kib]
     present = f"{row.present.block_reads:,}"
     if row.error_rate is None:
         return ["off", "", "", counted[0], "", "", present, *sizes]
-    low, high = wilson_interval(row.absent.false_positives, row.absent.probes_of_absent)
+    low, high = wilson_interval(row.absent.filter_false_positives, row.probes_of_absent)
     return [
         f"{row.error_rate * 100:.3g}",
-        f"{row.shape.expected_rate * 100:.3g}",
+        f"{row.expected_rate * 100:.3g}",
         f"{row.measured_rate * 100:.3g} ({low * 100:.3g}-{high * 100:.3g})",
         *counted,
         present,
@@ -335,8 +268,8 @@ def _cells(row: Measurement, without: Measurement) -> list[str]:
     ]
 
 
-def _per_lookup(counts: Counts) -> str:
-    return f"{counts.block_reads / counts.lookups:.3g}" if counts.lookups else "none"
+def _per_lookup(counts: lsmkv.Stats) -> str:
+    return f"{counts.block_reads / counts.gets:.3g}" if counts.gets else "none"
 
 
 def _percent(rate: float) -> str:

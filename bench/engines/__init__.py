@@ -1,4 +1,4 @@
-"""The stores that are measured side by side, each in one small file behind one interface.
+"""The measured stores, each in one small file behind one interface.
 
 Importing the package registers the built-in ones.  A peer's library is imported only when a store is
 opened, so that a missing one can be reported as missing.

@@ -1,8 +1,8 @@
-"""What a store must offer to be measured beside the others.
+"""The interface of a measured store.
 
-An engine is a subclass of :class:`Engine` in a file of its own; what it opens is a :class:`Store`.
-The hot operations are attributes, not methods: a store puts the library's own bound method there
-where its signature fits, so that no call of ours stands between the clock and what is timed.
+An engine is a subclass of :class:`Engine` in a file of its own; it opens a :class:`Store`.  The hot
+operations are attributes, not methods: a store puts the library's bound method there where its
+signature fits, so that the clock measures no call of ours.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ Pairs = Sequence[tuple[bytes, bytes]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What every engine is told alike; what one has no such setting for, it ignores.
+    """The settings of every engine; an engine ignores those it does not have.
 
     Attributes:
-        bits_per_key: of the Bloom filters; 0: none.
-        cache_size_bytes: block cache (LMDB: none of its own; it maps the file).
+        bits_per_key: bits of the Bloom filters; 0: no filters.
+        cache_size_bytes: block cache (LMDB has none; it maps the file).
         write_buffer_size_bytes: memtable.
         block_size_bytes: data block, or page.
-        compression: ``"none"`` or ``"zstd"`` (LevelDB: Snappy in its place).
-        direct_reads: past the page cache, where the engine can.
-        synced: every write will be a synced one: for engines that must know when they open (LMDB).
-        count: have :meth:`Store.counters` filled; RocksDB's statistics take time, so only when asked.
-        background: where lsmkv flushes and compacts (the others: in threads of their own).
+        compression: ``"none"`` or ``"zstd"`` (LevelDB: Snappy instead).
+        direct_reads: read past the page cache, where the engine can.
+        synced: every write will be synced; LMDB must know this when it opens.
+        count: fill :meth:`Store.counters`; RocksDB's statistics take time.
+        background: where lsmkv flushes and compacts (the others use threads of their own).
     """
 
     bits_per_key: float = 10.0
@@ -56,13 +56,13 @@ COUNTERS: Final = (
     "filter_true_positives",
     "data_block_reads",
 )
-"""The names that :meth:`Store.counters` may give."""
+"""The names that :meth:`Store.counters` may return."""
 
 
 def walk(entries: Iterable[Any], limit: int | None = None) -> int:
-    """Take up to ``limit`` entries (None: all) from an iterator; how many there were.
+    """Take up to ``limit`` entries (None: all) from an iterator, and return their number.
 
-    No Python code runs between two of them, so that next to nothing is added to a scan's time.
+    No Python code runs between two entries, so that the walk adds next to nothing to a scan's time.
 
     >>> walk(iter("abc")), walk(iter("abc"), 2)
     (3, 2)
@@ -75,13 +75,13 @@ def walk(entries: Iterable[Any], limit: int | None = None) -> int:
 class Store(ABC):
     """An open store.
 
-    One thread may read while others write.  Take ``get`` from the store anew after a write: a store
-    may put another function there (LMDB's, of a newer snapshot).
+    One thread may read while others write.  Take ``get`` from the store again after a write: a store
+    may replace it (LMDB does, by that of a newer snapshot).
 
     Attributes:
-        get: the value of a key, or None.
+        get: returns the value of a key, or None.
         put: sets a key, without a sync.
-        put_sync: sets a key, and returns once it would survive a power failure.
+        put_sync: sets a key, and returns when it would survive a power failure.
     """
 
     get: Callable[[bytes], bytes | None]
@@ -102,24 +102,22 @@ class Store(ABC):
 
     @abstractmethod
     def scan(self, start: bytes | None, limit: int | None, reverse: bool = False) -> int:
-        """Walk over keys and values from ``start`` on; how many there were.
+        """Walk over up to ``limit`` (None: all) entries from ``start`` on, and return their number.
 
-        Args:
-            start: where to begin; None: at the first key (reversed: at the last).
-            limit: the most to take; None: all.
+        Without ``start`` the walk begins at the first key (reversed: at the last).
         """
 
     @abstractmethod
     def settle(self) -> None:
-        """Return once what was written is in its files, and no background work is due."""
+        """Wait until all writes are in the files and no background work is due."""
 
     @abstractmethod
     def counters(self) -> dict[str, int]:
-        """What the engine itself counts, by the names below; only those that it has.
+        """The engine's own counters since the store was opened; only those that it has.
 
-        ``filter_negatives``: searches spared by a filter.  ``filter_positives``,
-        ``filter_true_positives``: passed by a filter, and rightly.  ``data_block_reads``: data blocks
-        that were not in its cache.  All since the store was opened (with ``Settings.count``).
+        ``filter_negatives``: searches that a filter spared.  ``filter_positives``,
+        ``filter_true_positives``: searches that a filter passed, and passed rightly.
+        ``data_block_reads``: data blocks that were not in its cache.  All with ``Settings.count``.
         """
 
     @abstractmethod
@@ -131,9 +129,9 @@ class Engine(ABC):
     """A store that can be measured.
 
     Attributes:
-        name: in rows, tables and commands.
-        distribution: what pip installs; its version is reported.
-        module: what Python imports.
+        name: its name in rows, tables and commands.
+        distribution: the name that pip installs; the report names its version.
+        module: the name that Python imports.
     """
 
     name: ClassVar[str]
@@ -157,10 +155,10 @@ _ENGINES: dict[str, Engine] = {}
 
 
 def register(engine: Engine) -> Engine:
-    """Have ``engine`` measured with the others.
+    """Add ``engine`` to the measured ones.
 
     Raises:
-        ValueError: there is one of that name.
+        ValueError: another engine has that name.
     """
     if engine.name in _ENGINES:
         raise ValueError(f"engine {engine.name!r} is registered already")
@@ -173,12 +171,13 @@ def engines() -> list[Engine]:
     return list(_ENGINES.values())
 
 
-def engine_named(name: str) -> Engine:
-    """The engine of that name.
+def missing_engines() -> list[str]:
+    """The names of engines that are not installed here."""
+    return [engine.name for engine in engines() if not engine.is_installed()]
 
-    Raises:
-        ValueError: there is none.
-    """
+
+def engine_named(name: str) -> Engine:
+    """The engine of that name."""
     if name not in _ENGINES:
         raise ValueError(f"engine {name!r}: must be one of {', '.join(_ENGINES)}")
     return _ENGINES[name]

@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Final
 from bench.engines.base import MIB, Engine, Pairs, Settings, Store, walk
 
 _LEVEL0_FILES: Final = 4
-"""Level 0 is compacted from this many files on (LevelDB's ``kL0_CompactionTrigger``)."""
+"""The files of level 0 that start a compaction (LevelDB's ``kL0_CompactionTrigger``)."""
 
 _LEVEL1_SIZE_BYTES: Final = 10 * MIB
-"""Above this level 1 is compacted; each further level may be ten times as large."""
+"""The limit of level 1; each further level may be ten times as large."""
 
 _BEYOND: Final = b"\xff" * 64
 _POLL_S: Final = 0.002
@@ -57,13 +57,13 @@ class LevelDBStore(Store):
         return walk(self._db.iterator(stop=start, include_stop=True, reverse=True), limit)
 
     def settle(self) -> None:
-        # Compacting a range without keys writes the memtable out, and nothing else.
+        # Compacting a range without keys only flushes the memtable.
         self._db.compact_range(start=_BEYOND, stop=_BEYOND + b"\xff")
         while self._compaction_due():
             time.sleep(_POLL_S)
 
     def _compaction_due(self) -> bool:
-        """Whether a level is larger than LevelDB lets it be (``VersionSet::Finalize``)."""
+        """Whether a level exceeds its limit (``VersionSet::Finalize``)."""
         files, size_bytes = [0] * 7, [0] * 7
         level = 0
         for line in self._db.get_property(b"leveldb.sstables").splitlines():
@@ -72,7 +72,7 @@ class LevelDBStore(Store):
             elif table := re.match(rb" \d+:(\d+)\[", line):
                 files[level] += 1
                 size_bytes[level] += int(table[1])
-        # The last level takes whatever comes.
+        # The last level has no limit.
         return files[0] >= _LEVEL0_FILES or any(
             size_bytes[level] >= _LEVEL1_SIZE_BYTES * 10 ** (level - 1) for level in range(1, 6)
         )
@@ -85,7 +85,7 @@ class LevelDBStore(Store):
 
 
 class LevelDB(Engine):
-    """LevelDB; Snappy where zstd is asked for, which its library does not have."""
+    """LevelDB; its library has no zstd, so Snappy stands for it."""
 
     name: ClassVar[str] = "leveldb"
     distribution: ClassVar[str] = "plyvel"

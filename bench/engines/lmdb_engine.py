@@ -8,20 +8,20 @@ from typing import Any, ClassVar, Final
 from bench.engines.base import Engine, Pairs, Settings, Store, walk
 
 _MAP_SIZE_BYTES: Final = 1 << 38
-"""Address space that the file may grow into; it takes no memory and no disk by itself."""
+"""Address space for the growing file; it costs no memory and no disk space."""
 
 
 class LMDBStore(Store):
     """An open LMDB: a B+ tree in a mapped file, with neither filters, cache, log nor background work.
 
     Every write is a transaction.  Unsynced ones run with ``MDB_NOSYNC``: they survive the end of the
-    process, and a power failure may break the whole store, not only lose the last writes (the others
-    have a log).  With ``Settings.synced`` every commit is synced, as is LMDB's default.
-    Without ``MDB_WRITEMAP``, in which a stray pointer of the program could damage the data.
+    process, but a power failure may break the whole store, because LMDB has no log.  With
+    ``Settings.synced`` every commit is synced, LMDB's default.  ``MDB_WRITEMAP`` is off: with it a
+    stray pointer of the program could damage the data.
 
-    Reads go through one read transaction, which is begun anew when something was written; they are
-    for one thread.  It begins with the first read, and no sooner: as long as one is open, no page that
-    it sees is used again, and a store that is only written to would grow without need.
+    Reads, of one thread, go through one read transaction, renewed after a write.  It begins with the
+    first read: an open one keeps its pages from reuse, so that a store that is only written to would
+    grow without need.
     """
 
     def __init__(self, directory: str, settings: Settings) -> None:
@@ -50,11 +50,11 @@ class LMDBStore(Store):
         self._sync()
 
     def _sync(self) -> None:
-        if not self._synced:  # else the commit has done it
+        if not self._synced:  # otherwise the commit has synced
             self._env.sync(True)
 
     def _written(self) -> None:
-        """Have the next read begin a new read transaction."""
+        """Let the next read begin a new read transaction."""
         self._stale = True
         self.get = self._renewed_get
 
@@ -63,7 +63,7 @@ class LMDBStore(Store):
         return value
 
     def _renewed(self) -> Any:
-        """The read transaction, begun anew if something was written since the last look."""
+        """The read transaction, renewed after a write."""
         if self._stale:
             self._stale = False
             self._release()
@@ -104,7 +104,7 @@ class LMDBStore(Store):
         return walk(cursor.iterprev() if reverse else cursor.iternext(), limit)
 
     def settle(self) -> None:
-        """Nothing to do: a commit has written its pages to the file."""
+        """Do nothing: a commit writes its pages to the file."""
 
     def counters(self) -> dict[str, int]:
         return {}

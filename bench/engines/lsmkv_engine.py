@@ -12,7 +12,7 @@ from reports.environment import build
 
 
 def error_rate_for(bits_per_key: float) -> float:
-    """The rate that lsmkv gives that many bits per key for: ``sizing.bits_for`` turned round.
+    """The error rate of so many bits per key: the inverse of ``sizing.bits_for``.
 
     >>> round(error_rate_for(10), 5)
     0.00819

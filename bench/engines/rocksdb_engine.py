@@ -26,7 +26,7 @@ _POLL_S: Final = 0.002
 
 
 class RocksDBStore(Store):
-    """An open RocksDB: default options but for what ``Settings`` says."""
+    """An open RocksDB, with default options besides ``Settings``."""
 
     def __init__(self, directory: str, settings: Settings) -> None:
         import rocksdict
@@ -42,14 +42,14 @@ class RocksDBStore(Store):
         options.set_use_direct_reads(settings.direct_reads)
         if settings.count:
             options.enable_statistics()
-        blocks: Any = rocksdict.BlockBasedOptions()  # whose bits per key may be a fraction
+        blocks: Any = rocksdict.BlockBasedOptions()  # allows fractional bits per key
         if settings.bits_per_key > 0:
             blocks.set_bloom_filter(settings.bits_per_key, block_based=False)
         blocks.set_block_size(settings.block_size_bytes)
         blocks.set_block_cache(rocksdict.Cache(settings.cache_size_bytes))
         options.set_block_based_table_factory(blocks)
-        # Options alone hold for column families that are made now; those of a store that is there
-        # already would silently have default ones: no filter, a cache of 8 MiB.
+        # Options apply only to new column families; those of an existing store would silently have
+        # the defaults: no filter, a cache of 8 MiB.
         self._db: Any = rocksdict.Rdict(directory, options, column_families={"default": options})
         self._synced = rocksdict.WriteOptions()
         self._synced.sync = True
@@ -96,7 +96,7 @@ class RocksDB(Engine):
     module: ClassVar[str] = "rocksdict"
 
     def version(self) -> str:
-        """That of rocksdict, which contains RocksDB and does not tell its version."""
+        """The version of rocksdict, which contains RocksDB and hides its version."""
         return f"in rocksdict {super().version()}"
 
     def open(self, directory: str, settings: Settings) -> Store:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _PUT: Final = "INSERT OR REPLACE INTO entries VALUES (?, ?)"
 _GET: Final = "SELECT value FROM entries WHERE key = ?"
-_MOST_PARAMETERS: Final = 999  # what every SQLite takes
+_MOST_PARAMETERS: Final = 999  # the limit of every SQLite
 _PAGE_SIZES: Final = range(512, 64 * KIB + 1)
 
 
@@ -22,7 +22,7 @@ class SQLiteStore(Store):
     """An open SQLite database in WAL mode, the table ``WITHOUT ROWID``.
 
     One connection reads and two write, with ``synchronous`` OFF and FULL (which syncs the log at each
-    commit).  A put is a transaction.  A lock keeps writing threads apart, as SQLite itself would.
+    commit).  A put is a transaction.  A lock serialises writing threads, as SQLite itself would.
     """
 
     def __init__(self, directory: str, settings: Settings) -> None:
@@ -99,7 +99,7 @@ class SQLiteStore(Store):
         )
         rows = self._reader.execute(query, () if start is None else (start,))
         taken = walk(rows, limit)
-        rows.close()  # ends the read transaction, which would hold back a checkpoint
+        rows.close()  # ends the read transaction, which would block a checkpoint
         return taken
 
     def settle(self) -> None:
@@ -120,7 +120,7 @@ class SQLite(Engine):
 
     name: ClassVar[str] = "sqlite"
     distribution: ClassVar[str] = "sqlite"
-    module: ClassVar[str] = "_sqlite3"  # sqlite3 is there even where Python was built without it
+    module: ClassVar[str] = "_sqlite3"  # exists only where Python was built with SQLite
 
     def version(self) -> str:
         """The version of the SQLite library."""

@@ -1,9 +1,8 @@
 """An engine to measure beside the others: ``--plugin bench/examples/log_engine.py``.
 
-An example of a plug-in: a file that registers what it adds, to be copied and changed.  This one appends
-every write to one file and keeps all keys in memory with the places of their values (Bitcask: Sheehy
-and Smith, 2010).  So it reads once for a present key and never for an absent one; but it has no order
-on disk, no cache, and nothing that takes away what was overwritten.
+An example plug-in: copy and change it.  It appends every write to one file, and keeps all keys in
+memory with the offsets of their values (Bitcask: Sheehy and Smith, 2010).  So it reads once for a
+present key and never for an absent one, but it has no order on disk, no cache and no compaction.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class LogStore(Store):
         self.put_sync = lambda key, value: self._append([(key, value)], True)
 
     def _load(self) -> int:
-        """Take up all whole batches; where the last one ends."""
+        """Read all complete batches, and return the end of the last one."""
         content = os.pread(self._file, os.fstat(self._file).st_size, 0)
         at = 0
         while at + _BATCH.size <= len(content):
@@ -107,7 +106,7 @@ class LogStore(Store):
         return walk(map(self.get, order[first:]), limit)
 
     def settle(self) -> None:
-        """Nothing is ever due."""
+        """Do nothing: there is no background work."""
 
     def counters(self) -> dict[str, int]:
         return {}
@@ -117,7 +116,7 @@ class LogStore(Store):
 
 
 class Log(Engine):
-    """The log; of the settings it has a use for none."""
+    """The log; it ignores all settings."""
 
     name: ClassVar[str] = "log"
     distribution: ClassVar[str] = "lsmkv"

@@ -1,7 +1,7 @@
 """A filter policy to try out: ``--plugin bench/examples/partitioned_policy.py``.
 
-An example of a plug-in: a file that registers what it adds, to be copied and changed.  This one adds
-partitioned Bloom filters: m bits are shared out among the k probes, m/k for each.
+An example plug-in: copy and change it.  It adds partitioned Bloom filters: each of the k probes has
+m/k of the m bits.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class PartitionedPolicy(filters.FilterPolicy):
         return filters.partitioned_rate(byte_count * 8, key_count, parameter)
 
     def is_possible(self, byte_count: int, parameter: int) -> bool:
-        """With a bit for each probe at the least."""
+        """At least one bit for each probe."""
         return byte_count == 0 or 1 <= parameter <= min(byte_count * 8, MAX_PARAMETER)
 
 
 def _probes(h: int, bit_count: int, probe_count: int) -> Iterator[int]:
-    """A bit in each of the k arrays, by the product's way to take several numbers from one hash."""
+    """A bit in each of the k arrays; like the product it takes several numbers from one hash."""
     part = bit_count // probe_count
     for first in range(0, part * probe_count, part):
         h = h * MULTIPLIER & MASK_63

@@ -1,7 +1,7 @@
 """A workload to measure beside YCSB's: ``--plugin bench/examples/scan_workload.py``.
 
-An example of a plug-in: a file that registers what it adds, to be copied and changed.  Give its letter
-to have it run: ``python -m bench ycsb --workloads CS --plugin bench/examples/scan_workload.py ...``
+An example plug-in: copy and change it.  Its letter selects it: ``python -m bench ycsb --workloads CS
+--plugin bench/examples/scan_workload.py ...``
 """
 
 from __future__ import annotations

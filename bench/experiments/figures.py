@@ -1,7 +1,7 @@
-"""Figures that documents on Bloom filters state, beside what comes out here.
+"""Figures that documents on Bloom filters state, beside the figures of this package.
 
 ``python -m bench figures [--into FILE]`` prints them, or puts them into the marked section of a
-Markdown file.  Everything is computed anew, from the seeds written here.
+Markdown file.  Everything is computed again, from the seeds written here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lsmkv.filters import (
 BEGIN: Final = "<!-- bench figures -->\n"
 END: Final = "<!-- end of figures -->\n"
 
-Figure = tuple[str, str, str]  # the system, what a document states or demands, what comes out
+Figure = tuple[str, str, str]  # the system, the stated figure, the figure here
 
 _ANIMALS: Final = b"""dog cat giraffe fly mosquito horse eagle bird bison boar butterfly ant anaconda
     bear chicken dolphin donkey crow crocodile""".split()

@@ -1,14 +1,14 @@
-"""Charts that can stand in a paper: one look for all, saved as PNG and SVG.
+"""Charts of one style, saved as PNG and SVG.
 
-Colours are Okabe and Ito's, which readers with any colour vision can tell apart; series differ in
-marker too, so that they survive a black-and-white printer.
+Colours are Okabe and Ito's, which readers with any colour vision can tell apart.  Series also differ
+in marker, for black-and-white printers.
 """
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,7 +18,9 @@ import matplotlib
 matplotlib.use("Agg")  # files, never windows
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from bench.harness.ratios import Spread
 
 COLOURS: Final = (
     "#0072B2",
@@ -32,7 +34,7 @@ COLOURS: Final = (
 )
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
 THEORY: Final[dict[str, Any]] = {"color": "#555555", "linestyle": "--", "linewidth": 1.1}
-"""How a line that was computed, not measured, is drawn."""
+"""Style of a computed line."""
 
 _STYLE: Final[Any] = {
     "figure.dpi": 100,
@@ -60,11 +62,10 @@ class Chart:
     """One figure of a report.
 
     Attributes:
-        name: of its files, without the extension.
-        title: what it shows.
-        caption: how to read it, in a sentence or two.
+        name: the name of its files, without extension.
+        caption: how to read it.
         draw: draws it into an empty figure.
-        width, height: in inches.
+        width, height: inches.
     """
 
     name: str
@@ -84,13 +85,45 @@ def series(number: int) -> dict[str, Any]:
 
 
 def plain_axis(axis: Any) -> None:
-    """Label an axis, a logarithmic one above all, with numbers as people write them."""
+    """Label an axis with plain numbers, a logarithmic one too."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
 
 
+def plain_log_axis(axis: Any, ends: tuple[float, float], few: float) -> None:
+    """Label a logarithmic axis without powers of ten; at 1, 2 and 5 if it spans less than ``few``."""
+    axis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if ends[1] < few * ends[0] else (1,)))
+    plain_axis(axis)
+    axis.set_minor_formatter(NullFormatter())
+
+
 def percent_axis(axis: Any) -> None:
-    """Label an axis of rates with per cents that have no needless zeros."""
+    """Label an axis of rates in per cent."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value * 100:g}"))
+
+
+def spread_bars(
+    axes: Any,
+    places: Sequence[float],
+    spreads: Sequence[Spread],
+    *,
+    across: bool = False,
+    **look: Any,
+) -> None:
+    """Medians with bars from the least to the most, at places on the other axis."""
+    medians = [spread.median for spread in spreads]
+    reach = (
+        [spread.median - spread.least for spread in spreads],
+        [spread.most - spread.median for spread in spreads],
+    )
+    if across:
+        axes.errorbar(medians, places, xerr=reach, **look)
+    else:
+        axes.errorbar(places, medians, yerr=reach, **look)
+
+
+def legend_below(figure: Figure, axes: Any, columns: int) -> None:
+    """The legend of one panel, below all panels."""
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=columns)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """An experiment from its command line to its files.
 
 ``python -m bench NAME --out DIR`` plans configurations, measures each (:mod:`bench.harness.sweep`),
-makes rows of what came out, and writes ``NAME.json``, ``NAME.csv``, the charts as PNG and SVG, and
+makes rows of the measurements, and writes ``NAME.json``, ``NAME.csv``, the charts as PNG and SVG, and
 ``report.html``.
 """
 
@@ -13,18 +13,20 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import count
 from typing import Any, Final, Generic, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench.harness import markdown, plugins, records
+from bench.harness import charts, plugins, records, report
 from bench.harness.story import Story
 from bench.harness.sweep import Step, executor_for, sweep
 from reports import document
+from reports.document import provenance
 from reports.environment import environment
 
 T = TypeVar("T")
@@ -36,13 +38,7 @@ DEFAULT_SEED: Final = 1970  # the year of Bloom's paper
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the command line asks for.
-
-    Attributes:
-        quick: a few minutes, not hours.
-        seed: decides every key, value and order.
-        options: the experiment's own options, as parsed.
-    """
+    """The parsed command line; the seed decides every key, value and order."""
 
     quick: bool
     seed: int
@@ -54,26 +50,20 @@ def _none(_: argparse.ArgumentParser) -> None: ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment(Generic[T, M, R]):
-    """An experiment: what it asks, and the functions that answer.
+    """A question, and the functions that answer it.
 
     Attributes:
-        name: in commands and of its files.
-        title: heading of the report.
-        question: what is asked, in a sentence or three.
-        method: how it is measured: paragraphs.
+        name: its name in commands and files.
+        method: paragraphs of the report.
         row_type: a dataclass of :func:`bench.harness.records.column`.
-        tasks: the configurations, as data that can be pickled; ``str`` of one is shown as progress.
-        measure: a module's function that measures one of them in an empty directory.
-        rows: the rows, from all measurements (in the order of the tasks).
-        story: what the rows say: sentences, tables and charts.
-        libraries: distributions whose versions matter, besides lsmkv's own.
-        missing: names of what cannot be measured here because it is not installed.
-        alone: times are the point: always one configuration at a time, on this machine.
-        after: what this process adds to the measurements, alone, once all of them are there (times,
-            above all); it says what it has done, step by step.
-        add_options: adds the experiment's own options.
-        document: the section of a document that ``--into`` replaces, in Markdown; findings and the
-            brief tables by default.
+        tasks: makes the configurations, which can be pickled; the progress shows ``str`` of each.
+        measure: a module's function that measures one task in an empty directory.
+        rows: makes the rows of all measurements, which come in the order of the tasks.
+        libraries: distributions whose versions the report names, besides lsmkv.
+        missing: names the contenders that are not installed.
+        alone: measures one task at a time, on this machine, because times matter.
+        after: adds to the measurements when all of them are there (times, for example).
+        document: makes the Markdown section for ``--into``; by default findings and brief tables.
         write_more: writes more files, and returns their paths.
     """
 
@@ -97,10 +87,18 @@ class Experiment(Generic[T, M, R]):
 
 @dataclass(frozen=True, slots=True)
 class Results(Generic[R]):
-    """What a run found, and the header that says how."""
+    """The rows of a run, and a header that describes the run."""
 
     header: dict[str, Any]
     rows: list[R] = field(default_factory=list)
+
+
+def positive(text: str) -> int:
+    """The type of options that are 1 or more."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be 1 or more")
+    return number
 
 
 def parser_for(experiment: Experiment[Any, Any, Any]) -> argparse.ArgumentParser:
@@ -148,9 +146,9 @@ def run(
     arguments: Sequence[str],
     console: Console | None = None,
 ) -> Results[R]:
-    """Measure what ``arguments`` ask for; with a console, show a progress bar.
+    """Measure the configurations of the command line; with a console, show the progress.
 
-    Nothing is written but what stands in the working directories.
+    Writes only below the working directories.
     """
     given = parser_for(experiment).parse_args(arguments)
     plugins.load(given.plugin)
@@ -159,27 +157,7 @@ def run(
     jobs = 1 if experiment.alone else max(1, given.jobs)
     dask = None if experiment.alone else given.dask
     began = time.monotonic()
-    columns = (
-        TextColumn("{task.description:<44.44}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    shown = console or Console(quiet=True)
-    # On a terminal the bar moves; elsewhere each configuration leaves a line.
-    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bar:
-        progress = bar.add_task(experiment.name, total=len(tasks))
-        done = 0
-
-        def step(what: str) -> None:
-            nonlocal done
-            done += 1
-            bar.update(progress, advance=1, description=what)
-            if not shown.is_terminal:
-                elapsed = time.monotonic() - began
-                place = f"{done}/{len(tasks)} " if done <= len(tasks) else ""
-                shown.print(f"[{elapsed:6.1f} s] {place}{what}", soft_wrap=True)
-
+    with _progress(experiment.name, len(tasks), console or Console(quiet=True)) as step:
         with executor_for(jobs, dask) as executor:
             measured = sweep(
                 experiment.measure,
@@ -190,7 +168,6 @@ def run(
                 step=step,
             )
         if experiment.after is not None:
-            bar.update(progress, total=None)
             measured = experiment.after(plan, measured, step)
     header = {
         "experiment": experiment.name,
@@ -206,10 +183,39 @@ def run(
     return Results(header, experiment.rows(measured))
 
 
+@contextmanager
+def _progress(name: str, total: int, console: Console) -> Iterator[Step]:
+    """A bar on a terminal, and a line for each step elsewhere.
+
+    Steps beyond ``total`` are those of ``Experiment.after``.
+    """
+    columns = (
+        TextColumn("{task.description:<44.44}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    began, numbers = time.monotonic(), count(1)
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        progress = bar.add_task(name, total=total)
+
+        def step(what: str) -> None:
+            done = next(numbers)
+            bar.update(
+                progress, completed=done, total=total if done <= total else None, description=what
+            )
+            if not console.is_terminal:
+                elapsed = time.monotonic() - began
+                place = f"{done}/{total} " if done <= total else ""
+                console.print(f"[{elapsed:6.1f} s] {place}{what}", soft_wrap=True)
+
+        yield step
+
+
 def write(experiment: Experiment[T, M, R], results: Results[R], directory: str) -> list[str]:
     """Write every file below ``directory``, and return their paths, the report first."""
-    from bench.harness import charts, report  # drawing is slow to import
-
     os.makedirs(directory, exist_ok=True)
     story = experiment.story(results.rows)
     paths = [os.path.join(directory, f"{experiment.name}.{kind}") for kind in ("json", "csv")]
@@ -221,12 +227,16 @@ def write(experiment: Experiment[T, M, R], results: Results[R], directory: str) 
     return [page, *paths, *drawn]
 
 
-def _section(story: Story, results: Results[Any]) -> str:
-    return markdown.markdown(results.header, story)
+def section(header: dict[str, Any], story: Story) -> str:
+    """Command, findings and brief tables as a section of a Markdown document."""
+    parts = [f"Command: `{header['command']}`. {provenance(header)}"]
+    parts.append("\n".join(f"- {finding}" for finding in story.findings))
+    parts += [table.to_markdown() for table in story.tables if table.brief]
+    return "\n\n".join(parts) + "\n"
 
 
 def main(experiment: Experiment[Any, Any, Any], arguments: Sequence[str]) -> None:
-    """The command: measure, write, and say what came out."""
+    """The command: measure, write, and print the findings."""
     console = Console(
         highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 130
     )
@@ -247,8 +257,8 @@ def main(experiment: Experiment[Any, Any, Any], arguments: Sequence[str]) -> Non
     if experiment.write_more is not None:
         written += experiment.write_more(results, given)
     if given.into:
-        section = experiment.document or partial(_section, story)
-        document.insert(given.into, experiment.name, section(results))
+        write_section = experiment.document or (lambda found: section(found.header, story))
+        document.insert(given.into, experiment.name, write_section(results))
         written.append(given.into)
     console.print(f"\nTook {results.header['elapsed_s']:.0f} s.  Written:")
     for path in written:

@@ -1,4 +1,4 @@
-"""Confidence intervals of what was counted, and the spread of what was timed."""
+"""Confidence intervals of counts, and percentiles of times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONFIDENCE: Final = 0.95
 
 
 def rate_interval(hits: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Where a rate lies of which ``hits`` of ``trials`` were seen: Clopper and Pearson's interval.
+    """Clopper and Pearson's interval of a rate, by ``hits`` of ``trials``.
 
     Biometrika 26(4), 1934.  (0, 1) when there were no trials.
 
@@ -28,7 +28,7 @@ def rate_interval(hits: int, trials: int, confidence: float = CONFIDENCE) -> tup
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """Of many timings, in the unit they came in."""
+    """Percentiles of times, in their unit."""
 
     p50: float
     p95: float

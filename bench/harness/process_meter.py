@@ -1,4 +1,4 @@
-"""What the operating system tells of this process: CPU, memory, bytes read; and its page cache."""
+"""CPU time, memory and bytes read of this process, and the page cache."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import resource
 import time
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 import psutil
 
@@ -25,7 +25,7 @@ class Meter:
     cpu_s = 0.0
 
     def __enter__(self) -> Self:
-        gc.collect()  # what came before is not to be paid for here
+        gc.collect()  # earlier garbage must not cost time here
         self._cpu_before = cpu_s()
         self._before = time.perf_counter()
         return self
@@ -41,7 +41,7 @@ class Meter:
 
 
 def cpu_s() -> float:
-    """CPU seconds of this process and its children so far, those that have ended included."""
+    """CPU seconds of this process and its children so far, ended children included."""
     total = 0.0
     for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
         used = resource.getrusage(who)
@@ -54,9 +54,9 @@ def cpu_s() -> float:
 
 
 def restart_peak_memory() -> int:
-    """Have :func:`peak_memory_bytes` begin anew, and return the present resident memory in bytes.
+    """Reset :func:`peak_memory_bytes`, and return the present resident memory in bytes.
 
-    Where the kernel does not allow that, the peak is that since the process began.
+    Where the kernel does not allow a reset, the peak remains that since the process began.
     """
     gc.collect()
     with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
@@ -65,7 +65,7 @@ def restart_peak_memory() -> int:
 
 
 def peak_memory_bytes() -> int:
-    """The highest resident memory of this process, and of each of its children, in all."""
+    """The sum of the peak resident memory of this process and of each of its children."""
     pids = [os.getpid(), *(child.pid for child in _children())]
     return sum(_high_water_mark(pid) for pid in pids)
 
@@ -82,17 +82,20 @@ def _children() -> list[psutil.Process]:
     return psutil.Process().children(recursive=True)
 
 
-def os_read_bytes() -> int | None:
-    """Bytes that this process has had read from storage so far; None where nothing tells."""
+def os_read_bytes(of: Literal["self", "thread-self"] = "self") -> int | None:
+    """Bytes that this process or thread has read from storage; None where the system does not count.
+
+    Experiments that measure several configurations in one process need the thread's count.
+    """
     try:
-        with open("/proc/self/io", encoding="ascii") as file:
+        with open(f"/proc/{of}/io", encoding="ascii") as file:
             return next(int(line.split()[1]) for line in file if line.startswith("read_bytes:"))
     except (OSError, StopIteration):
         return None
 
 
 def sync_files(directory: str) -> int:
-    """Have every file below ``directory`` on disk; their size in bytes."""
+    """Sync every file below ``directory``, and return their size in bytes."""
     total = 0
     for path in _files(directory):
         descriptor = os.open(path, os.O_RDONLY)
@@ -105,7 +108,7 @@ def sync_files(directory: str) -> int:
 
 
 def drop_pages(directory: str) -> None:
-    """Have the page cache forget every file below ``directory``, which nobody may have mapped."""
+    """Drop every file below ``directory`` from the page cache; nobody may have mapped one."""
     sync_files(directory)  # only clean pages can be dropped
     for path in _files(directory):
         descriptor = os.open(path, os.O_RDONLY)

@@ -1,8 +1,8 @@
-"""Medians and ratios of engines: the arithmetic of the comparison.
+"""Medians of engines, and ratios between them.
 
 A ratio is a peer's figure by lsmkv's, of times, bytes and reads alike: over 1, lsmkv is ahead.  It is
-taken within each repetition, where both were measured one after the other, and then the median of
-those; a ratio of two medians would mix what the machine did at different times.
+taken within each repetition, where both engines ran one after the other.  A ratio of two medians
+would mix the machine's state at different times.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ OURS: Final = "lsmkv"
 
 
 class Measurement(Protocol):
-    """What a row has to tell."""
+    """The attributes of a row that ratios need."""
 
     @property
     def engine(self) -> str: ...
@@ -39,7 +39,7 @@ class Spread:
 
 
 def spread(figures: Iterable[float]) -> Spread:
-    """The spread of at least one figure.
+    """The spread of one figure or more.
 
     >>> spread([3, 1, 2])
     Spread(median=2, least=1, most=3)
@@ -50,28 +50,27 @@ def spread(figures: Iterable[float]) -> Spread:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How one phase compares with its best peer: the one with the lowest median.
-
-    Attributes:
-        phase: its name.
-        peer: the best one's.
-        ratio: its figure by lsmkv's, over the repetitions.
-    """
+    """The ratio of one phase to the peer with the best median, by repetition."""
 
     phase: str
     peer: str
-    ratio: Spread
+    each: tuple[float, ...]
+
+    @property
+    def ratio(self) -> Spread:
+        """Over the repetitions."""
+        return spread(self.each)
 
     @property
     def verdict(self) -> Literal["ahead", "behind", "level"]:
-        """Ahead or behind in every repetition, or level: now this way, now that."""
-        if self.ratio.least > 1.0:
+        """Whether lsmkv is ahead in every repetition, behind in every one, or neither."""
+        if min(self.each) > 1.0:
             return "ahead"
-        return "behind" if self.ratio.most < 1.0 else "level"
+        return "behind" if max(self.each) < 1.0 else "level"
 
 
 class Figures(Generic[M]):
-    """One figure of each row that has it, by phase, engine and repetition."""
+    """One figure of each row, by phase, engine and repetition; None is left out."""
 
     def __init__(self, rows: Iterable[M], figure: Callable[[M], float | None]) -> None:
         self._by_phase: dict[str, dict[str, dict[int, float]]] = {}
@@ -83,7 +82,7 @@ class Figures(Generic[M]):
 
     @property
     def phases(self) -> list[str]:
-        """The phases that have figures."""
+        """Phases with figures."""
         return list(self._by_phase)
 
     def spread(self, phase: str, engine: str) -> Spread | None:
@@ -91,12 +90,19 @@ class Figures(Generic[M]):
         figures = self._by_phase.get(phase, {}).get(engine)
         return spread(figures.values()) if figures else None
 
-    def ratios(self) -> list[Ratio]:
-        """A ratio for each phase in which lsmkv and a peer have figures above 0."""
-        found = (self._ratio(phase, engines) for phase, engines in self._by_phase.items())
+    def ratios(self, *, more_is_better: bool = False) -> list[Ratio]:
+        """A ratio for each phase in which lsmkv and a peer have figures above 0.
+
+        Where more is better it is lsmkv's figure by the peer's: over 1, lsmkv is ahead there too.
+        """
+        found = (
+            self._ratio(phase, engines, more_is_better) for phase, engines in self._by_phase.items()
+        )
         return [ratio for ratio in found if ratio is not None]
 
-    def _ratio(self, phase: str, engines: Mapping[str, Mapping[int, float]]) -> Ratio | None:
+    def _ratio(
+        self, phase: str, engines: Mapping[str, Mapping[int, float]], more_is_better: bool
+    ) -> Ratio | None:
         ours = engines.get(OURS, {})
         medians = {
             name: statistics.median(figures.values())
@@ -105,11 +111,14 @@ class Figures(Generic[M]):
         }
         if not medians:
             return None
-        peer = min(medians, key=medians.__getitem__)
-        theirs = engines[peer]
-        ratios = [
-            theirs[number] / ours[number]
-            for number in sorted(ours.keys() & theirs.keys())
-            if ours[number] > 0 and theirs[number] > 0
+        peer = (max if more_is_better else min)(medians, key=medians.__getitem__)
+        pairs = [
+            (ours[number], engines[peer][number])
+            for number in sorted(ours.keys() & engines[peer].keys())
         ]
-        return Ratio(phase, peer, spread(ratios)) if ratios else None
+        ratios = tuple(
+            mine / theirs if more_is_better else theirs / mine
+            for mine, theirs in pairs
+            if mine > 0 and theirs > 0
+        )
+        return Ratio(phase, peer, ratios) if ratios else None

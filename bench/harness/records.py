@@ -1,14 +1,14 @@
-"""Rows of results: dataclasses whose columns say what they mean, written as JSON and CSV.
+"""Rows of results: dataclasses with described columns, written as JSON and CSV.
 
 A row type declares its columns with :func:`column`::
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Row:
-        runs: int = column("overlapping sorted runs", kind="setting")
-        data_block_reads: int = column("data blocks read by the look-ups")
-        get_us_p99: float = column("99th percentile of a look-up, microseconds", kind="time")
+        runs: int = column("overlapping sorted runs", "setting")
+        block_reads: int = column("data blocks read by the look-ups", heading="reads", form=",")
+        get_us_p99: float = column("99th percentile of a look-up, microseconds", "time")
 
-Settings and counts are the same whenever a seed is run, on any machine; times are not.
+Settings and counts are the same in every run with one seed, on any machine.  Times are not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal
 
 Kind = Literal["setting", "count", "time"]
@@ -26,9 +26,22 @@ SCHEMA: Final = 1
 """Raised when a column changes its meaning."""
 
 
-def column(meaning: str, kind: Kind = "count") -> Any:
-    """A column of a row type; ``kind`` tells whether it repeats from run to run."""
-    return dataclasses.field(metadata={"meaning": meaning, "kind": kind})
+Form = str | Callable[[Any], str]
+"""A format specification, or a function that makes the text."""
+
+
+def column(meaning: str, kind: Kind = "count", *, heading: str = "", form: Form = "") -> Any:
+    """A column of a row type; tables show it as ``form`` says, below ``heading``."""
+    return dataclasses.field(metadata=_metadata(meaning, kind, heading, form))
+
+
+def optional(meaning: str, kind: Kind = "count", *, heading: str = "", form: Form = "") -> Any:
+    """A :func:`column` that is None where it does not apply."""
+    return dataclasses.field(default=None, metadata=_metadata(meaning, kind, heading, form))
+
+
+def _metadata(meaning: str, kind: Kind, heading: str, form: Form) -> dict[str, Any]:
+    return {"meaning": meaning, "kind": kind, "heading": heading, "form": form}
 
 
 def columns(row_type: type) -> list[dict[str, str]]:
@@ -40,7 +53,7 @@ def columns(row_type: type) -> list[dict[str, str]]:
 
 
 def repeatable(rows: Iterable[Any]) -> list[dict[str, Any]]:
-    """The rows without their times: what two runs with one seed have in common."""
+    """The rows without their times: equal in two runs with one seed."""
     return [
         {
             field.name: getattr(row, field.name)
@@ -52,7 +65,7 @@ def repeatable(rows: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def plain(row: Any) -> dict[str, Any]:
-    """A row as JSON knows it: not-a-number and infinity become None."""
+    """A row for JSON: not-a-number and infinity become None."""
     return {name: _plain(value) for name, value in dataclasses.asdict(row).items()}
 
 
@@ -65,7 +78,7 @@ def _plain(value: Any) -> Any:
 
 
 def write_json(path: str, header: dict[str, Any], row_type: type, rows: Sequence[Any]) -> None:
-    """Everything: how it was measured, what the columns mean, the rows."""
+    """Write the header, the meaning of the columns, and the rows."""
     content = {
         "schema": SCHEMA,
         **header,
@@ -78,7 +91,7 @@ def write_json(path: str, header: dict[str, Any], row_type: type, rows: Sequence
 
 
 def write_csv(path: str, row_type: type, rows: Sequence[Any]) -> None:
-    """The rows alone; what has no value is empty."""
+    """Write the rows alone; None is an empty field."""
     names = [field.name for field in dataclasses.fields(row_type)]
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, names, lineterminator=os.linesep)

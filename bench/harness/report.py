@@ -1,4 +1,4 @@
-"""``report.html``: one page that needs no network, made of an experiment's story."""
+"""``report.html``: one page that needs no network, made from an experiment's story."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write(path: str, experiment: Any, results: Any, story: Story) -> None:
             "name": chart.name,
             "title": chart.title,
             "caption": chart.caption,
-            # As an image each keeps its identifiers to itself, which inline SVGs would share.
+            # An image, because inline SVGs would share their identifiers.
             "source": "data:image/svg+xml;base64," + base64.b64encode(charts.svg(chart)).decode(),
         }
         for chart in story.charts

@@ -1,7 +1,6 @@
-"""Running an experiment's configurations: one after the other, in processes, or on a cluster.
+"""Runs an experiment's tasks: one after the other, in processes, or on a cluster.
 
-A configuration is data, and measuring it a module's function, so any
-``concurrent.futures.Executor`` can take them.
+A task is data, and a module's function measures it, so any ``concurrent.futures.Executor`` will do.
 """
 
 from __future__ import annotations
@@ -30,17 +29,11 @@ def sweep(
     plugin_files: Sequence[str] = (),
     step: Step = lambda _: None,
 ) -> list[M]:
-    """What ``measure(task, directory)`` gave for each task, in the order of the tasks.
+    """The result of ``measure(task, directory)`` for each task, in the order of the tasks.
 
-    Args:
-        measure: a module's function; it gets an empty directory, which is removed afterwards.
-        executor: where to run; None: here, one after the other.
-        work: where directories are made (on the machine that measures); None: the system's choice.
-        plugin_files: loaded before anything is measured, wherever that is.
-        step: told of each task that is done.
-
-    Raises:
-        Exception: whatever the first failing task raised; those not begun are cancelled.
+    ``measure`` is a module's function, and its directory, below ``work``, is empty.  Without an
+    executor tasks run here, one after the other.  ``step`` is called with each finished task.  The
+    first error of a task is raised, and cancels the tasks that have not begun.
     """
     if executor is None:
         results = []
@@ -73,15 +66,10 @@ def _run(
 
 @contextmanager
 def executor_for(jobs: int, dask_address: str | None) -> Iterator[Executor | None]:
-    """The executor that the command line asks for; None for one job, here.
+    """The executor of ``--jobs`` and ``--dask``; None for one job, here.
 
-    Args:
-        jobs: processes on this machine.
-        dask_address: of a ``dask.distributed`` scheduler, whose workers have this code installed;
-            ``"local"`` starts one here, of ``jobs`` processes.
-
-    Raises:
-        SystemExit: dask is not installed.
+    The workers of a ``dask.distributed`` scheduler must have this code installed.  ``"local"`` starts
+    a scheduler here, with ``jobs`` processes.
     """
     if dask_address is not None:
         try:
@@ -106,7 +94,7 @@ def executor_for(jobs: int, dask_address: str | None) -> Iterator[Executor | Non
             ):
                 yield executor
     elif jobs > 1:
-        # spawn: no state, open file or thread of this process reaches what is measured.
+        # spawn: the workers share no state, open file or thread with this process.
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(jobs, mp_context=context) as pool:
             yield pool

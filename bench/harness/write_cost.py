@@ -1,4 +1,4 @@
-"""What theory says of a tree: reads that an absent look-up wastes, and how often it rewrites."""
+"""Theory of a tree: wasted reads of an absent look-up, and write amplification."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ def expected_absent_reads(store: StoreInfo, live_numbers: NDArray[numpy.int64]) 
     """Block reads that a look-up of an absent key costs on average, cache off.
 
     It is the sum, over the tables that span the key, of the exact rate of their filters (Bose et al.
-    2008), times the chance that the key falls inside a block and not in the gap between two, where
-    fences answer.  The absent keys are those just after a live key, all with the same chance.
-    O(tables log keys).
+    2008) times the chance that the key falls inside a block.  Between two blocks the fences answer.
+    Absent keys follow live keys directly, all with the same chance.  O(tables log keys).
     """
     if not len(live_numbers):
         return 0.0
@@ -43,15 +42,12 @@ def _wrong_rate(table: TableInfo) -> float:
 
 
 def write_amplification(style: str, size_ratio: int, level_count: int) -> float:
-    """How often an entry is written in a tree of full levels, the flush included.
+    """The number of writes of an entry in a tree of L full levels below level 0, with the flush.
 
-    A level that is kept one run rewrites an entry with half of the T arrivals that fill it: T/2 times.
-    A level that gathers runs writes it once.  So leveled 1 + L T/2, tiered 1 + L and lazy-leveled
-    1 + (L - 1) + T/2, which are the orders of Dayan and Idreos (SIGMOD 2018): O(T L), O(L), O(T + L).
-    Entries that merging drops, and what a table holds besides entries, are left out.
-
-    Args:
-        level_count: L, levels below level 0.
+    A level of one run rewrites an entry with half of the T arrivals that fill it: T/2 times.  A level
+    of several runs writes it once.  So leveled 1 + L T/2, tiered 1 + L and lazy-leveled
+    1 + (L - 1) + T/2, the orders of Dayan and Idreos (SIGMOD 2018): O(T L), O(L), O(T + L).  Entries
+    that merging drops, and all of a table besides entries, are left out.
 
     >>> [write_amplification(style, 10, 3) for style in ("leveled", "tiered", "lazy-leveled")]
     [16.0, 4.0, 8.0]

@@ -1,1 +1,1 @@
-"""What stores are filled with and asked for: keys, values, and the order they come in."""
+"""Keys, values and orders for stores."""

@@ -1,11 +1,11 @@
-"""Which record an operation asks for: the request distributions of YCSB, drawn in bulk.
+"""The request distributions of YCSB, drawn in bulk.
 
 The zipfian one is that of Gray et al., "Quickly generating billion-record synthetic databases"
-(SIGMOD 1994), as YCSB (Cooper et al., SoCC 2010) uses it: rank i, counted from 1, of n shall come
-with probability 1 / (i^theta * zeta(n, theta)).  The method is exact for ranks 1 and 2, and takes
-the others from an integral in place of the sum.  So with theta = 0.99 and n from a thousand to ten
-million, rank 3 comes 17 to 20 % too often, rank 10 by 2 to 4 %, the last ranks come 1 to 4 % too
-seldom, and in all 1.0 to 1.6 % of the draws go to another rank than the law would have.
+(SIGMOD 1994), as YCSB (Cooper et al., SoCC 2010) uses it: rank i, counted from 1, of n has the
+probability 1 / (i^theta * zeta(n, theta)).  The method is exact for ranks 1 and 2, and takes the
+others from an integral instead of the sum.  So with theta = 0.99 and n from a thousand to ten
+million, rank 3 comes 17 to 20 % too often, rank 10 2 to 4 % too often, the last ranks come 1 to 4 %
+too seldom, and in all 1.0 to 1.6 % of the draws go to another rank than the law demands.
 ``tests/bench/test_bench_distributions.py`` holds these figures.
 
 Every function takes a :class:`numpy.random.Generator` (see :func:`generator`).  With theta = 0.99
@@ -40,7 +40,7 @@ _ETA_DECIMALS: Final = 12
 
 
 def generator(*parts: object) -> Generator:
-    """The random numbers that belong to ``parts`` (a seed, and what tells one use from another).
+    """A generator for a seed and the other parts that distinguish one use from another.
 
     >>> generator(1970, "C").random() == generator(1970, "C").random()
     True
@@ -54,8 +54,7 @@ def zeta(
 ) -> float:
     """The sum of 1 / i^theta for i from 1 to ``items``.  O(items - known_items).
 
-    Args:
-        known_items, known: the sum as far as it is known already, to be extended.
+    ``known`` is the sum of the first ``known_items``.
 
     >>> zeta(3, 0.5) == 1 + 2**-0.5 + 3**-0.5
     True
@@ -69,13 +68,7 @@ def zeta(
 
 @dataclass(frozen=True, slots=True)
 class Zipfian:
-    """Ranks 0 to items - 1, of which the first is asked for most.
-
-    Attributes:
-        items: n.
-        theta: the skew, from 0 (excluded) to 1 (excluded).
-        zeta: the sum of 1 / i^theta over them; :meth:`over` computes it.
-    """
+    """Ranks 0 to items - 1, the first the most popular; :meth:`over` computes ``zeta``."""
 
     items: int
     theta: float
@@ -83,11 +76,7 @@ class Zipfian:
 
     @classmethod
     def over(cls, items: int, theta: float = ZIPFIAN_CONSTANT) -> Zipfian:
-        """The distribution over ``items`` ranks.  O(items).
-
-        Raises:
-            ValueError: there are no items, or theta is not between 0 and 1.
-        """
+        """The distribution over ``items`` ranks.  O(items)."""
         if items < 1:
             raise ValueError(f"items={items}: must be at least 1")
         if not 0.0 < theta < 1.0:
@@ -95,18 +84,14 @@ class Zipfian:
         return cls(items, theta, zeta(items, theta))
 
     def extended(self, items: int) -> Zipfian:
-        """The distribution over more items.  O(items added).
-
-        Raises:
-            ValueError: ``items`` are fewer than now.
-        """
+        """The distribution over more items.  O(items added)."""
         if items < self.items:
             raise ValueError(f"items={items}: must be at least {self.items}")
         total = zeta(items, self.theta, known_items=self.items, known=self.zeta)
         return Zipfian(items, self.theta, total)
 
     def probability(self, rank: int) -> float:
-        """What the law says, not the generator: the probability of a rank, counted from 0."""
+        """The probability of a rank, counted from 0, by the law and not by the generator."""
         return 1.0 / (math.pow(rank + 1, self.theta) * self.zeta)
 
     def ranks(self, count: int, draw: Generator) -> Numbers:
@@ -129,10 +114,10 @@ def fnv64(numbers: Numbers) -> NDArray[numpy.uint64]:
 
 
 def scrambled(keyspace: int, count: int, draw: Generator) -> Numbers:
-    """``count`` numbers below ``keyspace``, a few of them popular, and those spread all over it.
+    """``count`` numbers below ``keyspace``, with popular ones spread all over it.
 
-    As YCSB does: a rank of ten billion (whatever the key space, so that the popularity of the first
-    ranks is always the same), hashed, modulo the key space.
+    As in YCSB: the hash of a rank of ten billion, modulo the key space.  The popularity of the first
+    ranks does not depend on the key space.
     """
     ranks = Zipfian(SCRAMBLED_ITEMS, ZIPFIAN_CONSTANT, SCRAMBLED_ZETA).ranks(count, draw)
     numbers: Numbers = (fnv64(ranks) % numpy.uint64(keyspace)).astype(numpy.int64)
@@ -140,10 +125,10 @@ def scrambled(keyspace: int, count: int, draw: Generator) -> Numbers:
 
 
 def scrambled_present(present: Numbers, keyspace: int, draw: Generator) -> Numbers:
-    """As :func:`scrambled`, one number for each of ``present``, and below it.
+    """As :func:`scrambled`, with each number below the same draw's of ``present``.
 
-    ``present`` is how many records there are at each draw, at least 1.  What is not there yet is
-    drawn again, as YCSB does, so that inserts do not change who is popular.
+    ``present`` is the number of records at each draw, 1 or more.  A record that is not there yet is
+    drawn again, as in YCSB, so that inserts do not change which records are popular.
     """
     numbers = scrambled(keyspace, len(present), draw)
     wrong = numpy.flatnonzero(numbers >= present)
@@ -156,8 +141,8 @@ def scrambled_present(present: Numbers, keyspace: int, draw: Generator) -> Numbe
 def latest(present: Numbers, draw: Generator) -> Numbers:
     """Numbers skewed towards the newest: the last record is the most popular at each draw.
 
-    ``present`` is how many records there are at each draw; it never falls.  YCSB's
-    SkewedLatestGenerator, except that here eta grows with n as well, and record 0 can be drawn.
+    ``present`` is the number of records at each draw; it never falls.  This is YCSB's
+    SkewedLatestGenerator, except that eta grows with n too, and that record 0 can be drawn.
     """
     if not len(present):
         return present.copy()
@@ -187,8 +172,8 @@ def _powers(first: int, last: int, theta: float) -> Reals:
 def _gray(drawn: Reals, items: Any, sums: Any, theta: float) -> Numbers:
     """Gray's method: a rank for each uniform number; ``items`` and their zeta for all or for each.
 
-    The exponent is 100 where theta is 0.99: multiplied out, and eta without its last digits, the
-    rank is the same whatever the platform's ``pow``, which would else be magnified a hundredfold.
+    Where theta is 0.99 the exponent is 100, which would magnify an error of the platform's ``pow`` a
+    hundredfold.  Multiplications, and eta without its last digits, give the same ranks everywhere.
     """
     zeta_of_two = 1.0 + 0.5**theta
     spread = numpy.where(numpy.asarray(items) > 2, 1.0 - zeta_of_two / sums, 1.0)
@@ -203,7 +188,7 @@ def _gray(drawn: Reals, items: Any, sums: Any, theta: float) -> Numbers:
 
 
 def _power(base: Reals, exponent: float) -> Reals:
-    """``base ** exponent``, by multiplications alone where the exponent is whole."""
+    """``base ** exponent``, by multiplications where the exponent is whole."""
     whole = round(exponent)
     if abs(exponent - whole) > 1e-9:
         return base**exponent

@@ -1,4 +1,4 @@
-"""Real data: the files of this Python, by path, and keys that are near them but absent."""
+"""Real data: the files of this Python by path, and absent keys near them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Final
 import xxhash
 
 FILE_LIMIT: Final = 20_000
-"""Most files that are taken."""
+"""The most files of a tree."""
 HASHED_BYTES: Final = 1024 * 1024
-"""How much of each file goes into its hash."""
+"""The part of each file that its hash covers."""
 Entry = tuple[bytes, bytes]
 
 
 def python_roots() -> list[tuple[bytes, str]]:
-    """Where this Python's files are: a name for each directory, and the directory."""
+    """The directories of this Python's files, each with a name."""
     library = sysconfig.get_path("stdlib")
     roots = [(b"python/" + _relative(library, sys.base_prefix), library)]
     for name in ("purelib", "platlib"):
@@ -42,7 +42,7 @@ def find_files(roots: Sequence[tuple[bytes, str]]) -> Iterator[tuple[bytes, str]
     others = {os.path.realpath(path) for _, path in roots}
     for name, root in roots:
         for directory, subdirectories, files in os.walk(root):
-            # A root inside another one has its turn of its own.
+            # A root inside another one is walked separately.
             subdirectories[:] = sorted(
                 each
                 for each in subdirectories
@@ -57,7 +57,7 @@ def find_files(roots: Sequence[tuple[bytes, str]]) -> Iterator[tuple[bytes, str]
 def describe_file(path: str) -> bytes | None:
     """Size, mode, times (ns) and XXH3-128 of a file's first MiB, as compact JSON.
 
-    None if it is no regular file, or cannot be read.
+    None for a file that is not regular or not readable.
     """
     try:
         status = os.lstat(path)
@@ -85,11 +85,7 @@ def read_tree(roots: Sequence[tuple[bytes, str]], limit: int = FILE_LIMIT) -> li
 
 
 def absent_keys(present: Sequence[bytes], count: int, seed: int) -> list[bytes]:
-    """``count`` different keys that look like those of ``present`` and are not among them.
-
-    Raises:
-        ValueError: ``present`` is empty.
-    """
+    """``count`` different absent keys that look like those of ``present``."""
     if not present:
         raise ValueError("no keys to make absent ones from")
     draw = random.Random(seed)
@@ -104,7 +100,7 @@ def absent_keys(present: Sequence[bytes], count: int, seed: int) -> list[bytes]:
 
 
 def _near(key: bytes, draw: random.Random) -> bytes:
-    """A path that a user may mistype or look for in vain: next to ``key`` in order."""
+    """A path that a user may type by mistake, next to ``key`` in order."""
     letter = bytes([draw.choice(b"abcdefghijklmnopqrstuvwxyz0123456789_")])
     stem, dot, extension = key.rpartition(b".")
     if dot and b"/" not in extension and draw.random() < 0.5:

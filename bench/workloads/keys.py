@@ -1,7 +1,7 @@
-"""Keys and values: seeded, and with an absent key beside every present one.
+"""Seeded keys and values, with an absent key after every present one.
 
-An absent key lies between two present ones, so that the ranges of tables and blocks do not answer
-for the filters.
+An absent key lies between two present keys, so that the ranges of tables and blocks cannot answer for
+the filters.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def present_key(number: int) -> bytes:
 
 
 def absent_key(number: int) -> bytes:
-    """A key that no number has, just after that of ``number``.
+    """The absent key just after that of ``number``.
 
     >>> absent_key(7)
     b'0000000000000015'
@@ -53,7 +53,7 @@ def shuffled(count: int, seed: int) -> list[int]:
 class Values:
     """Values of one length, half of each random and half a run of one byte: zstd halves them.
 
-    They come from a pool of 1024, by number, so that making one costs next to nothing.
+    A pool of 1024 values makes each cheap.
 
     >>> values = Values(100, seed=1)
     >>> len(values.of(3)), values.of(3) == values.of(3), values.of(3) == values.of(4)
@@ -67,18 +67,14 @@ class Values:
         self._pool = [draw.randbytes(noise) + filler for _ in range(_POOL)]
 
     def of(self, number: int) -> bytes:
-        """The value that goes with that number."""
+        """The value of that number."""
         return self._pool[number % _POOL]
 
 
 def lookups(
     present: Sequence[bytes], absent: Sequence[bytes], hit_ratio: float, count: int, seed: int
 ) -> list[bytes]:
-    """``count`` keys to look up, in random order, of which exactly the given part is there.
-
-    Args:
-        present, absent: what to draw from, with repetition.
-        hit_ratio: 0 to 1; the number of present keys is rounded.
+    """``count`` keys, drawn with repetition, in random order; ``hit_ratio`` of them are present.
 
     >>> sorted(lookups([b"p"], [b"a"], 0.25, 4, seed=1))
     [b'a', b'a', b'a', b'p']

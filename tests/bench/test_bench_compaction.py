@@ -12,9 +12,8 @@ import numpy
 import pytest
 
 import lsmkv
-from bench.experiments.compaction import EXPERIMENT, main
 from bench.experiments.compaction.decision import WORST, decide, dominators
-from bench.experiments.compaction.experiment import tasks
+from bench.experiments.compaction.experiment import EXPERIMENT, tasks
 from bench.experiments.compaction.loads import (
     CHUNK_ENTRIES,
     ENTRY_BYTES,
@@ -23,7 +22,7 @@ from bench.experiments.compaction.loads import (
     chunks,
     user_bytes,
 )
-from bench.experiments.compaction.measure import Task, measure, options_of
+from bench.experiments.compaction.measure import measure
 from bench.experiments.compaction.rows import Row
 from bench.experiments.compaction.summary import (
     DEFAULT,
@@ -32,6 +31,7 @@ from bench.experiments.compaction.summary import (
     Summary,
     summarise,
 )
+from bench.experiments.compaction.tasks import Task
 from bench.harness import experiment, records, write_cost
 from bench.harness.experiment import Plan
 from lsmkv.options import CompactionStyle
@@ -68,7 +68,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the command writes, measured by two processes."""
     directory = tmp_path_factory.mktemp("out")
-    main([*ARGUMENTS, "--jobs", "2", "--out", str(directory)])
+    experiment.main(EXPERIMENT, [*ARGUMENTS, "--jobs", "2", "--out", str(directory)])
     return directory
 
 
@@ -105,7 +105,7 @@ def test_write_amplification_is_table_bytes_written_over_bytes_handed_over(
 
 
 def test_a_chunk_is_as_much_as_a_write_buffer_holds(tmp_path: Path) -> None:
-    options = options_of(TINY)
+    options = TINY.options()
     with lsmkv.open(tmp_path / "store", options) as db:
         model = Model(TINY.key_count, 1)
         (operations,) = chunks("overwrite", TINY.key_count, 1, 1)
@@ -142,7 +142,7 @@ def test_reads_of_absent_keys_are_those_of_the_filters(rows: list[Row]) -> None:
 
 
 def test_expected_reads_are_the_rate_of_the_only_table(tmp_path: Path) -> None:
-    with lsmkv.open(tmp_path / "store", options_of(TINY)) as db:
+    with lsmkv.open(tmp_path / "store", TINY.options()) as db:
         with db.write_batch() as batch:
             for number in range(100):
                 batch.put(b"%016d" % (2 * number), b"v" * 100)

@@ -14,9 +14,10 @@ import pytest
 from scipy import stats
 
 from bench import __main__ as bench
-from bench.experiments.filters import EXPERIMENT, tasks
+from bench.experiments.filters import tasks
 from bench.experiments.filters.contenders import CONTENDERS, missing
-from bench.experiments.filters.measure import Configuration, count, interval, keys_of
+from bench.experiments.filters.experiment import EXPERIMENT
+from bench.experiments.filters.measure import count, interval
 from bench.experiments.filters.rows import Row, names
 from bench.experiments.filters.story import (
     DOCUMENTED,
@@ -105,7 +106,7 @@ def test_a_denied_key_fails_the_experiment() -> None:
     ("name", "right"), [("bloom", True), ("counting-4", True), ("bloom/double-hashing", False)]
 )
 def test_the_interval_tells_independent_probes_from_double_hashing(name: str, right: bool) -> None:
-    found = count(Configuration(name, 30, 0.01, 1970, filter_count=700, per_filter=100))
+    found = count(tasks.Task(name, 30, 0.01, 1970, filter_count=700, per_filter=100))
     low, high = interval(found.hits, found.per_filter).low, interval(found.hits, 100).high
     assert (low <= found.rate <= high) == right
     assert right or low > found.rate
@@ -171,8 +172,8 @@ def test_one_filter_is_not_enough() -> None:
 
 
 def test_contenders_get_the_same_distinct_keys() -> None:
-    assert keys_of(random.Random("a"), 500) == keys_of(random.Random("a"), 500)
-    assert len(set(keys_of(random.Random("a"), 500))) == 500
+    assert tasks.keys_of(random.Random("a"), 500) == tasks.keys_of(random.Random("a"), 500)
+    assert len(set(tasks.keys_of(random.Random("a"), 500))) == 500
 
 
 def test_the_experiments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,21 +12,25 @@ from pathlib import Path
 import pytest
 
 import lsmkv
-from bench.experiments import granularity
-from bench.experiments.granularity import EXPERIMENT
 from bench.experiments.granularity.contenders import Contender
 from bench.experiments.granularity.expected import TableSpans, expect_absent
+from bench.experiments.granularity.experiment import (
+    EXPERIMENT,
+    FULL_BITS,
+    QUICK_FLUSH_ENTRIES,
+    contenders,
+    tasks,
+)
 from bench.experiments.granularity.groups import at_budget, reads_at
 from bench.experiments.granularity.measure import (
     ORDERS,
-    Effort,
-    Task,
     fence_searches,
     measure,
 )
 from bench.experiments.granularity.rows import Row
 from bench.experiments.granularity.shapes import BLOCK_KEYS, STYLES, Load, Style, fill, plan
 from bench.experiments.granularity.story import BUDGET_TOLERANCE, failures
+from bench.experiments.granularity.tasks import Effort, Task
 from bench.harness.experiment import Plan, Results, run, write
 from bench.harness.records import repeatable
 from bench.harness.sweep import executor_for, sweep
@@ -46,7 +50,7 @@ def tiny_load(style: Style) -> Load:
 def tiny_tasks(given: Plan) -> list[Task]:
     return [
         dataclasses.replace(task, load=tiny_load(task.load.style), effort=TINY)
-        for task in granularity.tasks(given)
+        for task in tasks(given)
     ]
 
 
@@ -113,11 +117,11 @@ def test_rates_and_memory_are_known_before_a_store_is_built(
     assert info.filter_memory_bytes == predicted
 
 
-@pytest.mark.parametrize("bits", granularity.FULL_BITS)
-@pytest.mark.parametrize("contender", granularity.contenders(), ids=str)
+@pytest.mark.parametrize("bits", FULL_BITS)
+@pytest.mark.parametrize("contender", contenders(), ids=str)
 def test_budgets_are_met(contender: Contender, bits: float) -> None:
     for style in STYLES:
-        load = Load(style, 127, granularity.QUICK_FLUSH_ENTRIES, 1)
+        load = Load(style, 127, QUICK_FLUSH_ENTRIES, 1)
         tables, budget = plan(load), bits * load.entries / 8
         rate = contender.rate_for(tables, load.options(), budget)
         assert contender.memory_bytes(tables, load.options(), rate) == pytest.approx(
@@ -126,7 +130,7 @@ def test_budgets_are_met(contender: Contender, bits: float) -> None:
 
 
 def test_every_budget_is_whole_bytes_for_a_block() -> None:
-    assert all((bits * BLOCK_KEYS / 8).is_integer() for bits in granularity.FULL_BITS)
+    assert all((bits * BLOCK_KEYS / 8).is_integer() for bits in FULL_BITS)
 
 
 def test_rows_use_what_they_were_given(results: Results[Row]) -> None:

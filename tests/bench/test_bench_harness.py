@@ -14,8 +14,9 @@ from bench.harness import experiment, records
 from bench.harness.experiment import Experiment, Plan
 from bench.harness.intervals import percentiles, rate_interval
 from bench.harness.records import column
-from bench.harness.story import Story, Table
+from bench.harness.story import Story
 from bench.harness.sweep import sweep
+from bench.harness.tables import Table
 from reports import document
 from reports.environment import environment, file_system
 

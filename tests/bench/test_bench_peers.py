@@ -16,15 +16,16 @@ from rich.console import Console
 
 from bench.engines import base
 from bench.engines.base import engines
-from bench.experiments.peers import main
-from bench.experiments.peers.experiment import EXPERIMENT, missing, tasks
+from bench.experiments.peers.experiment import EXPERIMENT, tasks
+from bench.experiments.peers.measure import Measured, measure
 from bench.experiments.peers.outcome import Outcome, steps, timed, with_latencies
 from bench.experiments.peers.phases import PHASES
 from bench.experiments.peers.rows import Row
-from bench.experiments.peers.side_by_side import Measured, Repetition, measure
-from bench.experiments.peers.stores import Setup, Stores
-from bench.experiments.peers.story import disagreements, number, story
-from bench.harness import records
+from bench.experiments.peers.stores import Stores
+from bench.experiments.peers.story import disagreements, story
+from bench.experiments.peers.tables import number
+from bench.experiments.peers.tasks import Task
+from bench.harness import experiment, records
 from bench.harness.experiment import DEFAULT_SEED, Plan, Results, run, write
 from bench.harness.process_meter import Meter
 from bench.harness.ratios import Figures, Spread
@@ -262,7 +263,9 @@ def test_counts_repeat(tmp_path: Path) -> None:
 
 
 def test_the_command_says_what_came_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--out", str(tmp_path / "out"), "--work", str(tmp_path), *TINY, *FEW_PHASES])
+    experiment.main(
+        EXPERIMENT, ["--out", str(tmp_path / "out"), "--work", str(tmp_path), *TINY, *FEW_PHASES]
+    )
     shown = capsys.readouterr().out
     assert "repetition 2: lsmkv, sqlite" in shown
     assert "Of 3 timed phases" in shown
@@ -289,7 +292,7 @@ def test_engines_come_from_plugins_and_a_missing_one_is_reported(
     arguments += ["--engines", "lsmkv,renamed,absent", "--phases", "fillbatch"]
     results = run(EXPERIMENT, [*arguments, "--work", str(tmp_path)])
     assert [row.engine for row in results.rows] == ["lsmkv", "renamed"]
-    assert results.header["missing"] == missing() == ["absent"]
+    assert results.header["missing"] == EXPERIMENT.missing() == ["absent"]
 
 
 def test_a_failing_engine_is_named_with_its_error(tmp_path: Path) -> None:
@@ -298,9 +301,9 @@ def test_a_failing_engine_is_named_with_its_error(tmp_path: Path) -> None:
         measure(task, str(tmp_path))
 
 
-def repetition(number: int, **changes: tuple[str, ...]) -> Repetition:
+def repetition(number: int, **changes: tuple[str, ...]) -> Task:
     settings = {"engines": ("a", "b", "c"), "phases": ("fillseq",), **changes}
-    return Repetition(
+    return Task(
         number=number,
         engines=settings["engines"],
         phases=settings["phases"],
@@ -355,18 +358,7 @@ def test_unknown_names_are_refused_with_the_known_ones(wrong: dict[str, str]) ->
 
 @pytest.mark.parametrize("phase", ["readrandom", "readwhilewriting", "readmissing_cold", "open"])
 def test_a_reading_phase_alone_fills_its_store_itself(phase: str, tmp_path: Path) -> None:
-    stores = Stores(
-        Setup(
-            engine="lsmkv",
-            directory=str(tmp_path),
-            entries=200,
-            seed=1,
-            bits_per_key=10.0,
-            cache_size_bytes=1 << 20,
-            compression="none",
-            direct_reads=False,
-        )
-    )
+    stores = Stores(repetition(0), "lsmkv", str(tmp_path), direct_reads=False)
     found = PHASES[phase](stores)
     stores.close()
     assert isinstance(found, Outcome)

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import lsmkv
-from bench.experiments.saved_io import EXPERIMENT, theory
+from bench.experiments.saved_io import theory
 from bench.experiments.saved_io.datasets import ALONE, DATASETS, DIGITS, PATHS, dataset
+from bench.experiments.saved_io.experiment import ERROR_RATES, EXPERIMENT
 from bench.experiments.saved_io.measure import count, os_check
 from bench.experiments.saved_io.rows import Row, join
-from bench.experiments.saved_io.tasks import ERROR_RATES
 from bench.harness import experiment, records
 
 # In one worker, or each would make the quick run anew.

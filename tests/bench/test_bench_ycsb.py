@@ -17,9 +17,10 @@ from bench.experiments.ycsb import keys as ycsb_keys
 from bench.experiments.ycsb.drive import Dictionary, drive
 from bench.experiments.ycsb.experiment import EXPERIMENT
 from bench.experiments.ycsb.keys import absent_keys, record_keys
-from bench.experiments.ycsb.measure import Task, measure, measure_here
+from bench.experiments.ycsb.measure import measure, measure_here
 from bench.experiments.ycsb.rows import NOT_A_TIME, Row
 from bench.experiments.ycsb.story import story
+from bench.experiments.ycsb.tasks import Task
 from bench.experiments.ycsb.workloads import (
     LOAD,
     VALUE_BYTES,

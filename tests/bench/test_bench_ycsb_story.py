@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 
 from bench.experiments.ycsb.rows import NOT_A_TIME, Row
-from bench.experiments.ycsb.story import AGREED, by_cell, ratios, short, story
+from bench.experiments.ycsb.story import AGREED, by_cell, ratios_of, story
+from bench.experiments.ycsb.tables import short
 from bench.experiments.ycsb.workloads import LOAD
 
 
@@ -54,13 +55,14 @@ def test_ratios_are_to_the_peer_of_the_highest_median_by_repetition() -> None:
         for name, each in speeds.items()
         for number, speed in enumerate(each, 1)
     ]
-    assert ratios(by_cell(rows), list(speeds), "C") == ("lmdb", [2.0, 0.9])
+    (found,) = ratios_of(by_cell(rows))
+    assert (found.peer, found.each) == ("lmdb", (2.0, 0.9))
     assert any("do not agree" in finding for finding in story(rows).findings)
 
 
 @pytest.mark.parametrize("engine", ["lsmkv", "lmdb"])
 def test_one_engine_alone_has_no_ratio(engine: str) -> None:
-    assert ratios(by_cell([row(engine)]), [engine], "C") is None
+    assert ratios_of(by_cell([row(engine)])) == []
     assert story([row(engine)]).tables
 
 

@@ -26,6 +26,7 @@ from bench.demo import (
     run,
     wilson_interval,
 )
+from bench.harness.shapes import block_count, filter_disk_bytes, run_count
 from bench.workloads.files import (
     HASHED_BYTES,
     Entry,
@@ -143,7 +144,7 @@ def test_absent_keys_are_the_same_for_the_same_seed() -> None:
 
 
 def test_one_file_is_enough(tmp_path: Path) -> None:
-    assert run([(b"a", b"1")], str(tmp_path)).compacted[0].present.found == 1
+    assert run([(b"a", b"1")], str(tmp_path)).compacted[0].present.get_hits == 1
 
 
 def test_no_file_is_an_error(tmp_path: Path) -> None:
@@ -161,14 +162,14 @@ def test_there_is_a_row_without_filters_and_one_for_each_rate(results: Results) 
 
 def test_every_present_key_is_found_and_no_absent_one(results: Results) -> None:
     for row in results.compacted:
-        assert (row.present.lookups, row.present.found) == (FILES, FILES)
-        assert (row.absent.lookups, row.absent.found) == (ABSENT, 0)
+        assert (row.present.gets, row.present.get_hits) == (FILES, FILES)
+        assert (row.absent.gets, row.absent.get_hits) == (ABSENT, 0)
 
 
 def test_compaction_leaves_one_run_of_several_blocks(results: Results) -> None:
     for row in results.compacted:
-        assert row.shape.runs == 1
-        assert row.shape.blocks > 5
+        assert run_count(row.store) == 1
+        assert block_count(row.store) > 5
 
 
 def test_without_filters_each_absent_key_inside_a_block_costs_one_read(
@@ -181,18 +182,18 @@ def test_without_filters_each_absent_key_inside_a_block_costs_one_read(
     compact(path, REFERENCE_RATE)
     cost = measure(path, present, absent, None).absent
     outside_table = sum(not min(present) <= key <= max(present) for key in absent)
-    assert cost.block_reads == 500 - cost.outside_blocks - outside_table
+    assert cost.block_reads == 500 - cost.fence_negatives - outside_table
 
 
 def test_with_filters_a_read_for_an_absent_key_is_a_false_positive(results: Results) -> None:
     for rows in both(results):
         for row in rows[1:]:
-            assert row.absent.block_reads == row.absent.false_positives
+            assert row.absent.block_reads == row.absent.filter_false_positives
 
 
 def test_a_filter_is_asked_exactly_where_a_block_would_be_read_without_it(results: Results) -> None:
     for row in results.compacted[1:]:
-        assert row.absent.probes_of_absent == results.compacted[0].absent.block_reads
+        assert row.probes_of_absent == results.compacted[0].absent.block_reads
 
 
 def test_each_present_key_costs_one_read(results: Results) -> None:
@@ -202,15 +203,15 @@ def test_each_present_key_costs_one_read(results: Results) -> None:
 def test_measured_rates_agree_with_the_exact_ones(results: Results) -> None:
     for rows in both(results):
         for row in rows[1:]:
-            probes, exact = row.absent.probes_of_absent, row.shape.expected_rate
+            probes, exact = row.probes_of_absent, row.expected_rate
             spread = SPREAD * math.sqrt(probes * exact * (1 - exact)) + 1
-            assert abs(row.absent.false_positives - probes * exact) <= spread
+            assert abs(row.absent.filter_false_positives - probes * exact) <= spread
 
 
 def test_exact_rates_are_at_most_what_was_asked_for(results: Results) -> None:
     for row in results.compacted[1:]:
         assert row.error_rate is not None
-        assert 0.8 * row.error_rate < row.shape.expected_rate < 1.1 * row.error_rate
+        assert 0.8 * row.error_rate < row.expected_rate < 1.1 * row.error_rate
 
 
 def test_one_percent_saves_ninety_eight_of_a_hundred_reads(results: Results) -> None:
@@ -223,14 +224,14 @@ def test_one_percent_saves_ninety_eight_of_a_hundred_reads(results: Results) -> 
 def test_filters_ignored_take_disk_and_no_memory(results: Results) -> None:
     off, *on = results.compacted
     reference = next(row for row in on if row.error_rate == REFERENCE_RATE)
-    assert off.shape.filter_memory_bytes == 0
-    assert off.shape.filter_bytes == reference.shape.filter_bytes
-    assert reference.shape.filter_memory_bytes * 2 == reference.shape.filter_bytes
+    assert off.store.filter_memory_bytes == 0
+    assert filter_disk_bytes(off.store) == filter_disk_bytes(reference.store)
+    assert reference.store.filter_memory_bytes * 2 == filter_disk_bytes(reference.store)
 
 
 def test_a_present_and_an_absent_key_are_explained(results: Results) -> None:
-    assert "absent" in results.explained.absent.splitlines()[-1]
-    assert "found" in results.explained.present.splitlines()[-1]
+    assert "absent" in results.explained_absent.splitlines()[-1]
+    assert "found" in results.explained_present.splitlines()[-1]
 
 
 # --- the report ---

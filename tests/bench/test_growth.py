@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import lsmkv
-from bench.experiments.growth import main, theory, timing
+from bench.experiments.growth import theory, timing
 from bench.experiments.growth.counting import count_reads, watch_cache
 from bench.experiments.growth.experiment import EXPERIMENT, tasks
 from bench.experiments.growth.filling import fill
@@ -67,7 +67,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("out")
     document = directory / "document.md"
     document.write_text("before\n<!-- bench growth -->\nold\n<!-- end -->\nafter\n")
-    main([*ARGUMENTS, "--repetitions", "1", "--out", str(directory), "--into", str(document)])
+    experiment.main(
+        EXPERIMENT,
+        [*ARGUMENTS, "--repetitions", "1", "--out", str(directory), "--into", str(document)],
+    )
     return directory
 
 

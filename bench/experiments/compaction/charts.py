@@ -1,4 +1,4 @@
-"""The charts: the trade-off, runs over the load, writes and space by size ratio, reads against theory."""
+"""The charts of ``compaction``: trade-off, writes, space, runs, and reads against theory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from bench.experiments.compaction.rows import Row
 from bench.experiments.compaction.summary import (
@@ -18,7 +17,8 @@ from bench.experiments.compaction.summary import (
     Summary,
     of_load,
 )
-from bench.harness.charts import THEORY, Chart, series
+from bench.harness.charts import THEORY, Chart, plain_log_axis, series, spread_bars
+from bench.harness.ratios import Spread
 
 _SHIFT = {"leveled": -0.18, "tiered": 0.0, "lazy-leveled": 0.18}
 
@@ -45,7 +45,7 @@ def _trade_off(main: Sequence[Summary]) -> Chart:
             axis.set(title=f"p = {rate * 100:g} %", xlabel="write amplification", yscale="log")
             axis.set_xlim(left=0)
             axis.margins(x=0.12, y=0.12)
-            _plain_numbers(axis.yaxis, axis.get_ylim())
+            plain_log_axis(axis.yaxis, axis.get_ylim(), few=50)
         axes[0].set_ylabel("blocks read per absent look-up")
         figure.legend(handles=_legend(), loc="outside lower center", ncols=5)
 
@@ -61,14 +61,6 @@ def _trade_off(main: Sequence[Summary]) -> Chart:
     )
 
 
-def _plain_numbers(axis: Any, ends: tuple[float, float]) -> None:
-    """Label a logarithmic axis without powers of ten: the more often, the fewer decades it has."""
-    few = ends[1] / ends[0] < 50
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
-
-
 def _by_size_ratio(
     main: Sequence[Summary], style: str, rate: float, allocation: str
 ) -> list[Summary]:
@@ -82,8 +74,8 @@ def _by_size_ratio(
 
 
 def _curve(axis: Any, points: Sequence[Summary], look: dict[str, Any], *, hollow: bool) -> None:
-    across = [each.mean("write_amplification") for each in points]
-    up = [each.mean("absent_reads_expected_mean") for each in points]
+    across = [each.row.write_amplification for each in points]
+    up = [each.row.absent_reads_expected_mean for each in points]
     face = "white" if hollow else look["color"]
     axis.plot(across, up, linestyle=":" if hollow else "-", markerfacecolor=face, **look)
     for each, x, y in zip(points, across, up, strict=True):
@@ -120,16 +112,17 @@ def _writes(main: Sequence[Summary]) -> Chart:
         for number, (axis, style) in enumerate(zip(axes, STYLES, strict=True)):
             points = _by_size_ratio(main, style, rate, "uniform")
             ratios = [each.config.size_ratio for each in points]
-            measured = [each.mean("write_amplification") for each in points]
-            least = [each.least("write_amplification_min") for each in points]
-            most = [each.most("write_amplification_max") for each in points]
-            expected = [each.mean("write_amplification_expected") for each in points]
-            below = [mean - low for mean, low in zip(measured, least, strict=True)]
-            above = [high - mean for mean, high in zip(measured, most, strict=True)]
+            spreads = [
+                Spread(
+                    row.write_amplification,
+                    row.write_amplification_min,
+                    row.write_amplification_max,
+                )
+                for row in (each.row for each in points)
+            ]
+            expected = [each.row.write_amplification_expected for each in points]
             axis.plot(ratios, expected, label="theory", marker="_", markersize=14, **THEORY)
-            axis.errorbar(
-                ratios, measured, (below, above), capsize=2, label="measured", **series(number)
-            )
+            spread_bars(axis, ratios, spreads, capsize=2, label="measured", **series(number))
             axis.set(title=style, xlabel="size ratio T", xticks=ratios)
             axis.set_ylim(bottom=0)
             axis.legend(loc="upper left")
@@ -156,13 +149,16 @@ def _space(main: Sequence[Summary]) -> Chart:
         for number, style in enumerate(STYLES):
             points = _by_size_ratio(main, style, rate, "uniform")
             across = [ratios.index(each.config.size_ratio) + _SHIFT[style] for each in points]
-            mean = [each.mean("space_amplification_mean") for each in points]
-            low = [each.least("space_amplification_min") for each in points]
-            high = [each.most("space_amplification_max") for each in points]
-            below = [middle - least for middle, least in zip(mean, low, strict=True)]
-            above = [most - middle for middle, most in zip(mean, high, strict=True)]
-            axis.errorbar(
-                across, mean, (below, above), linestyle="", capsize=3, label=style, **series(number)
+            spreads = [
+                Spread(
+                    row.space_amplification_mean,
+                    row.space_amplification_min,
+                    row.space_amplification_max,
+                )
+                for row in (each.row for each in points)
+            ]
+            spread_bars(
+                axis, across, spreads, linestyle="", capsize=3, label=style, **series(number)
             )
         axis.axhline(1.0, **THEORY)
         axis.set(
@@ -249,8 +245,8 @@ def _against_theory(summaries: Sequence[Summary]) -> Chart:
             xlabel="expected: sum of the exact rates of the filters met",
             ylabel="measured blocks per absent look-up",
         )
-        _plain_numbers(axis.xaxis, ends)
-        _plain_numbers(axis.yaxis, ends)
+        plain_log_axis(axis.xaxis, ends, few=50)
+        plain_log_axis(axis.yaxis, ends, few=50)
         axis.legend(loc="upper left")
 
     return Chart(

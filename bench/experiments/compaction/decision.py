@@ -1,4 +1,4 @@
-"""The rule that chooses a default style, and which configurations others dominate."""
+"""The criterion for the default style, and dominated configurations."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ WORST: Final = {
     "scan_reads_max": "reads per scan",
     "space_amplification_max": "space amplification",
 }
-"""What is bounded: the worst moment of the cycle.  Absent look-ups by the filters' exact rates, which
-do not add the chance of a sample to the worst moment."""
+"""The bounded columns: the worst moment of the cycle.  Absent look-ups count by the filters' exact rates,
+so that the chance of a sample does not enter."""
 
 TOLERANCE: Final = 2.0
-"""A style is admitted when none of its worst cases is more than this many times the best style's."""
+"""The criterion admits a style if each of its worst cases is at most this many times the best."""
 
 COSTS: Final = {
     "write_amplification": "writes",
@@ -28,17 +28,16 @@ COSTS: Final = {
     "space_amplification_mean": "space",
     "filter_bytes_per_key": "filter memory",
 }
-"""What a configuration costs on average; dominated is one that another beats or equals in all."""
+"""Average costs; another configuration that is no worse in all of them dominates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How one candidate stands in a decision.
+    """One candidate of a decision.
 
     Attributes:
-        summary: its figures.
-        ratio: the largest, over what is bounded, of its worst case over the best one's.
-        column: in what that is.
+        ratio: the largest ratio, over the bounded columns, of its worst case to the best.
+        column: the column of that ratio.
         admitted: whether ``ratio`` is within the tolerance.
     """
 
@@ -50,12 +49,11 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Who wins, and from which tolerance on somebody else would.
+    """The winner of the criterion, and the winners at other tolerances.
 
     Attributes:
         winner: the admitted candidate with the least write amplification.
-        standings: every candidate's.
-        by_tolerance: (least tolerance, who wins from there on), ascending.
+        by_tolerance: (least tolerance, its winner), ascending.
     """
 
     winner: Config
@@ -66,15 +64,15 @@ class Decision:
 def decide(candidates: Sequence[Summary], tolerance: float = TOLERANCE) -> Decision | None:
     """Bound the worst cases first, then take the least write amplification.
 
-    A candidate is admitted when each of :data:`WORST` is at most ``tolerance`` times that of the one
-    that is best in it.  Returns None when nobody is, or nothing was measured.
+    A candidate is admitted if each of :data:`WORST` is at most ``tolerance`` times the best
+    candidate's.  None if no candidate is admitted.
     """
     if not candidates:
         return None
-    best = {column: min(each.most(column) for each in candidates) for column in WORST}
+    best = {column: min(getattr(each.row, column) for each in candidates) for column in WORST}
     standings = []
     for each in candidates:
-        ratio, column = max((each.most(column) / best[column], column) for column in WORST)
+        ratio, column = max((getattr(each.row, column) / best[column], column) for column in WORST)
         standings.append(Standing(each, ratio, column, ratio <= tolerance))
     winner = _cheapest(standings, tolerance)
     if winner is None:
@@ -91,15 +89,15 @@ def _cheapest(standings: Sequence[Standing], tolerance: float) -> Config | None:
     within = [standing.summary for standing in standings if standing.ratio <= tolerance]
     if not within:
         return None
-    return min(within, key=lambda each: each.mean("write_amplification")).config
+    return min(within, key=lambda each: each.row.write_amplification).config
 
 
 def dominators(summary: Summary, others: Sequence[Summary]) -> list[Summary]:
-    """Those of ``others`` that cost no more in any of :data:`COSTS`, and less in one."""
-    own = [summary.mean(column) for column in COSTS]
+    """The others that cost no more in any of :data:`COSTS`, and less in one."""
+    own = [getattr(summary.row, column) for column in COSTS]
     found = []
     for other in others:
-        costs = [other.mean(column) for column in COSTS]
+        costs = [getattr(other.row, column) for column in COSTS]
         if costs != own and all(cost <= mine for cost, mine in zip(costs, own, strict=True)):
             found.append(other)
     return found

@@ -1,9 +1,8 @@
-"""The experiment: which configurations, and how it is described."""
+"""The experiment ``compaction``: its options, its configurations and its method."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import Final
 
 from bench.experiments.compaction.decision import TOLERANCE
@@ -11,21 +10,19 @@ from bench.experiments.compaction.loads import CHUNK_ENTRIES, GROWING, LOADS
 from bench.experiments.compaction.measure import (
     ABSENT_LOOKUPS,
     PRESENT_LOOKUPS,
-    SCALE,
     SCAN_ENTRIES,
     SCANS,
-    Task,
     measure,
 )
 from bench.experiments.compaction.rows import Row
 from bench.experiments.compaction.story import story
 from bench.experiments.compaction.summary import ALLOCATIONS, DEFAULT, MAIN_LOAD, STYLES
-from bench.harness import experiment
+from bench.experiments.compaction.tasks import SCALE, Task
 from bench.harness.experiment import Experiment, Plan
 
 QUICK_WRITE_BUFFERS: Final = 120
 FULL_WRITE_BUFFERS: Final = 840
-"""The second half holds a whole cycle of a tiered tree of T = 10: 4 * 10 * 10 write buffers."""
+"""The second half has a whole cycle of a tiered tree of T = 10: 4 * 10 * 10 write buffers."""
 QUICK_KEY_SPACES: Final = (15, 47)
 FULL_KEY_SPACES: Final = (50, 108, 232)
 """In write buffers; steps by the third root of 10, so that no style is caught at a lucky size."""
@@ -169,8 +166,3 @@ EXPERIMENT: Final[Experiment[Task, Row, Row]] = Experiment(
     story=story,
     add_options=_add_options,
 )
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Measure, and write the files."""
-    experiment.main(EXPERIMENT, arguments)

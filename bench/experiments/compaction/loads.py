@@ -1,4 +1,4 @@
-"""What is written: seeded loads in chunks of one write buffer, and a model of what is live."""
+"""Seeded loads in chunks of one write buffer, and a model of the live entries."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from bench.workloads.keys import KEY_BYTES, Values, present_key, shuffled
 VALUE_BYTES: Final = 100
 ENTRY_BYTES: Final = KEY_BYTES + VALUE_BYTES
 CHUNK_ENTRIES: Final = 132
-"""As many puts as fill a log of 16 KiB."""
+"""The puts that fill a log of 16 KiB."""
 
 Operation = tuple[int, bool]
-"""The number of a key, and whether it is put (or else deleted)."""
+"""The number of a key, and whether it is put or deleted."""
 Chunks = Iterator[list[Operation]]
 
 _ZIPF_EXPONENT: Final = 0.99  # YCSB's (Cooper et al., SoCC 2010)
@@ -31,7 +31,7 @@ def _overwrite(key_count: int, chunk_count: int, draw: random.Random) -> Chunks:
 
 
 def _zipf(key_count: int, chunk_count: int, draw: random.Random) -> Chunks:
-    # Which keys are hot has nothing to do with their order.
+    # Hot keys do not depend on the order of keys.
     numbers = list(range(key_count))
     draw.shuffle(numbers)
     weights = list(accumulate((rank + 1) ** -_ZIPF_EXPONENT for rank in range(key_count)))
@@ -86,9 +86,9 @@ def chunks(load: str, key_count: int, chunk_count: int, seed: int) -> Chunks:
 
 
 class Model:
-    """What the store must hold: the newest value of each key.
+    """The expected content of the store: the newest value of each key.
 
-    Every write has a value of its own (of 1024), so that a stale answer is told from a right one.
+    Successive writes have different values (of 1024), so that a stale answer differs from the right one.
     """
 
     def __init__(self, key_count: int, seed: int) -> None:
@@ -98,7 +98,7 @@ class Model:
         self._live = numpy.zeros(key_count, dtype=bool)
 
     def apply(self, operations: list[Operation]) -> list[tuple[bytes, bytes | None]]:
-        """Take operations over, and return them as keys and values (None: a deletion)."""
+        """Apply operations, and return them as keys and values (None: a deletion)."""
         written: list[tuple[bytes, bytes | None]] = []
         for number, is_put in operations:
             self._writes += 1
@@ -118,5 +118,5 @@ class Model:
 
 
 def user_bytes(operations: list[Operation]) -> int:
-    """Bytes of keys and values that a caller hands over; a deletion is its key."""
+    """Bytes of the keys and values of operations; a deletion counts its key."""
     return sum(ENTRY_BYTES if is_put else KEY_BYTES for _, is_put in operations)

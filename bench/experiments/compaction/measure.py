@@ -1,7 +1,7 @@
-"""Measuring one configuration: load a store chunk by chunk, and look at it after each.
+"""Measures one configuration: loads a store chunk by chunk, and inspects it after each.
 
-The store is settled after every chunk, so that what compaction finds to merge never depends on how
-fast it was: all counts repeat for a seed.
+The store is settled after every chunk, so that compactions do not depend on timing: all counts repeat
+for a seed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import Final
+from typing import Any, Final
 
 import lsmkv
 from bench.experiments.compaction.loads import (
@@ -23,12 +23,11 @@ from bench.experiments.compaction.loads import (
     user_bytes,
 )
 from bench.experiments.compaction.rows import Row
+from bench.experiments.compaction.tasks import Task
 from bench.harness import write_cost
+from bench.harness.shapes import run_count
 from bench.workloads.keys import absent_key, present_key
-from lsmkv.options import CompactionStyle, FilterAllocation
 
-SCALE: Final = 4096
-"""Write buffer, table and level sizes are the defaults divided by this: the tree has their shape."""
 ABSENT_LOOKUPS: Final = 800
 PRESENT_LOOKUPS: Final = 200
 SCANS: Final = 10
@@ -36,36 +35,9 @@ SCAN_ENTRIES: Final = 100
 WINDOWS: Final = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """One configuration.
-
-    Attributes:
-        key_count: keys that the load draws from.
-        chunk_count: write buffers that are written; the second half is looked at.
-        stride: reads are measured after every so many chunks.
-    """
-
-    load: str
-    style: CompactionStyle
-    size_ratio: int
-    error_rate: float
-    allocation: FilterAllocation
-    key_count: int
-    chunk_count: int
-    stride: int
-    seed: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.load} {self.key_count}, {self.style} T={self.size_ratio}, "
-            f"{self.error_rate * 100:g} % {self.allocation}"
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class State:
-    """The tree after a chunk, and what the chunk had written."""
+    """The tree after a chunk, and the bytes that the chunk wrote."""
 
     user_bytes: int
     written_bytes: int
@@ -80,7 +52,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """Data blocks read per operation, in the same state of the tree; and answers that were wrong."""
+    """Data blocks read per operation in one state of the tree, and wrong answers."""
 
     absent: float
     present: float
@@ -89,30 +61,13 @@ class Reads:
     wrong_answers: int
 
 
-def options_of(task: Task) -> lsmkv.Options:
-    """The options of its store: the defaults scaled down, the cache off."""
-    default = lsmkv.Options()
-    return lsmkv.Options(
-        compaction=task.style,
-        size_ratio=task.size_ratio,
-        error_rate=task.error_rate,
-        filter_allocation=task.allocation,
-        write_buffer_size_bytes=default.write_buffer_size_bytes // SCALE,
-        table_size_bytes=default.table_size_bytes // SCALE,
-        level1_size_bytes=default.level1_size_bytes // SCALE,
-        read_compaction_rate_bytes=0,  # the tree is to be what writing makes of it
-        block_cache_size_bytes=0,
-        compression="none",
-    )
-
-
 def measure(task: Task, directory: str) -> Row:
     """Load a store below ``directory``, and count."""
     model = Model(task.key_count, task.seed)
     states: list[State] = []
     reads: list[Reads] = []
     chunk_s: list[float] = []
-    with lsmkv.open(os.path.join(directory, "store"), options_of(task)) as db:
+    with lsmkv.open(os.path.join(directory, "store"), task.options()) as db:
         for operations in chunks(task.load, task.key_count, task.chunk_count, task.seed):
             before = db.stats()
             written = model.apply(operations)
@@ -147,7 +102,7 @@ def _state(db: lsmkv.DB, before: lsmkv.Stats, given_bytes: int, model: Model) ->
         written_bytes=done.flush_bytes + done.compaction_write_bytes,
         live_bytes=len(live) * ENTRY_BYTES,
         stored_bytes=store.size_bytes,
-        run_count=sum(len(level.runs) for level in store.levels),
+        run_count=run_count(store),
         level_count=sum(1 for level in store.levels[1:] if level.runs),
         entry_count=store.entry_count,
         filter_bytes=store.filter_bytes,
@@ -185,8 +140,13 @@ def write_amplification(states: Sequence[State]) -> float:
     return sum(state.written_bytes for state in states) / sum(state.user_bytes for state in states)
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+def _spread(name: str, values: Sequence[float]) -> dict[str, float]:
+    """The columns of the mean, the least and the most."""
+    return {
+        f"{name}_mean": sum(values) / len(values),
+        f"{name}_min": min(values),
+        f"{name}_max": max(values),
+    }
 
 
 def _row(
@@ -196,15 +156,6 @@ def _row(
     total: lsmkv.Stats,
     chunk_s: Sequence[float],
 ) -> Row:
-    late = states[task.chunk_count // 2 :]
-    ends = [len(late) * part // WINDOWS for part in range(WINDOWS + 1)]
-    windows = [write_amplification(late[low:high]) for low, high in pairwise(ends)]
-    space = [state.stored_bytes / state.live_bytes for state in late]
-    runs = [state.run_count for state in late]
-    levels = [state.level_count for state in late]
-    absent = [each.absent for each in reads]
-    present = [each.present for each in reads]
-    scan = [each.scan for each in reads]
     return Row(
         load=task.load,
         style=task.style,
@@ -221,40 +172,48 @@ def _row(
         compaction_read_bytes=total.compaction_read_bytes,
         compaction_count=total.compactions,
         tables_moved_count=total.tables_moved,
-        write_amplification=write_amplification(late),
-        write_amplification_min=min(windows),
-        write_amplification_max=max(windows),
-        write_amplification_expected=write_cost.write_amplification(
-            task.style, task.size_ratio, max(levels)
-        ),
-        write_burst_max=max(state.written_bytes / state.user_bytes for state in late),
-        space_amplification_mean=_mean(space),
-        space_amplification_min=min(space),
-        space_amplification_max=max(space),
-        run_count_mean=_mean(runs),
-        run_count_min=min(runs),
-        run_count_max=max(runs),
-        level_count=max(levels),
-        filter_bytes_per_key=_mean(
-            [state.filter_bytes / (state.live_bytes / ENTRY_BYTES) for state in late]
-        ),
-        filter_bytes_per_entry=_mean([state.filter_bytes / state.entry_count for state in late]),
-        sample_count=len(reads),
-        absent_reads_mean=_mean(absent),
-        absent_reads_min=min(absent),
-        absent_reads_max=max(absent),
-        absent_reads_expected_mean=_mean([each.expected_absent for each in reads]),
-        absent_reads_expected_max=max(state.expected_absent_reads for state in late),
-        absent_lookup_count=len(reads) * ABSENT_LOOKUPS,
-        absent_block_reads=round(sum(absent) * ABSENT_LOOKUPS),
-        present_reads_mean=_mean(present),
-        present_reads_min=min(present),
-        present_reads_max=max(present),
-        scan_reads_mean=_mean(scan),
-        scan_reads_min=min(scan),
-        scan_reads_max=max(scan),
-        wrong_answers=sum(each.wrong_answers for each in reads),
+        **_tree_columns(task, states[task.chunk_count // 2 :]),
+        **_read_columns(reads),
         run_counts=" ".join(str(state.run_count) for state in states),
         load_s=sum(chunk_s),
         chunk_s_max=max(chunk_s),
     )
+
+
+def _tree_columns(task: Task, states: Sequence[State]) -> dict[str, Any]:
+    """The columns of the second half of the load."""
+    ends = [len(states) * part // WINDOWS for part in range(WINDOWS + 1)]
+    windows = [write_amplification(states[low:high]) for low, high in pairwise(ends)]
+    level_count = max(state.level_count for state in states)
+    per_key = [state.filter_bytes / (state.live_bytes / ENTRY_BYTES) for state in states]
+    per_entry = [state.filter_bytes / state.entry_count for state in states]
+    return {
+        "write_amplification": write_amplification(states),
+        "write_amplification_min": min(windows),
+        "write_amplification_max": max(windows),
+        "write_amplification_expected": write_cost.write_amplification(
+            task.style, task.size_ratio, level_count
+        ),
+        "write_burst_max": max(state.written_bytes / state.user_bytes for state in states),
+        **_spread("space_amplification", [s.stored_bytes / s.live_bytes for s in states]),
+        **_spread("run_count", [state.run_count for state in states]),
+        "level_count": level_count,
+        "filter_bytes_per_key": sum(per_key) / len(per_key),
+        "filter_bytes_per_entry": sum(per_entry) / len(per_entry),
+        "absent_reads_expected_max": max(state.expected_absent_reads for state in states),
+    }
+
+
+def _read_columns(reads: Sequence[Reads]) -> dict[str, Any]:
+    """The columns of the sampled reads."""
+    absent = [each.absent for each in reads]
+    return {
+        "sample_count": len(reads),
+        **_spread("absent_reads", absent),
+        "absent_reads_expected_mean": sum(each.expected_absent for each in reads) / len(reads),
+        "absent_lookup_count": len(reads) * ABSENT_LOOKUPS,
+        "absent_block_reads": round(sum(absent) * ABSENT_LOOKUPS),
+        **_spread("present_reads", [each.present for each in reads]),
+        **_spread("scan_reads", [each.scan for each in reads]),
+        "wrong_answers": sum(each.wrong_answers for each in reads),
+    }

@@ -1,4 +1,4 @@
-"""What the rows say, in sentences; with the tables and charts, the story of the report."""
+"""The story of ``compaction``: findings and failures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from bench.experiments.compaction import tables
+from bench.experiments.compaction.charts import charts
 from bench.experiments.compaction.decision import (
     COSTS,
     TOLERANCE,
@@ -29,18 +29,16 @@ from bench.experiments.compaction.summary import (
     of_load,
     summarise,
 )
+from bench.experiments.compaction.tables import tables
 from bench.harness.story import Story
 
 CYCLE_WRITE_BUFFERS: Final = DEFAULT.level0_compaction_trigger * DEFAULT.size_ratio**2
-"""Until a tiered tree of the default shape has filled two levels: below that, no verdict."""
-_MEMORY: Final = "filter_bytes_per_entry"
+"""The cycle of a tiered tree of two levels, default shape; a shorter run gives no verdict."""
 _CLEARLY: Final = 0.98  # a cost less than this times the default's is less
 
 
 def story(rows: list[Row]) -> Story:
     """Findings, tables and charts of the rows."""
-    from bench.experiments.compaction import charts as plots  # drawing is slow to import
-
     summaries = summarise(rows)
     findings = [
         *_of_defaults(summaries),
@@ -52,7 +50,7 @@ def story(rows: list[Row]) -> Story:
     ]
     wrong = sum(row.wrong_answers for row in rows)
     failures = [f"{wrong} look-ups or scans had a wrong answer"] if wrong else []
-    return Story(findings, tables.tables(summaries), plots.charts(summaries), failures)
+    return Story(findings, tables(summaries), charts(summaries), failures)
 
 
 def _of_defaults(summaries: Sequence[Summary]) -> list[str]:
@@ -60,11 +58,11 @@ def _of_defaults(summaries: Sequence[Summary]) -> list[str]:
     if not found:
         return []
     parts = [
-        f"{each.config.style} writes {each.mean('write_amplification'):.2f} bytes per byte, "
-        f"keeps {each.mean('space_amplification_mean'):.2f} (at most "
-        f"{each.most('space_amplification_max'):.2f}) and has {each.mean('run_count_mean'):.1f} runs "
-        f"(at most {each.most('run_count_max'):.0f}), and one write buffer can set off "
-        f"{each.most('write_burst_max'):.0f} times its bytes"
+        f"{each.config.style} writes {each.row.write_amplification:.2f} bytes per byte, "
+        f"keeps {each.row.space_amplification_mean:.2f} (at most "
+        f"{each.row.space_amplification_max:.2f}) and has {each.row.run_count_mean:.1f} runs "
+        f"(at most {each.row.run_count_max:.0f}), and one write buffer can set off "
+        f"{each.row.write_burst_max:.0f} times its bytes"
         for each in found
     ]
     return [
@@ -78,7 +76,7 @@ def _of_writes(summaries: Sequence[Summary]) -> list[str]:
     every: list[float] = []
     for style in STYLES:
         ratios = [
-            each.mean("write_amplification") / each.mean("write_amplification_expected")
+            each.row.write_amplification / each.row.write_amplification_expected
             for each in of_load(summaries, MAIN_LOAD)
             if each.config.style == style
         ]
@@ -132,11 +130,11 @@ def _of_allocation(summaries: Sequence[Summary]) -> list[str]:
         uniform, monkey = pair
         if uniform is None or monkey is None:
             continue
-        bytes_uniform = uniform.mean(_MEMORY)
-        bytes_monkey = monkey.mean(_MEMORY)
-        reads_uniform = uniform.mean("absent_reads_expected_mean")
-        reads_monkey = monkey.mean("absent_reads_expected_mean")
-        # What the bytes more would have made of a uniform rate: p falls by e per 1/(ln 2)^2 bits.
+        bytes_uniform = uniform.row.filter_bytes_per_entry
+        bytes_monkey = monkey.row.filter_bytes_per_entry
+        reads_uniform = uniform.row.absent_reads_expected_mean
+        reads_monkey = monkey.row.absent_reads_expected_mean
+        # The uniform rate at Monkey's memory: p falls by a factor of e per 1/(ln 2)^2 bits.
         equal = reads_uniform * math.exp(-8 * (bytes_monkey - bytes_uniform) * math.log(2) ** 2)
         sentences.append(
             f"{style}: {reads_uniform / reads_monkey:.1f} times fewer wasted reads with "
@@ -146,7 +144,10 @@ def _of_allocation(summaries: Sequence[Summary]) -> list[str]:
     if not sentences:
         return []
     excess, worst = max(
-        (each.mean(_MEMORY) / by_config[other].mean(_MEMORY) - 1, each.config)
+        (
+            each.row.filter_bytes_per_entry / by_config[other].row.filter_bytes_per_entry - 1,
+            each.config,
+        )
         for each in summaries
         if each.config.allocation == "monkey"
         and (other := replace(each.config, allocation="uniform")) in by_config
@@ -237,7 +238,7 @@ def _pair(config: Config) -> str:
 
 
 def _of_rivals(summaries: Sequence[Summary]) -> list[str]:
-    """Who is clearly cheaper than the present default in most of the average costs, by load."""
+    """The configurations that are clearly cheaper than the default in most average costs, by load."""
     sentences = []
     for load in loads_of(summaries):
         pairs = _pairs(summaries, load)
@@ -246,7 +247,9 @@ def _of_rivals(summaries: Sequence[Summary]) -> list[str]:
         if not present:
             continue
         for each in pairs:
-            ratios = {name: each.mean(name) / present[0].mean(name) for name in COSTS}
+            ratios = {
+                name: getattr(each.row, name) / getattr(present[0].row, name) for name in COSTS
+            }
             if sum(ratio < _CLEARLY for ratio in ratios.values()) > len(COSTS) / 2:
                 costs = ", ".join(f"{COSTS[name]} {ratio:.2f}" for name, ratio in ratios.items())
                 sentences.append(f"{load}: {_pair(each.config)} ({costs})")

@@ -1,11 +1,12 @@
-"""Rows of one configuration taken together: several key spaces and seeds."""
+"""Summaries of the rows of one configuration: several key spaces and seeds."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 import lsmkv
 from bench.experiments.compaction.rows import Row
@@ -19,7 +20,7 @@ DEFAULT: Final = lsmkv.Options()
 
 @dataclass(frozen=True, slots=True, order=True)
 class Config:
-    """What makes rows belong together."""
+    """The settings that rows of one summary share."""
 
     load: str
     style: str
@@ -33,35 +34,51 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One configuration: means of means, least of least and most of most over its rows."""
+    """One configuration.
+
+    Attributes:
+        rows: one for each key space and seed.
+        row: all of them combined: means of means, the least of ``_min``, the most of ``_max``.
+    """
 
     config: Config
     rows: tuple[Row, ...]
+    row: Row
 
-    def mean(self, column: str) -> float:
-        """The mean of a column over the rows."""
-        return math.fsum(getattr(row, column) for row in self.rows) / len(self.rows)
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> Summary:
+        """The summary of the rows of one configuration."""
+        first = rows[0]
+        config = Config(
+            first.load, first.style, first.size_ratio, first.error_rate, first.allocation
+        )
+        combined: dict[str, Any] = {}
+        for field in dataclasses.fields(Row):
+            if field.metadata["kind"] == "count" and field.name != "run_counts":
+                values = [getattr(row, field.name) for row in rows]
+                combined[field.name] = _combined(field.name, values)
+        return cls(config, tuple(rows), dataclasses.replace(first, **combined))
 
-    def most(self, column: str) -> float:
-        """The largest of a column over the rows."""
-        return float(max(getattr(row, column) for row in self.rows))
 
-    def least(self, column: str) -> float:
-        """The smallest of a column over the rows."""
-        return float(min(getattr(row, column) for row in self.rows))
+def _combined(name: str, values: Sequence[float]) -> float:
+    if name.endswith("_max") or name == "level_count":
+        return max(values)
+    if name.endswith("_min"):
+        return min(values)
+    return math.fsum(values) / len(values)
 
 
 def summarise(rows: Iterable[Row]) -> list[Summary]:
     """One summary for each configuration, in the order of their first rows."""
-    groups: dict[Config, list[Row]] = {}
+    groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
-        config = Config(row.load, row.style, row.size_ratio, row.error_rate, row.allocation)
+        config = row.load, row.style, row.size_ratio, row.error_rate, row.allocation
         groups.setdefault(config, []).append(row)
-    return [Summary(config, tuple(found)) for config, found in groups.items()]
+    return [Summary.of(found) for found in groups.values()]
 
 
 def loads_of(summaries: Sequence[Summary]) -> list[str]:
-    """The loads that were measured, in order."""
+    """The measured loads, in order."""
     return list(dict.fromkeys(each.config.load for each in summaries))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from matplotlib import ticker
 from matplotlib.axes import Axes
@@ -19,7 +19,17 @@ from bench.experiments.filters.rows import (
     names,
     rows_of,
 )
-from bench.harness.charts import COLOURS, MARKERS, THEORY, Chart, percent_axis, plain_axis
+from bench.harness.charts import (
+    COLOURS,
+    MARKERS,
+    THEORY,
+    Chart,
+    legend_below,
+    percent_axis,
+    plain_axis,
+    series,
+    spread_bars,
+)
 
 OPERATIONS: Final = (
     ("add", "add"),
@@ -27,7 +37,7 @@ OPERATIONS: Final = (
     ("query_absent", "ask for an absent key"),
 )
 MOST_BITS: Final = 160
-"""Bits per key above which a point is only named."""
+"""The chart names points of more bits per key, but does not show them."""
 
 _SHIFT: Final = 0.22  # between marks of one line
 _ENOUGH: Final = 20  # false positives: intervals of fewer may leave the chart
@@ -76,12 +86,13 @@ def _draw_rates(rows: Sequence[Row], figure: Figure) -> None:
         for nth, rate in enumerate(rates):
             here = [row for row in rows_of(rows, key_count, rate) if row.false_positive_count]
             shift = (nth - (len(rates) - 1) / 2) * _SHIFT
-            _bars(
+            spread_bars(
                 panel,
-                [row.ratio for row in here],
                 [lines.index(row.filter) + shift for row in here],
-                nth,
-                f"{rate * 100:g} % requested",
+                [row.ratio for row in here],
+                across=True,
+                label=f"{rate * 100:g} % requested",
+                **_look(nth),
             )
         panel.set_xscale("log")
         panel.set_xlim(*_ratio_limits(rows))
@@ -91,10 +102,10 @@ def _draw_rates(rows: Sequence[Row], figure: Figure) -> None:
 
 def _ratio_limits(rows: Sequence[Row]) -> tuple[float, float]:
     """The range of the ratios; intervals of a handful of false positives may leave it."""
-    ends = [row.ratio for row in rows if row.false_positive_count >= _ENOUGH] or [(1.0, 1.0, 1.0)]
+    ratios = [row.ratio for row in rows if row.false_positive_count >= _ENOUGH]
     return (
-        min(0.7, *[low for _, low, _ in ends]) * 0.95,
-        max(1.5, *[high for _, _, high in ends]) * 1.05,
+        min([0.7, *(ratio.least for ratio in ratios)]) * 0.95,
+        max([1.5, *(ratio.most for ratio in ratios)]) * 1.05,
     )
 
 
@@ -108,7 +119,7 @@ def _draw_bits(rows: Sequence[Row], figure: Figure) -> None:
             panel.plot(
                 [rate for rate, _ in points],
                 [bits for _, bits in points],
-                # Colours come round before the contenders end; then the markers have moved on.
+                # There are more contenders than colours; those of one colour differ in marker.
                 color=COLOURS[nth % len(COLOURS)],
                 marker=MARKERS[(nth + nth // len(COLOURS) * 3) % len(MARKERS)],
                 markersize=6,
@@ -161,47 +172,21 @@ def _draw_times(rows: Sequence[Row], figure: Figure) -> None:
     for panel, key_count in zip(axes, key_counts(timed), strict=True):
         here = rows_of(timed, key_count)
         for nth, (operation, label) in enumerate(OPERATIONS):
-            _bars(
+            spread_bars(
                 panel,
-                [
-                    (
-                        getattr(row, f"{operation}_ns_median") / 1000,
-                        getattr(row, f"{operation}_ns_min") / 1000,
-                        getattr(row, f"{operation}_ns_max") / 1000,
-                    )
-                    for row in here
-                ],
                 [lines.index(row.filter) + (nth - 1) * _SHIFT for row in here],
-                nth,
-                label,
+                [row.time_us(operation) for row in here],
+                across=True,
+                label=label,
+                **_look(nth),
             )
         panel.set_xscale("log")
         plain_axis(panel.xaxis)
     _legend_below(figure, axes, "microseconds")
 
 
-def _bars(
-    panel: Axes,
-    spans: Sequence[tuple[float, float, float]],
-    heights: Sequence[float],
-    nth: int,
-    label: str,
-) -> None:
-    """Values with their least and most, side by side at these heights."""
-    panel.errorbar(
-        [value for value, _, _ in spans],
-        heights,
-        xerr=[
-            [value - low for value, low, _ in spans],
-            [high - value for value, _, high in spans],
-        ],
-        linestyle="none",
-        color=COLOURS[nth],
-        marker=MARKERS[nth],
-        markersize=3.5,
-        elinewidth=1.2,
-        label=label,
-    )
+def _look(number: int) -> dict[str, Any]:
+    return {**series(number), "linestyle": "none", "markersize": 3.5, "elinewidth": 1.2}
 
 
 def _panels(figure: Figure, rows: Sequence[Row], lines: Sequence[str]) -> list[Axes]:
@@ -221,8 +206,7 @@ def _panels(figure: Figure, rows: Sequence[Row], lines: Sequence[str]) -> list[A
 def _legend_below(figure: Figure, axes: Sequence[Axes], label: str) -> None:
     """One label for the axes of all panels, and one legend below it."""
     axes[len(axes) // 2].set_xlabel(label)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    legend_below(figure, axes[0], len(axes[0].get_legend_handles_labels()[1]))
 
 
 def _plain_ticks(panel: Axes, ticks: Sequence[float]) -> None:

@@ -1,8 +1,7 @@
-"""Who takes part in ``python -m bench filters``: how each is filled and asked, and what it should do.
+"""The contenders of ``filters``: how to fill and ask each, and its rate in theory.
 
-Everybody gets the same keys and the same requested error rate, and sizes itself as its own
-constructor does.  Peers come from PyPI (``pip install 'lsmkv[bench]'``); one that is not installed is
-in the table as missing.
+All get the same keys and the same requested error rate, and size themselves by their own constructors.
+Peers come from PyPI (``pip install 'lsmkv[bench]'``); the tables name those that are not installed.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from lsmkv.filters import FilterFullError
 from lsmkv.filters.hashing import murmur3_128
 
 Basis = Literal["exact", "expected", "ideal"]
-"""What the rate in theory is: exact; a good approximation; or that of independent probes, which the
-contender need not have."""
+"""The rate in theory is exact; a good approximation; or that of independent probes, which the contender
+may miss."""
 
 Group = Literal["package", "strategy", "peer"]
 
@@ -29,16 +28,12 @@ class Contender:
     """One way to build a filter.
 
     Attributes:
-        name: stable, in every table and file.
-        group: of this package, another hash strategy in its Bloom filter, or another library.
-        fill: a filter of keys, sized for their number and a requested error rate.
-        facts: its size in bits and its rate in theory, by the filter and its number of keys.
-        basis: what that rate is.
+        fill: makes a filter of keys for a requested error rate.
+        facts: returns the size in bits and the rate in theory of a filter of so many keys.
+        start: makes an empty filter to ``add`` to, for the times; None if all keys must be known.
         by_operator: asked with ``in``, not with ``may_contain``.
-        start: an empty filter to ``add`` to, None when all keys must be known: what is timed.
-        least_rate: the lowest error rate that it takes part at.
-        most_rate: the highest.
-        library: what must be installed, for a peer.
+        least_rate, most_rate: the error rates at which it takes part.
+        library: the distribution that a peer needs.
     """
 
     name: str
@@ -53,7 +48,7 @@ class Contender:
     library: str = ""
 
     def is_installed(self) -> bool:
-        """Whether it can be measured here."""
+        """Whether its library is installed."""
         if not self.library:
             return True
         try:
@@ -106,9 +101,6 @@ def _static_facts(f: Any, key_count: int) -> tuple[int, float]:
     return 8 * f.byte_count, f.expected_rate()
 
 
-# Peers
-
-
 @cache
 def _library(name: str) -> Any:
     return importlib.import_module(name)
@@ -136,7 +128,7 @@ RBLOOM: Final = Contender(
     _filler(lambda n, p: _library("rbloom").Bloom(n, p, _rbloom_hash)),
     _rbloom_facts,
     "ideal",
-    start=lambda n, p: _library("rbloom").Bloom(n, p),  # timed as most use it, with ``hash``
+    start=lambda n, p: _library("rbloom").Bloom(n, p),  # timed with the default ``hash``
     by_operator=True,
     library="rbloom",
 )
@@ -193,14 +185,14 @@ CONTENDERS: Final = (
     RBLOOM,
     PYBLOOM,
 )
-"""Everybody, in the order of the tables."""
+"""In the order of the tables."""
 
 REFUSALS: Final = (FilterFullError,)
-"""What a filter raises that has no room for a set of keys that it was sized for."""
+"""The error of a filter without room for a set of keys that it was sized for."""
 
 
 def missing() -> list[str]:
-    """The names of those that cannot be measured here."""
+    """The names of contenders that are not installed."""
     return [contender.name for contender in CONTENDERS if not contender.is_installed()]
 
 

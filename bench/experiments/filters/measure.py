@@ -1,8 +1,8 @@
-"""Counting how often filters err, and where their rate lies, for ``python -m bench filters``.
+"""Counts false positives of filters, and the intervals of their rates.
 
-Counts come from many filters, each with keys of its own, and are the same for a seed on every
-machine.  The filters are a sample too: whether a filter happens to be fuller than others decides all
-answers it gives, so false positives come in clusters, and the interval has to know.
+Counts come from many filters, each with its own keys, and are the same for a seed on every machine.
+The filters are a sample too: how full a filter happens to be affects all its answers, so false
+positives come in clusters, and the interval must take that into account.
 """
 
 from __future__ import annotations
@@ -10,45 +10,33 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from scipy import stats
 
 from bench.experiments.filters.contenders import REFUSALS, Contender, contender_named
+from bench.experiments.filters.stopwatch import Stopwatch, Timings
+from bench.experiments.filters.tasks import Effort, Task, effort_of, keys_of
+from bench.harness.experiment import Plan
 from bench.harness.intervals import CONFIDENCE
+from bench.harness.sweep import Step
 
-KEY_BYTES: Final = 16
 PRESENT_ASKED: Final = 16
-"""Present keys that each filter is asked for, to see that none is denied."""
-
-
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """What is to be counted; hits of a filter are counted among ``per_filter`` absent keys."""
-
-    contender: str
-    key_count: int
-    error_rate: float
-    seed: int
-    filter_count: int
-    per_filter: int
-
-    def __str__(self) -> str:
-        return f"{self.contender}, {self.key_count:,} keys, {self.error_rate * 100:g} %"
+"""Present keys that each filter is asked for; none may be denied."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What was counted.
+    """The counts of one configuration.
 
     Attributes:
         hits: the false positives of each filter.
         per_filter: the absent keys that each was asked for.
         bits: the size of all filters together.
         rate: the rate in theory.
-        refused: sets of keys for which a filter had no room; others took their place.
-        false_negatives: present keys that were denied; anything but 0 is a defect.
+        refused: sets of keys for which a filter had no room; other sets replaced them.
+        false_negatives: denied present keys; anything but 0 is a defect.
     """
 
     hits: tuple[int, ...]
@@ -66,10 +54,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A measured rate and where the true one lies.
-
-    ``design_effect`` is the variance of the rate over that of as many independent trials.
-    """
+    """A measured rate, its interval, and its variance over that of independent trials."""
 
     rate: float
     low: float
@@ -77,17 +62,8 @@ class Interval:
     design_effect: float
 
 
-def keys_of(draw: random.Random, count: int) -> list[bytes]:
-    """``count`` distinct random keys."""
-    drawn = draw.randbytes(count * KEY_BYTES)
-    keys = [drawn[at : at + KEY_BYTES] for at in range(0, len(drawn), KEY_BYTES)]
-    if len(set(keys)) != count:
-        raise AssertionError("two of a handful of 128-bit numbers are equal")
-    return keys
-
-
-def count(what: Configuration) -> Counts:
-    """Fill filters and count how often they let absent keys pass.
+def count(what: Task) -> Counts:
+    """Fill filters, and count the absent keys that pass.
 
     Contenders at one seed, number of keys and rate get the same sets of keys.
     """
@@ -117,7 +93,7 @@ def count(what: Configuration) -> Counts:
 
 
 def _asked(contender: Contender, filled: Any, keys: Iterable[bytes]) -> int:
-    """How many of ``keys`` pass."""
+    """The number of ``keys`` that pass."""
     if contender.by_operator:
         return sum([1 for key in keys if key in filled])
     may_contain = filled.may_contain
@@ -127,14 +103,11 @@ def _asked(contender: Contender, filled: Any, keys: Iterable[bytes]) -> int:
 def interval(hits: Sequence[int], per_filter: int) -> Interval:
     """The rate of false positives with its 95 % interval, filters being clusters of trials.
 
-    Clopper and Pearson's interval, of the number of independent trials that would tell as much: all
-    trials divided by the design effect (the variance between filters over the binomial one, at
-    least 1), and by the square of t over t for so few filters.  E. L. Korn, B. I. Graubard,
-    "Confidence intervals for proportions with small expected number of positive counts estimated
-    from survey data", Survey Methodology 24(2), 1998.
-
-    Raises:
-        ValueError: there are less than two filters.
+    Clopper and Pearson's interval for the effective number of trials: all trials divided by the design
+    effect (the variance between filters over the binomial one, at least 1), and multiplied by the
+    square of t for the trials over t for the filters.  E. L. Korn, B. I. Graubard, "Confidence
+    intervals for proportions with small expected number of positive counts estimated from survey
+    data", Survey Methodology 24(2), 1998.  Needs two filters or more.
 
     >>> interval([1] * 100, 100)  # evenly spread: as if independent
     Interval(rate=0.01, low=0.0081..., high=0.0121..., design_effect=1.0)
@@ -159,3 +132,53 @@ def interval(hits: Sequence[int], per_filter: int) -> Interval:
         else 1.0
     )
     return Interval(rate, low, high, effect)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The counts of one configuration; the times follow when all are counted."""
+
+    what: Task
+    counts: Counts
+    timings: Timings | None = None
+
+
+def count_one(what: Task, _directory: str) -> Found:
+    """Count one configuration; nothing is written."""
+    return Found(what, count(what))
+
+
+def add_times(plan: Plan, counted: list[Found], step: Step) -> list[Found]:
+    """Add times: contenders take turns, for each number of keys and rate."""
+    effort = effort_of(plan)
+    timed: dict[Task, Timings] = {}
+    for key_count in effort.key_counts:
+        for error_rate in effort.error_rates:
+            here = [
+                found.what
+                for found in counted
+                if (found.what.key_count, found.what.error_rate) == (key_count, error_rate)
+            ]
+            timed.update(_times(here, effort, step))
+    return [replace(found, timings=timed[found.what]) for found in counted]
+
+
+def _times(here: Sequence[Task], effort: Effort, step: Step) -> dict[Task, Timings]:
+    """The times of configurations with the same number of keys, rate and seed."""
+    first = here[0]
+    watch = Stopwatch(
+        first.key_count,
+        first.error_rate,
+        first.seed,
+        operations=effort.timed_operations,
+        asked=effort.timed_asked,
+    )
+    contenders = {what: contender_named(what.contender) for what in here}
+    for turn in range(effort.turns):
+        for contender in contenders.values():
+            watch.turn(contender)
+        step(
+            f"times, {first.key_count:,} keys, {first.error_rate * 100:g} %, "
+            f"turn {turn + 1} of {effort.turns}"
+        )
+    return {what: watch.timings(contender) for what, contender in contenders.items()}

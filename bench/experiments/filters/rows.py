@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.experiments.filters.contenders import CONTENDERS, Basis, Group, contender_named
-from bench.experiments.filters.measure import interval
-from bench.experiments.filters.tasks import Found
+from bench.experiments.filters.measure import Found, interval
+from bench.harness.ratios import Spread
 from bench.harness.records import column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One configuration; names and meanings are stable."""
+    """One configuration."""
 
     filter: str = column("the contender", kind="setting")
     group: Group = column(
@@ -37,12 +37,18 @@ class Row:
     design_effect: float = column(
         "the measured rate's variance over that of as many independent trials, at least 1"
     )
-    bits_per_key: float = column("mean size of the bits, without the Python object around them")
+    bits_per_key: float = column(
+        "mean size of the bits, without the Python object around them",
+        heading="bits/key",
+        form=".2f",
+    )
     lower_bound_bits_per_key: float | None = column(
         "log2(1/p) at the exact rate, or the measured one where the basis is ideal; empty if that "
         "is 0"
     )
-    over_lower_bound: float | None = column("bits_per_key over lower_bound_bits_per_key")
+    over_lower_bound: float | None = column(
+        "bits_per_key over lower_bound_bits_per_key", heading="of bound", form=".2f"
+    )
     filter_count: int = column("filters filled")
     trial_count: int = column("absent keys asked for in all of them")
     false_positive_count: int = column("absent keys that passed")
@@ -53,31 +59,43 @@ class Row:
         "sets of keys for which a cuckoo filter had no room; others took their place"
     )
     add_ns_median: float = column(
-        "nanoseconds to add a key; of static filters, a key's share of the build", kind="time"
+        "nanoseconds to add a key; of static filters, a key's share of the build",
+        kind="time",
+        heading="add ns",
+        form=",.0f",
     )
     add_ns_min: float = column("the least of the turns", kind="time")
     add_ns_max: float = column("the most of the turns", kind="time")
     query_present_ns_median: float = column(
-        "nanoseconds to ask for a key that is there", kind="time"
+        "nanoseconds to ask for a key that is there", kind="time", heading="present", form=",.0f"
     )
     query_present_ns_min: float = column("the least of the turns", kind="time")
     query_present_ns_max: float = column("the most of the turns", kind="time")
-    query_absent_ns_median: float = column("nanoseconds to ask for one that is not", kind="time")
+    query_absent_ns_median: float = column(
+        "nanoseconds to ask for one that is not", kind="time", heading="absent", form=",.0f"
+    )
     query_absent_ns_min: float = column("the least of the turns", kind="time")
     query_absent_ns_max: float = column("the most of the turns", kind="time")
 
     @property
-    def ratio(self) -> tuple[float, float, float]:
-        """Measured over exact rate, and its interval's ends."""
-        return (
+    def ratio(self) -> Spread:
+        """Measured over exact rate, and the same of its interval's ends."""
+        return Spread(
             self.error_rate_measured / self.error_rate_exact,
             self.error_rate_low / self.error_rate_exact,
             self.error_rate_high / self.error_rate_exact,
         )
 
+    def time_us(self, operation: str) -> Spread:
+        """Microseconds of ``add``, ``query_present`` or ``query_absent``."""
+        median, least, most = (
+            getattr(self, f"{operation}_ns_{part}") / 1000 for part in ("median", "min", "max")
+        )
+        return Spread(median, least, most)
+
     @property
     def rate(self) -> float:
-        """The rate that the filter has: in theory, or where it may miss that, as measured."""
+        """The filter's rate: in theory, or as measured where it may miss the theory."""
         return (
             self.error_rate_measured if self.error_rate_basis == "ideal" else self.error_rate_exact
         )
@@ -94,7 +112,7 @@ def _row(found: Found) -> Row:
     contender = contender_named(what.contender)
     measured = interval(counts.hits, counts.per_filter)
     bits_per_key = counts.bits / len(counts.hits) / what.key_count
-    # Whoever misses the rate in theory is judged by the one it has.
+    # A contender that may miss its rate in theory is judged by the measured one.
     bound = _lower_bound(measured.rate if contender.basis == "ideal" else counts.rate)
     return Row(
         filter=contender.name,
@@ -116,24 +134,23 @@ def _row(found: Found) -> Row:
         false_positive_count=sum(counts.hits),
         false_negative_count=counts.false_negatives,
         refused_count=counts.refused,
-        add_ns_median=timings.add.median,
-        add_ns_min=timings.add.least,
-        add_ns_max=timings.add.most,
-        query_present_ns_median=timings.present.median,
-        query_present_ns_min=timings.present.least,
-        query_present_ns_max=timings.present.most,
-        query_absent_ns_median=timings.absent.median,
-        query_absent_ns_min=timings.absent.least,
-        query_absent_ns_max=timings.absent.most,
+        **_columns("add", timings.add),
+        **_columns("query_present", timings.present),
+        **_columns("query_absent", timings.absent),
     )
+
+
+def _columns(operation: str, ns: Spread) -> dict[str, float]:
+    return {
+        f"{operation}_ns_median": ns.median,
+        f"{operation}_ns_min": ns.least,
+        f"{operation}_ns_max": ns.most,
+    }
 
 
 def _lower_bound(rate: float) -> float | None:
     """log2(1/p): no filter has fewer bits per key; None when no false positive was seen."""
     return -math.log2(rate) if 0.0 < rate < 1.0 else None
-
-
-# What the rows are about
 
 
 def key_counts(found: Sequence[Row]) -> list[int]:
@@ -142,12 +159,12 @@ def key_counts(found: Sequence[Row]) -> list[int]:
 
 
 def error_rates(found: Sequence[Row]) -> list[float]:
-    """The rates that were asked for, highest first."""
+    """The requested rates, highest first."""
     return sorted({row.error_rate_requested for row in found}, reverse=True)
 
 
 def names(found: Sequence[Row]) -> list[str]:
-    """The contenders that have rows, in the order of the tables."""
+    """The contenders with rows, in the order of the tables."""
     present = {row.filter for row in found}
     return [contender.name for contender in CONTENDERS if contender.name in present]
 
@@ -162,6 +179,6 @@ def rows_of(found: Sequence[Row], key_count: int, error_rate: float | None = Non
 
 
 def middle_rate(found: Sequence[Row]) -> float:
-    """The rate asked for that is neither the highest nor the lowest: 1 %."""
+    """The middle one of the requested rates: 1 %."""
     rates = error_rates(found)
     return rates[len(rates) // 2]

@@ -1,10 +1,8 @@
-"""Timing filters, for ``python -m bench filters``."""
+"""Times of filters."""
 
 from __future__ import annotations
 
-import gc
 import random
-import statistics
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,36 +10,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.experiments.filters.contenders import REFUSALS, Contender
-from bench.experiments.filters.measure import keys_of
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Nanoseconds per operation: median, least and most of the repetitions."""
-
-    median: float
-    least: float
-    most: float
+from bench.experiments.filters.tasks import keys_of
+from bench.harness.ratios import Spread, spread
+from bench.harness.stopwatch import no_collection
 
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """What operations of one contender cost; of a static filter an add is its share of the build."""
+    """Nanoseconds of one contender's operations; a static filter's add is a key's share of the build."""
 
-    add: Timing
-    present: Timing
-    absent: Timing
+    add: Spread
+    present: Spread
+    absent: Spread
 
 
 class Stopwatch:
-    """Times contenders by turns at one number of keys and error rate, all with the same keys.
+    """Times contenders in turns at one number of keys and error rate, all with the same keys.
 
-    Turns share out what disturbs a machine.  Many small filters are taken together, so that one
-    reading of the clock covers thousands of operations.
-
-    Args:
-        operations: how many operations one reading covers at least.
-        asked: how many keys a large filter is asked for.
+    Turns spread disturbances of the machine.  Many small filters are timed together, so that two
+    readings of the clock cover ``operations`` or more.  A large filter is asked for ``asked`` keys.
     """
 
     def __init__(
@@ -58,21 +45,16 @@ class Stopwatch:
 
     def turn(self, contender: Contender) -> None:
         """Time one contender once."""
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
+        with no_collection():
             filled, add = self._fill(contender)
             present = self._ask(contender, filled, self._some)
             absent = self._ask(contender, filled, self._absent)
-        finally:
-            if collecting:
-                gc.enable()
         self._readings.setdefault(contender.name, []).append((add, present, absent))
 
     def timings(self, contender: Contender) -> Timings:
-        """What the turns of a contender showed."""
+        """The spreads over the turns of a contender."""
         add, present, absent = zip(*self._readings[contender.name], strict=True)
-        return Timings(_timing(add), _timing(present), _timing(absent))
+        return Timings(spread(add), spread(present), spread(absent))
 
     def _fill(self, contender: Contender) -> tuple[list[Any], float]:
         start = contender.start
@@ -107,7 +89,3 @@ class Stopwatch:
 
 def _length(lists: Sequence[Sequence[bytes]]) -> int:
     return sum([len(each) for each in lists])
-
-
-def _timing(readings: Sequence[float]) -> Timing:
-    return Timing(statistics.median(readings), min(readings), max(readings))

@@ -1,9 +1,11 @@
-"""The charts of the report; what draws imports the library only when it draws."""
+"""The charts of ``granularity``: reads by memory, parts of a look-up, and cached filters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.figure import Figure
 
 from bench.experiments.granularity.groups import (
     KINDS,
@@ -19,20 +21,15 @@ from bench.experiments.granularity.groups import (
 )
 from bench.experiments.granularity.rows import Row
 from bench.experiments.granularity.verdict import ORDERS, filter_read_bytes
+from bench.harness.charts import COLOURS, THEORY, Chart, legend_below
+from bench.harness.charts import series as look
 from lsmkv.options import FilterAllocation
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from bench.harness.charts import Chart
 
 _ALLOCATIONS: tuple[FilterAllocation, ...] = ("uniform", "monkey")
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:
     """Reads by memory, parts of a warm look-up, its spread, and reads of cached filters."""
-    from bench.harness.charts import Chart
-
     if not budgets(rows):
         return []
     bits = typical_budget(rows)
@@ -81,9 +78,6 @@ def _panels(figure: Figure, rows: Sequence[Row]) -> list[tuple[str, Any]]:
 
 
 def _draw_reads(figure: Figure, rows: Sequence[Row]) -> None:
-    from bench.harness.charts import THEORY
-    from bench.harness.charts import series as look
-
     for style, axis in _panels(figure, rows):
         first = next(row for row in rows if row.style == style)
         steps = [
@@ -113,12 +107,10 @@ def _draw_reads(figure: Figure, rows: Sequence[Row]) -> None:
         axis.set_yscale("log")
         axis.set_xlabel("filter bits per key, as built")
     figure.axes[0].set_ylabel("data blocks read per absent key")
-    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    legend_below(figure, figure.axes[0], 4)
 
 
 def _draw_parts(figure: Figure, rows: Sequence[Row], bits: float) -> None:
-    from bench.harness.charts import COLOURS
-
     for style, axis in _panels(figure, rows):
         bare = next(row for row in rows if row.style == style and kind(row) == "no filters")
         here = [at_budget(rows, style, wanted, "uniform", bits) for wanted in KINDS]
@@ -160,12 +152,10 @@ def _draw_parts(figure: Figure, rows: Sequence[Row], bits: float) -> None:
         axis.set_xlabel("µs per look-up")
         axis.grid(axis="y", visible=False)
     figure.axes[0].invert_yaxis()
-    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    legend_below(figure, figure.axes[0], 4)
 
 
 def _draw_cached(figure: Figure, rows: Sequence[Row], bits: float) -> None:
-    from bench.harness.charts import COLOURS
-
     width = 0.8 / len(KINDS)
     for style, axis in _panels(figure, rows):
         for number, wanted in enumerate(KINDS):

@@ -1,4 +1,4 @@
-"""What is compared: filters per block or per table, of which kind, shared out how; and their memory."""
+"""The contenders: filters per block or per table, their kind and allocation, and their memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_NATS: Final = 30.0  # -ln of the lowest rate tried
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One way to spend filter memory."""
+    """One use of filter memory."""
 
     granularity: FilterGranularity
     policy: Policy
@@ -45,7 +45,7 @@ class Contender:
         )
 
     def table_bytes(self, entries: int, error_rate: float) -> int:
-        """The filters of a table of so many entries, in memory."""
+        """Bytes in memory of a table's filters."""
         if self.granularity == "table":
             return filter_bytes(self.policy, entries, error_rate)
         blocks, rest = divmod(entries, BLOCK_KEYS)
@@ -54,14 +54,14 @@ class Contender:
         )
 
     def memory_bytes(self, tables: Sequence[PlannedTable], base: Options, error_rate: float) -> int:
-        """The filters of a whole tree, in memory."""
+        """Bytes in memory of a tree's filters."""
         options = self.options(base, error_rate)
         return sum(self.table_bytes(table.entries, table.error_rate(options)) for table in tables)
 
     def rate_for(self, tables: Sequence[PlannedTable], base: Options, budget_bytes: float) -> float:
         """The option ``error_rate`` whose filters come nearest to a budget.
 
-        Found by halving the range of its logarithm, as memory never falls when the rate does.
+        Bisection of its logarithm: memory never falls when the rate does.
         """
         low, high = 0.0, _MOST_NATS
         best, nearest = math.exp(-high), math.inf
@@ -78,7 +78,7 @@ class Contender:
 
 
 def filter_bytes(policy: Policy, key_count: int, error_rate: float) -> int:
-    """The bytes of one filter, as the store's policies size them; 0 for no filter.  O(1).
+    """The bytes of one filter by the store's policies; 0 for no filter.  O(1).
 
     >>> filter_bytes("bloom", 32, 0.01), filter_bytes("binary-fuse", 1_000, 0.01)
     (39, 1282)

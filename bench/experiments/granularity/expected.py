@@ -1,8 +1,8 @@
-"""What look-ups must find, told from the tables' key ranges and their filters' exact rates.
+"""Expected counts of look-ups, from key ranges of tables and exact rates of filters.
 
-The rules are those of a look-up: each run whose key range holds the key is asked, newest first, until
-one has it.  A filter per block is asked once the fence keys have shown which block spans the key; a
-filter per table is asked before.
+The rules are those of a look-up: it asks each run whose key range holds the key, newest first, until
+one has it.  It asks a filter per table before it searches the index, and a filter per block after
+that, when the fence keys have named the block.
 """
 
 from __future__ import annotations
@@ -17,11 +17,9 @@ import lsmkv
 
 @dataclass(frozen=True, slots=True)
 class TableSpans:
-    """A table's key range, those of its blocks, and the exact rates of its filters.
+    """The key ranges of a table and its blocks, and the exact rates of their filters.
 
-    Attributes:
-        rate: of the table's filter; 1.0 when filters are per block, or there are none.
-        block_rates: of each block's filter; 1.0 without.
+    A rate is 1.0 where there is no such filter.
     """
 
     smallest: bytes
@@ -39,12 +37,11 @@ class TableSpans:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What absent keys must come to.
+    """Expected counts for absent keys.
 
     Attributes:
         probes: filters asked.
-        false_positives: how often a filter is expected to be wrong.
-        block_reads: data blocks expected to be read for that, without a cache.
+        block_reads: data blocks read without a cache.
         out_of_range: runs whose tables do not span the key.
         between_blocks: runs in which the key lies between two blocks.
     """
@@ -78,7 +75,7 @@ def table_spans(db: lsmkv.DB) -> list[TableSpans]:
 def expect_absent(
     tables: Sequence[TableSpans], keys: Sequence[bytes], granularity: str
 ) -> Expected:
-    """What look-ups of these absent keys must come to, each run being one table.
+    """Expected counts for these absent keys, if each run is one table.
 
     O(keys x tables x log blocks).
     """

@@ -1,4 +1,4 @@
-"""Finding rows, and comparing them at equal memory."""
+"""Selects rows, and compares them at equal memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS: Final = (BLOCK_BLOOM, TABLE_BLOOM, TABLE_BLOCKED, TABLE_FUSE)
 
 
 def contender(row: Row) -> Contender:
-    """What the row is of."""
+    """The contender of a row."""
     return Contender(row.granularity, row.policy, row.allocation)  # type: ignore[arg-type]
 
 
@@ -65,9 +65,9 @@ def at_budget(
 
 
 def reads_at(row: Row, bits: float) -> float:
-    """Expected reads of an absent key, moved from the row's memory to ``bits`` per key.
+    """Expected reads of an absent key, scaled from the row's memory to ``bits`` per key.
 
-    Rates fall by e^((ln 2)^2) with each bit per key, as a Bloom filter's do: for small differences.
+    Each bit per key divides a rate by e^((ln 2)^2), as in a Bloom filter: for small differences.
     """
     return row.absent_block_reads_expected * math.exp(
         (row.filter_bits_per_key - bits) * LN2_SQUARED
@@ -83,17 +83,17 @@ def textbook_reads(run_entries: Sequence[int], bits: float, allocation: FilterAl
 
 
 def fence_search_ns(rows: Sequence[Row], style: str) -> float:
-    """What an index search takes by itself: the least of the rows, whose indexes are all alike."""
+    """The time of an index search alone: the least of the rows, which have equal indexes."""
     return min(row.fence_search_ns for row in rows if row.style == style)
 
 
 def filter_probe_ns(rows: Sequence[Row], like: Row) -> float:
-    """What asking one filter takes by itself: the least of the rows of this tree and kind."""
+    """The time of asking one filter alone: the least of the rows of this tree and kind."""
     same = [row for row in rows if (row.style, kind(row)) == (like.style, kind(like))]
     return min(row.filter_probe_ns for row in same)
 
 
 def index_share(rows: Sequence[Row], row: Row) -> float:
-    """The part of a median warm look-up of an absent key that index searches take by themselves."""
+    """The share of index searches in a median warm look-up of an absent key."""
     searches_ns = row.absent_fence_searches_per_lookup * fence_search_ns(rows, row.style)
     return searches_ns / 1000 / row.absent_warm_us_p50

@@ -1,4 +1,4 @@
-"""Measures one tree with one way to spend filter memory: counts first, then times."""
+"""Measures one tree with one use of filter memory: counts first, then times."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import os
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import lsmkv
 from bench.experiments.granularity.contenders import Contender
 from bench.experiments.granularity.expected import expect_absent, table_spans
 from bench.experiments.granularity.rows import Row
-from bench.experiments.granularity.shapes import BLOCK_KEYS, Load, PlannedTable, fill, plan
+from bench.experiments.granularity.shapes import BLOCK_KEYS, PlannedTable, fill, plan
+from bench.experiments.granularity.tasks import Task
 from bench.experiments.granularity.timing import open_tables, time_store
 from bench.harness.intervals import rate_interval
+from bench.harness.shapes import filter_disk_bytes
 from bench.workloads.keys import absent_key, present_key
 from lsmkv.inspection.store_info import StoreInfo
 from lsmkv.stats import Stats
@@ -25,46 +26,6 @@ from reports.environment import build
 HOT_SHARE: Final = 0.01
 HOT_LOOKUPS: Final = 0.9
 NEAR_KEYS: Final = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """How many look-ups: counted, for each order with cached filters, and timed."""
-
-    absent: int
-    present: int
-    cached: int
-    timed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One configuration.
-
-    Attributes:
-        budget: filter bits per key; None: ``error_rate`` decides.
-        error_rate: None: ``budget`` decides.
-        cache_share: the block cache by filter bytes, with cached filters.
-    """
-
-    load: Load
-    contender: Contender
-    budget: float | None
-    error_rate: float | None
-    effort: Effort
-    cache_share: float
-
-    def __str__(self) -> str:
-        budget = "" if self.budget is None else f", {self.budget:g} bits per key"
-        return f"{self.load.style}: {self.contender}{budget}"
-
-    def rate(self, tables: Sequence[PlannedTable]) -> float:
-        """The option ``error_rate``."""
-        if self.error_rate is not None:
-            return self.error_rate
-        assert self.budget is not None, "a task has a budget or a rate"
-        budget_bytes = self.budget * self.load.entries / 8
-        return self.contender.rate_for(tables, self.load.options(), budget_bytes)
 
 
 def measure(task: Task, directory: str) -> Row:
@@ -120,10 +81,9 @@ def _sizes(
     task: Task, tables: Sequence[PlannedTable], rate: float, path: str, info: StoreInfo
 ) -> dict[str, Any]:
     entries, contender = info.entry_count, task.contender
-    per_block = contender.granularity == "block"
     uniform = Contender(contender.granularity, contender.policy, "uniform")
     uniform_bytes = uniform.memory_bytes(tables, task.load.options(), rate)
-    disk_bytes = info.filter_bytes * (2 if per_block else 1)
+    disk_bytes = filter_disk_bytes(info)
     runs = [run.entry_count for level in info.levels for run in level.runs]
     return {
         "runs": len(runs),
@@ -157,10 +117,10 @@ def _probes(counted: Stats) -> int:
 
 
 def fence_searches(counted: Stats, contender: Contender) -> int:
-    """Index searches, by the rules of a look-up, where every table has filters or none has.
+    """Index searches by the rules of a look-up, if every table has filters or none has.
 
-    A filter per table is asked first, and only its "maybe" leads to a search.  Otherwise the search
-    comes first: it ends at a gap between blocks, or leads to a filter or an unfiltered block.
+    With a filter per table only its "maybe" leads to a search.  Otherwise the search comes first, and
+    ends between two blocks, at a filter, or at an unfiltered block.
     """
     if contender.granularity == "table" and contender.policy != "none":
         return counted.filter_true_positives + counted.filter_false_positives
@@ -205,7 +165,7 @@ def _random_order(entries: int, count: int, draw: random.Random) -> list[bytes]:
 
 
 def _hot_order(entries: int, count: int, draw: random.Random) -> list[bytes]:
-    # The same hundredth however long the draw has been used: caches know it from the first pass.
+    # Both passes use the same hundredth: caches know it from the first one.
     hot = random.Random(f"hot/{entries}").sample(range(entries), max(1, round(entries * HOT_SHARE)))
     return [
         absent_key(draw.choice(hot) if draw.random() < HOT_LOOKUPS else draw.randrange(entries))
@@ -226,11 +186,11 @@ ORDERS: Final[dict[str, Callable[[int, int, random.Random], list[bytes]]]] = {
     "hot": _hot_order,
     "near": _near_order,
 }
-"""Orders of absent keys, by their place in the names of columns."""
+"""Orders of absent keys, by their part of column names."""
 
 
 def _cached_counts(path: str, task: Task, filter_memory_bytes: int) -> dict[str, Any]:
-    """What filters that are fetched on demand cost, once the cache has seen as many look-ups."""
+    """The columns of cached filters, after as many look-ups have warmed the cache."""
     found: dict[str, Any] = {}
     count = task.effort.cached
     for name, order in ORDERS.items():

@@ -1,9 +1,8 @@
-"""The trees that filters are compared in: how they are loaded, and what comes out, told beforehand.
+"""The trees of the comparison: their load, and a prediction of their tables.
 
-A load is so many flushes of so many entries, each awaited together with the compactions it causes, so
-that no timing decides the shape.  Every run is one table and every merge takes whole levels, so sizes
-are multiples of a flush, far from the sizes at which compaction decides: the bytes of filters, which
-differ, change nothing.
+A load consists of flushes of equal size.  Each is awaited with its compactions, so that timing does
+not decide the shape.  Every run is one table and every merge takes whole levels, so sizes are
+multiples of a flush, far from the thresholds of compaction: the filters' bytes change nothing.
 """
 
 from __future__ import annotations
@@ -36,14 +35,7 @@ _LEVEL1_FLUSHES: Final = 7  # between 4 and 8; level 2's 28 lies between 24 and 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a tree is made of.
-
-    Attributes:
-        style: of compaction.
-        flushes: how many.
-        flush_entries: entries in each.
-        seed: decides the order of the keys, and the values.
-    """
+    """The load of a tree."""
 
     style: Style
     flushes: int
@@ -52,11 +44,11 @@ class Load:
 
     @property
     def entries(self) -> int:
-        """Entries in all; no key is written twice."""
+        """The number of entries; no key is written twice."""
         return self.flushes * self.flush_entries
 
     def options(self) -> Options:
-        """How the store is written, but for its filters."""
+        """The options of the store, without those of its filters."""
         return Options(
             compaction=self.style,
             size_ratio=SIZE_RATIO,
@@ -70,7 +62,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class PlannedTable:
-    """A table, and what the tree was when it was written, which decides Monkey's rate for it."""
+    """A table, and the tree at its writing, which decides Monkey's rate for it."""
 
     level: int
     entries: int
@@ -79,12 +71,12 @@ class PlannedTable:
     joined: tuple[int, int | None]
 
     def error_rate(self, options: Options) -> float:
-        """The rate that its filters are asked for."""
+        """The requested rate of its filters."""
         return output_error_rate(self.tree, self.removed, self.entries, options, self.joined)
 
 
 def plan(load: Load) -> list[PlannedTable]:
-    """The tables of the loaded tree, newest first, by the store's own choice of compactions."""
+    """The tables of the loaded tree, newest first, by the store's own picker."""
     options, state = load.options(), PickState()
     written: dict[int, PlannedTable] = {}
     tree = Levels()
@@ -107,7 +99,7 @@ def plan(load: Load) -> list[PlannedTable]:
 def _after(
     tree: Levels, chosen: Compaction, number: int, written: dict[int, PlannedTable]
 ) -> Levels:
-    """The tree after a compaction, as the store's background work leaves it."""
+    """The tree after a compaction."""
     level, inputs = chosen.output_level, chosen.tables()
     removed = tuple(meta.number for meta in inputs)
     run = number if chosen.output_run is None else chosen.output_run
@@ -119,7 +111,7 @@ def _after(
 
 
 def _meta(number: int, entries: int) -> TableMeta:
-    """A table that spans all keys, as every one does when keys come in random order."""
+    """A table that spans all keys, as all do when keys come in random order."""
     return TableMeta(
         number=number,
         size_bytes=entries * _ENTRY_BYTES,

@@ -1,4 +1,4 @@
-"""What the rows say: where filters should sit, and when."""
+"""The story of ``granularity``: findings and failures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.granularity import charts, tables
+from bench.experiments.granularity.charts import charts
 from bench.experiments.granularity.groups import (
     BLOCK_BLOOM,
     KINDS,
@@ -25,6 +25,7 @@ from bench.experiments.granularity.groups import (
     typical_budget,
 )
 from bench.experiments.granularity.rows import Row
+from bench.experiments.granularity.tables import tables
 from bench.experiments.granularity.verdict import (
     ORDERS,
     filter_read_bytes,
@@ -35,7 +36,7 @@ from bench.harness.story import Story
 from lsmkv.options import FilterAllocation
 
 BUDGET_TOLERANCE: Final = 0.05
-"""How far, as a part of it, a store's filter memory may be from its budget."""
+"""The largest accepted deviation of filter memory from its budget."""
 
 _ALLOCATIONS: Final[dict[FilterAllocation, str]] = {"uniform": "uniform", "monkey": "Monkey"}
 
@@ -58,11 +59,11 @@ def story(rows: list[Row]) -> Story:
             _disk(rows),
             *findings,
         ]
-    return Story(findings, tables.tables(rows), charts.charts(rows), failures(rows))
+    return Story(findings, tables(rows), charts(rows), failures(rows))
 
 
 def failures(rows: Sequence[Row]) -> list[str]:
-    """What must hold and does not."""
+    """The broken promises."""
     found = []
     for style in styles(rows):
         shapes = {row.shape for row in rows if row.style == style}

@@ -1,18 +1,20 @@
-"""The tables of the report."""
+"""The tables of ``granularity``: reads, times, and the cost of cached filters in each tree."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from typing import Final
 
 from bench.experiments.granularity.groups import contender, index_share, styles
 from bench.experiments.granularity.rows import Row
-from bench.experiments.granularity.verdict import ORDERS, filter_read_bytes, filter_reads
-from bench.harness.story import Table
+from bench.experiments.granularity.verdict import ORDERS
+from bench.harness.tables import Shown, Table, percent, table_of
+
+_NAME: Final = (Shown("filters", contender, str), "filter_bits_per_key")
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    """For each tree: reads, times, and what cached filters cost."""
+    """Three tables for each tree."""
     found = []
     for style in styles(rows):
         here = [row for row in rows if row.style == style]
@@ -20,104 +22,68 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     return found
 
 
-def _name(row: Row) -> list[str]:
-    return [str(contender(row)), f"{row.filter_bits_per_key:.2f}"]
+def _rate(row: Row) -> str:
+    if not row.filter_probes:
+        return ""
+    low, high = percent(row.false_positive_rate_low), percent(row.false_positive_rate_high)
+    return f"{percent(row.false_positive_rate)} ({low}-{high})"
 
 
-def _ns(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:,.0f}"
+def _exact_rate(row: Row) -> str:
+    return percent(row.false_positive_rate_exact) if row.filter_probes else ""
 
 
 def _reads(style: str, rows: Sequence[Row]) -> Table:
-    cells = [
-        [
-            *_name(row),
-            f"{row.absent_block_reads_per_lookup:.4f}",
-            f"{row.absent_block_reads_expected:.4f}",
-            *_rates(row),
-            f"{row.absent_filter_probes_per_lookup:.2f}",
-            f"{row.absent_fence_searches_per_lookup:.3f}",
-            f"{row.present_block_reads_per_lookup:.3f}",
-            f"{row.filter_disk_bytes_per_key:.2f}",
-        ]
-        for row in rows
-    ]
-    headings = (
-        "filters",
-        "bits/key",
-        "absent:\nreads",
-        "\nexpected",
-        "rate, %\n(95 % interval)",
-        "\nexact",
-        "\nprobes",
-        "index\nsearches",
-        "present:\nreads",
-        "disk\nbytes/key",
+    return table_of(
+        f"Counts, {style}",
+        rows,
+        (
+            *_NAME,
+            "absent_block_reads_per_lookup",
+            "absent_block_reads_expected",
+            Shown("rate, %\n(95 % interval)", _rate),
+            Shown("\nexact", _exact_rate),
+            "absent_filter_probes_per_lookup",
+            "absent_fence_searches_per_lookup",
+            "present_block_reads_per_lookup",
+            "filter_disk_bytes_per_key",
+        ),
+        f"Per look-up, no block cache.  Runs, newest first, as level:entries: {rows[0].shape}.",
     )
-    shape = rows[0].shape
-    note = f"Per look-up, no block cache.  Runs, newest first, as level:entries: {shape}."
-    return Table(f"Counts, {style}", headings, cells, note)
-
-
-def _rates(row: Row) -> list[str]:
-    if not row.filter_probes:
-        return ["", ""]
-    low, high = row.false_positive_rate_low * 100, row.false_positive_rate_high * 100
-    return [
-        f"{row.false_positive_rate * 100:.3g} ({low:.3g}-{high:.3g})",
-        f"{row.false_positive_rate_exact * 100:.3g}",
-    ]
 
 
 def _times(style: str, rows: Sequence[Row]) -> Table:
-    cells = [
-        [
-            *_name(row),
-            f"{row.absent_warm_us_p50:.1f}",
-            f"{row.absent_warm_us_p95:.1f}",
-            f"{row.absent_warm_us_p99:.1f}",
-            f"{row.present_warm_us_p50:.1f}",
-            f"{row.present_warm_us_p95:.1f}",
-            f"{row.present_warm_us_p99:.1f}",
-            _ns(row.fence_search_ns),
-            _ns(row.filter_probe_ns),
-            f"{index_share(rows, row):.0%}",
-            _ns(row.filter_build_ns_per_key),
-        ]
-        for row in rows
-    ]
-    headings = (
-        "filters",
-        "bits/key",
-        "absent, µs\np50",
-        "\np95",
-        "\np99",
-        "present, µs\np50",
-        "\np95",
-        "\np99",
-        "index\nsearch, ns",
-        "filter\nprobe, ns",
-        "index share\nof absent",
-        "build,\nns/key",
+    return table_of(
+        f"Times, {style}",
+        rows,
+        (
+            *_NAME,
+            *(f"{key}_warm_us_{part}" for key in ("absent", "present") for part in _PERCENTILES),
+            "fence_search_ns",
+            "filter_probe_ns",
+            Shown("index share\nof absent", lambda row: index_share(rows, row), ".0%"),
+            "filter_build_ns_per_key",
+        ),
+        f"Everything in memory, {rows[0].lsmkv_build} build.  Not repeatable to the digit.",
     )
-    note = f"Everything in memory, {rows[0].lsmkv_build} build.  Not repeatable to the digit."
-    return Table(f"Times, {style}", headings, cells, note)
+
+
+_PERCENTILES: Final = ("p50", "p95", "p99")
 
 
 def _cached(style: str, rows: Sequence[Row]) -> Table:
-    cells = []
-    for row in rows:
-        if not row.filter_bytes:
-            continue
-        cell = [*_name(row), f"{row.largest_filter_read_bytes:,}"]
-        for order in ORDERS:
-            cell += [f"{filter_reads(row, order):.2f}", f"{filter_read_bytes(row, order):,.0f}"]
-        cells.append(cell)
-    headings = ["filters", "bits/key", "largest\nread, bytes"]
-    for text in ORDERS.values():
-        headings += [f"{text}:\nreads", "\nbytes"]
-    note = (
+    return table_of(
+        f"Filters fetched on demand, {style}",
+        [row for row in rows if row.filter_bytes],
+        (
+            *_NAME,
+            "largest_filter_read_bytes",
+            *(
+                f"cached_{order}_filter_{figure}_per_lookup"
+                for order in ORDERS
+                for figure in ("reads", "read_bytes")
+            ),
+        ),
         f"Filters read per absent look-up; the block cache is {rows[0].cached_share:.0%} of the "
-        "size of the filters."
+        "size of the filters.",
     )
-    return Table(f"Filters fetched on demand, {style}", headings, cells, note)

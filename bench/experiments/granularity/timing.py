@@ -1,18 +1,17 @@
-"""How long look-ups take with everything in memory, and their parts by themselves."""
+"""Times of look-ups with everything in memory, and of their parts alone."""
 
 from __future__ import annotations
 
-import gc
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import lsmkv
 from bench.experiments.granularity.shapes import BLOCK_KEYS
 from bench.harness.intervals import percentiles
+from bench.harness.stopwatch import each_us, no_collection
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.policy import policy_named
 from lsmkv.inspection.store_info import StoreInfo
@@ -46,11 +45,11 @@ class Times:
 def time_store(
     path: str, options: Options, info: StoreInfo, absent: Sequence[bytes], present: Sequence[bytes]
 ) -> Times:
-    """Times of the store at ``path``; every block that is needed is in the cache before."""
+    """Times of the store at ``path``, with every needed block in the cache."""
     with lsmkv.open(path, read_only=True, block_cache_size_bytes=_WARM_CACHE_BYTES) as db:
         for key in (*absent, *present):
             db.get(key)
-        gone, here = _lookups_us(db, absent), _lookups_us(db, present)
+        gone, here = each_us(db.get, absent), each_us(db.get, present)
     fence_ns, probe_ns = _parts_ns(open_tables(path, info, "resident"), absent[:_PART_KEYS])
     missing, found = percentiles(gone), percentiles(here)
     return Times(
@@ -81,29 +80,6 @@ def open_tables(path: str, info: StoreInfo, residency: FilterResidency) -> list[
         )
         for table in info.tables()
     ]
-
-
-@contextmanager
-def _no_collector() -> Iterator[None]:
-    """Keep the garbage collector out of what is timed."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
-def _lookups_us(db: lsmkv.DB, keys: Sequence[bytes]) -> list[float]:
-    clock, get = time.perf_counter_ns, db.get
-    spent: list[float] = []
-    with _no_collector():
-        for key in keys:
-            began = clock()
-            get(key)
-            spent.append((clock() - began) / 1000)
-    return spent
 
 
 def _parts_ns(tables: Sequence[TableReader], keys: Sequence[bytes]) -> tuple[float, float]:
@@ -138,7 +114,7 @@ def _probe_all(probes: list[tuple[Callable[[int, int], bool], list[tuple[int, in
 
 
 def _build_ns_per_key(options: Options) -> float:
-    """Building filters of hashed keys: as many blocks' or one table's."""
+    """The time of building filters of hashed keys, for blocks or for one table."""
     policy = policy_named(options.filter_policy)
     hashes = [hash_key(b"%016d" % number) for number in range(_BUILD_KEYS)]
     size = BLOCK_KEYS if options.filter_granularity == "block" else _BUILD_KEYS
@@ -154,11 +130,11 @@ def _build_ns_per_key(options: Options) -> float:
 
 
 def _least_ns(work: Callable[[], None], operations: int) -> float:
-    """The least time of an operation over a few turns; the loop around it is in it."""
+    """The least time of an operation over a few turns, the loop included."""
     if not operations:
         return float("nan")
     spent = []
-    with _no_collector():
+    with no_collection():
         for _ in range(_TURNS):
             began = time.perf_counter_ns()
             work()

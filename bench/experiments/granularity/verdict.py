@@ -1,4 +1,4 @@
-"""When filters per table are right and when filters per block, by what was measured."""
+"""When filters per table are right, and when filters per block."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ORDERS: Final = {
     "hot": "hot keys",
     "near": "neighbours",
 }
-"""The orders of look-ups with cached filters, by their place in column names."""
+"""The orders of look-ups with cached filters, by their part of column names."""
 
 _EVEN: Final = 0.05  # closer than this is called even
 
@@ -41,7 +41,7 @@ def filter_reads(row: Row, order: str) -> float:
 
 
 def verdicts(rows: Sequence[Row]) -> list[str]:
-    """What per table is right for, what per block is, and what is even; with the figures of each tree.
+    """The measures that per table wins, that per block wins, and that are even, with their figures.
 
     Bloom filters both, uniform, at the budget nearest to 10 bits per key.
     """
@@ -75,7 +75,7 @@ def _winner(per_block: float, per_table: float) -> str:
 
 
 def _measures(block: Row, table: Row) -> list[tuple[str, str, float, float]]:
-    """Name, unit and both values of what less is better of."""
+    """Name, unit and both values of each measure; less is better."""
     warm = f"with filters in memory, {block.lsmkv_build} build"
     measures = [
         (

@@ -1,17 +1,26 @@
-"""The charts: counts, times, single puts and memory by size, with theory as lines."""
+"""The charts of ``growth``: counts, times, single puts and memory by size, with lines of theory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from bench.experiments.growth import theory
 from bench.experiments.growth.groups import MODES, OPERATIONS, Size
 from bench.experiments.growth.rows import Row
-from bench.harness.charts import COLOURS, THEORY, Chart, series
+from bench.harness.charts import (
+    COLOURS,
+    THEORY,
+    Chart,
+    legend_below,
+    plain_log_axis,
+    series,
+    spread_bars,
+)
 
 Sizes = Mapping[str, Sequence[Size]]
 Figure_ = Callable[[Row], float | None]
@@ -26,71 +35,69 @@ def charts(sizes: Sizes) -> list[Chart]:
     return [_counts(sizes), _times(style, first), _puts(style, first), _memory(sizes)]
 
 
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """A count by number of entries, and lines of theory."""
+
+    title: str
+    label: str
+    measured: Figure_
+    lines: tuple[tuple[str, Figure_], ...]
+    low: float = 0.0
+
+
+_LEVELS: Final = _Panel(
+    "levels below level 0",
+    "levels",
+    lambda row: row.level_count,
+    (("theory", lambda row: row.level_count_expected),),
+)
+_PANELS: Final = (
+    _LEVELS,
+    _Panel(
+        "fence comparisons (derived)",
+        "per absent look-up",
+        lambda row: row.fence_comparisons,
+        (("log2 of each run's blocks", lambda row: row.fence_comparisons_least),),
+    ),
+    _Panel(
+        "write amplification",
+        "bytes by byte handed over",
+        lambda row: row.write_amplification,
+        (
+            ("model", lambda row: row.write_amplification_model),
+            ("textbook", lambda row: row.write_amplification_textbook),
+        ),
+    ),
+    _Panel(
+        "absent look-up",
+        "data blocks read",
+        lambda row: row.absent_block_reads / row.absent_lookups,
+        (("exact rates", lambda row: row.absent_reads_expected),),
+    ),
+    _Panel(
+        "present look-up",
+        "data blocks read",
+        lambda row: row.present_block_reads / row.present_lookups,
+        (("exact rates", lambda row: row.present_reads_expected),),
+        low=1.0,
+    ),
+    _Panel(
+        "seek + 10",
+        "data blocks read",
+        lambda row: row.seek_block_reads / row.seeks,
+        (
+            ("theory", lambda row: row.seek_reads_expected),
+            ("without fences", lambda row: row.seek_reads_without_fences),
+        ),
+    ),
+)
+
+
 def _counts(sizes: Sizes) -> Chart:
-    panels: tuple[tuple[str, str, Figure_, tuple[tuple[str, Figure_], ...]], ...] = (
-        (
-            "levels below level 0",
-            "levels",
-            lambda row: row.level_count,
-            (("theory", lambda row: row.level_count_expected),),
-        ),
-        (
-            "fence comparisons (derived)",
-            "per absent look-up",
-            lambda row: row.fence_comparisons,
-            (("log2 of each run's blocks", lambda row: row.fence_comparisons_least),),
-        ),
-        (
-            "write amplification",
-            "bytes by byte handed over",
-            lambda row: row.write_amplification,
-            (
-                ("model", lambda row: row.write_amplification_model),
-                ("textbook", lambda row: row.write_amplification_textbook),
-            ),
-        ),
-        (
-            "absent look-up",
-            "data blocks read",
-            lambda row: row.absent_block_reads / row.absent_lookups,
-            (("exact rates", lambda row: row.absent_reads_expected),),
-        ),
-        (
-            "present look-up",
-            "data blocks read",
-            lambda row: row.present_block_reads / row.present_lookups,
-            (("exact rates", lambda row: row.present_reads_expected),),
-        ),
-        (
-            "seek + 10",
-            "data blocks read",
-            lambda row: row.seek_block_reads / row.seeks,
-            (
-                ("theory", lambda row: row.seek_reads_expected),
-                ("without fences", lambda row: row.seek_reads_without_fences),
-            ),
-        ),
-    )
-
-    many = len(sizes) > 1
-
     def draw(figure: Figure) -> None:
-        axes = figure.subplots(2, 3).flat
-        for axis, (title, label, measured, lines) in zip(axes, panels, strict=True):
-            for number, (style, found) in enumerate(sizes.items()):
-                rows = [size.counts for size in found]
-                look = {**THEORY, "color": COLOURS[number]} if many else THEORY
-                for (name, line), dash in zip(lines, ("--", ":"), strict=False):
-                    _theory(axis, rows, line, {**look, "linestyle": dash}, name, number)
-                _points(axis, rows, measured, style if many else "measured", number)
-                if title == "levels below level 0" and not many:
-                    _points(axis, rows, lambda row: row.run_count, "sorted runs", 3)
-            axis.set(title=title, ylabel=label)
-            low = 1.0 if title == "present look-up" else 0.0
-            axis.set_ylim(low, low + 1.35 * (axis.get_ylim()[1] - low))  # room for the legend
-            axis.yaxis.set_major_locator(MaxNLocator(6, integer=label == "levels"))
-            _size_axis(axis, sizes)
-            axis.legend(loc="upper left", fontsize=7)
+        for axis, panel in zip(figure.subplots(2, 3).flat, _PANELS, strict=True):
+            _draw_panel(axis, panel, sizes)
 
     return Chart(
         "growth-counts",
@@ -102,6 +109,23 @@ def _counts(sizes: Sizes) -> Chart:
         width=10.0,
         height=5.6,
     )
+
+
+def _draw_panel(axis: Any, panel: _Panel, sizes: Sizes) -> None:
+    many = len(sizes) > 1
+    for number, (style, found) in enumerate(sizes.items()):
+        rows = [size.counts for size in found]
+        look = {**THEORY, "color": COLOURS[number]} if many else THEORY
+        for (name, line), dash in zip(panel.lines, ("--", ":"), strict=False):
+            _theory(axis, rows, line, {**look, "linestyle": dash}, name, number)
+        _points(axis, rows, panel.measured, style if many else "measured", number)
+        if panel is _LEVELS and not many:
+            _points(axis, rows, lambda row: row.run_count, "sorted runs", 3)
+    axis.set(title=panel.title, ylabel=panel.label)
+    axis.set_ylim(panel.low, panel.low + 1.35 * (axis.get_ylim()[1] - panel.low))  # for the legend
+    axis.yaxis.set_major_locator(MaxNLocator(6, integer=panel is _LEVELS))
+    _size_axis(axis, sizes)
+    axis.legend(loc="upper left", fontsize=7)
 
 
 def _theory(
@@ -134,7 +158,7 @@ def _size_axis(axis: Any, sizes: Sizes) -> None:
 
 
 def _short(entries: int) -> str:
-    """A size as people say it.
+    """A number of entries, shortened.
 
     >>> _short(20_000_000), _short(500_000), _short(300)
     ('20M', '500k', '300')
@@ -146,14 +170,10 @@ def _short(entries: int) -> str:
 
 
 def _spread(axis: Any, found: Sequence[Size], column: str, name: str, number: int) -> None:
-    spreads = [size.spread(column) for size in found]
-    axis.errorbar(
+    spread_bars(
+        axis,
         [size.counts.entries for size in found],
-        [spread.median for spread in spreads],
-        yerr=[
-            [spread.median - spread.least for spread in spreads],
-            [spread.most - spread.median for spread in spreads],
-        ],
+        [size.spread(column) for size in found],
         linestyle="",
         capsize=2,
         label=name,
@@ -181,13 +201,11 @@ def _times(style: str, found: Sequence[Size]) -> Chart:
             axis.set(title=name, yscale="log")
             _size_axis(axis, {style: found})
             _log_numbers(axis)
-        axes[0].set_ylabel("microseconds")
-        axes[4].set_ylabel("microseconds")
-        axes[8].set_ylabel("microseconds")
+        for first in axes[::4]:
+            first.set_ylabel("microseconds")
         for spare in axes[len(OPERATIONS) :]:
             spare.axis("off")
-        names = axes[len(OPERATIONS) - 1].get_legend_handles_labels()
-        figure.legend(*names, loc="outside lower center", ncols=5)
+        legend_below(figure, axes[len(OPERATIONS) - 1], 5)
 
     return Chart(
         "growth-times",
@@ -207,9 +225,7 @@ def _log_numbers(axis: Any) -> None:
     low, high = axis.get_ylim()
     if high < 2.5 * low:  # less than that has no round numbers in it
         axis.set_ylim(low / 1.4, high * 1.4)
-    axis.yaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if high < 100 * low else (1,)))
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    axis.yaxis.set_minor_formatter(NullFormatter())
+    plain_log_axis(axis.yaxis, (low, high), few=100)
 
 
 def _puts(style: str, found: Sequence[Size]) -> Chart:
@@ -230,7 +246,7 @@ def _puts(style: str, found: Sequence[Size]) -> Chart:
             _size_axis(axis, {style: found})
             _log_numbers(axis)
         axes[0].set_ylabel("microseconds of a single put")
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+        legend_below(figure, axes[0], 4)
 
     return Chart(
         "growth-puts",
@@ -243,33 +259,25 @@ def _puts(style: str, found: Sequence[Size]) -> Chart:
     )
 
 
-def _memory(sizes: Sizes) -> Chart:
-    lines: tuple[tuple[str, Figure_, Figure_ | None], ...] = (
-        (
-            "indexes",
-            lambda row: row.index_bytes / row.entries,
-            lambda row: row.index_bytes_expected,
-        ),
-        (
-            "filters",
-            lambda row: row.filter_bytes / row.entries,
-            lambda row: row.filter_bytes_expected,
-        ),
-        (
-            "both",
-            lambda row: (row.index_bytes + row.filter_bytes) / row.entries,
-            lambda row: row.index_bytes_expected + row.filter_bytes_expected,
-        ),
-    )
+_MEMORY: Final[tuple[tuple[str, Figure_, Figure_], ...]] = (
+    ("indexes", lambda row: row.index_bytes / row.entries, lambda row: row.index_bytes_expected),
+    ("filters", lambda row: row.filter_bytes / row.entries, lambda row: row.filter_bytes_expected),
+    (
+        "both",
+        lambda row: (row.index_bytes + row.filter_bytes) / row.entries,
+        lambda row: row.index_bytes_expected + row.filter_bytes_expected,
+    ),
+)
 
+
+def _memory(sizes: Sizes) -> Chart:
     def draw(figure: Figure) -> None:
         axes = figure.subplots(1, len(sizes), squeeze=False)[0]
         for axis, (style, found) in zip(axes, sizes.items(), strict=True):
             rows = [size.counts for size in found]
-            for number, (name, measured, line) in enumerate(lines):
+            for number, (name, measured, line) in enumerate(_MEMORY):
                 _points(axis, rows, measured, name, number)
-                if line is not None:
-                    _theory(axis, rows, line, THEORY, "theory", number)
+                _theory(axis, rows, line, THEORY, "theory", number)
             known = [row for row in rows if row.open_private_bytes is not None]
             if known:
                 _points(
@@ -282,8 +290,7 @@ def _memory(sizes: Sizes) -> Chart:
             axis.set(title=style, ylabel="bytes per key" if axis is axes[0] else "")
             axis.set_ylim(bottom=0)
             _size_axis(axis, {style: found})
-        names = axes[0].get_legend_handles_labels()
-        figure.legend(*names, loc="outside lower center", ncols=5 if len(sizes) > 1 else 3)
+        legend_below(figure, axes[0], 5 if len(sizes) > 1 else 3)
 
     return Chart(
         "growth-memory",

@@ -1,4 +1,4 @@
-"""Counts of random operations on a store without a cache, and of a cache that is too small."""
+"""Counts of random operations without a cache, and of a small cache."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SAMPLE_EVERY: Final = 32  # operations between two looks at the cache
 
 
 def count_reads(task: Task, directory: str) -> Reads:
-    """Ask for absent keys, present keys and short ranges, every answer checked."""
+    """Look up absent keys, present keys and short ranges, and check every answer."""
     values = task.values()
     absent = task.sample("absent", task.lookups)
     present = task.sample("present", task.lookups)
@@ -66,7 +66,7 @@ def _filters_asked(stats: lsmkv.Stats) -> int:
 
 
 def watch_cache(task: Task, directory: str) -> CacheUse:
-    """Keep some neighbouring keys hot, then scan the whole store, then look up all over it."""
+    """Keep neighbouring keys hot, scan the whole store, then look up random keys."""
     with lsmkv.open(directory, read_only=True) as db:
         tables = list(db.inspect().tables())
     block_bytes = sum(table.raw_bytes for table in tables)
@@ -78,7 +78,7 @@ def watch_cache(task: Task, directory: str) -> CacheUse:
     probes = hot[:: max(1, task.entries // block_count)]  # about one for each block
     options = task.options(block_cache_size_bytes=budget)
     with lsmkv.open(directory, options, read_only=True) as db:
-        for _ in range(2):  # so that each is visited once it is there
+        for _ in range(2):  # the second look-up finds each block in the cache
             db.multi_get(hot)
         before = _hit_rate(db, probes)
         peak = db.memory_usage().block_cache
@@ -104,7 +104,7 @@ def watch_cache(task: Task, directory: str) -> CacheUse:
 
 
 def _hit_rate(db: lsmkv.DB, keys: Sequence[bytes]) -> float:
-    """The part of the blocks needed by these look-ups that was in the cache."""
+    """The share of the needed blocks that was in the cache."""
     before = db.stats()
     db.multi_get(keys)
     asked = db.stats() - before

@@ -1,15 +1,15 @@
-"""The experiment: its sizes, its options, and how it is described."""
+"""The experiment ``growth``: its options, its configurations and its method."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Final
 
-from bench.experiments.growth.measure import Sizes, measure
+from bench.experiments.growth.measure import measure
 from bench.experiments.growth.rows import Row
 from bench.experiments.growth.story import story
-from bench.experiments.growth.tasks import BATCH, Task
-from bench.harness.experiment import Experiment, Plan
+from bench.experiments.growth.tasks import BATCH, Sizes, Task
+from bench.harness.experiment import Experiment, Plan, positive
 from bench.workloads.keys import KEY_BYTES
 from lsmkv.options import CompactionStyle, Options
 
@@ -78,21 +78,21 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         default=(Options().compaction,),
         help="by commas; default: leveled",
     )
-    parser.add_argument("--repetitions", type=_positive, default=3, help="default: %(default)s")
+    parser.add_argument("--repetitions", type=positive, default=3, help="default: %(default)s")
     parser.add_argument(
         "--scale",
-        type=_positive,
+        type=positive,
         help="write buffer, tables and level 1 are the default sizes by this; "
         f"default: {SCALE}; --quick: {QUICK_SCALE}",
     )
     parser.add_argument(
         "--lookups",
-        type=_positive,
+        type=positive,
         help=f"of each kind; default: {LOOKUPS:,}; --quick: {QUICK_LOOKUPS:,}",
     )
     parser.add_argument(
         "--window",
-        type=_positive,
+        type=positive,
         help=f"overwrites of a sustained write; default: {WINDOW:,}; --quick: {QUICK_WINDOW:,}",
     )
 
@@ -101,15 +101,8 @@ def _listed(sizes: tuple[int, ...]) -> str:
     return ",".join(map(str, sizes))
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text}: must be 1 or more")
-    return number
-
-
 def _sizes(text: str) -> tuple[int, ...]:
-    return tuple(sorted({_positive(part) for part in text.split(",")}))
+    return tuple(sorted({positive(part) for part in text.split(",")}))
 
 
 def _styles(text: str) -> tuple[CompactionStyle, ...]:

@@ -1,4 +1,4 @@
-"""Filling the store of one size, in a way that makes its shape and its counts repeat."""
+"""Fills the store of one size so that its shape and its counts repeat."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from bench.experiments.growth import theory
 from bench.experiments.growth.model import bytes_written
 from bench.experiments.growth.rows import Tree
 from bench.experiments.growth.tasks import BATCH, ENTRY_BYTES, Task
+from bench.harness.shapes import block_count, run_count
 from bench.harness.write_cost import write_amplification
 from bench.workloads.keys import present_key
 from lsmkv.inspection.store_info import StoreInfo
@@ -17,8 +18,8 @@ from lsmkv.inspection.store_info import StoreInfo
 def fill(task: Task, directory: str) -> Tree:
     """Make the store in ``directory``: each key once, in random order, in batches.
 
-    It is flushed after every write buffer and left until no compaction is due, so that what
-    compaction finds to merge depends on the keys and not on timing.
+    It is flushed and settled after every write buffer, so that compactions depend on the keys and not
+    on timing.
     """
     values = task.values()
     flushed: list[int] = []
@@ -42,9 +43,9 @@ def _tree(task: Task, db: lsmkv.DB, flushed: Sequence[int]) -> Tree:
     return Tree(
         level_count=deepest,
         level_count_expected=theory.level_count(store.size_bytes, options),
-        run_count=sum(len(level.runs) for level in store.levels),
+        run_count=run_count(store),
         table_count=len(tables),
-        block_count=sum(table.block_count for table in tables),
+        block_count=block_count(store),
         entries_stored=store.entry_count,
         table_bytes=store.size_bytes,
         raw_block_bytes=sum(table.raw_bytes for table in tables),
@@ -60,7 +61,7 @@ def _tree(task: Task, db: lsmkv.DB, flushed: Sequence[int]) -> Tree:
 def _modelled_bytes(
     task: Task, flushed: Sequence[int], store: StoreInfo, stats: lsmkv.Stats
 ) -> float:
-    """What the model says the fill wrote, an entry being as long as the flushed tables have it."""
+    """The bytes that the fill wrote by the model, with the flushed tables' bytes per entry."""
     options = task.options()
     # A table is closed by the size of its data; index and filters come on top.
     data_bytes = sum(table.stored_bytes for table in store.tables())

@@ -1,4 +1,4 @@
-"""Rows by style and size, and figures of a size over its repetitions."""
+"""Rows by style and size, and spreads over repetitions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPERATIONS: Final = {
     "scanned entry": "scan_us",
     "open": "open_us",
 }
-"""Timed operations, and their columns."""
+"""Timed operation -> its column."""
 
 MODES: Final = ("thread", "process")
 """Where flushes and compactions run."""
@@ -30,7 +30,7 @@ MODES: Final = ("thread", "process")
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The rows of one size: counts are the same in all, times are not."""
+    """The rows of one size; their counts are equal."""
 
     rows: tuple[Row, ...]
 

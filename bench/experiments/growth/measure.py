@@ -1,44 +1,25 @@
-"""Measuring sizes side by side: stages, each of one size and in a process of its own."""
+"""Measures sizes side by side: each stage is of one size, in a process of its own."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import shutil
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from bench.experiments.growth.counting import count_reads, watch_cache
 from bench.experiments.growth.filling import fill
 from bench.experiments.growth.memory import measure_memtable, measure_opening
 from bench.experiments.growth.rows import ProcessPuts, Row, Setting, ThreadPuts, columns
-from bench.experiments.growth.tasks import Task, copy_of
+from bench.experiments.growth.tasks import Sizes, Task, copy_of
 from bench.experiments.growth.timing import Puts, measure_batches, measure_puts, measure_reads
+from bench.harness.workers import alone
 from lsmkv.options import Background
 
 P = ParamSpec("P")
 T = TypeVar("T")
 _MODES: Final[tuple[Background, ...]] = ("thread", "process")
-
-
-def alone(stage: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What a stage finds in a new process, whose memory and caches nothing has touched before."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(stage, *args, **kwargs).result()
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """What is measured side by side: the sizes of one style, so that their times can be compared."""
-
-    tasks: tuple[Task, ...]
-
-    def __str__(self) -> str:
-        sizes = ", ".join(f"{task.entries:,}" for task in self.tasks)
-        return f"{self.tasks[0].style}: {sizes} entries"
 
 
 def measure(sizes: Sizes, directory: str) -> list[Row]:
@@ -47,7 +28,7 @@ def measure(sizes: Sizes, directory: str) -> list[Row]:
     counts = {task: _counts(task, store) for task, store in stores.items()}
     rows = []
     for repetition in range(sizes.tasks[0].repetitions):
-        # What the machine does while it does it, it shall do to all: turns change.
+        # The order alternates, so that drift of the machine hits all sizes alike.
         for task in sizes.tasks[:: 1 if repetition % 2 == 0 else -1]:
             times = _times(task, stores[task], repetition)
             rows.append(Row(**columns(_setting(task, repetition), *counts[task], *times)))
@@ -93,7 +74,7 @@ def _on_a_copy(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> T:
-    """What a stage that writes finds, on a copy of the store, which is removed."""
+    """The result of a stage that writes: on a copy of the store, which is then removed."""
     copy = copy_of(store, store + "-copy")
     try:
         return alone(stage, task, copy, *args, **kwargs)

@@ -1,7 +1,7 @@
-"""A model of compaction: what a fill writes if keys are spread evenly, without writing anything.
+"""A model of compaction: the bytes that a fill of evenly spread keys writes.
 
-What is merged when is decided by the store's own rules (:func:`lsmkv.compaction.picker.pick`), asked of a
-tree whose tables have sizes and key ranges but no contents.
+The store's own picker (:func:`lsmkv.compaction.picker.pick`) chooses the compactions of a tree whose
+tables have sizes and key ranges, but no contents.
 """
 
 from __future__ import annotations
@@ -23,13 +23,10 @@ _LEAST_BYTES = 1024  # a table of less would have no room for its own footer
 def bytes_written(
     flushes: Sequence[float], key_count: int, options: lsmkv.Options, table_bytes: float
 ) -> float:
-    """Bytes of tables written by flushes of these sizes and all compactions that they bring about.
+    """Bytes of tables that flushes of these sizes and all their compactions write.
 
-    Within a table entries are spread evenly, and no two of them have the same key.
-
-    Args:
-        flushes: the size of the table that each flush writes, over keys 0 to ``key_count`` - 1.
-        table_bytes: size of a whole table's file.
+    Every flush spans keys 0 to ``key_count`` - 1, evenly, and no key is written twice.
+    ``table_bytes`` is the size of a full table's file.
     """
     tree, state, numbers = Levels(), PickState(), count(1)
     written = 0.0
@@ -68,12 +65,12 @@ def _table(number: int, size: float, first: int, last: int) -> TableMeta:
 
 
 def _merged(inputs: Sequence[TableMeta], table_bytes: float) -> list[tuple[float, int, int]]:
-    """Size, first and last key of each table that merging these makes."""
+    """Size, first and last key of each output of merging these."""
     firsts = numpy.array([key_number(table.smallest) for table in inputs], dtype=float)
     stops = numpy.array([key_number(table.largest) + 1 for table in inputs], dtype=float)
     sizes = numpy.array([table.size_bytes for table in inputs], dtype=float)
     ends = numpy.unique(numpy.concatenate((firsts, stops)))
-    # How much lies below each end: of every table its share of the range below.
+    # The bytes below each end: from every table its share of the range below.
     parts = numpy.clip((ends[:, None] - firsts) / (stops - firsts), 0, 1)
     below = parts @ sizes
     cuts = numpy.interp(numpy.arange(table_bytes, below[-1], table_bytes), below, ends)

@@ -1,4 +1,4 @@
-"""What is recorded of one size: what each stage of the measurement finds are columns of the row."""
+"""The rows of ``growth``: each stage of the measurement makes some of the columns."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from typing import Any
 from bench.harness.records import column
 
 
+def _kib(size_bytes: int) -> str:
+    return f"{size_bytes / 1024:,.0f}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What was asked for."""
+    """The settings."""
 
-    entries: int = column("n, entries of the store, each key once", "setting")
+    entries: int = column("n, entries of the store, each key once", "setting", form=",")
     style: str = column("compaction style", "setting")
     scale: int = column("write buffer, tables, level 1: the default sizes by this", "setting")
     lookups: int = column("random look-ups of each kind, at most n", "setting")
@@ -23,74 +27,106 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
-    """The store after its fill, settled after each write buffer, and what that wrote."""
+    """The store after its fill, and the bytes that the fill wrote."""
 
     level_count: int = column("the deepest level that has tables: levels below level 0")
     level_count_expected: int = column("the same in theory")
-    run_count: int = column("sorted runs")
-    table_count: int = column("tables")
-    block_count: int = column("data blocks")
+    run_count: int = column("sorted runs", heading="runs")
+    table_count: int = column("tables", heading="tables", form=",")
+    block_count: int = column("data blocks", heading="blocks", form=",")
     entries_stored: int = column("entries in tables")
     table_bytes: int = column("size of the table files")
     raw_block_bytes: int = column("data blocks, uncompressed: what a cache of all of them holds")
     user_bytes: int = column("keys and values handed over")
     flush_bytes: int = column("tables written by flushes")
     compaction_write_bytes: int = column("tables written by compactions")
-    write_amplification: float = column("bytes flushed and compacted, per byte handed over")
-    write_amplification_textbook: float = column("1 + L T/2 and its like, for the levels there are")
+    write_amplification: float = column(
+        "bytes flushed and compacted, per byte handed over", heading="write amp.", form=".2f"
+    )
+    write_amplification_textbook: float = column(
+        "1 + L T/2 and its like, for the levels there are", heading="textbook", form=".0f"
+    )
     write_amplification_model: float = column(
-        "by the store's own rules of compaction, followed with sizes alone"
+        "by the store's own rules of compaction, followed with sizes alone",
+        heading="model",
+        form=".2f",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reads:
-    """Counts of random operations on that store, without a cache, beside what theory says."""
+    """Counts of random operations without a cache, beside theory."""
 
     fence_comparisons: float = column(
-        "steps of binary search of an absent look-up: derived from the indexes, not counted"
+        "steps of binary search of an absent look-up: derived from the indexes, not counted",
+        heading="fences",
+        form=".1f",
     )
     fence_comparisons_least: float = column(
-        "the same in theory: log2 of the blocks of each run that spans the key"
+        "the same in theory: log2 of the blocks of each run that spans the key",
+        heading="least",
+        form=".1f",
     )
     absent_lookups: int = column("look-ups of absent keys, each just after a present one")
     absent_filters: int = column("filters that these asked")
-    absent_filters_expected: float = column("the same in theory, per look-up")
+    absent_filters_expected: float = column(
+        "the same in theory, per look-up", heading="theory", form=".3f"
+    )
     absent_false_positives: int = column("of these filters, those that let the key pass")
     filter_rate_expected: float = column("exact false-positive rate of the filters asked")
     absent_block_reads: int = column("data blocks that absent look-ups read")
-    absent_reads_expected: float = column("the same in theory, per look-up")
+    absent_reads_expected: float = column(
+        "the same in theory, per look-up", heading="theory", form=".4f"
+    )
     present_lookups: int = column("look-ups of present keys")
     present_filters: int = column("filters that these asked")
     present_false_positives: int = column("of these filters, those that let a wrong key pass")
     present_block_reads: int = column("data blocks that present look-ups read")
-    present_reads_expected: float = column("the same in theory, per look-up")
+    present_reads_expected: float = column(
+        "the same in theory, per look-up", heading="theory", form=".4f"
+    )
     seeks: int = column("scans of ten entries from a random key")
     seek_block_reads: int = column("data blocks that they read")
-    seek_reads_expected: float = column("the same in theory, per seek: blocks whose turn comes")
-    seek_reads_without_fences: float = column("the same if fences did not tell where blocks begin")
+    seek_reads_expected: float = column(
+        "the same in theory, per seek: blocks whose turn comes", heading="theory", form=".2f"
+    )
+    seek_reads_without_fences: float = column(
+        "the same if fences did not tell where blocks begin", heading="no fences", form=".2f"
+    )
     wrong_answers: int = column("operations with a wrong answer; must be 0")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CacheUse:
-    """A block cache much smaller than the store, before, during and after a scan of all of it."""
+    """A block cache much smaller than the store, around a full scan."""
 
-    cache_budget_bytes: int = column("block cache: a 32nd of the blocks")
-    cache_peak_bytes: int = column("the most it held, in look-ups all over the store and the scan")
+    cache_budget_bytes: int = column(
+        "block cache: a 32nd of the blocks", heading="budget, KiB", form=_kib
+    )
+    cache_peak_bytes: int = column(
+        "the most it held, in look-ups all over the store and the scan",
+        heading="most held, KiB",
+        form=_kib,
+    )
     cache_evictions: int = column("items that were driven out")
     scan_cached_bytes: int = column("what the scan puts there by design: each table's first blocks")
     hot_keys: int = column("neighbouring keys that were asked for again and again: a quarter of it")
-    hot_hit_rate_before: float = column("of blocks that they need, those in the cache, before")
-    hot_hit_rate_after_scan: float = column("the same, after the whole store was scanned")
+    hot_hit_rate_before: float = column(
+        "of blocks that they need, those in the cache, before", heading="hit rate, hot", form=".1%"
+    )
+    hot_hit_rate_after_scan: float = column(
+        "the same, after the whole store was scanned", heading="after a full scan", form=".1%"
+    )
     hot_hit_rate_after_lookups: float = column(
-        "the same, after random look-ups of twice as many blocks as the cache holds"
+        "the same, after random look-ups of twice as many blocks as the cache holds",
+        heading="after look-ups",
+        form=".1%",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenMemory:
-    """Memory of an open store, as the store tells it and as the system does."""
+    """Memory of an open store, by the store and by the system."""
 
     index_bytes: int = column("indexes in memory, as the store reports")
     index_bytes_expected: float = column("the same in theory, per key")
@@ -103,18 +139,23 @@ class OpenMemory:
 
 @dataclass(frozen=True, kw_only=True)
 class MemtableMemory:
-    """The same of a memtable."""
+    """Memory of a memtable, by the store and by the system."""
 
     memtable_entries: int = column("entries of the memtable that was measured")
-    memtable_bytes_reported: float = column("its bytes per entry, as the store reports")
+    memtable_bytes_reported: float = column(
+        "its bytes per entry, as the store reports", heading="memtable entry", form=".0f"
+    )
     memtable_bytes_private: float | None = column(
-        "growth of the process's private memory, per entry", "time"
+        "growth of the process's private memory, per entry",
+        "time",
+        heading="in the process",
+        form=".0f",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class WarmTimes:
-    """Microseconds of reading, every block that is asked for in the cache."""
+    """Microseconds of reads, with every needed block in the cache."""
 
     warm_share: float = column(
         "part of the key range that was asked for: what a third of the machine's memory holds",

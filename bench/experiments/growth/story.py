@@ -1,4 +1,4 @@
-"""What the rows say, in sentences, and what must hold of them."""
+"""The story of ``growth``: findings and failures."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.growth import tables
+from bench.experiments.growth.charts import charts
 from bench.experiments.growth.groups import MODES, Size, by_style, figures
 from bench.experiments.growth.rows import Row
+from bench.experiments.growth.tables import tables
 from bench.harness.intervals import rate_interval
 from bench.harness.story import Story
+from lsmkv.options import KIB, MIB
 
 _SURE: Final = 0.999
-"""Confidence of the interval that must hold the filters' rate: of many sizes, none by chance."""
-_KIB: Final = 1024
+"""Confidence of the interval that must hold the filters' rate; high, because there are many sizes."""
 
 
 def story(rows: list[Row]) -> Story:
     """Findings, tables, charts, and failures."""
-    from bench.experiments.growth import charts as plots  # drawing is slow to import
-
     sizes = by_style(rows)
     findings = [
         finding
@@ -36,11 +35,11 @@ def story(rows: list[Row]) -> Story:
         )
     ]
     wrong = [problem for found in sizes.values() for size in found for problem in failures(size)]
-    return Story(findings, tables.tables(sizes), plots.charts(sizes), wrong)
+    return Story(findings, tables(sizes), charts(sizes), wrong)
 
 
 def failures(size: Size) -> list[str]:
-    """What does not hold of one size that must."""
+    """The broken promises of one size."""
     row = size.counts
     found = []
     if row.wrong_answers:
@@ -156,7 +155,7 @@ def _of_latency(style: str, found: Sequence[Size]) -> str:
         parts.append(
             f"in a {mode} p50 {p50}, p99 {p99}, p99.9 {p999}, maximum {most} microseconds, "
             f"{last.spread(f'{mode}_stops').median:g} puts stopped, peak memory "
-            f"{last.spread(f'{mode}_peak_memory_bytes').median / _KIB**2:.0f} MiB"
+            f"{last.spread(f'{mode}_peak_memory_bytes').median / MIB:.0f} MiB"
         )
     return (
         f"{style}, {last.counts.entries:,} entries, single puts while background work runs: "
@@ -192,8 +191,8 @@ def _of_memory(style: str, found: Sequence[Size]) -> str:
 def _of_cache(style: str, found: Sequence[Size]) -> str:
     row = found[-1].counts
     return (
-        f"{style}, {row.entries:,} entries: a cache of {row.cache_budget_bytes / _KIB:,.0f} KiB held "
-        f"{row.cache_peak_bytes / _KIB:,.0f} at the most; hot blocks were in it for "
+        f"{style}, {row.entries:,} entries: a cache of {row.cache_budget_bytes / KIB:,.0f} KiB held "
+        f"{row.cache_peak_bytes / KIB:,.0f} at the most; hot blocks were in it for "
         f"{row.hot_hit_rate_before:.1%} before a scan of the whole store, "
         f"{row.hot_hit_rate_after_scan:.1%} after it, and {row.hot_hit_rate_after_lookups:.1%} after "
         "look-ups of twice as many other blocks as it holds."

@@ -1,4 +1,4 @@
-"""One size of store: its options, its keys and values, and what is asked of it."""
+"""One size of store: its options, keys and values, and the operations on it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BATCH: Final = 1000
 """Operations of a batch."""
 SEEK_ENTRIES: Final = 10
 LOG_BYTES: Final = 125
-"""What an entry takes in the log, at most: as many as that make a write buffer."""
+"""The most bytes of an entry in the log: they decide the entries of a write buffer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +32,11 @@ class Task:
     """One size of store, with one compaction style.
 
     Attributes:
-        entries: n, each key once.
-        scale: write buffer, tables and level 1 have the default size divided by this.
+        entries: n; each key is written once.
+        scale: divides the default sizes of write buffer, tables and level 1.
         lookups: random look-ups of each kind, at most n.
         window: random overwrites of a sustained write.
-        repetitions: how often times are taken.
+        repetitions: repetitions of the times.
     """
 
     entries: int
@@ -51,7 +51,7 @@ class Task:
         return f"{self.entries:,} entries, {self.style}"
 
     def options(self, **changes: Any) -> lsmkv.Options:
-        """How its stores are opened, but for ``changes``."""
+        """The options of its stores, with ``changes``."""
         default = lsmkv.Options()
         chosen: dict[str, Any] = {
             "compaction": self.style,
@@ -69,7 +69,7 @@ class Task:
         return self.options().write_buffer_size_bytes // LOG_BYTES
 
     def values(self) -> Values:
-        """The values, by the number of the key."""
+        """The values by key number."""
         return Values(VALUE_BYTES, self.seed)
 
     def write_buffers(self) -> Iterator[list[int]]:
@@ -79,25 +79,32 @@ class Task:
             yield order[start : start + self.buffer_entries].tolist()
 
     def sample(self, use: str, count: int, below: int | None = None) -> list[int]:
-        """``count`` different numbers of keys, or all there are below ``below``.
-
-        Args:
-            use: what they are for; each use has its own.
-        """
+        """``count`` different key numbers below ``below``, or all of them; each ``use`` has its own."""
         draw = generator(self.seed, "growth", use, self.entries)
         limit = self.entries if below is None else below
         found: list[int] = draw.choice(limit, min(count, limit), replace=False).tolist()
         return found
 
     def overwrites(self, use: str) -> list[int]:
-        """The numbers of the keys that a sustained write puts, drawn with repetition."""
+        """The key numbers of a sustained write, drawn with repetition."""
         draw = generator(self.seed, "growth", use, self.entries)
         found: list[int] = draw.integers(0, self.entries, self.window).tolist()
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes of one style, measured side by side, so that their times can be compared."""
+
+    tasks: tuple[Task, ...]
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{task.entries:,}" for task in self.tasks)
+        return f"{self.tasks[0].style}: {sizes} entries"
+
+
 def copy_of(store: str, target: str) -> str:
-    """A copy of a closed store: tables, which never change, are linked, all else is copied."""
+    """A copy of a closed store; tables never change, so they are linked."""
     os.mkdir(target)
     for name in sorted(os.listdir(store)):
         place = os.link if name.endswith(".sst") else shutil.copyfile

@@ -1,4 +1,4 @@
-"""What theory says of a store of n entries: its levels, its reads, its memory."""
+"""Theory of a store of n entries: its levels, its reads, its memory."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _INDEX_BYTES_PER_BLOCK: Final = 3 * 8 + 2 * 4 + 1 + 2 * 4
 
 
 def level_count(data_bytes: float, options: lsmkv.Options) -> int:
-    """Levels below level 0 that a tree needs for so much data: a logarithm to the base of T.
+    """Levels below level 0 that a tree needs for its data: a logarithm to the base T.
 
-    None for what level 0 holds.  Leveled: as many as it takes for their target sizes to hold the data.
-    The others: a run of level 1 is a compaction of level 0, one of each other level T of the one above.
+    Level 0 alone counts 0.  Leveled: the target sizes of the levels must hold the data.  The others: a
+    run of level 1 is a compaction of level 0, and a run of each further level is T runs of the level
+    above.
 
     >>> default = lsmkv.Options()
     >>> [level_count(gib * 2**30, default) for gib in (0.2, 0.25, 2, 20, 200)]
@@ -43,16 +44,16 @@ def level_count(data_bytes: float, options: lsmkv.Options) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Per operation, of a store in the state that it is in, without a cache.
+    """Expected counts per operation in the store's present state, without a cache.
 
     Attributes:
         fence_comparisons: steps of the binary searches of an absent look-up: in each run log2 of its
-            tables, and where one spans the key log2 of its blocks.
+            tables, and log2 of the blocks of the table that spans the key.
         fence_comparisons_least: the same if every run had one array of fences: log2 of its blocks.
         absent_filters: filters that an absent look-up asks.
-        filter_rate: exact rate of the filters, as often as each is asked.
+        filter_rate: exact rate of these filters.
         absent_reads, present_reads, seek_reads: data blocks read.
-        seek_reads_without_fences: the same if a block had to be read to know where it begins.
+        seek_reads_without_fences: the same if only a read told where a block begins.
     """
 
     fence_comparisons: float
@@ -66,14 +67,13 @@ class Expected:
 
 
 def expected(store: StoreInfo, entries: int, seek_entries: int) -> Expected:
-    """What the shape of the tree lets expect of keys that are spread over all of it.
+    """Expected counts for keys that are spread over the whole tree.
 
-    A look-up meets those tables whose range spans the key.  An absent key falls into a block of such
-    a table, and not between two (where fences answer), with the chance 1 - blocks / entries; then the
-    block's filter is asked, and errs at its exact rate.  A present key costs one block, and the errors
-    of the tables above its own, in which it is absent.  A seek reads a block of each run in which it
-    falls into one, where no fence tells what comes next, and those that the entries go on into; without
-    fences, a block of each run that has keys from there on.
+    A look-up searches the tables that span the key.  An absent key falls into a block of such a table,
+    and not between two, with the chance 1 - blocks / entries; then the look-up asks the block's filter,
+    which errs at its exact rate.  A present key costs one block, and the errors of the newer tables.  A
+    seek reads a block in each run where it falls into one, because no fence names the next key there,
+    and the blocks of the further entries; without fences, a block of each run with keys from there on.
     """
     runs = [
         [_Span.of(table, entries) for table in run.tables]
@@ -112,12 +112,12 @@ def expected(store: StoreInfo, entries: int, seek_entries: int) -> Expected:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """A table, and the keys between its smallest and its largest.
+    """A table, and the keys of its range.
 
     Attributes:
-        first, stop: their numbers.
-        part: of all keys.
-        inside: the chance that an absent one among them falls into a block.
+        first, stop: the numbers of the keys.
+        part: their share of all keys.
+        inside: the chance that an absent key of the range falls into a block.
         wasted: the chance that it costs a read.
     """
 
@@ -139,7 +139,7 @@ class _Span:
         return cls(table, first, stop, part, inside, inside * table.expected_rate)
 
     def overlap(self, other: _Span) -> float:
-        """The part of its keys that the other one spans too."""
+        """The share of its keys that the other one spans too."""
         shared = min(self.stop, other.stop) - max(self.first, other.first)
         return max(0, shared) / (self.stop - self.first)
 
@@ -154,7 +154,7 @@ def filter_bytes_per_key(error_rate: float) -> float:
 
 
 def index_bytes_per_key(entries_per_block: float, key_bytes: int) -> float:
-    """Bytes of an index for each key: what a block takes, its first and last key among it.
+    """Bytes of an index for each key: fences and ends of each block, by its entries.
 
     >>> index_bytes_per_key(32, 16)
     2.28125
@@ -163,7 +163,7 @@ def index_bytes_per_key(entries_per_block: float, key_bytes: int) -> float:
 
 
 def curves(sizes: Sequence[int], first: float, steps: Sequence[float]) -> dict[str, list[float]]:
-    """Ways to grow from the first size's figure on: not at all, with log2 n, with ``steps``, with n.
+    """Growth from the first size's figure: constant, with log2 n, with ``steps``, with n.
 
     >>> curves([2, 4], 5.0, [1, 3])
     {'constant': [5.0, 5.0], 'log2 n': [5.0, 10.0], 'levels': [5.0, 15.0], 'n': [5.0, 10.0]}

@@ -21,13 +21,13 @@ from bench.workloads.keys import absent_key, present_key
 from lsmkv.options import Background
 
 _MEMORY_PART: Final = 3  # a cache takes at most a third of the machine's memory
-_CACHE_SLACK: Final = 1.3  # what cached blocks take by their raw bytes, and some
+_CACHE_SLACK: Final = 1.3  # memory of cached blocks by their raw bytes, with a margin
 _SCAN_ENTRIES: Final = 200_000
 
 
 def _us(job: Callable[[], int]) -> float:
-    """Microseconds per operation of a job, which tells how many it did."""
-    gc.collect()  # what came before is not to be paid for here
+    """Microseconds per operation of a job, which returns their number."""
+    gc.collect()  # earlier garbage must not cost time here
     started = time.perf_counter()
     count = job()
     return (time.perf_counter() - started) / count * 1e6
@@ -36,8 +36,7 @@ def _us(job: Callable[[], int]) -> float:
 def measure_reads(task: Task, directory: str, repetition: int) -> WarmTimes:
     """Look-ups, seeks, a scan and an opening; each repetition has other keys.
 
-    The tree stays as it is: no compaction for readers, which would drop cached blocks, and leave
-    another tree to the next repetition than the one that was counted.
+    Read compaction is off: it would drop cached blocks, and change the tree between repetitions.
     """
     with lsmkv.open(directory, read_only=True) as db:
         needed = int(_CACHE_SLACK * sum(table.raw_bytes for table in db.inspect().tables()))
@@ -87,7 +86,7 @@ def _read(
             first = present_key((task.entries - scan_entries) // 2)
             return sum(1 for _ in islice(db.items(start=first), scan_entries))
 
-        # Keys are new objects for each pass: of one that was used, Python knows the hash already.
+        # Keys are new objects for each pass: Python remembers the hash of a used one.
         for _pass in ("into the cache", "from it"):
             before = db.stats()
             hits = [present_key(number) for number in numbers]
@@ -109,7 +108,7 @@ def _read(
 
 @dataclass(frozen=True, slots=True)
 class Puts:
-    """A sustained write of single puts; the row's columns of these names tell the meanings."""
+    """A sustained write of single puts, by the row's columns of these names."""
 
     put_us: float
     put_settled_us: float
@@ -125,8 +124,8 @@ class Puts:
 def measure_puts(task: Task, directory: str, background: Background, repetition: int) -> Puts:
     """Overwrite keys one by one, each put between two readings of the clock.
 
-    Keys and values are made between the puts, outside the clock: a memtable that held objects made
-    before would hide what it takes.
+    Keys and values are made between the puts, outside the clock: objects made before would hide the
+    memory of the memtable.
     """
     numbers = array("q", task.overwrites(f"puts {repetition}"))
     taken = array("q", bytes(8 * len(numbers)))
@@ -162,7 +161,7 @@ def measure_puts(task: Task, directory: str, background: Background, repetition:
 
 
 def measure_batches(task: Task, directory: str, repetition: int) -> Batches:
-    """Overwrite keys in batches of 1000, which are made outside the clock."""
+    """Overwrite keys in batches of 1000, made outside the clock."""
     numbers = task.overwrites(f"batches {repetition}")
     tail = bytes(VALUE_BYTES - 8)
     taken = 0.0

@@ -1,4 +1,4 @@
-"""The charts of the comparison."""
+"""The charts of ``peers``: ratios, and times of every engine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from bench.harness import charts
 from bench.harness.charts import Chart
@@ -31,14 +30,11 @@ def ratios(found: Sequence[Ratio]) -> Chart:
             chosen = [at for at, ratio in enumerate(lines) if ratio.verdict == verdict]
             if not chosen:
                 continue
-            spreads = [lines[at].ratio for at in chosen]
-            axes.errorbar(
-                [spread.median for spread in spreads],
+            charts.spread_bars(
+                axes,
                 chosen,
-                xerr=[
-                    [spread.median - spread.least for spread in spreads],
-                    [spread.most - spread.median for spread in spreads],
-                ],
+                [lines[at].ratio for at in chosen],
+                across=True,
                 fmt="o",
                 color=colour,
                 capsize=2,
@@ -87,13 +83,11 @@ def times(figures: Figures[Any], engines: Sequence[str]) -> Chart:
                 for at, phase in enumerate(phases)
                 if (spread := figures.spread(phase, engine)) is not None
             ]
-            axes.errorbar(
-                [spread.median for _, spread in points],
+            charts.spread_bars(
+                axes,
                 [height for height, _ in points],
-                xerr=[
-                    [spread.median - spread.least for _, spread in points],
-                    [spread.most - spread.median for _, spread in points],
-                ],
+                [spread for _, spread in points],
+                across=True,
                 linestyle="none",
                 elinewidth=0.9,
                 label=engine,
@@ -120,7 +114,4 @@ def times(figures: Figures[Any], engines: Sequence[str]) -> Chart:
 def _log_axis(axes: Any) -> None:
     """A logarithmic x axis with plain numbers."""
     axes.set_xscale("log")
-    low, high = axes.get_xlim()
-    axes.xaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if high < 1000 * low else (1,)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    charts.plain_log_axis(axes.xaxis, axes.get_xlim(), few=1000)

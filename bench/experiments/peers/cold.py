@@ -1,4 +1,4 @@
-"""The phases that read with dropped pages and a small cache, and count what is read."""
+"""The phases with dropped pages and a small cache, which count their reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.harness.process_meter import Meter
 def _cold_gets(stores: Stores, keys: Sequence[bytes]) -> Outcome:
     """Look-ups with dropped pages and a small cache: one pass for time, one for counts.
 
-    Statistics and direct reads take time, so the pass that counts is not the one that is timed.
+    Statistics and direct reads take time, so they belong to a pass of their own.
     """
     directory = stores.closed_for_reads()
     cache = stores.small_cache_bytes()
@@ -29,7 +29,7 @@ def _cold_gets(stores: Stores, keys: Sequence[bytes]) -> Outcome:
     store.close()
     process_meter.drop_pages(directory)
     store = stores.open(
-        "reads", cache_size_bytes=cache, count=True, direct_reads=stores.setup.direct_reads
+        "reads", cache_size_bytes=cache, count=True, direct_reads=stores.direct_reads
     )
     before, read_before = store.counters(), process_meter.os_read_bytes()
     found, checksum = found_of(store.get, keys)

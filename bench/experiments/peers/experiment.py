@@ -1,4 +1,4 @@
-"""The experiment: its options, its method in words, and what it is made of."""
+"""The experiment ``peers``: its options, its configurations and its method."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from typing import Final
 
 import bench.engines  # registers the built-in ones  # noqa: F401
-from bench.engines.base import MIB, engine_named, engines
+from bench.engines.base import MIB, engine_named, engines, missing_engines
+from bench.experiments.peers.measure import Measured, measure
 from bench.experiments.peers.phases import PHASES
 from bench.experiments.peers.rows import Row, rows
-from bench.experiments.peers.side_by_side import Measured, Repetition, measure
-from bench.experiments.peers.stores import VALUE_BYTES
 from bench.experiments.peers.story import story
-from bench.harness.experiment import Experiment, Plan
+from bench.experiments.peers.tasks import VALUE_BYTES, Task
+from bench.harness.experiment import Experiment, Plan, positive
 from bench.workloads.keys import KEY_BYTES
 
 _QUICK_ENTRIES: Final = 50_000
@@ -63,20 +63,20 @@ METHOD: Final = (
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """What the command takes besides the common options."""
+    """The experiment's own options."""
     parser.add_argument("--engines", default="all", help="names, by commas; default: %(default)s")
     parser.add_argument("--phases", default="all", help="names, by commas; default: %(default)s")
     parser.add_argument(
-        "--entries", type=_positive, help=f"default: {_ENTRIES:,}; with --quick {_QUICK_ENTRIES:,}"
+        "--entries", type=positive, help=f"default: {_ENTRIES:,}; with --quick {_QUICK_ENTRIES:,}"
     )
     parser.add_argument(
         "--repetitions",
-        type=_positive,
+        type=positive,
         help=f"default: {_REPETITIONS}; with --quick {_QUICK_REPETITIONS}",
     )
     parser.add_argument("--bits-per-key", type=float, default=10.0, help="default: %(default)s")
     parser.add_argument(
-        "--cache-mib", type=_positive, help="for warm reads; default: what holds everything"
+        "--cache-mib", type=positive, help="for warm reads; default: what holds everything"
     )
     parser.add_argument(
         "--compression", choices=("none", "zstd"), default="none", help="default: %(default)s"
@@ -89,19 +89,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text}: must be 1 or more")
-    return number
-
-
-def tasks(plan: Plan) -> list[Repetition]:
-    """The repetitions, with the engines that are installed.
-
-    Raises:
-        SystemExit: no such engine or phase, or none is installed.
-    """
+def tasks(plan: Plan) -> list[Task]:
+    """The repetitions, with the installed engines."""
     options = plan.options
     wanted = _chosen("engine", options.engines, [engine.name for engine in engines()])
     here = tuple(name for name in wanted if engine_named(name).is_installed())
@@ -111,7 +100,7 @@ def tasks(plan: Plan) -> list[Repetition]:
     entries = options.entries or (_QUICK_ENTRIES if plan.quick else _ENTRIES)
     everything = max(64 * MIB, 4 * entries * (KEY_BYTES + VALUE_BYTES))
     return [
-        Repetition(
+        Task(
             number=number,
             engines=here,
             phases=phases,
@@ -130,7 +119,7 @@ def tasks(plan: Plan) -> list[Repetition]:
 
 
 def _chosen(kind: str, text: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Those of the known names that are asked for, in the order of the known ones."""
+    """The requested names, in the order of the known ones."""
     names = list(known)
     asked = names if text == "all" else text.split(",")
     for name in asked:
@@ -139,12 +128,7 @@ def _chosen(kind: str, text: str, known: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name in asked)
 
 
-def missing() -> list[str]:
-    """The engines that are not installed here."""
-    return [engine.name for engine in engines() if not engine.is_installed()]
-
-
-EXPERIMENT: Final[Experiment[Repetition, list[Measured], Row]] = Experiment(
+EXPERIMENT: Final[Experiment[Task, list[Measured], Row]] = Experiment(
     name="peers",
     title="lsmkv beside RocksDB, LevelDB, LMDB and SQLite",
     question="How long does each store take for the same work, called from Python, and what does it "
@@ -156,7 +140,7 @@ EXPERIMENT: Final[Experiment[Repetition, list[Measured], Row]] = Experiment(
     rows=rows,
     story=story,
     libraries=("rocksdict", "plyvel", "lmdb", "psutil"),
-    missing=missing,
+    missing=missing_engines,
     alone=True,
     add_options=add_options,
 )

@@ -1,4 +1,4 @@
-"""What one phase on one engine came to."""
+"""The outcome of one phase on one engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.harness.process_meter import Meter
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What a phase came to.  What it has no say in is None; the row's columns tell the meanings."""
+    """The columns of these names; None where the phase has no such figure."""
 
     operations: int
     seconds: float | None
@@ -42,7 +42,7 @@ def timed(meter: Meter, operations: int, result_count: int) -> Outcome:
 
 
 def with_latencies(outcome: Outcome, taken_ns: Iterable[int]) -> Outcome:
-    """Add percentiles (nearest rank) of what single operations took, in nanoseconds."""
+    """Add percentiles (nearest rank) of the nanoseconds of single operations."""
     ordered = sorted(taken_ns)
 
     def at(part: float) -> float:

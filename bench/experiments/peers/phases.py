@@ -1,7 +1,7 @@
-"""The phases that are measured, by name: each is a function of one engine's stores.
+"""The phases by name: each is a function of one engine's stores.
 
-In a timed loop stands nothing but the operation.  What is found is counted before the clock starts,
-in the pass that warms the cache, or after it has stopped.
+A timed loop has nothing but the operation.  Results are counted before the clock starts, in the pass
+that warms the cache, or after it has stopped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bench.experiments.peers.outcome import Outcome
 from bench.experiments.peers.stores import Stores
 
 PHASES: Final[dict[str, Callable[[Stores], Outcome]]] = {
-    "sustained": writing.sustained,  # first: a process that has done nothing else tells its memory best
+    "sustained": writing.sustained,  # first: its memory is best measured in a new process
     "fillseq": writing.fillseq,
     "fillbatch": writing.fillbatch,
     "overwrite": writing.overwrite,
@@ -35,4 +35,4 @@ PHASES: Final[dict[str, Callable[[Stores], Outcome]]] = {
     "disk_none": writing.disk_none,
     "disk_zstd": writing.disk_zstd,
 }
-"""The phases by name, in the order in which they are measured."""
+"""In the order of measurement."""

@@ -1,4 +1,4 @@
-"""The phases that read from a cache that holds everything."""
+"""The phases with a warm cache that holds everything."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MULTI_GET_KEYS: Final = 100
 
 
 def found_of(get: Callable[[bytes], bytes | None], keys: Sequence[bytes]) -> tuple[int, int]:
-    """How many keys have a value, and the CRC-32 of all those values."""
+    """The number of keys with a value, and the CRC-32 of all values."""
     found = checksum = 0
     for key in keys:
         value = get(key)
@@ -162,7 +162,7 @@ def readwhilewriting(stores: Stores) -> Outcome:
         with Meter() as meter:
             stamps = [clock()]
             for key in keys:
-                store.get(key)  # from the store each time: see Store
+                store.get(key)  # the store may replace ``get``: see Store
                 stamps.append(clock())
         written_after = written
     finally:

@@ -1,17 +1,17 @@
-"""The rows of the comparison: one for each engine, phase and repetition."""
+"""The rows of ``peers``: one for each engine, phase and repetition."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from bench.experiments.peers.side_by_side import Measured
+from bench.experiments.peers.measure import Measured
 from bench.harness.records import column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One phase on one engine in one repetition; a figure that a phase has not is empty."""
+    """One phase on one engine in one repetition; None where the phase has no such figure."""
 
     engine: str = column("name of the engine", "setting")
     engine_version: str = column("version of its library", "setting")
@@ -60,8 +60,9 @@ def rows(measured: Iterable[list[Measured]]) -> list[Row]:
 
 
 def _row(measured: Measured) -> Row:
-    outcome, task = measured.outcome, measured.repetition
-    seconds = outcome.seconds
+    task = measured.task
+    columns = asdict(measured.outcome)
+    seconds = columns.pop("seconds")
     return Row(
         engine=measured.engine,
         engine_version=measured.engine_version,
@@ -71,20 +72,6 @@ def _row(measured: Measured) -> Row:
         bits_per_key=task.bits_per_key,
         compression=task.compression,
         background=task.background,
-        operations=outcome.operations,
-        result_count=outcome.result_count,
-        result_checksum=outcome.result_checksum,
-        us_per_operation=None if seconds is None else seconds / outcome.operations * 1e6,
-        latency_us_p50=outcome.latency_us_p50,
-        latency_us_p99=outcome.latency_us_p99,
-        latency_us_p999=outcome.latency_us_p999,
-        cpu_s=outcome.cpu_s,
-        peak_memory_bytes=outcome.peak_memory_bytes,
-        disk_bytes=outcome.disk_bytes,
-        data_block_reads=outcome.data_block_reads,
-        filter_negatives=outcome.filter_negatives,
-        filter_false_positives=outcome.filter_false_positives,
-        os_read_bytes=outcome.os_read_bytes,
-        os_read_bytes_timed=outcome.os_read_bytes_timed,
-        writer_operations=outcome.writer_operations,
+        us_per_operation=None if seconds is None else seconds / measured.outcome.operations * 1e6,
+        **columns,
     )

@@ -1,4 +1,4 @@
-"""What one measured process works with: its engine's stores, and keys made before the clock starts."""
+"""The stores of one engine, and keys and values that are made before the clock starts."""
 
 from __future__ import annotations
 
@@ -6,55 +6,34 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 
 from bench.engines.base import KIB, Pairs, Settings, Store, engine_named
+from bench.experiments.peers.tasks import VALUE_BYTES, Task
 from bench.workloads.keys import KEY_BYTES, Values, absent_key, present_key, shuffled
 
-VALUE_BYTES: Final = 100
 MOST_LOOKUPS: Final = 1_000_000
-"""Keys that a phase asks for at the most: of a larger store random ones, some in every block."""
+"""The most keys that a phase asks for; a larger store gives random ones, some in every block."""
 
 BATCH: Final = 1000
 """Operations of a batch."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
-    """What a measured process is told when it starts.
+class Stores:
+    """The stores of one engine, in an empty directory, and their keys and values.
 
     Attributes:
-        engine: its name.
-        directory: an empty one, for stores.
-        entries: of each large store.
-        seed: of this repetition.
-        bits_per_key, compression, background: as in ``Settings``.
-        cache_size_bytes: where the cache is warm; it should hold everything.
         direct_reads: whether the file system can be read past the page cache.
-        plugins: files to load first.
     """
 
-    engine: str
-    directory: str
-    entries: int
-    seed: int
-    bits_per_key: float
-    cache_size_bytes: int
-    compression: Any
-    background: Any = "thread"
-    direct_reads: bool
-    plugins: Sequence[str] = ()
-
-
-class Stores:
-    """The stores of one engine, in the directory of a :class:`Setup`, and what goes into them."""
-
-    def __init__(self, setup: Setup) -> None:
-        self.setup = setup
-        self.entries = setup.entries
-        self._engine = engine_named(setup.engine)
-        self._values = Values(VALUE_BYTES, setup.seed)
+    def __init__(self, task: Task, engine: str, directory: str, *, direct_reads: bool) -> None:
+        self.entries = task.entries
+        self.direct_reads = direct_reads
+        self._task = task
+        self._directory = directory
+        self._seed = task.seed + task.number
+        self._engine = engine_named(engine)
+        self._values = Values(VALUE_BYTES, self._seed)
         self._for_reads: Store | None = None
         self._was_read = False
         self._orders: dict[int, list[int]] = {}
@@ -67,15 +46,15 @@ class Stores:
     def order(self, which: int) -> list[int]:
         """The numbers of all keys in a random order; each ``which`` has its own."""
         if which not in self._orders:
-            self._orders[which] = shuffled(self.entries, self.setup.seed * 10 + which)
+            self._orders[which] = shuffled(self.entries, self._seed * 10 + which)
         return self._orders[which]
 
     def asked(self) -> list[int]:
         """The numbers of the keys that look-ups ask for, in a random order."""
         return self.order(2)[:MOST_LOOKUPS]
 
-    # Lists of keys are new objects each time: of one that was used before, Python knows the hash
-    # already, which helps who asks for it.
+    # Lists of keys are new objects each time: Python remembers the hash of a used one, which would
+    # speed up a later look-up.
 
     def present(self, numbers: Sequence[int]) -> list[bytes]:
         """The keys of these numbers."""
@@ -86,7 +65,7 @@ class Stores:
         return [absent_key(number) for number in numbers]
 
     def values(self, numbers: Sequence[int], shift: int = 0) -> list[bytes]:
-        """The values that go with these numbers; another ``shift`` gives others."""
+        """The values of these numbers; another ``shift`` gives other values."""
         return [self._values.of(number + shift) for number in numbers]
 
     def batches(self, numbers: Sequence[int]) -> list[Pairs]:
@@ -97,10 +76,10 @@ class Stores:
     def settings(self, **changes: Any) -> Settings:
         """How stores are opened, but for ``changes``."""
         chosen: dict[str, Any] = {
-            "bits_per_key": self.setup.bits_per_key,
-            "cache_size_bytes": self.setup.cache_size_bytes,
-            "compression": self.setup.compression,
-            "background": self.setup.background,
+            "bits_per_key": self._task.bits_per_key,
+            "cache_size_bytes": self._task.cache_size_bytes,
+            "compression": self._task.compression,
+            "background": self._task.background,
             **changes,
         }
         return Settings(**chosen)
@@ -115,7 +94,7 @@ class Stores:
 
     def path(self, name: str) -> str:
         """The directory of the store of that name, made if need be."""
-        path = os.path.join(self.setup.directory, name)
+        path = os.path.join(self._directory, name)
         os.makedirs(path, exist_ok=True)
         return path
 
@@ -143,9 +122,8 @@ class Stores:
     def for_reads(self) -> Store:
         """The settled store that is read, open with a cache that holds everything.
 
-        It has been asked for what look-ups will ask for, and settled again: some compact what is
-        read much (lsmkv by look-ups, LevelDB by seeks), which is not to happen while something is
-        timed.
+        The first opening asks for every key of the look-ups and settles again: some engines compact
+        what is read much (lsmkv by look-ups, LevelDB by seeks), which must not happen during a timing.
         """
         if self._for_reads is None:
             self._fill_for_reads()
@@ -158,7 +136,7 @@ class Stores:
         return self._for_reads
 
     def _fill_for_reads(self) -> None:
-        """Have it filled, unless a fill phase has left it."""
+        """Fill it, unless a fill phase has left it."""
         if not os.listdir(self.path("reads")):
             store = self.open("reads")
             for batch in self.batches(self.order(0)):

@@ -1,100 +1,29 @@
-"""What the rows say: the matrix, the ratios, and the sentences."""
+"""The story of ``peers``: findings, and engines that disagree."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Sequence
 
+from bench.experiments.peers import charts, tables
 from bench.experiments.peers.rows import Row
+from bench.experiments.peers.tables import QUANTITIES, number
 from bench.harness.intervals import rate_interval
-from bench.harness.ratios import OURS, Figures, Ratio, Spread
-from bench.harness.story import Story, Table
+from bench.harness.ratios import OURS, Figures, Ratio
+from bench.harness.story import Story
 from lsmkv.filters.maths.sizing import rate_for
-
-MIB: Final = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """A figure besides the times that is compared.
-
-    Attributes:
-        label: of its line in the table.
-        phase: the one that it is of.
-        figure: of a row.
-        digits: after the decimal point.
-    """
-
-    label: str
-    phase: str
-    figure: Callable[[Row], float | None]
-    digits: int = 1
-
-
-def _part(figure: Callable[[Row], float | None], unit: float) -> Callable[[Row], float | None]:
-    def divided(row: Row) -> float | None:
-        value = figure(row)
-        return None if value is None else value / unit
-
-    return divided
-
-
-def _each(figure: Callable[[Row], float | None]) -> Callable[[Row], float | None]:
-    def per_operation(row: Row) -> float | None:
-        value = figure(row)
-        return None if value is None else value / row.operations
-
-    return per_operation
-
-
-QUANTITIES: Final = (
-    Quantity("disk, uncompressed, MiB", "disk_none", _part(lambda row: row.disk_bytes, MIB)),
-    Quantity("disk, zstd, MiB", "disk_zstd", _part(lambda row: row.disk_bytes, MIB)),
-    Quantity("sustained: peak memory, MiB", "sustained", _part(lambda r: r.peak_memory_bytes, MIB)),
-    Quantity("sustained: CPU, s", "sustained", lambda row: row.cpu_s, 2),
-    Quantity(
-        "absent, cold: block reads each", "readmissing_cold", _each(lambda r: r.data_block_reads), 4
-    ),
-    Quantity(
-        "absent, cold: spared by filters",
-        "readmissing_cold",
-        _each(lambda r: r.filter_negatives),
-        4,
-    ),
-    Quantity("absent, cold: OS bytes each", "readmissing_cold", _each(lambda r: r.os_read_bytes)),
-    Quantity(
-        "absent, cold, timed: OS bytes", "readmissing_cold", _each(lambda r: r.os_read_bytes_timed)
-    ),
-    Quantity(
-        "present, cold: block reads each", "readrandom_cold", _each(lambda r: r.data_block_reads), 4
-    ),
-    Quantity("present, cold: OS bytes each", "readrandom_cold", _each(lambda r: r.os_read_bytes)),
-    Quantity(
-        "present, cold, timed: OS bytes", "readrandom_cold", _each(lambda r: r.os_read_bytes_timed)
-    ),
-)
-_MORE_IS_BETTER: Final = ("absent, cold: spared by filters",)
 
 
 def story(rows: list[Row]) -> Story:
     """Findings, tables and charts."""
-    from bench.experiments.peers import charts as plots
-
     times = Figures(rows, lambda row: row.us_per_operation)
     engines = list(
         dict.fromkeys(row.engine for row in sorted(rows, key=lambda r: r.engine != OURS))
     )
     ratios = times.ratios()
-    tables = [
-        _times_table(times, engines),
-        _quantities_table(rows, engines),
-        _latency_table(rows, engines),
-    ]
-    drawn = [plots.times(times, engines)]
+    found = tables.tables(rows, times, ratios, engines)
+    drawn = [charts.times(times, engines)]
     if ratios:
-        tables.insert(1, _ratio_table(ratios))
-        drawn.insert(0, plots.ratios(ratios))
+        drawn.insert(0, charts.ratios(ratios))
     return Story(
         [
             _versions(rows),
@@ -102,7 +31,7 @@ def story(rows: list[Row]) -> Story:
             *_quantity_findings(rows),
             *_filter_findings(rows),
         ],
-        [table for table in tables if table.cells],
+        found,
         drawn if times.phases else [],
         disagreements(rows),
     )
@@ -124,103 +53,6 @@ def disagreements(rows: Iterable[Row]) -> list[str]:
         for (repetition, phase), results in found.items()
         if len(results) > 1
     ]
-
-
-def number(value: float) -> str:
-    """Three digits; k stands for thousands.
-
-    >>> number(0.1234), number(12.34), number(1234.5), number(40_790)
-    ('0.123', '12.3', '1.23k', '40.8k')
-    """
-    unit = "" if abs(value) < 999.5 else "k"
-    scaled = value / 1000 if unit else value
-    digits = (
-        3 if abs(scaled) < 0.9995 else 2 if abs(scaled) < 9.995 else 1 if abs(scaled) < 99.95 else 0
-    )
-    return f"{scaled:,.{digits}f}{unit}"
-
-
-def _spread(found: Spread | None) -> str:
-    if found is None:
-        return "-"
-    return f"{number(found.median)} ({number(found.least)}-{number(found.most)})"
-
-
-def _times_table(times: Figures[Row], engines: Sequence[str]) -> Table:
-    return Table(
-        "Microseconds per operation: median (least-most)",
-        ["phase", *engines],
-        [
-            [phase, *(_spread(times.spread(phase, engine)) for engine in engines)]
-            for phase in times.phases
-        ],
-        "readseq, readreverse: per entry; multi_get: per key; seekrandom: per scan; k: thousands",
-    )
-
-
-def _ratio_table(ratios: Sequence[Ratio]) -> Table:
-    return Table(
-        "Best peer's time by lsmkv's: over 1, lsmkv is ahead",
-        ["phase", "best peer", "verdict", "ratio", "least", "most"],
-        [
-            [
-                ratio.phase,
-                ratio.peer,
-                ratio.verdict,
-                *(
-                    f"{figure:.2f}"
-                    for figure in (ratio.ratio.median, ratio.ratio.least, ratio.ratio.most)
-                ),
-            ]
-            for ratio in ratios
-        ],
-        "taken within each repetition; ahead or behind: in all of them",
-        left=3,
-    )
-
-
-def _quantities_table(rows: Sequence[Row], engines: Sequence[str]) -> Table:
-    cells = []
-    for quantity in QUANTITIES:
-        figures = Figures([row for row in rows if row.phase == quantity.phase], quantity.figure)
-        if not figures.phases:
-            continue
-        spreads = [figures.spread(quantity.phase, engine) for engine in engines]
-        line = ["-" if s is None else f"{s.median:,.{quantity.digits}f}" for s in spreads]
-        ratios = [] if quantity.label in _MORE_IS_BETTER else figures.ratios()
-        compared = f"{ratios[0].ratio.median:.2f} ({ratios[0].peer})" if ratios else "-"
-        cells.append([quantity.label, *line, compared])
-    return Table(
-        "Size, memory, CPU and reads: medians",
-        ["", *engines, "best peer / lsmkv"],
-        cells,
-        "block reads and filters: by the engines' own counts; OS bytes: by the operating system's. "
-        "Direct reads of lsmkv are of whole 4 KiB pages, of RocksDB of sectors. Timed: in the pass that "
-        "is timed, through the page cache, into which lsmkv, LevelDB and LMDB have more read than is "
-        "asked for",
-    )
-
-
-def _latency_table(rows: Sequence[Row], engines: Sequence[str]) -> Table:
-    cells = []
-    for phase in dict.fromkeys(row.phase for row in rows if row.latency_us_p50 is not None):
-        for label, figure in (
-            ("p50", lambda row: row.latency_us_p50),
-            ("p99", lambda row: row.latency_us_p99),
-            ("p99.9", lambda row: row.latency_us_p999),
-            ("puts by the writer", lambda row: row.writer_operations),
-        ):
-            figures = Figures([row for row in rows if row.phase == phase], figure)
-            if figures.phases:
-                spreads = [figures.spread(phase, engine) for engine in engines]
-                medians = ["-" if s is None else number(s.median) for s in spreads]
-                cells.append([phase, label, *medians])
-    return Table(
-        "Single operations, microseconds: median over the repetitions",
-        ["phase", "", *engines],
-        cells,
-        left=2,
-    )
 
 
 def _versions(rows: Sequence[Row]) -> str:

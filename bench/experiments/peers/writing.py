@@ -1,4 +1,4 @@
-"""The phases that write: fills, synced puts, and the size of what they leave."""
+"""The phases that write: fills, synced puts, and sizes on disk."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _put_all(store: Store, keys: Sequence[bytes], values: Sequence[bytes]) -> No
 def _put_each(
     put: Callable[[bytes, bytes], object], keys: Sequence[bytes], values: Sequence[bytes]
 ) -> list[int]:
-    """What each put took, in nanoseconds."""
+    """The nanoseconds of each put."""
     clock = time.perf_counter_ns
     stamps = [clock()]
     stamp = stamps.append
@@ -101,7 +101,7 @@ def overwrite(stores: Stores) -> Outcome:
 
 
 def sync_count(entries: int) -> int:
-    """Synced puts: few, as each waits for the disk; a multiple of the threads."""
+    """The number of synced puts: few, because each waits for the disk; a multiple of the threads."""
     return THREADS * max(2, min(250, entries // 2000))
 
 
@@ -139,7 +139,7 @@ def _disk(stores: Stores, compression: str) -> Outcome:
     numbers = stores.order(0)
     stores.remove("disk")
     store = stores.open("disk", compression=compression)
-    # Single puts: batches at random make LMDB, which never shrinks, copy most of its pages each time.
+    # Single puts: for each random batch LMDB would copy most pages, and its file never shrinks.
     _put_all(store, stores.present(numbers), stores.values(numbers))
     store.settle()
     count = store.scan(None, None)

@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 from bench.experiments.saved_io import theory
 from bench.experiments.saved_io.datasets import ALONE, DIGITS
 from bench.experiments.saved_io.rows import Row
-from bench.harness.charts import THEORY, Chart, percent_axis, plain_axis, series
+from bench.harness.charts import THEORY, Chart, legend_below, percent_axis, plain_axis, series
 from lsmkv.options import KIB
 
 _RATES: Final = numpy.logspace(-4, numpy.log10(0.5), 80)
 LOOKUPS_PER_KEY: Final = (0.002, 0.02, 0.2, 2.0)
-"""Look-ups between two openings, for each key: the load of the filters is spread over them."""
+"""Look-ups per key between two openings, which share the load of the filters."""
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:
@@ -123,7 +123,7 @@ def _draw_saved(rows: Sequence[Row], figure: Figure) -> None:
         axes.set_ylim(-0.03, 1.03)
         percent_axis(axes.yaxis)
     grid[0].set_ylabel("data-block reads saved, %")
-    figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    legend_below(figure, grid[0], 5)
 
 
 def _draw_left(rows: Sequence[Row], figure: Figure) -> None:
@@ -258,7 +258,7 @@ def _draw_knee(rows: Sequence[Row], figure: Figure) -> None:
 
 
 def knee_rows(rows: Sequence[Row]) -> list[Row]:
-    """The rows, of one store shape, that the knee is shown with: the first shape's."""
+    """The rows of the first store shape, which the knee is shown with."""
     shape = _shape(rows[0])
     return sorted(
         (row for row in rows if _shape(row) == shape), key=lambda row: row.filter_bits_per_key
@@ -266,7 +266,7 @@ def knee_rows(rows: Sequence[Row]) -> list[Row]:
 
 
 def cost(row: Row, lookups_per_key: float) -> float:
-    """Bytes read for each look-up of a row, filters being loaded once in so many of them."""
+    """Bytes read for each look-up of a row, with its share of one load of the filters."""
     return theory.cost_bytes(
         (row.data_block_read_bytes or 0) / row.lookup_count,
         row.filter_read_bytes or 0,

@@ -1,4 +1,4 @@
-"""What the stores of ``saved-io`` hold, with absent keys that lie between the present ones."""
+"""The data sets of ``saved-io``, with absent keys between the present ones."""
 
 from __future__ import annotations
 
@@ -25,12 +25,7 @@ ALONE: Final = "alone"
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Entries to store, and keys to ask for in vain.
-
-    Attributes:
-        entries: keys and values.
-        absent: keys that are not among them, each close to one that is.
-    """
+    """Entries, and absent keys close to them."""
 
     entries: Sequence[tuple[bytes, bytes]]
     absent: Sequence[bytes]
@@ -38,11 +33,7 @@ class Dataset:
 
 @lru_cache(maxsize=1)
 def dataset(name: str, entries: int, seed: int) -> Dataset:
-    """The data set of that name, of that many entries (of ``paths``: at most that many).
-
-    Raises:
-        ValueError: there is no such data set.
-    """
+    """The data set of that name, with ``entries`` entries (``paths``: at most that many)."""
     if name == PATHS:
         return _paths(entries, seed)
     if name not in DATASETS:
@@ -51,7 +42,7 @@ def dataset(name: str, entries: int, seed: int) -> Dataset:
     values = Values(length, seed)
     return Dataset(
         [(present_key(number), values.of(number)) for number in range(entries)],
-        # None behind the last key: all lie between two that are there.
+        # None after the last key: all lie between two present keys.
         [absent_key(number) for number in range(entries - 1)],
     )
 
@@ -60,7 +51,7 @@ def _paths(most: int, seed: int) -> Dataset:
     described = (
         (key, value)
         for key, path in files.find_files(files.python_roots())
-        # Python makes and removes these as it likes; the others stay from run to run.
+        # Python makes and removes these at any time.
         if b"/__pycache__/" not in key and (value := files.describe_file(path)) is not None
     )
     entries = [entry for entry, _ in zip(described, range(most), strict=False)]

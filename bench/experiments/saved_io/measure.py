@@ -1,17 +1,15 @@
-"""Measuring one configuration of ``saved-io``: build a store, count, then time.
+"""Measures one configuration of ``saved-io``: builds a store, counts, then times.
 
-Counts come from look-ups through the page cache, with lsmkv's own block cache off: each search of a
-block is a read.  The cold pass reads with ``O_DIRECT``, past the page cache, so that the operating
-system's count is of the same reads.  The warm pass has every block in the block cache.
+Counts come from look-ups through the page cache, with lsmkv's block cache off: each search of a block
+is a read.  The cold pass reads with ``O_DIRECT``, past the page cache, so that the operating system
+counts the same reads.  The warm pass has every block in the block cache.
 """
 
 from __future__ import annotations
 
-import gc
 import random
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +18,9 @@ from bench.experiments.saved_io.datasets import ALONE, Dataset, dataset
 from bench.experiments.saved_io.rows import OS_TOLERANCE, Row
 from bench.experiments.saved_io.tasks import StoreTask, StrategyTask, Task
 from bench.harness.intervals import percentiles, rate_interval
+from bench.harness.process_meter import os_read_bytes
+from bench.harness.shapes import block_count, filter_disk_bytes
+from bench.harness.stopwatch import each_us
 from bench.workloads.keys import chunks, lookups
 from lsmkv.filters.family.strategies import StrategyBloomFilter, strategy_named
 
@@ -39,7 +40,7 @@ def measure(task: Task, directory: str) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A store as it was built: its shape, and what its filters cost."""
+    """The shape of a new store, and the cost of its filters."""
 
     entry_count: int
     table_count: int
@@ -77,17 +78,14 @@ def build(task: StoreTask, data: Dataset, directory: str) -> Built:
             db.flush()
         load_s = time.perf_counter() - began
         view = db.inspect()
-        tables = list(view.tables())
         return Built(
             entry_count=view.entry_count,
-            table_count=len(tables),
-            block_count=sum(table.block_count for table in tables),
+            table_count=len(list(view.tables())),
+            block_count=block_count(view),
             data_bytes=view.size_bytes,
             error_rate_exact=None if task.error_rate is None else _exact_rate(db),
             filter_bytes=view.filter_bytes,
-            filter_disk_bytes=sum(
-                table.filter_bytes * (2 if table.granularity == "block" else 1) for table in tables
-            ),
+            filter_disk_bytes=filter_disk_bytes(view),
             filter_memory_bytes=view.filter_memory_bytes,
             filter_build_ns=db.stats().filter_build_ns,
             load_s=load_s,
@@ -95,7 +93,7 @@ def build(task: StoreTask, data: Dataset, directory: str) -> Built:
 
 
 def _exact_rate(db: lsmkv.DB) -> float:
-    """The exact rate of the filters as built, for a key that may fall beside any key."""
+    """The exact rate of the filters as built, weighted by their keys."""
     keys = 0
     passed = 0.0
     for table in db.inspect().tables():
@@ -118,7 +116,7 @@ def _measure_store(task: StoreTask, directory: str) -> Iterator[Row]:
 
 
 def count(directory: str, keys: Sequence[bytes]) -> lsmkv.Stats:
-    """What opening the store and looking up ``keys`` counts, the block cache off."""
+    """The counters after opening the store and looking up ``keys``, block cache off."""
     with lsmkv.open(directory, read_only=True, block_cache_size_bytes=0) as db:
         for key in keys:
             db.get(key)
@@ -127,7 +125,7 @@ def count(directory: str, keys: Sequence[bytes]) -> lsmkv.Stats:
 
 @dataclass(frozen=True, slots=True)
 class Cold:
-    """The cold pass: microseconds a look-up, and bytes as counted here and by the system."""
+    """The cold pass: microseconds per look-up, and bytes by our count and the system's."""
 
     us: list[float]
     counted_bytes: int
@@ -137,17 +135,17 @@ class Cold:
 
 def cold_pass(directory: str, keys: Sequence[bytes]) -> Cold:
     """Open the store with direct reads and look up ``keys``; the block cache is off."""
-    before = os_read_bytes()
+    before = os_read_bytes("thread-self")
     try:
         with lsmkv.open(
             directory, read_only=True, block_cache_size_bytes=0, direct_reads=True
         ) as db:
-            us = timed(db, keys)
+            us = each_us(db.get, keys)
             stats = db.stats()
     except OSError as error:
         return Cold([], 0, None, f"not told: {error.strerror or error}")
     counted = stats.block_read_bytes + stats.filter_read_bytes + stats.index_read_bytes
-    after = os_read_bytes()
+    after = os_read_bytes("thread-self")
     if before is None or after is None:
         return Cold(us, counted, None, "not told: the system has no /proc/thread-self/io")
     return Cold(us, counted, after - before, os_check(counted, after - before))
@@ -163,47 +161,12 @@ def os_check(counted_bytes: int, os_bytes: int) -> str:
     return "agrees" if close else "FAILED"
 
 
-def os_read_bytes() -> int | None:
-    """Bytes that this thread had the system fetch from disk; None where it does not tell.
-
-    Of the thread alone: other configurations may be measured beside it in this process.
-    """
-    with suppress(OSError), open("/proc/thread-self/io", encoding="ascii") as file:
-        for line in file:
-            if line.startswith("read_bytes:"):
-                return int(line.partition(":")[2])
-    return None
-
-
 def warm_pass(directory: str, keys: Sequence[bytes]) -> list[float]:
-    """Microseconds a look-up once every block that ``keys`` need is in the block cache."""
+    """Microseconds per look-up, with every needed block in the block cache."""
     with lsmkv.open(directory, read_only=True, block_cache_size_bytes=_EVERYTHING) as db:
         for key in keys:
             db.get(key)
-        return timed(db, keys)
-
-
-def timed(db: lsmkv.DB, keys: Sequence[bytes]) -> list[float]:
-    """Microseconds of each look-up, the garbage collector at rest."""
-    get, clock = db.get, time.perf_counter_ns
-    taken = []
-    with _no_collection():
-        for key in keys:
-            began = clock()
-            get(key)
-            taken.append((clock() - began) / 1000)
-    return taken
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
+        return each_us(db.get, keys)
 
 
 def _row(
@@ -239,7 +202,6 @@ def _row(
         filter_reads=counted.filter_reads,
         filter_read_bytes=counted.filter_read_bytes,
         index_read_bytes=counted.index_read_bytes,
-        **_NOT_YET,
         **_costs(built),
         counted_read_bytes=cold.counted_bytes,
         os_read_bytes=cold.os_bytes,
@@ -248,21 +210,6 @@ def _row(
         **_latencies("cold", cold.us),
         **_latencies("warm", warm_us),
     )
-
-
-# What only the row without filters can tell: see ``rows.join``.
-_NOT_YET: Final[dict[str, Any]] = dict.fromkeys(
-    (
-        "data_block_reads_unfiltered",
-        "data_block_read_bytes_unfiltered",
-        "reads_saved_gross",
-        "reads_saved_net",
-        "reads_saved_gross_share",
-        "reads_saved_net_share",
-        "bytes_saved_gross",
-        "bytes_saved_net",
-    )
-)
 
 
 def _rates(exact: float | None, counted: lsmkv.Stats) -> dict[str, Any]:
@@ -318,8 +265,7 @@ def _measure_strategy(task: StrategyTask) -> Row:
         )
         trials += _TRIALS_PER_FILTER
     low, high = rate_interval(hits, trials)
-    values: dict[str, Any] = dict.fromkeys(Row.__slots__)
-    values.update(
+    return Row(
         dataset=ALONE,
         filter_policy="bloom",
         hash_strategy=task.strategy,
@@ -338,4 +284,3 @@ def _measure_strategy(task: StrategyTask) -> Row:
         filter_bytes_per_key=filled.bit_count / 8 / task.key_count,
         os_check="not told: no store",
     )
-    return Row(**values)

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from bench.experiments.saved_io.datasets import ALONE
-from bench.harness.records import column
+from bench.harness.records import column, optional
+from bench.harness.tables import percent
 
 OS_TOLERANCE: Final = 0.01
-"""How far the operating system's count of bytes may be from ours."""
+"""The largest accepted difference between the operating system's count of bytes and ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What was counted and timed; what does not apply is None."""
+    """One store and hit ratio, or one filter alone; None where a column does not apply."""
 
     dataset: str = column(
         "digits: 16-byte keys, 100-byte values; hbase: cells of 200 bytes; paths: the files of this "
@@ -25,12 +26,14 @@ class Row:
     )
     filter_policy: str = column("kind of filter", "setting")
     hash_strategy: str = column(
-        "how probes are derived from a key; product: as stores do it", "setting"
+        "how probes are derived from a key; product: as stores do it", "setting", heading="strategy"
     )
-    block_size_bytes: int | None = column("size at which a data block is closed", "setting")
-    run_count: int | None = column("sorted runs, each spanning all keys", "setting")
-    hit_ratio: float = column("part of the look-ups whose key is there", "setting")
-    error_rate_requested: float | None = column(
+    block_size_bytes: int | None = optional("size at which a data block is closed", "setting")
+    run_count: int | None = optional("sorted runs, each spanning all keys", "setting")
+    hit_ratio: float = column(
+        "part of the look-ups whose key is there", "setting", heading="present\n%", form=percent
+    )
+    error_rate_requested: float | None = optional(
         "what filters were sized for; empty: tables without filters", "setting"
     )
     repetition: int = column("number of the repetition", "setting")
@@ -38,54 +41,60 @@ class Row:
     lookup_count: int = column("look-ups that were counted, or absent keys asked", "setting")
 
     entry_count: int = column("entries in the store, or keys in each filter")
-    table_count: int | None = column("table files")
-    block_count: int | None = column("data blocks")
-    data_bytes: int | None = column("size of the table files")
-    found_count: int | None = column("look-ups that found their key")
+    table_count: int | None = optional("table files")
+    block_count: int | None = optional("data blocks")
+    data_bytes: int | None = optional("size of the table files")
+    found_count: int | None = optional("look-ups that found their key")
 
-    error_rate_exact: float | None = column(
-        "theory for the filters as built: mean of E[(X/m)^k] over blocks, weighted by keys"
+    error_rate_exact: float | None = optional(
+        "theory for the filters as built: mean of E[(X/m)^k] over blocks, weighted by keys",
+        heading="exact\n%",
+        form=percent,
     )
-    error_rate_measured: float | None = column(
+    error_rate_measured: float | None = optional(
         "filter_false_positives over the times a filter was asked for an absent key"
     )
-    error_rate_low: float | None = column("lower end of its 95 % interval (Clopper-Pearson)")
-    error_rate_high: float | None = column("upper end")
-    filter_negatives: int | None = column("block searches that a filter spared")
+    error_rate_low: float | None = optional("lower end of its 95 % interval (Clopper-Pearson)")
+    error_rate_high: float | None = optional("upper end")
+    filter_negatives: int | None = optional("block searches that a filter spared")
     filter_false_positives: int = column("times a filter let an absent key pass")
-    fence_negatives: int | None = column("runs where the key fell between two blocks: no cost")
+    fence_negatives: int | None = optional("runs where the key fell between two blocks: no cost")
 
-    data_block_reads: int | None = column("data blocks read, block cache off")
-    data_block_reads_unfiltered: int | None = column(
-        "the same look-ups on the same blocks without filters"
+    data_block_reads: int | None = optional(
+        "data blocks read, block cache off", heading="block\nreads", form=","
     )
-    data_block_read_bytes: int | None = column("bytes of these reads, filters in blocks included")
-    data_block_read_bytes_unfiltered: int | None = column("bytes without filters")
-    filter_reads: int | None = column("reads of filters alone: once for each table, at open")
-    filter_read_bytes: int | None = column("bytes of these reads")
-    index_read_bytes: int | None = column("footers, properties and indexes read at open")
-    reads_saved_gross: int | None = column("data_block_reads_unfiltered - data_block_reads")
-    reads_saved_net: int | None = column("reads_saved_gross - filter_reads")
-    reads_saved_gross_share: float | None = column(
+    data_block_reads_unfiltered: int | None = optional(
+        "the same look-ups on the same blocks without filters", heading="without\nfilters", form=","
+    )
+    data_block_read_bytes: int | None = optional("bytes of these reads, filters in blocks included")
+    data_block_read_bytes_unfiltered: int | None = optional("bytes without filters")
+    filter_reads: int | None = optional("reads of filters alone: once for each table, at open")
+    filter_read_bytes: int | None = optional("bytes of these reads")
+    index_read_bytes: int | None = optional("footers, properties and indexes read at open")
+    reads_saved_gross: int | None = optional("data_block_reads_unfiltered - data_block_reads")
+    reads_saved_net: int | None = optional("reads_saved_gross - filter_reads")
+    reads_saved_gross_share: float | None = optional(
         "reads_saved_gross over data_block_reads_unfiltered"
     )
-    reads_saved_net_share: float | None = column("reads_saved_net over the same")
-    bytes_saved_gross: int | None = column("bytes of data blocks not read")
-    bytes_saved_net: int | None = column("bytes_saved_gross - filter_read_bytes")
+    reads_saved_net_share: float | None = optional("reads_saved_net over the same")
+    bytes_saved_gross: int | None = optional("bytes of data blocks not read")
+    bytes_saved_net: int | None = optional("bytes_saved_gross - filter_read_bytes")
 
     filter_bits_per_key: float = column("bits of filters for each key, one copy")
-    filter_bytes_per_key: float = column("the same in bytes")
-    filter_disk_bytes_per_key: float | None = column(
+    filter_bytes_per_key: float = column(
+        "the same in bytes", heading="filter\nbytes/key", form=".2f"
+    )
+    filter_disk_bytes_per_key: float | None = optional(
         "bytes on disk: in the blocks, and in the section that is loaded at open"
     )
-    filter_memory_bytes_per_key: float | None = column("bytes held in memory while open")
+    filter_memory_bytes_per_key: float | None = optional("bytes held in memory while open")
 
-    cold_lookup_count: int | None = column("look-ups of the cold pass", "setting")
-    counted_read_bytes: int | None = column(
+    cold_lookup_count: int | None = optional("look-ups of the cold pass", "setting")
+    counted_read_bytes: int | None = optional(
         "bytes the storage layer counts in the cold pass, opening included (direct reads, so "
         "multiples of 4096)"
     )
-    os_read_bytes: int | None = column(
+    os_read_bytes: int | None = optional(
         "bytes the operating system counts for the same thread (read_bytes of "
         "/proc/thread-self/io)",
         "time",
@@ -94,22 +103,28 @@ class Row:
         "agrees: within 1 %; FAILED: not; otherwise why it could not be told", "time"
     )
 
-    load_s: float | None = column("seconds to write the store", "time")
-    filter_build_ns_per_key: float | None = column(
+    load_s: float | None = optional("seconds to write the store", "time")
+    filter_build_ns_per_key: float | None = optional(
         "nanoseconds for each key, of these, to hash it and set its bits", "time"
     )
-    cold_us_mean: float | None = column(
-        "microseconds a look-up, cold: every read is direct", "time"
+    cold_us_mean: float | None = optional(
+        "microseconds a look-up, cold: every read is direct",
+        "time",
+        heading="cold µs\nmean",
+        form=".1f",
     )
-    cold_us_p50: float | None = column("its median", "time")
-    cold_us_p95: float | None = column("its 95th percentile", "time")
-    cold_us_p99: float | None = column("its 99th percentile", "time")
-    warm_us_mean: float | None = column(
-        "microseconds a look-up, warm: every block in the block cache", "time"
+    cold_us_p50: float | None = optional("its median", "time")
+    cold_us_p95: float | None = optional("its 95th percentile", "time")
+    cold_us_p99: float | None = optional("its 99th percentile", "time", heading="p99", form=".1f")
+    warm_us_mean: float | None = optional(
+        "microseconds a look-up, warm: every block in the block cache",
+        "time",
+        heading="warm µs\nmean",
+        form=".1f",
     )
-    warm_us_p50: float | None = column("its median", "time")
-    warm_us_p95: float | None = column("its 95th percentile", "time")
-    warm_us_p99: float | None = column("its 99th percentile", "time")
+    warm_us_p50: float | None = optional("its median", "time")
+    warm_us_p95: float | None = optional("its 95th percentile", "time")
+    warm_us_p99: float | None = optional("its 99th percentile", "time", heading="p99", form=".1f")
 
     @property
     def is_store(self) -> bool:
@@ -124,11 +139,7 @@ class Row:
 
 
 def join(measured: Iterable[list[Row]]) -> list[Row]:
-    """All rows, each beside what the same look-ups read without filters.
-
-    Raises:
-        ValueError: stores that must have the same blocks have not.
-    """
+    """All rows, each with the reads of the same look-ups without filters."""
     rows = [row for rows in measured for row in rows]
     bases = {_shape(row): row for row in rows if row.is_store and row.error_rate_requested is None}
     return [_beside(row, bases[_shape(row)]) if row.is_store else row for row in rows]

@@ -1,4 +1,4 @@
-"""What the rows of ``saved-io`` say: findings and tables."""
+"""The story of ``saved-io``: findings, and which tables and charts there are."""
 
 from __future__ import annotations
 
@@ -6,43 +6,39 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from bench.experiments.saved_io import tables
+from bench.experiments.saved_io.charts import LOOKUPS_PER_KEY, charts, cost, knee_rows
 from bench.experiments.saved_io.datasets import ALONE, HBASE
 from bench.experiments.saved_io.rows import Row
 from bench.harness.intervals import rate_interval
-from bench.harness.story import Story, Table
-from lsmkv.options import KIB
+from bench.harness.story import Story
+from bench.harness.tables import percent
 
 REFERENCE: Final = 0.01
 BAR: Final = 0.99
-"""Of the reads of absent look-ups, what filters of 1 % must save."""
+"""The share of the reads of absent look-ups that filters of 1 % must save."""
 
 
 def story(rows: Sequence[Row]) -> Story:
     """Findings, tables and charts, all computed from ``rows``."""
-    from bench.experiments.saved_io.charts import charts
-
     stores = [row for row in rows if row.is_store]
     saved, failures = _saved(stores)
     agreement, disagreements = _agreement(stores)
     findings = [saved, *_hits(stores), _rates(stores), *_strategies(rows), agreement]
     findings += _latency(stores) + _hbase(stores) + _knee(stores)
-    tables = [_summary([row for row in stores if not row.hit_ratio and not row.repetition])]
-    tables += [
-        _table(shape, [row for row in stores if _shape(row) == shape])
+    found = [tables.summary([row for row in stores if not row.hit_ratio and not row.repetition])]
+    found += [
+        tables.of_store([row for row in stores if _shape(row) == shape])
         for shape in dict.fromkeys(map(_shape, stores))
     ]
     strategies = [row for row in rows if row.dataset == ALONE]
     if strategies:
-        tables.append(_strategy_table(strategies))
-    return Story(findings, tables, charts(rows), failures + disagreements)
+        found.append(tables.of_strategies(strategies))
+    return Story(findings, found, charts(rows), failures + disagreements)
 
 
 def _shape(row: Row) -> tuple[object, ...]:
     return row.dataset, row.filter_policy, row.block_size_bytes, row.run_count
-
-
-def _percent(share: float | None, digits: int = 3) -> str:
-    return "" if share is None else f"{share * 100:.{digits}g}"
 
 
 def _at_reference(rows: Sequence[Row], hit_ratio: float) -> list[Row]:
@@ -166,15 +162,7 @@ def _hbase(stores: Sequence[Row]) -> list[str]:
     ]
 
 
-def _cost_at(row: Row, per_key: float) -> float:
-    from bench.experiments.saved_io.charts import cost
-
-    return cost(row, per_key)
-
-
 def _knee(stores: Sequence[Row]) -> list[str]:
-    from bench.experiments.saved_io.charts import LOOKUPS_PER_KEY, knee_rows
-
     group = knee_rows(
         [
             row
@@ -183,122 +171,14 @@ def _knee(stores: Sequence[Row]) -> list[str]:
         ]
     )
     best = {
-        per_key: min(group, key=partial(_cost_at, per_key=per_key)) for per_key in LOOKUPS_PER_KEY
+        per_key: min(group, key=partial(cost, lookups_per_key=per_key))
+        for per_key in LOOKUPS_PER_KEY
     }
     said = "; ".join(
-        f"{per_key:g}: p = {_percent(row.error_rate_requested)} %" for per_key, row in best.items()
+        f"{per_key:g}: p = {percent(row.error_rate_requested or 0.0)} %"
+        for per_key, row in best.items()
     )
     return [
         "The rate with the fewest bytes read, filters' load included, by the absent look-ups per key "
         f"between two openings of the store: {said}."
     ]
-
-
-def _summary(rows: Sequence[Row]) -> Table:
-    headings = (
-        "store",
-        "p asked\n%",
-        "exact\n%",
-        "measured, %\n(95 % interval)",
-        "block\nreads",
-        "without\nfilters",
-        "saved\n%",
-        "net\n%",
-        "filter\nbytes/key",
-        "cold\nµs",
-        "OS bytes\n/ ours",
-    )
-    cells = []
-    for row in rows:
-        all_cells = _cells(row)
-        name = f"{row.dataset} {(row.block_size_bytes or 0) // KIB} KiB x {row.run_count}"
-        cells.append([name, *all_cells[1:10], all_cells[-1]])
-    return Table(
-        "Absent keys (data set, block size x runs)",
-        headings,
-        cells,
-        "p none: tables without filters. Reads are of data blocks, block cache off.",
-    )
-
-
-def _table(shape: tuple[object, ...], rows: Sequence[Row]) -> Table:
-    dataset, policy, block_size_bytes, runs = shape
-    first = rows[0]
-    kib = int(str(block_size_bytes)) // KIB
-    return Table(
-        f"{dataset}: {first.entry_count:,} entries, {kib} KiB blocks ({first.block_count:,}), "
-        f"{runs} run{'s' * (runs != 1)}, {policy}",
-        (
-            "present\n%",
-            "p asked\n%",
-            "exact\n%",
-            "measured\n% (95 % interval)",
-            "block\nreads",
-            "without\nfilters",
-            "saved\n%",
-            "net\n%",
-            "filter\nbytes/key",
-            "cold µs\nmean",
-            "p99",
-            "warm µs\nmean",
-            "p99",
-            "bytes by OS\n/ ours",
-        ),
-        [_cells(row) for row in rows if row.repetition == 0],
-        left=0,
-        brief=False,
-    )
-
-
-def _cells(row: Row) -> list[str]:
-    measured = ""
-    if row.error_rate_measured is not None:
-        measured = (
-            f"{_percent(row.error_rate_measured)} "
-            f"({_percent(row.error_rate_low)}-{_percent(row.error_rate_high)})"
-        )
-    agreement = row.os_check
-    if row.os_read_bytes is not None and row.counted_read_bytes:
-        agreement = f"{row.os_read_bytes / row.counted_read_bytes:.4f}"
-    return [
-        f"{row.hit_ratio * 100:g}",
-        "none" if row.error_rate_requested is None else _percent(row.error_rate_requested),
-        _percent(row.error_rate_exact),
-        measured,
-        f"{row.data_block_reads:,}",
-        f"{row.data_block_reads_unfiltered:,}",
-        ""
-        if row.error_rate_requested is None
-        else f"{row.reads_saved_gross_share or 0.0:.2%}"[:-1],
-        "" if row.error_rate_requested is None else f"{row.reads_saved_net_share or 0.0:.2%}"[:-1],
-        f"{row.filter_bytes_per_key:.2f}",
-        _time(row.cold_us_mean),
-        _time(row.cold_us_p99),
-        _time(row.warm_us_mean),
-        _time(row.warm_us_p99),
-        agreement + (" FAILED" if row.os_check == "FAILED" else ""),
-    ]
-
-
-def _time(microseconds: float | None) -> str:
-    return "" if microseconds is None else f"{microseconds:.1f}"
-
-
-def _strategy_table(rows: Sequence[Row]) -> Table:
-    return Table(
-        f"Filters of {rows[0].entry_count} keys alone, by hash strategy",
-        ("strategy", "p asked, %", "exact, %", "measured, % (95 % interval)", "measured / exact"),
-        [
-            [
-                row.hash_strategy,
-                _percent(row.error_rate_requested),
-                _percent(row.error_rate_exact),
-                f"{_percent(row.error_rate_measured)} "
-                f"({_percent(row.error_rate_low)}-{_percent(row.error_rate_high)})",
-                f"{(row.error_rate_measured or 0.0) / (row.error_rate_exact or 1.0):.2f}",
-            ]
-            for row in rows
-            if row.repetition == 0
-        ],
-        brief=False,
-    )

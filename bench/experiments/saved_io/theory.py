@@ -1,19 +1,14 @@
-"""What the counts of ``saved-io`` should be, by arithmetic alone."""
+"""Theory of the counts of ``saved-io``."""
 
 from __future__ import annotations
 
 
 def saved_share(error_rate: float, hit_ratio: float, run_count: int) -> float:
-    """The part of data-block reads that filters of one rate save.
+    """The share of data-block reads that filters of one rate save.
 
-    An absent key is looked for in every run.  A present one is in any of the runs with the same
-    chance, newest first, so (runs - 1) / 2 others are searched before its own, on average; there
-    the filter can say no, in its own it cannot.
-
-    Args:
-        error_rate: p of each filter.
-        hit_ratio: h, the part of the look-ups whose key is there.
-        run_count: runs that overlap, each with a block whose range holds the key.
+    A look-up of an absent key searches every run.  A present key is in each run with the same chance,
+    so the look-up searches (runs - 1) / 2 other runs first, on average.  Filters spare searches there,
+    but not in the key's own run.  ``hit_ratio`` is the share of look-ups of present keys.
 
     >>> saved_share(0.01, hit_ratio=0.0, run_count=4)
     0.99
@@ -26,7 +21,7 @@ def saved_share(error_rate: float, hit_ratio: float, run_count: int) -> float:
 
 
 def reads_per_lookup(error_rate: float, hit_ratio: float, run_count: int) -> float:
-    """Data-block reads of a look-up: what :func:`saved_share` leaves.
+    """Data-block reads of a look-up that remain after :func:`saved_share`.
 
     >>> reads_per_lookup(0.01, hit_ratio=0.0, run_count=10)
     0.1
@@ -38,9 +33,9 @@ def reads_per_lookup(error_rate: float, hit_ratio: float, run_count: int) -> flo
 def cost_bytes(
     read_bytes_per_lookup: float, filter_read_bytes: float, lookups_between_opens: float
 ) -> float:
-    """Bytes read for a look-up, its share of loading the filters included.
+    """Bytes read for a look-up, with its share of loading the filters.
 
-    This has a least value: a lower error rate reads fewer blocks, but loads more filter.
+    It has a minimum: a lower error rate reads fewer blocks, but loads larger filters.
 
     >>> cost_bytes(40.0, 50_000, 10_000)
     45.0

@@ -1,14 +1,16 @@
-"""The experiment's charts."""
+"""The charts of ``ycsb``: throughput, and the zipfian generator against its law."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
+from matplotlib.figure import Figure
 
-from bench.harness.charts import COLOURS, THEORY, Chart, series
+from bench.experiments.ycsb.rows import Cells
+from bench.harness.charts import COLOURS, THEORY, Chart, legend_below, series
+from bench.harness.ratios import spread
 from bench.workloads.distributions import (
     SCRAMBLED_ITEMS,
     SCRAMBLED_ZETA,
@@ -20,17 +22,12 @@ from bench.workloads.distributions import (
     scrambled,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from bench.experiments.ycsb.cells import Cell
-
 _DRAWS = 1_000_000
 _COLUMNS = 4
 
 
-def charts(timed: Cell, engines: Sequence[str], workloads: Sequence[str]) -> list[Chart]:
-    """Throughput by workload, and how well the zipfian generator keeps to its law."""
+def charts(timed: Cells, engines: Sequence[str], workloads: Sequence[str]) -> list[Chart]:
+    """Both charts."""
     records = max(rows[0].records for rows in timed.values())
     lines = -(-len(workloads) // _COLUMNS)
     return [
@@ -56,7 +53,7 @@ def charts(timed: Cell, engines: Sequence[str], workloads: Sequence[str]) -> lis
 
 
 def _draw_throughput(
-    figure: Figure, timed: Cell, engines: Sequence[str], workloads: Sequence[str]
+    figure: Figure, timed: Cells, engines: Sequence[str], workloads: Sequence[str]
 ) -> None:
     lines = -(-len(workloads) // _COLUMNS)
     columns = min(_COLUMNS, len(workloads))
@@ -64,14 +61,13 @@ def _draw_throughput(
     axes = [axis for line in grid for axis in line]
     for axis, workload in zip(axes, workloads, strict=False):
         for number, engine in enumerate(engines):
-            found = [row.operations_per_s / 1e3 for row in timed[workload, engine]]
-            middle = median(found)
+            found = spread(row.operations_per_s / 1e3 for row in timed[workload, engine])
             axis.bar(
                 number,
-                middle,
+                found.median,
                 width=0.8,
                 color=COLOURS[number % len(COLOURS)],
-                yerr=[[middle - min(found)], [max(found) - middle]],
+                yerr=[[found.median - found.least], [found.most - found.median]],
                 error_kw={"elinewidth": 0.9, "capsize": 2.5, "ecolor": "#222222"},
                 label=engine,
             )
@@ -83,8 +79,7 @@ def _draw_throughput(
         axis.set_axis_off()
     for line in grid:
         line[0].set_ylabel("thousand operations/s")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(engines))
+    legend_below(figure, axes[0], len(engines))
 
 
 def _draw_zipfian(figure: Figure, records: int) -> None:

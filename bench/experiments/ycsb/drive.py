@@ -1,4 +1,4 @@
-"""The timed loop: operations done to a store one after the other, with the clock around each."""
+"""The timed loop: one operation after the other, with the clock around each."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from bench.workloads.distributions import Numbers
 
 
 class Target(Protocol):
-    """What the loop needs of a :class:`bench.engines.base.Store`."""
+    """The part of :class:`bench.engines.base.Store` that the loop needs."""
 
     get: Callable[[bytes], bytes | None]
     put: Callable[[bytes, bytes], object]
 
     def scan(self, start: bytes | None, limit: int | None) -> int:
-        """Walk over up to ``limit`` entries from ``start`` on; how many there were."""
+        """Walk over up to ``limit`` entries from ``start`` on, and return their number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """What came of it.
+    """The times of the operations, and their results.
 
     Attributes:
         elapsed_ns: from before the first operation to after the last.
-        took_ns: each operation's time.
-        found: reads, those of read-modify-writes included, that gave a value.
+        took_ns: the time of each operation.
+        found: reads that returned a value, those of read-modify-writes included.
         scanned: entries that scans walked over.
     """
 
@@ -53,7 +53,7 @@ def drive(store: Target, operations: Operations) -> Driven:
     ):
         started = clock()
         if kind == read:
-            # store.get anew each time: after a write a store may have put another one there.
+            # The store may have replaced ``get`` after a write.
             if store.get(key) is not None:
                 found += 1
         elif kind == scan:
@@ -68,7 +68,7 @@ def drive(store: Target, operations: Operations) -> Driven:
 
 
 class Dictionary:
-    """A Python dict in a store's place, which does not scan: what the loop itself takes."""
+    """A Python dict in a store's place, without scans, which shows the time of the loop itself."""
 
     def __init__(self, entries: dict[bytes, bytes]) -> None:
         self.get: Callable[[bytes], bytes | None] = entries.get

@@ -1,30 +1,25 @@
-"""The experiment ``ycsb``: its options, its configurations, its method."""
+"""The experiment ``ycsb``: its options, its configurations and its method."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
-from bench.engines.base import MIB, Settings, engines
-from bench.experiments.ycsb.measure import Task, measure
+from bench.engines.base import MIB, Settings, engines, missing_engines
+from bench.experiments.ycsb.measure import measure
 from bench.experiments.ycsb.rows import Row
 from bench.experiments.ycsb.story import story
+from bench.experiments.ycsb.tasks import Task
 from bench.experiments.ycsb.workloads import WORKLOADS
-from bench.harness import experiment
-from bench.harness.experiment import Experiment, Plan
+from bench.harness.experiment import Experiment, Plan, positive
 
 FRESH: Final = "E"
-"""Its scans get a store of their own, as YCSB's authors have it: D's inserts would change it."""
+"""E has a store of its own, as in YCSB: D's inserts would change it."""
 
 
 def tasks(plan: Plan) -> list[Task]:
-    """Repetitions of every group of workloads by every engine, who begins changing by turns.
-
-    Raises:
-        SystemExit: an option names what there is not, or leaves nothing to do.
-    """
+    """Every repetition, group of workloads and engine; each repetition begins with another engine."""
     given = plan.options
     names = _engine_names(given.engines)
     groups = _groups(given.workloads)
@@ -71,7 +66,7 @@ def _engine_names(given: str | None) -> list[str]:
 
 
 def _groups(given: str) -> list[tuple[str, ...]]:
-    """The workloads by store, each group in the order they are run."""
+    """The workloads of each store, in their order."""
     unknown = sorted(set(given) - set(WORKLOADS))
     if unknown or not given:
         raise SystemExit(f"bench: workloads {given!r}: must be letters of {''.join(WORKLOADS)}")
@@ -80,30 +75,18 @@ def _groups(given: str) -> list[tuple[str, ...]]:
     return [group for group in (together, alone) if group]
 
 
-def missing() -> list[str]:
-    """Engines whose library is not installed."""
-    return [engine.name for engine in engines() if not engine.is_installed()]
-
-
 def rows(measured: list[list[Row]]) -> list[Row]:
     """Every row, in the order of the tasks."""
     return list(chain.from_iterable(measured))
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The experiment's own options."""
-    parser.add_argument("--records", type=_positive, help="default: 1,000,000; quick 20,000")
+    parser.add_argument("--records", type=positive, help="default: 1,000,000; quick 20,000")
     parser.add_argument(
-        "--operations", type=_positive, help="of each workload; default: 1,000,000; quick 20,000"
+        "--operations", type=positive, help="of each workload; default: 1,000,000; quick 20,000"
     )
-    parser.add_argument("--repetitions", type=_positive, help="default: 5; quick 3")
+    parser.add_argument("--repetitions", type=positive, help="default: 5; quick 3")
     parser.add_argument(
         "--engines", metavar="NAMES", help="separated by commas; default: all there are"
     )
@@ -116,7 +99,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     for option in ("cache", "write-buffer"):
         parser.add_argument(
-            f"--{option}-size-mib", type=_positive, help="of every engine; default: 64; quick 2"
+            f"--{option}-size-mib", type=positive, help="of every engine; default: 64; quick 2"
         )
 
 
@@ -155,12 +138,7 @@ EXPERIMENT: Final = Experiment(
     rows=rows,
     story=story,
     libraries=("numpy", "rocksdict", "plyvel", "lmdb"),
-    missing=missing,
+    missing=missing_engines,
     alone=True,
     add_options=add_options,
 )
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Run it from the command line's arguments."""
-    experiment.main(EXPERIMENT, arguments)

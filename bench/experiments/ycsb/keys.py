@@ -1,4 +1,4 @@
-"""The keys of YCSB's records, and keys that no record has."""
+"""The keys of YCSB's records, and absent keys."""
 
 from __future__ import annotations
 
@@ -13,12 +13,9 @@ _DIGITS: Final = 19  # of 2^63, the largest hash
 
 
 def record_keys(count: int) -> list[bytes]:
-    """The keys of records 0 to count - 1: 23 bytes each, in no order, as by ``insertorder=hashed``.
+    """The 23-byte keys of records 0 to count - 1, in hash order (``insertorder=hashed``).
 
-    Zero-padded, which YCSB leaves to an option, so that all are equally long.
-
-    Raises:
-        ValueError: two records would have the same key.
+    They are zero-padded, an option of YCSB, so that all have the same length.
 
     >>> record_keys(2)
     [b'user6284781860667377211', b'user8517097267634966620']
@@ -30,7 +27,7 @@ def record_keys(count: int) -> list[bytes]:
 
 
 def absent_keys(numbers: Numbers, count: int) -> list[bytes]:
-    """For each record number the first key after its own that none of ``count`` records has.
+    """For each record number the first absent key after its own, among ``count`` records.
 
     >>> absent_keys(numpy.array([0]), count=2)
     [b'user6284781860667377212']

@@ -1,22 +1,21 @@
-"""One engine through one group of workloads, in a process of its own."""
+"""Measures one engine in one group of workloads, in a process of its own."""
 
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import os
 import time
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
 import numpy
 
 import bench.engines  # noqa: F401 - registers the engines, here and in the process that measures
-from bench.engines.base import Settings, Store, engine_named
+from bench.engines.base import Store, engine_named
 from bench.experiments.ycsb.drive import Dictionary, Driven, drive
 from bench.experiments.ycsb.keys import record_keys
 from bench.experiments.ycsb.rows import NOT_A_TIME, OPERATION_TIMES, Row
+from bench.experiments.ycsb.tasks import Task
 from bench.experiments.ycsb.workloads import (
     LOAD,
     VALUE_BYTES,
@@ -29,6 +28,7 @@ from bench.experiments.ycsb.workloads import (
 )
 from bench.harness import plugins
 from bench.harness.intervals import percentiles
+from bench.harness.workers import alone
 from bench.workloads.distributions import generator, uniform
 from bench.workloads.keys import Values
 
@@ -36,41 +36,15 @@ CHECKED: Final = 1000
 """Records read back after each workload."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """A fresh store of one engine, loaded and put through workloads.
-
-    Attributes:
-        repetition: 0 is the pass in which engines count blocks and filters, which takes some time.
-        workloads: names, in order; the load comes before them.
-        plugin_files: loaded in the process that measures.
-    """
-
-    engine: str
-    repetition: int
-    workloads: tuple[str, ...]
-    records: int
-    operations: int
-    seed: int
-    settings: Settings
-    plugin_files: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        what = f"repetition {self.repetition}" if self.repetition else "counting pass"
-        return f"{what}, load {' '.join(self.workloads)}, {self.engine}"
-
-
 def measure(task: Task, directory: str) -> list[Row]:
-    """The rows of one task, from a new process: what one engine leaves in memory burdens no other."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(measure_here, task, directory).result()
+    """The rows of one task, from a new process: no engine finds what another left in memory."""
+    return alone(measure_here, task, directory)
 
 
 def measure_here(task: Task, directory: str) -> list[Row]:
-    """The rows of one task: the load's and one for each workload.
+    """The rows of one task: one for the load and one for each workload.
 
-    None in the counting pass of an engine that counts nothing.
+    The counting pass of an engine without counters has no rows.
     """
     plugins.load(task.plugin_files)
     if task.repetition == 0 and not _counts(task, directory):
@@ -90,7 +64,7 @@ def _counts(task: Task, directory: str) -> bool:
 
 
 class _Run:
-    """A task under way: the store's directory, and what its records should hold."""
+    """A running task: the store's directory, and the expected values of its records."""
 
     def __init__(self, task: Task, directory: str) -> None:
         self._task = task
@@ -125,7 +99,7 @@ class _Run:
         task, present = self._task, self._present
         store = self._open()
         try:
-            # What was made for the benchmark is not the collector's business while the clock runs.
+            # The collector must not search the benchmark's own objects while the clock runs.
             gc.collect()
             gc.freeze()
             before = store.counters()
@@ -181,12 +155,12 @@ class _Run:
 
     def _note_writes(self, operations: Operations) -> None:
         written = operations.value_numbers >= 0
-        # Of several writes to a record the last one stays.
+        # The last of several writes to a record remains.
         self._value_numbers[operations.numbers[written]] = operations.value_numbers[written]
         self._present += operations.count(Kind.INSERT)
 
     def _wrong(self, store: Store, name: str) -> int:
-        """How many of a sample of the records do not hold what was written last."""
+        """The number of sampled records without their last written value."""
         draw = generator("ycsb check", self._seed, name)
         return sum(
             store.get(self._keys[number]) != self._values.of(int(self._value_numbers[number]))
@@ -195,5 +169,5 @@ class _Run:
 
 
 def _difference(name: str, before: dict[str, int], after: dict[str, int]) -> int | None:
-    """What was counted between; None of what the engine does not count."""
+    """The growth of a counter; None if the engine does not have it."""
     return after[name] - before[name] if name in after else None

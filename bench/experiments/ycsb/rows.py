@@ -1,4 +1,4 @@
-"""The columns of the results."""
+"""The rows of ``ycsb``: one for each engine, workload and repetition."""
 
 from __future__ import annotations
 
@@ -70,6 +70,14 @@ class Row:
         f"searches that a filter spared, by the engine's own count{_ONLY_COUNTING}", kind="time"
     )
 
+    @property
+    def phase(self) -> str:
+        """The workload, by the name that ratios use."""
+        return self.workload
+
+
+Cells = dict[tuple[str, str], list[Row]]
+"""Workload and engine -> the rows of the repetitions."""
 
 OPERATION_TIMES: Final = {
     Kind.READ: "read",
@@ -78,7 +86,7 @@ OPERATION_TIMES: Final = {
     Kind.SCAN: "scan",
     Kind.RMW: "rmw",
 }
-"""What the columns of a kind of operation's time begin with."""
+"""Kind of operation -> the prefix of its columns."""
 
 _TIMES = ("operations_per_s", "us_per_operation", "loop_us_per_operation", "settle_s")
 NOT_A_TIME: Final[dict[str, Any]] = dict.fromkeys(
@@ -88,4 +96,4 @@ NOT_A_TIME: Final[dict[str, Any]] = dict.fromkeys(
     ),
     float("nan"),
 )
-"""The columns that are times, of a pass that is not timed."""
+"""The columns of times in the counting pass."""

@@ -1,19 +1,19 @@
-"""What the rows say: who does how many operations a second, by what margin, and whether all agree."""
+"""The story of ``ycsb``: margins between engines, and whether their counts agree."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from statistics import median
 from typing import Final
 
 from bench.engines.base import engines as registered
-from bench.experiments.ycsb.cells import Cell
-from bench.experiments.ycsb.rows import OPERATION_TIMES, Row
+from bench.experiments.ycsb.charts import charts
+from bench.experiments.ycsb.rows import Cells, Row
+from bench.experiments.ycsb.tables import blocks, latencies, ratio_table, throughput
 from bench.experiments.ycsb.workloads import LOAD, WORKLOADS
-from bench.harness.story import Story, Table
+from bench.harness.ratios import OURS, Figures, Ratio
+from bench.harness.story import Story
 
-OURS: Final = "lsmkv"
 AGREED: Final = (
     "operations",
     "present_records",
@@ -25,31 +25,35 @@ AGREED: Final = (
     "found_count",
     "scanned_entries",
 )
-"""Counts that every engine must have alike."""
+"""Counts that must be equal in every engine."""
 
 
 def story(rows: list[Row]) -> Story:
-    """Findings, tables, charts and what must hold and did not."""
-    from bench.experiments.ycsb.charts import charts  # drawing is slow to import
-
+    """Findings, tables, charts and failures."""
     timed = by_cell(row for row in rows if row.repetition)
     counted = by_cell(row for row in rows if not row.repetition)
     measured = {row.engine for row in rows if row.repetition}
     engines = [engine.name for engine in registered() if engine.name in measured]
     workloads = [name for name in (LOAD, *WORKLOADS) if any(name == row.workload for row in rows)]
     failures = _failures(rows)
-    findings = [*_margins(timed, engines, workloads), *_counts(rows, counted, failures)]
-    tables = [_throughput(timed, engines, workloads), *_ratios(timed, engines, workloads)]
-    tables += [_latencies(timed, engines, workloads), *_blocks(counted, workloads)]
+    ratios = ratios_of(timed)
+    version = next((row.engine_version for row in rows if row.engine == OURS), "")
+    findings = [*_margins(ratios, version), *_counts(rows, counted, failures)]
+    tables = [throughput(timed, engines, workloads)]
+    if ratios:
+        tables.append(ratio_table(ratios))
+    tables.append(latencies(timed, engines, workloads))
+    if counted:
+        tables.append(blocks(counted, workloads))
     return Story(findings, tables, charts(timed, engines, workloads), failures)
 
 
-def by_cell(rows: Iterable[Row]) -> Cell:
+def by_cell(rows: Iterable[Row]) -> Cells:
     """The rows of each workload and engine, in the order of the repetitions.
 
     The load precedes every group of workloads; that of the first group stands for it.
     """
-    cells: Cell = defaultdict(list)
+    cells: Cells = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.repetition):
         cell = cells[row.workload, row.engine]
         if not cell or cell[0].group == row.group:
@@ -57,21 +61,10 @@ def by_cell(rows: Iterable[Row]) -> Cell:
     return dict(cells)
 
 
-def ratios(timed: Cell, engines: Sequence[str], workload: str) -> tuple[str, list[float]] | None:
-    """The best peer (by its median), and lsmkv's operations per second over its, by repetition.
-
-    None when lsmkv or its peers were not measured.
-    """
-    peers = [name for name in engines if name != OURS]
-    if OURS not in engines or not peers:
-        return None
-
-    def middle(peer: str) -> float:
-        return median(row.operations_per_s for row in timed[workload, peer])
-
-    best = max(peers, key=middle)
-    pairs = zip(timed[workload, OURS], timed[workload, best], strict=True)
-    return best, [ours.operations_per_s / theirs.operations_per_s for ours, theirs in pairs]
+def ratios_of(timed: Cells) -> list[Ratio]:
+    """lsmkv's operations per second by those of its best peer, in each workload."""
+    rows = [row for cell in timed.values() for row in cell]
+    return Figures(rows, lambda row: row.operations_per_s).ratios(more_is_better=True)
 
 
 def _failures(rows: Sequence[Row]) -> list[str]:
@@ -93,27 +86,28 @@ def _failures(rows: Sequence[Row]) -> list[str]:
     return failures
 
 
-def _margins(timed: Cell, engines: Sequence[str], workloads: Sequence[str]) -> list[str]:
-    """A sentence each for the workloads that lsmkv leads, does not lead, and neither for sure."""
-    sorted_: dict[str, list[str]] = {"more": [], "less": [], "both": []}
-    for workload in workloads:
-        found = ratios(timed, engines, workload)
-        if found is None:
-            return []
-        best, each = found
-        kind = "more" if min(each) > 1 else "less" if max(each) < 1 else "both"
-        sorted_[kind].append(f"{workload} {median(each):.2f} ({best})")
-    ours = f"lsmkv {timed[workloads[0], OURS][0].engine_version}"
+def _margins(ratios: Sequence[Ratio], version: str) -> list[str]:
+    """A sentence each for the workloads that lsmkv leads, does not lead, and neither."""
+    ours = f"lsmkv {version}"
     what = {
-        "more": f"In every repetition {ours} did more operations a second than its best peer in",
-        "less": f"In every repetition {ours} did fewer operations a second than its best peer in",
-        "both": f"The repetitions do not agree whether {ours} or its best peer does more in",
+        "ahead": f"In every repetition {ours} did more operations a second than its best peer in",
+        "behind": f"In every repetition {ours} did fewer operations a second than its best peer in",
+        "level": f"The repetitions do not agree whether {ours} or its best peer does more in",
     }
-    note = "; the figure is the median ratio of lsmkv to the peer named."
-    return [f"{what[kind]}: {', '.join(names)}{note}" for kind, names in sorted_.items() if names]
+    found = []
+    for verdict, sentence in what.items():
+        named = [
+            f"{r.phase} {r.ratio.median:.2f} ({r.peer})" for r in ratios if r.verdict == verdict
+        ]
+        if named:
+            found.append(
+                f"{sentence}: {', '.join(named)}; the figure is the median ratio of lsmkv to the peer "
+                "named."
+            )
+    return found
 
 
-def _counts(rows: Sequence[Row], counted: Cell, failures: Sequence[str]) -> list[str]:
+def _counts(rows: Sequence[Row], counted: Cells, failures: Sequence[str]) -> list[str]:
     sentences = []
     if not failures:
         reads = sum(row.read_count + row.rmw_count for row in rows)
@@ -131,123 +125,3 @@ def _counts(rows: Sequence[Row], counted: Cell, failures: Sequence[str]) -> list
                     "blocks that were not in its cache."
                 )
     return sentences
-
-
-def short(value: float) -> str:
-    """Three digits or so, without exponents.
-
-    >>> short(1234.5), short(23.45), short(0.4567)
-    ('1,234', '23.4', '0.46')
-    """
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
-
-
-def _title(workload: str) -> str:
-    return f"{workload} {WORKLOADS[workload].title}" if workload in WORKLOADS else workload
-
-
-def _throughput(timed: Cell, engines: Sequence[str], workloads: Sequence[str]) -> Table:
-    def cell(workload: str, engine: str) -> str:
-        found = [row.operations_per_s / 1e3 for row in timed[workload, engine]]
-        return f"{short(median(found))} ({short(min(found))}-{short(max(found))})"
-
-    loops = {
-        workload: median(
-            row.loop_us_per_operation for engine in engines for row in timed[workload, engine]
-        )
-        for workload in workloads
-    }
-    repetitions = max(len(found) for found in timed.values())
-    versions = {row.engine: row.engine_version for found in timed.values() for row in found}
-    return Table(
-        "Thousand operations per second",
-        ["Workload", *engines, "Loop, µs"],
-        [
-            [
-                _title(workload),
-                *(cell(workload, engine) for engine in engines),
-                f"{loops[workload]:.2f}",
-            ]
-            for workload in workloads
-        ],
-        note=f"Median (least-most) of {repetitions} repetitions. Loop: what each operation takes on a "
-        "Python dict, clock included; it is part of all figures (of E's without the scans). Versions: "
-        + ", ".join(f"{engine} {versions[engine]}" for engine in engines)
-        + ".",
-    )
-
-
-def _ratios(timed: Cell, engines: Sequence[str], workloads: Sequence[str]) -> list[Table]:
-    cells = []
-    for workload in workloads:
-        found = ratios(timed, engines, workload)
-        if found is None:
-            return []
-        best, each = found
-        by_repetition = ", ".join(f"{ratio:.2f}" for ratio in each)
-        spread = f"{min(each):.2f}-{max(each):.2f}"
-        cells.append([workload, best, f"{median(each):.2f}", spread, by_repetition])
-    return [
-        Table(
-            "lsmkv's operations per second over its best peer's",
-            ["Workload", "Best peer", "Median", "Least-most", "By repetition"],
-            cells,
-            note="The best peer is the one of the highest median. Above 1 lsmkv does more.",
-            left=2,
-        )
-    ]
-
-
-def _latencies(timed: Cell, engines: Sequence[str], workloads: Sequence[str]) -> Table:
-    def cell(workload: str, engine: str, name: str) -> str:
-        return " / ".join(
-            short(median(getattr(row, f"{name}_us_p{part}") for row in timed[workload, engine]))
-            for part in (50, 99)
-        )
-
-    cells = []
-    for workload in workloads:
-        some = timed[workload, engines[0]][0]
-        for name in OPERATION_TIMES.values():
-            if getattr(some, f"{name}_count"):
-                times = [cell(workload, engine, name) for engine in engines]
-                cells.append([workload, name, *times])
-    return Table(
-        "Microseconds per operation: median / 99th percentile",
-        ["Workload", "Operation", *engines],
-        cells,
-        note="Medians over the repetitions of each percentile; one reading of the clock is included. "
-        "rmw: read-modify-write.",
-        left=2,
-    )
-
-
-def _blocks(counted: Cell, workloads: Sequence[str]) -> list[Table]:
-    engines = list(dict.fromkeys(name for _, name in counted))
-    if not engines:
-        return []
-
-    def per_operation(workload: str, engine: str, name: str) -> str:
-        row = counted[workload, engine][0]
-        count = getattr(row, name)
-        return "" if count is None else f"{count / row.operations:.3f}"
-
-    names = ("data_block_reads", "filter_negatives")
-    labels = ("blocks read", "spared by filters")
-    return [
-        Table(
-            "Per operation: data blocks that were not in the engine's cache, and searches that "
-            "filters spared",
-            ["Workload", *(f"{engine}: {label}" for engine in engines for label in labels)],
-            [
-                [
-                    workload,
-                    *(per_operation(workload, engine, n) for engine in engines for n in names),
-                ]
-                for workload in workloads
-            ],
-            note="As each engine counts itself, in the counting pass. Filters stand per block in "
-            "lsmkv and per table in RocksDB. They depend on the shape in which background work left "
-            "the tree, and need not repeat from run to run.",
-        )
-    ]

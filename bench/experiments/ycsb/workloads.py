@@ -1,4 +1,4 @@
-"""The workloads, and the list of operations that one of them is, made before any clock starts."""
+"""The workloads, and their lists of operations, made before the clock starts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _VALUE_NUMBERS: Final = 1 << 20
 
 
 class Kind(IntEnum):
-    """What an operation does."""
+    """A kind of operation."""
 
     READ = 0
     UPDATE = 1
@@ -36,11 +36,10 @@ class Workload:
     """A mix of operations.
 
     Attributes:
-        name: YCSB's letter.
-        title: what it stands for.
+        name: one letter.
         mix: the proportions of reads, updates, inserts, scans and read-modify-writes.
-        request: which record is asked for.
-        absent: keys just beside the record's are asked for, in its place.
+        request: the distribution of the requested records.
+        absent: the operations use the absent keys next to the records' keys.
     """
 
     name: str
@@ -62,14 +61,14 @@ WORKLOADS: Final = {
         Workload("E", "short ranges", (0, 0, 0.05, 0.95, 0)),
     )
 }
-"""In the order they are run.  A to F are YCSB's; N is ours, of reads that find nothing."""
+"""In the order of measurement.  A to F are YCSB's; N is ours, reads of absent keys."""
 
 
 def register(workload: Workload) -> Workload:
-    """Have ``workload`` run too, after the others of the store that it shares with them.
+    """Add ``workload``; it runs after the others on their store.
 
     Raises:
-        ValueError: its name is no single letter or taken, or its proportions do not add up to 1.
+        ValueError: its name is not a free single letter, or its proportions do not add up to 1.
     """
     if len(workload.name) != 1 or workload.name in WORKLOADS:
         taken = "".join(WORKLOADS)
@@ -85,15 +84,14 @@ LOAD: Final = "load"
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """A list of operations, one entry in each of the sequences for each.
+    """A list of operations, as parallel sequences.
 
     Attributes:
-        kinds: a :class:`Kind`, as a plain number.
-        keys: what it is done to.
-        values: what is written; empty where nothing is.
-        lengths: of scans; 0 of the others.
-        numbers: the record asked for (with ``absent``, the neighbour of the key).
-        value_numbers: which value is written; -1 where none is.
+        kinds: :class:`Kind` as plain numbers.
+        values: written values; empty for operations that do not write.
+        lengths: lengths of scans; 0 for other operations.
+        numbers: record numbers (with ``absent``, those of the keys' neighbours).
+        value_numbers: numbers of the written values; -1 for operations that do not write.
     """
 
     kinds: list[int]
@@ -107,12 +105,12 @@ class Operations:
         return len(self.kinds)
 
     def count(self, kind: Kind) -> int:
-        """How many are of that kind."""
+        """The number of operations of that kind."""
         return self.kinds.count(kind)
 
 
 def loading(keys: Sequence[bytes], values: Values) -> Operations:
-    """Insert every record, in the order of their numbers (and so in none of their keys)."""
+    """Insert every record in the order of numbers, which is a random order of keys."""
     numbers = numpy.arange(len(keys))
     return Operations(
         [int(Kind.INSERT)] * len(keys),
@@ -129,9 +127,7 @@ def operations_of(
 ) -> Operations:
     """``count`` operations on a store that holds the first ``records`` of ``keys``.
 
-    Args:
-        keys: by record number, of the records that are there and of those that may be inserted.
-        seed: the same operations for the same one.
+    The other keys are those of records that may be inserted.
     """
     draw = generator("ycsb", seed, workload.name)
     bounds = numpy.cumsum(workload.mix)
@@ -141,7 +137,7 @@ def operations_of(
     if workload.request == "latest":
         numbers = distributions.latest(present, draw)
     else:
-        # Twice the inserts to be expected, as YCSB allows for.
+        # Room for twice the expected inserts, as in YCSB.
         keyspace = records + int(count * workload.mix[Kind.INSERT] * 2)
         numbers = distributions.scrambled_present(present, keyspace, draw)
     numbers[inserts] = present[inserts]
@@ -164,6 +160,6 @@ def operations_of(
 
 
 def most_inserts(workload: Workload, count: int) -> int:
-    """More inserts than ``count`` operations will ever hold, for keys to be made beforehand."""
+    """An upper bound of the inserts in ``count`` operations."""
     share = workload.mix[Kind.INSERT]
     return min(count, int(2 * share * count) + 100) if share else 0

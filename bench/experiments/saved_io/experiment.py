@@ -1,0 +1,161 @@
+"""The experiment ``saved-io``: its options, its configurations and its method."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from bench.experiments.saved_io.datasets import ALONE, DATASETS, DIGITS, HBASE, PATHS
+from bench.experiments.saved_io.measure import measure
+from bench.experiments.saved_io.rows import Row, join
+from bench.experiments.saved_io.story import story
+from bench.experiments.saved_io.tasks import StoreTask, StrategyTask, Task
+from bench.harness.experiment import Experiment, Plan
+from lsmkv.filters.family import strategies
+from lsmkv.options import KIB, MIB
+
+ERROR_RATES: Final = (None, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001, 0.0001)
+"""Requested rates; None: no filters."""
+
+QUICK_HBASE_RATES: Final = (None, 0.1, 0.01, 0.001)
+
+STRATEGIES: Final = (
+    strategies.PRODUCT,
+    strategies.ENHANCED_DOUBLE,
+    strategies.LEVELDB,
+    strategies.HBASE,
+    strategies.DOUBLE_HASHING,
+)
+STRATEGY_KEY_COUNT: Final = 35
+"""Keys of a filter without a store: those of a 4 KiB block of 116-byte entries."""
+_FEWEST_LOOKUPS: Final = 10  # a tenth of them is timed
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The experiment's own options."""
+    parser.add_argument(
+        "--repetitions", type=int, default=1, help="with a seed of its own each; default: 1"
+    )
+    parser.add_argument(
+        "--entries", type=int, help="entries of a store of 'digits'; default: 50,000 or 500,000"
+    )
+    parser.add_argument(
+        "--lookups",
+        type=int,
+        help="look-ups that are counted for each hit ratio, of which the first are timed too; "
+        "default: 10,000 or 100,000",
+    )
+    parser.add_argument(
+        "--datasets",
+        default=",".join((*DATASETS, ALONE)),
+        help="data sets, separated by commas ('alone': filters without a store); "
+        "default: %(default)s",
+    )
+    parser.add_argument(
+        "--policies",
+        default="bloom",
+        help="filter policies, separated by commas; default: %(default)s",
+    )
+
+
+def tasks(plan: Plan) -> list[Task]:
+    """Every configuration of the plan."""
+    wanted = plan.options.datasets.split(",")
+    unknown = set(wanted) - {*DATASETS, ALONE}
+    if unknown:
+        known = ", ".join((*DATASETS, ALONE))
+        raise SystemExit(f"bench: no data set {', '.join(sorted(unknown))}: must be of {known}")
+    lookups = plan.options.lookups
+    if lookups is not None and lookups < _FEWEST_LOOKUPS:
+        raise SystemExit(f"bench: --lookups {lookups}: must be {_FEWEST_LOOKUPS} or more")
+    found: list[Task] = []
+    for repetition in range(plan.options.repetitions):
+        seed = plan.seed + repetition
+        for policy in plan.options.policies.split(","):
+            found += _stores(plan, wanted, policy, seed, repetition)
+        if ALONE in wanted:
+            found += _strategies(plan, seed, repetition)
+    return found
+
+
+def _stores(
+    plan: Plan, wanted: Sequence[str], policy: str, seed: int, repetition: int
+) -> Iterator[StoreTask]:
+    quick = plan.quick
+    entries = plan.options.entries or (50_000 if quick else 500_000)
+    blocks, runs = ((4, 64), (1, 4)) if quick else ((4, 16, 64), (1, 4, 10))
+    ratios = (0.0, 0.5, 1.0) if quick else (0.0, 0.1, 0.5, 0.9, 1.0)
+    lookups = plan.options.lookups or (10_000 if quick else 100_000)
+    cold, warm = lookups // 10, lookups // 5
+
+    def each(
+        dataset: str,
+        count: int,
+        kib: int,
+        run_count: int,
+        rates: Sequence[float | None] = ERROR_RATES,
+    ) -> Iterator[StoreTask]:
+        for rate in rates:
+            yield StoreTask(
+                dataset, count, kib * KIB, run_count, policy, rate, ratios, lookups, cold, warm,
+                seed, repetition,
+            )  # fmt: skip
+
+    if DIGITS in wanted:
+        for kib in blocks:
+            for run_count in runs:
+                yield from each(DIGITS, entries, kib, run_count)
+    if HBASE in wanted:
+        cells = (64 if quick else 1024) * MIB // 200
+        yield from each(HBASE, cells, 64, 1, QUICK_HBASE_RATES if quick else ERROR_RATES)
+    if PATHS in wanted:
+        yield from each(PATHS, 8000 if quick else 100_000, 4, 4)
+
+
+def _strategies(plan: Plan, seed: int, repetition: int) -> Iterator[StrategyTask]:
+    for strategy in STRATEGIES:
+        for rate in ERROR_RATES:
+            if rate is not None:
+                enough = (200 if plan.quick else 1000) / rate
+                trials = int(min(max(enough, 20_000), 100_000 if plan.quick else 2_000_000))
+                yield StrategyTask(
+                    strategy.name, STRATEGY_KEY_COUNT, rate, trials, seed, repetition
+                )
+
+
+EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
+    name="saved-io",
+    title="Disk reads saved by block filters",
+    question="How many disk reads does a Bloom filter in every block save, as its false-positive rate "
+    "p varies, and what does it cost?",
+    method=(
+        "Each store is written for the purpose: its entries, in a seeded random order, go to a number "
+        "of sorted runs that all span the whole range of keys. Tables are not compressed. The rows "
+        "without filters are of tables that were written without any; all others have the same "
+        "blocks, which is checked.",
+        "Absent keys lie just after present ones, so that no range of a table answers for the filter; "
+        "the few that fall between two blocks cost nothing with or without filters, and are no "
+        "saving: the baseline is what the same look-ups read without filters. Look-ups are drawn "
+        "with repetition, uniformly.",
+        "Counts come from look-ups with lsmkv's block cache off: each search of a block is a read. "
+        "Net means: less the reads that load the filters when the store is opened, once for these "
+        "look-ups. Bytes of blocks include the filters inside them.",
+        "Cold look-ups read with O_DIRECT, past the page cache, block cache off; the bytes that "
+        "lsmkv counted, opening included, are held against the operating system's count for the "
+        "thread (read_bytes of /proc/thread-self/io). A row where they differ by more than 1 % is "
+        "marked as failed, and the command fails. Warm look-ups have every block in the block cache. "
+        "Each look-up is timed alone, garbage collector off; reading the clock is included.",
+        "Exact rates are E[(X/m)^k] with X the number of distinct bits set (Bose et al. 2008), for "
+        "the m, n and k of each block, weighted by its keys. Measured rates are false positives over "
+        "all times a filter was asked for a key that it does not hold; intervals are Clopper and "
+        "Pearson's, 95 %. Nobody corrects for many comparisons.",
+    ),
+    row_type=Row,
+    tasks=tasks,
+    measure=measure,
+    rows=join,
+    story=story,
+    libraries=("numpy", "scipy", "matplotlib"),
+    add_options=add_options,
+)
