@@ -181,12 +181,7 @@ def _placed(sample: Sample, file: str, kind: str, other: Sample) -> Damaged:
 
 
 def every_byte(sample: Sample, kind: str, bits: Callable[[int], range]) -> Iterator[str]:
-    """Names of damage of one kind to every byte of every file.
-
-    Args:
-        kind: ``flip``, ``zero``, ``ones`` or ``cut``.
-        bits: of the byte that is counted so, those to flip.
-    """
+    """Names of damage of one kind to every byte of every file."""
     count = 0
     for name, data in sample.image.items():
         for at in range(len(data)):

@@ -73,11 +73,7 @@ class Place:
 
     @classmethod
     def parsed(cls, text: str) -> Place:
-        """The place that ``str`` gave.
-
-        Raises:
-            ValueError: it is none.
-        """
+        """The place that ``str`` gave."""
         name, *numbers = text.split("/")
         if name.partition("-x")[0] not in VARIANTS or len(numbers) not in (2, 4):
             raise ValueError(
@@ -87,12 +83,7 @@ class Place:
 
 
 class Crashes:
-    """All crashes of one workload.
-
-    Args:
-        storage_type: what the workload is recorded on; another than the default is broken on purpose,
-            to see that this is noticed.
-    """
+    """All crashes of one workload."""
 
     def __init__(
         self,

@@ -53,9 +53,6 @@ def states(disk: Disk, seed: str, samples: int) -> Iterator[State]:
     """What a crash may leave of ``disk`` at this moment; the same ones for the same seed.
 
     The first is the end of the process alone.  Some may be equal.
-
-    Args:
-        samples: how many combinations beyond the extremes; negative: the main extremes alone.
     """
     yield State("nothing is lost", disk.everything(), is_whole=True)
     dice = random.Random(seed)

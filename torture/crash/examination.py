@@ -42,12 +42,7 @@ class UnsoundError(Exception):
 
 
 class Examiner:
-    """Examines images once each.
-
-    Args:
-        models: what the store may hold.
-        counts: where the work is counted.
-    """
+    """Examines images once each."""
 
     def __init__(self, models: Sequence[Contents], counts: Counter[str]) -> None:
         self._models: dict[int, list[int]] = {}

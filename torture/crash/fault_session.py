@@ -59,11 +59,7 @@ class Mendable(Protocol):
 
 
 def cause_of(error: BaseException) -> OSError:
-    """The failure of the disk that an error tells of.
-
-    Raises:
-        UnsoundError: it tells of none.
-    """
+    """The failure of the disk that an error tells of."""
     told = error
     while isinstance(told, lsmkv.BackgroundError) and told.__cause__ is not None:
         told = told.__cause__

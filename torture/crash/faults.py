@@ -86,11 +86,7 @@ class Plan:
 
     @classmethod
     def parsed(cls, text: str) -> Plan:
-        """The plan that ``str`` gave.
-
-        Raises:
-            ValueError: it is none.
-        """
+        """The plan that ``str`` gave."""
         try:
             operation, way, lasting, remedy, after = text.split("/")
             plan = cls(operation, way, lasting == "on", Remedy(remedy), int(after))
@@ -164,11 +160,7 @@ def plans(calls: dict[str, int]) -> Iterator[Plan]:
 
 
 def attempt(plan: Plan | None, storage_type: type[MemoryStorage]) -> bool:
-    """Run the session with a fault, or without, and check everything; whether the disk failed.
-
-    Raises:
-        UnsoundError, AssertionError, lsmkv.Error, OSError: something did not hold.
-    """
+    """Run the session with a fault, or without, and check everything; whether the disk failed."""
     threads = _our_threads()
     disk = FailingDisk(storage_type)
     faults = [disk.storage.faults.add(fault) for fault in (plan.faults() if plan else ())]

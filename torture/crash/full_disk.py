@@ -75,11 +75,7 @@ class Place:
 
 @contextlib.contextmanager
 def small_disk(directory: Path) -> Iterator[Place]:
-    """A file system of 1 MiB of its own, half of it taken by ballast.
-
-    Raises:
-        PermissionError: none can be mounted here; it says why.
-    """
+    """A file system of 1 MiB of its own, half of it taken by ballast."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         raise PermissionError("mounting a small file system takes Linux and root")
     mount = directory / "disk"
@@ -115,11 +111,7 @@ def limited_files(directory: Path) -> Iterator[Place]:
 
 
 def fill(place: Place, upkeep: Upkeep, seed: int) -> int:
-    """Fill a store until it is refused, make room, and see that all is well; writes acknowledged.
-
-    Raises:
-        UnsoundError: something did not hold.
-    """
+    """Fill a store until it is refused, make room, and see that all is well; writes acknowledged."""
     dice = random.Random(f"full disk {seed}")
     threads, descriptors = set(threading.enumerate()), _descriptors()
     path = place.directory / "store"

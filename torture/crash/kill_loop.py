@@ -264,11 +264,7 @@ class CrashLoop:
         self.totals = Totals()
 
     def run_round(self) -> None:
-        """Write, kill, check.
-
-        Raises:
-            CrashError: something is not as it should be.
-        """
+        """Write, kill, check."""
         self.turn += 1
         dice = random.Random(f"round {self.seed}/{self.turn}")
         die_at = 0
@@ -358,11 +354,7 @@ def _difference(found: dict[bytes, bytes], model: dict[bytes, bytes], done: int)
 
 
 def run(path: str, seed: int, rounds: int, background: Background = "thread") -> Totals:
-    """Run ``rounds`` rounds on a new store in the directory ``path``.
-
-    Raises:
-        CrashError: a round failed; the message names seed and round.
-    """
+    """Run ``rounds`` rounds on a new store in the directory ``path``."""
     loop = CrashLoop(path, seed, background)
     for _ in range(rounds):
         try:

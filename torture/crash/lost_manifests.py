@@ -50,11 +50,7 @@ SIZES: Final = {
 
 
 class Losses:
-    """All losses of one workload.
-
-    Args:
-        settings: how the part is run; ``directory`` is where stores are repaired.
-    """
+    """All losses of one workload."""
 
     def __init__(self, name: str, settings: Settings, size: Size, deadline: float) -> None:
         self.outcome = Outcome()

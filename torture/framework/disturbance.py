@@ -25,15 +25,7 @@ _MOST_ALLOCATIONS: Final = 400
 
 @contextlib.contextmanager
 def disturbed(kinds: Sequence[str], seed: object) -> Iterator[None]:
-    """Disturb this process while the block runs.
-
-    Args:
-        kinds: some of :data:`KINDS`.
-        seed: of everything random.
-
-    Raises:
-        ValueError: a kind is unknown.
-    """
+    """Disturb this process while the block runs."""
     for kind in kinds:
         if kind not in KINDS:
             raise ValueError(f"no disturbance {kind!r}; there are {', '.join(KINDS)}")

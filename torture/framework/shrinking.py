@@ -14,11 +14,6 @@ def shortest(items: Sequence[T], fails: Callable[[list[T]], bool], deadline: flo
 
     Delta debugging (Zeller and Hildebrandt, IEEE TSE 2002) without its first half, the trial of small
     parts alone: here most of them pass.
-
-    Args:
-        items: what fails.
-        fails: whether such a part fails.
-        deadline: of ``time.monotonic``; the best so far is what there is then.
     """
     kept = list(items)
     size = max(1, len(kept) // 2)

@@ -17,12 +17,7 @@ class HangsError(Exception):
 
 
 def patiently(job: Callable[[], _Result], limit_s: float) -> _Result:
-    """What ``job`` returns, run in a thread of its own, which is given up after ``limit_s``.
-
-    Raises:
-        HangsError: the time is up.
-        BaseException: whatever ``job`` raises.
-    """
+    """What ``job`` returns, run in a thread of its own, which is given up after ``limit_s``."""
     ended: Future[_Result] = Future()
 
     def work() -> None:

@@ -142,11 +142,7 @@ class CraftedTable:
         return bytes(data) + self.dictionary + bytes(self.filters) + index + said + footer
 
     def meta(self, data: bytes) -> TableMeta:
-        """What a manifest says of the file ``data``, true or not.
-
-        Raises:
-            msgspec.MsgspecError: the properties are of another form.
-        """
+        """What a manifest says of the file ``data``, true or not."""
         said = msgspec.json.decode(msgspec.json.encode(self.properties), type=TableProperties)
         (tail,) = struct.unpack_from("<Q", data, len(data) - FOOTER_BYTES + 48)
         return said.meta(len(data), tail)
@@ -274,11 +270,7 @@ def state_of(directory: Path) -> State:
 
 
 def replace_table(directory: Path, table: CraftedTable) -> None:
-    """Have the store, which is closed, hold ``table`` in the place of the one of its number.
-
-    Raises:
-        msgspec.MsgspecError: its properties are of another form.
-    """
+    """Have the store, which is closed, hold ``table`` in the place of the one of its number."""
     data = table.put_together()
     (directory / f"{table.number:06}.sst").write_bytes(data)
     state = state_of(directory)

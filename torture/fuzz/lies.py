@@ -39,12 +39,7 @@ _FILES: Final = (
 
 
 def tell_lie(store: Path, dice: random.Random) -> str:
-    """Change something in the files of a closed store; returns what.
-
-    Raises:
-        msgspec.MsgspecError, OverflowError: no manifest can say that of a table.
-        zstandard.ZstdError: nothing can be compressed so.
-    """
+    """Change something in the files of a closed store; returns what."""
     return _LIARS[dice.choice(_FILES)](store, dice)
 
 

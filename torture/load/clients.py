@@ -55,11 +55,7 @@ class Crew:
         self._stopped.set()
 
     def run(self, steps: Iterable[Callable[[], object]]) -> None:
-        """Call each of ``steps`` over and over, each in a thread of its own.
-
-        Raises:
-            BaseException: the first that one of them raised, once all have ended.
-        """
+        """Call each of ``steps`` over and over, each in a thread of its own."""
         threads = [
             threading.Thread(target=self._work, args=(step,), name=f"torture-{at}", daemon=True)
             for at, step in enumerate(steps)
@@ -303,11 +299,7 @@ def _agree(found: dict[bytes, bytes], scanned: dict[bytes, bytes], keys: Sequenc
 
 
 def in_order(items: Sequence[Item], *, reverse: bool = False) -> dict[bytes, bytes]:
-    """What a scan gave.
-
-    Raises:
-        UnsoundError: its keys do not ascend (with ``reverse``: descend).
-    """
+    """What a scan gave."""
     keys = [key for key, _ in items]
     if keys != sorted(set(keys), reverse=reverse):
         raise UnsoundError("a scan gave keys out of order, or twice")

@@ -125,11 +125,7 @@ KINDS: Final[dict[str, Callable[[lsmkv.DB, random.Random], Rest]]] = {
 
 
 def check_held(held: Held, ledger: Ledger) -> None:
-    """Whether it shows what there was when it was opened.
-
-    Raises:
-        UnsoundError: it does not.
-    """
+    """Whether it shows what there was when it was opened."""
     found, expected = held.rest(), sorted(ledger.state(held.number).items())
     if found != expected:
         wrong = sorted(set(found) ^ set(expected))
@@ -140,11 +136,7 @@ def check_held(held: Held, ledger: Ledger) -> None:
 
 
 def run(job: Job) -> None:
-    """Open them, go on writing, and read them.
-
-    Raises:
-        UnsoundError: one shows something else, or something is left behind.
-    """
+    """Open them, go on writing, and read them."""
     wanted = min(_HELD[job.scale], allow_many_descriptors() // 4)
     deadline = job.deadline()
     options = SMALL.replace(**BACKGROUNDS[job.variant])

@@ -323,11 +323,7 @@ class Session:
 
 
 def run(job: Job) -> None:
-    """Interrupt until the time is up.
-
-    Raises:
-        UnsoundError: something is not as it should be; lsmkv.Error, OSError: nor is that.
-    """
+    """Interrupt until the time is up."""
     deadline = job.deadline()
     work(job, lambda: time.monotonic() < deadline)
 

@@ -57,16 +57,7 @@ class Follower:
         self._model: dict[bytes, bytes] = {}
 
     def see(self, found: dict[bytes, bytes], floor: int = 0) -> int:
-        """Hold what a store shows against the stream; how many operations it has gone on.
-
-        Args:
-            found: its entries.
-            floor: the last operation that must be there.
-
-        Raises:
-            UnsoundError: the store is not as it was after any operation from ``floor`` on, or the
-                last that was seen.
-        """
+        """Hold what a store shows against the stream; how many operations it has gone on."""
         before = self.number
         newest = max((_number_of(value) for value in found.values()), default=0)
         if newest > before + _FURTHEST:
@@ -110,11 +101,7 @@ class ReadingProcess:
         self._ended = threading.Event()
 
     def run(self) -> None:
-        """Open, look a number of times, close, until standard input ends.
-
-        Raises:
-            UnsoundError, lsmkv.Error, OSError: what must not happen.
-        """
+        """Open, look a number of times, close, until standard input ends."""
         threading.Thread(target=self._await_end, daemon=True).start()
         while not self._ended.is_set():
             with lsmkv.open(self._path, self._options, read_only=True) as db:
@@ -189,11 +176,7 @@ def _reader(path: Path, seed: int, floor: Path, number: int) -> Iterator[subproc
 
 
 def run(job: Job) -> None:
-    """Kill the writer until the time is up, and ask the readers then.
-
-    Raises:
-        UnsoundError, kill_loop.CrashError: what must not happen, in a reader or in the loop.
-    """
+    """Kill the writer until the time is up, and ask the readers then."""
     background: Background = "process" if job.variant == "process" else "thread"
     deadline = job.deadline()
     lsmkv.open(job.path).close()  # so that readers find a store
@@ -231,11 +214,7 @@ def _publish(floor: Path, number: int) -> None:
 
 
 def _told(reader: subprocess.Popen[str]) -> dict[str, int]:
-    """What a reader counted.
-
-    Raises:
-        UnsoundError: it failed, or died.
-    """
+    """What a reader counted."""
     try:
         output, errors = reader.communicate("", timeout=_PATIENCE_S)
     except subprocess.TimeoutExpired:

@@ -25,11 +25,7 @@ def value_of(key: bytes, number: int) -> bytes:
 
 
 def number_of(key: bytes, value: bytes) -> int:
-    """The write that ``value`` is of.
-
-    Raises:
-        UnsoundError: no write ever gave that value to ``key``.
-    """
+    """The write that ``value`` is of."""
     try:
         number = int(value[len(key) + 1 :].split(b":", 1)[0])
     except ValueError:
@@ -76,11 +72,7 @@ class Ledger:
         return {key: value_of(key, change) for key, change in found if change > 0}
 
     def check_value(self, key: bytes, value: bytes | None, floor: int, ceiling: int) -> int:
-        """The first write, from ``floor`` on, after which ``key`` has this value (None: has none).
-
-        Raises:
-            UnsoundError: there is none up to ``ceiling``.
-        """
+        """The first write, from ``floor`` on, after which ``key`` has this value (None: has none)."""
         return self.check_cut({} if value is None else {key: value}, floor, ceiling, [key])
 
     def check_cut(
@@ -90,12 +82,7 @@ class Ledger:
         ceiling: int,
         keys: Sequence[bytes] | None = None,
     ) -> int:
-        """The first write, from ``floor`` on, after which ``keys`` (or all) are as they were found.
-
-        Raises:
-            UnsoundError: there is none up to ``ceiling``: something is stale, torn, lost, or was
-                never written.
-        """
+        """The first write, from ``floor`` on, after which ``keys`` (or all) are as they were found."""
         numbers = {key: number_of(key, value) for key, value in found.items()}
         wanted = self.keys if keys is None else keys
         if len(numbers) > len(wanted) or not numbers.keys() <= set(wanted):

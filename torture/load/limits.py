@@ -193,9 +193,5 @@ VARIANTS: Final[dict[str, Callable[[Job], None]]] = {
 
 
 def run(job: Job) -> None:
-    """Try what the variant says.
-
-    Raises:
-        UnsoundError: something did not hold.
-    """
+    """Try what the variant says."""
     VARIANTS[job.variant](job)

@@ -54,12 +54,7 @@ class AgedLog:
         log.close()
 
     def read(self, storage: AgedStorage) -> int:
-        """Read the log as ``storage`` shows it; how many records came back.
-
-        Raises:
-            UnsoundError: it does not hold what it must.
-            CorruptionError: it is found to be damaged.
-        """
+        """Read the log as ``storage`` shows it; how many records came back."""
         at_least = self.counts[storage.now][0]
         contents = read_log(storage, str(self.path), self.number, "log")
         if contents is None:
@@ -75,12 +70,7 @@ class AgedLog:
         return len(found)
 
     def damaged(self, dice: random.Random, since: int) -> tuple[list[bytes], range]:
-        """The history with one byte changed that a mark vouches for from moment ``since`` on.
-
-        Returns:
-            The changed history, and where the record may start that the byte is in: at the end of
-            a payload, or behind the sync mark that follows it.
-        """
+        """The history with one byte changed that a mark vouches for from moment ``since`` on."""
         first, vouched = self.ends[0], self.counts[since][1]
         place = dice.randrange(first, vouched)
         start = max(end for end in self.ends if end <= place)
@@ -128,11 +118,7 @@ class AgedStorage(Storage):
 
 
 class TornStorage(Storage):
-    """Copies logs page by page, in the order that ``order`` says, and does something in between.
-
-    Args:
-        between: what happens between two pages; nothing happens while it runs.
-    """
+    """Copies logs page by page, in the order that ``order`` says, and does something in between."""
 
     def __init__(
         self,

@@ -72,11 +72,7 @@ def shortages() -> Iterator[Shortage]:
 
 
 def run(job: Job) -> None:
-    """Every shortage in turn; with the tests, one of each kind.
-
-    Raises:
-        UnsoundError: a child failed, or something is lost.
-    """
+    """Every shortage in turn; with the tests, one of each kind."""
     every = list(enumerate(shortages()))
     for number, shortage in every[1::3] if job.scale is Scale.CI else every:
         path = job.directory / f"memory-{number}"
@@ -89,11 +85,7 @@ def run(job: Job) -> None:
 
 
 def check_acknowledged(db: lsmkv.DB, acknowledged: list[int]) -> None:
-    """Whether all that was acknowledged is there, and nothing that was never tried.
-
-    Raises:
-        UnsoundError: it is not.
-    """
+    """Whether all that was acknowledged is there, and nothing that was never tried."""
     for number in acknowledged:
         if db.get(key_of(number)) != value_of(number):
             raise UnsoundError(f"write {number} was acknowledged, and is lost or changed")
@@ -161,11 +153,7 @@ def _report(number: int) -> None:
 
 
 def _until_refused(db: lsmkv.DB, hoard: list[bytes], *, hoards: bool) -> int:
-    """Write until some writes were refused for want of memory; the number of the last tried.
-
-    Raises:
-        UnsoundError: that never happens.
-    """
+    """Write until some writes were refused for want of memory; the number of the last tried."""
     refused = 0
     for number in range(2, _MOST_ENTRIES):
         try:

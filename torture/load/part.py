@@ -95,11 +95,7 @@ class Run:
 
     @classmethod
     def parsed(cls, text: str) -> Run:
-        """The run that ``str`` gave.
-
-        Raises:
-            ValueError: it is none.
-        """
+        """The run that ``str`` gave."""
         try:
             scenario, variant, number = text.split("/")
             if f"{scenario}/{variant}" in SECONDS:
@@ -110,12 +106,7 @@ class Run:
 
 
 class Trials:
-    """Runs one run of a variant, in the process that is there for it.
-
-    Args:
-        settings: how the part is run.
-        haste: what part of the usual seconds a run may take.
-    """
+    """Runs one run of a variant, in the process that is there for it."""
 
     def __init__(self, settings: Settings, urgency: float) -> None:
         self._settings = settings

@@ -50,15 +50,7 @@ _SYNC_SHARE: Final = 0.3
 
 
 class LoopDisk:
-    """A file system in a file.
-
-    Args:
-        kind: one of ``KINDS``.
-        directory: where the file and the place to mount it go.
-
-    Raises:
-        PermissionError: none can be made or mounted here; it says why.
-    """
+    """A file system in a file."""
 
     def __init__(self, kind: str, directory: Path) -> None:
         if not sys.platform.startswith("linux") or os.geteuid() != 0:
@@ -91,11 +83,7 @@ class LoopDisk:
             time.sleep(0.01 if done.returncode else 0)
 
     def cut_the_power(self) -> None:
-        """Let nothing more reach the disk.
-
-        Raises:
-            PermissionError: the file system cannot be told to.
-        """
+        """Let nothing more reach the disk."""
         descriptor = os.open(self.mount_point, os.O_RDONLY)
         try:
             fcntl.ioctl(descriptor, _GO_DOWN, struct.pack("I", _WITHOUT_FLUSHING_THE_LOG))
@@ -118,12 +106,7 @@ def _run(command: list[str], what: str) -> None:
 
 
 def cut(disk: LoopDisk, dice: random.Random, rounds: int, deadline: float) -> Counter[str]:
-    """Write, cut the power, and look, for so many rounds.
-
-    Raises:
-        PermissionError: the power cannot be cut here.
-        UnsoundError, lsmkv.Error: what must not happen.
-    """
+    """Write, cut the power, and look, for so many rounds."""
     counts: Counter[str] = Counter()
     store = disk.mount_point / "store"
     newest = 0
@@ -166,11 +149,7 @@ def _write_and_cut(disk: LoopDisk, store: Path, first: int, seconds: float) -> i
 
 
 def _newest(store: Path, at_least: int) -> int:
-    """The write after which the store is as it is found.
-
-    Raises:
-        UnsoundError: it is not as after a write from ``at_least`` on.
-    """
+    """The write after which the store is as it is found."""
     with lsmkv.open(store, SMALL, create_if_missing=not at_least) as db:
         found = dict(db.items())
         newest = max((int(value.partition(b":")[0]) for value in found.values()), default=0)

@@ -75,12 +75,7 @@ class Told:
 
 
 class Checker:
-    """What one thread has seen.  It never sees time go back.
-
-    Args:
-        floors: by group, the write that must be seen at least; raised by whoever refreshes.
-        ceilings: by group, the last write that was begun.
-    """
+    """What one thread has seen.  It never sees time go back."""
 
     def __init__(self, floors: list[int], ceilings: memoryview | list[int]) -> None:
         self._floors = floors
@@ -92,11 +87,7 @@ class Checker:
         return max(self._floors[group], self._seen[group])
 
     def see_group(self, group: int, found: dict[bytes, bytes], floor: int) -> None:
-        """Check what one look found of a whole group.
-
-        Raises:
-            UnsoundError: it is not as after any write that it may be of.
-        """
+        """Check what one look found of a whole group."""
         ceiling = self._ceilings[group]
         for number in self._numbers(found, floor, ceiling):
             values = ((group_key(group, at), group_value(group, at, number)) for at in range(KEYS))
@@ -108,11 +99,7 @@ class Checker:
         )
 
     def see_value(self, group: int, at: int, value: bytes | None, floor: int) -> int:
-        """Check what one look found of a key; the first write that it can be of.
-
-        Raises:
-            UnsoundError: no write that it may be of left it so.
-        """
+        """Check what one look found of a key; the first write that it can be of."""
         ceiling = self._ceilings[group]
         found = {} if value is None else {group_key(group, at): value}
         for number in self._numbers(found, floor, ceiling):
@@ -202,11 +189,7 @@ class RefreshReader:
 
 
 def run(job: Job) -> None:
-    """Write in another process, read and refresh here, until the time is up.
-
-    Raises:
-        UnsoundError: something is not as it should be; lsmkv.Error, OSError: nor is that.
-    """
+    """Write in another process, read and refresh here, until the time is up."""
     job.directory.mkdir(parents=True, exist_ok=True)
     path = job.directory / "told"
     told = Told(path)
@@ -266,11 +249,7 @@ def _writer(job: Job, path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def _ended(process: subprocess.Popen[str]) -> dict[str, int]:
-    """What the writer counted.
-
-    Raises:
-        UnsoundError: it failed, or does not end.
-    """
+    """What the writer counted."""
     try:
         output, _ = process.communicate("", timeout=_PATIENCE_S)
     except subprocess.TimeoutExpired:

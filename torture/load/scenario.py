@@ -75,11 +75,7 @@ class Job:
 
 
 def check_tidy(db: lsmkv.DB) -> None:
-    """Whether nothing is left over in the directory of a store that nobody reads.
-
-    Raises:
-        UnsoundError: files are there that nothing names.
-    """
+    """Whether nothing is left over in the directory of a store that nobody reads."""
     gc.collect()
     db.wait_until_settled()
     leftovers = left_over(Storage(), db.path)
@@ -88,11 +84,7 @@ def check_tidy(db: lsmkv.DB) -> None:
 
 
 def check_files(db: lsmkv.DB) -> None:
-    """Verify every byte.
-
-    Raises:
-        UnsoundError: something is found.
-    """
+    """Verify every byte."""
     report = db.verify()
     if not report.ok:
         raise UnsoundError(f"verify: {report}")
@@ -106,11 +98,7 @@ class Traces:
         self._descriptors = open_descriptors()
 
     def check(self) -> None:
-        """Compare.
-
-        Raises:
-            UnsoundError: a thread or a descriptor is left behind.
-        """
+        """Compare."""
         threads = set(threading.enumerate()) - self._threads
         if threads:
             raise UnsoundError(f"threads are left behind: {threads}")

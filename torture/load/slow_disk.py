@@ -54,11 +54,7 @@ def is_held_back(stats: Stats, variant: str) -> bool:
 
 
 def check_held_back(stats: Stats, variant: str) -> None:
-    """The same.
-
-    Raises:
-        UnsoundError: they do not.
-    """
+    """The same."""
     if not is_held_back(stats, variant):
         raise UnsoundError(
             f"the disk is slow and writers are not held back: {stats.write_stops} stops "
@@ -68,11 +64,7 @@ def check_held_back(stats: Stats, variant: str) -> None:
 
 
 def check_bounded(waiting: int, memory_bytes: int, options: lsmkv.Options) -> None:
-    """Whether that many memtables, of so many bytes in all, are within what the options allow.
-
-    Raises:
-        UnsoundError: they are not.
-    """
+    """Whether that many memtables, of so many bytes in all, are within what the options allow."""
     most = options.max_immutable_memtables
     largest = options.write_buffer_size_bytes + _LARGEST_WRITE_BYTES
     if waiting > most or memory_bytes > (most + 1) * largest:
@@ -82,11 +74,7 @@ def check_bounded(waiting: int, memory_bytes: int, options: lsmkv.Options) -> No
 
 
 def run(job: Job) -> None:
-    """Write until the time is up, watch, and see that all is there.
-
-    Raises:
-        UnsoundError: something is not as it should be.
-    """
+    """Write until the time is up, watch, and see that all is there."""
     options = OPTIONS[job.variant]
     storage = SlowStorage(time.sleep, sync_s=_SYNC_S, append_s=_APPEND_S, path_suffix=".sst")
     ledgers = [new_ledger(group, _KEYS) for group in range(_GROUPS)]

@@ -34,11 +34,7 @@ _NEWEST: Final = b"newest"
 
 
 def run(job: Job) -> None:
-    """Refresh until the time is up.
-
-    Raises:
-        UnsoundError, CorruptionError: what must not happen.
-    """
+    """Refresh until the time is up."""
     lsmkv.open(job.path, _OPTIONS).close()  # so that the reader finds a store
     os.nice(_LEAST_PRIORITY)  # of this run, which is a process of its own
     with contextlib.ExitStack() as stack:

@@ -28,11 +28,7 @@ _PAUSE_S: Final = 0.05
 
 
 def run(job: Job) -> None:
-    """Write and read until the time is up, and see that all is there.
-
-    Raises:
-        UnsoundError: something is not as it should be; lsmkv.Error, OSError: nor is that.
-    """
+    """Write and read until the time is up, and see that all is there."""
     background, _, size = job.variant.partition("-")
     keys = 1_000_000 // GROUPS + 1 if size == MILLION else _KEYS[job.scale]
     options = SMALL.replace(**BACKGROUNDS[background])

@@ -29,11 +29,7 @@ _OPTIONS: Final = SMALL.replace(write_buffer_size_bytes=12_000)
 
 
 def run(job: Job) -> None:
-    """Try logs and stores in turn until the time is up.
-
-    Raises:
-        UnsoundError, CorruptionError: what must not happen.
-    """
+    """Try logs and stores in turn until the time is up."""
     deadline = job.deadline()
     number = 0
     while number < 2 or time.monotonic() < deadline:
@@ -46,11 +42,7 @@ def run(job: Job) -> None:
 
 
 def try_log(path: Path, dice: random.Random, order: str) -> Counter[str]:
-    """Read one log in many ways, whole and damaged.
-
-    Raises:
-        UnsoundError, CorruptionError: what must not happen.
-    """
+    """Read one log in many ways, whole and damaged."""
     counts: Counter[str] = Counter()
     log = AgedLog(path, 7, dice, _STEPS)
     path.unlink()
@@ -104,11 +96,7 @@ def entry(number: int) -> tuple[bytes, bytes]:
 
 
 def try_store(path: Path, dice: random.Random, order: str) -> Counter[str]:
-    """Look at one store while it is written to.
-
-    Raises:
-        UnsoundError, CorruptionError: what must not happen.
-    """
+    """Look at one store while it is written to."""
     counts: Counter[str] = Counter()
     writer = _Steps(path, dice)
     storage = TornStorage(writer.take, order, dice.choice(_PAGES_BYTES), dice)

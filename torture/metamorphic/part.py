@@ -33,14 +33,7 @@ _TRIAL_S: Final = 120.0
 
 
 class Trials:
-    """Runs a session, or has the compiled build run a round.
-
-    Args:
-        seed: of everything.
-        size: how much a trial does.
-        directs: whether direct reads are possible.
-        tree: where the compiled build is, if there is one.
-    """
+    """Runs a session, or has the compiled build run a round."""
 
     def __init__(self, seed: int, size: Size, directs: bool, tree: Path | None) -> None:
         self._seed = seed

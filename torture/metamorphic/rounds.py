@@ -61,17 +61,7 @@ def names(round_number: int) -> list[str]:
 
 
 def session(name: str, seed: int, operations: int, directs: bool) -> Session:
-    """The session of that name.
-
-    Args:
-        name: ``<round>/<chain>``.
-        seed: of everything.
-        operations: of the program, at least.
-        directs: whether direct reads are possible.
-
-    Raises:
-        ValueError: it is no such name.
-    """
+    """The session of that name."""
     numbers = name.split("/")
     if len(numbers) != 2 or not all(map(str.isdecimal, numbers)) or int(numbers[1]) >= CHAINS:
         raise ValueError(f"{name!r} is no ROUND/CHAIN with a chain below {CHAINS}")

@@ -180,11 +180,6 @@ class _ModelCursor:
 class Store:
     """A store in a directory, opened with one set of options after the other.
 
-    Args:
-        path: where it is made.
-        sets: options; those numbered n modulo their count are for the n-th reopening.
-        background: whose order background work keeps; None: threads and processes as they come.
-
     Attributes:
         work: flushes and compactions so far, at the last closing.
     """

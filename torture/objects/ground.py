@@ -84,11 +84,7 @@ class Ground:
         return list(items) if part is None else [item[part] for item in items]
 
     def check(self, reader: StoreReader | None = None) -> None:
-        """Whether a reader (by default the handle) shows the contents, in every way.
-
-        Raises:
-            UnsoundError: it does not.
-        """
+        """Whether a reader (by default the handle) shows the contents, in every way."""
         asked = self.db if reader is None else reader
         for reverse in (False, True):
             found = list(iter(asked.items(reverse=reverse)))
@@ -104,11 +100,7 @@ class Ground:
                 raise UnsoundError(f"get({key!r}) gives {asked.get(key)!r}")
 
     def close(self) -> None:
-        """Verify every byte, and close.
-
-        Raises:
-            UnsoundError: something is found.
-        """
+        """Verify every byte, and close."""
         report = self.db.verify()
         if not report.ok:
             raise UnsoundError(f"verify: {report}")
@@ -142,11 +134,7 @@ class Bystander:
             self._under_way.append((iter(view), [], self._ground.expected(kind, reverse)))
 
     def step(self) -> None:
-        """Go on a little with each.
-
-        Raises:
-            UnsoundError: what it gives is wrong.
-        """
+        """Go on a little with each."""
         for iterator, found, expected in self._under_way:
             found += itertools.islice(iterator, self._ground.dice.randrange(_BYSTANDER_STEPS))
             if found != expected[: len(found)]:
@@ -158,11 +146,7 @@ class Bystander:
             self._begin()
 
     def end(self) -> None:
-        """Go on to the end of each.
-
-        Raises:
-            UnsoundError: what it gives is wrong.
-        """
+        """Go on to the end of each."""
         for iterator, found, expected in self._under_way:
             found += iterator
             if found != expected:

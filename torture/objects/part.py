@@ -55,11 +55,7 @@ class Name:
 
     @classmethod
     def parsed(cls, text: str) -> Name:
-        """The trial that ``str`` gave.
-
-        Raises:
-            ValueError: it is none.
-        """
+        """The trial that ``str`` gave."""
         try:
             family, variant, number = text.split("/")
             if variant in FAMILIES.get(family, ()):
@@ -70,12 +66,7 @@ class Name:
 
 
 class Trials:
-    """Runs a trial in a process of its own.
-
-    Args:
-        seed: of everything.
-        seconds: how long each goes on.
-    """
+    """Runs a trial in a process of its own."""
 
     def __init__(self, seed: int, seconds: float) -> None:
         self._seed = seed

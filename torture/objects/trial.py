@@ -93,13 +93,7 @@ class ObjectTrial:
     def attempt(
         self, what: str, call: Callable[..., Any], *arguments: Any, strict: bool = False
     ) -> Any:
-        """What ``call`` returns; None if it raises, which must be something natural.
-
-        Args:
-            what: says what is tried.
-            call, arguments: what is called.
-            strict: the use is a documented one: an error must not tell of internals.
-        """
+        """What ``call`` returns; None if it raises, which must be something natural."""
         try:
             return call(*arguments)
         except Exception as error:
