@@ -12,7 +12,7 @@ import pytest
 
 import lsmkv
 from lsmkv.storage.storage import AppendFile
-from torture.crash import crash_states, faults
+from torture.crash import crash_states, faults, workloads
 from torture.crash.crash_states import Place, Size
 from torture.crash.disk import STORE, Disk, Operation, replayed
 from torture.crash.disk_states import states
@@ -141,10 +141,10 @@ BROKEN = (
 def test_what_a_broken_storage_loses_is_found_and_found_again(
     tmp_path: Path, broken: type[MemoryStorage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crash_states, "VARIANTS", {"leveled": {}})
+    monkeypatch.setattr(workloads, "VARIANTS", {"leveled": {}})
     outcome = crash_states.run(settings(tmp_path), TINY, broken)
     failure = outcome.failures[0]
-    assert failure.what.startswith("seed 1, workload leveled, crash after operation")
+    assert failure.what.startswith("seed 1, workload leveled, crash after disk operation")
     again = crash_states.run(settings(tmp_path, failure.replay), TINY, broken)
     assert again.failures == [failure]
     kept = Path(again.notes[0].rpartition(" is kept in ")[2])

@@ -29,7 +29,7 @@ from torture.objects.families import FAMILIES
 from torture.objects.ground import LIVE, Bystander, Ground
 from torture.objects.meddling import Meddler
 from torture.objects.part import PART, Name, examined
-from torture.objects.trial import ObjectTrial, told, unnatural
+from torture.objects.trial import ObjectTrial, in_words, why_wrong
 
 _SECONDS: Final = 0.2
 OPEN: Final = {
@@ -129,7 +129,7 @@ def test_a_name_that_is_no_trial_is_told(tmp_path: Path) -> None:
 
 def test_ordinary_errors_are_natural() -> None:
     for error in (lsmkv.ClosedError(), TypeError(), ValueError(), RuntimeError(), KeyError()):
-        assert not unnatural(error) and not unnatural(error, strict=True)
+        assert not why_wrong(error) and not why_wrong(error, strict=True)
 
 
 def test_errors_that_nobody_should_get_are_not_natural() -> None:
@@ -145,13 +145,13 @@ def test_errors_that_nobody_should_get_are_not_natural() -> None:
         TypeError("list object expected; got deallocated"),
     )
     for error in broken:
-        assert unnatural(error), error
+        assert why_wrong(error), error
 
 
 def test_errors_that_tell_of_internals_are_not_natural_in_plain_use() -> None:
     error = AttributeError("'NoneType' object has no attribute 'view'")
-    assert not unnatural(error)
-    assert unnatural(error, strict=True)
+    assert not why_wrong(error)
+    assert why_wrong(error, strict=True)
 
 
 # --- the checkers ---
@@ -340,4 +340,4 @@ def test_an_error_is_told_with_the_places_it_came_through() -> None:
     try:
         here()
     except LookupError as error:
-        assert "LookupError: lost" in told(error) and Path(__file__).name in told(error)
+        assert "LookupError: lost" in in_words(error) and Path(__file__).name in in_words(error)

@@ -9,6 +9,7 @@ import threading
 from typing import Final
 
 import lsmkv
+from lsmkv.inspection.verify import VerifyReport
 from lsmkv.storage.file_names import CURRENT, LOCK, parse_file_name
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.manifest import read_current, read_state
@@ -17,11 +18,12 @@ from torture.framework.part import UnsoundError
 _DESCRIPTORS: Final = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
 
 
-def check_files(db: lsmkv.DB) -> None:
+def check_files(db: lsmkv.DB) -> VerifyReport:
     """Verify every byte of the store; UnsoundError if verify finds a problem."""
     report = db.verify()
     if not report.ok:
         raise UnsoundError(f"verify found problems:\n{report}")
+    return report
 
 
 def check_no_leftovers(db: lsmkv.DB, storage: Storage) -> None:
@@ -49,8 +51,7 @@ def leftovers(storage: Storage, directory: str) -> list[str]:
 
 
 def open_descriptors() -> set[str]:
-    """Number and target of every open descriptor of this process, after a garbage collection."""
-    gc.collect()
+    """Number and target of every open descriptor of this process."""
     links = set()
     for name in os.listdir(_DESCRIPTORS):
         try:
@@ -71,11 +72,13 @@ class Traces:
     """The threads and descriptors of this process now, to notice later ones."""
 
     def __init__(self) -> None:
+        gc.collect()
         self._threads = set(threading.enumerate())
         self._descriptors = open_descriptors()
 
     def check(self) -> None:
         """UnsoundError if there are more threads or descriptors than at the start."""
+        gc.collect()
         threads = set(threading.enumerate()) - self._threads
         if threads:
             raise UnsoundError(f"threads are still running: {threads}")
