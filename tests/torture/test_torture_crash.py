@@ -147,7 +147,7 @@ def test_what_a_broken_storage_loses_is_found_and_found_again(
     assert failure.what.startswith("seed 1, workload leveled, crash after disk operation")
     again = crash_states.run(settings(tmp_path, failure.replay), TINY, broken)
     assert again.failures == [failure]
-    kept = Path(again.notes[0].rpartition(" is kept in ")[2])
+    kept = Path(again.notes[0].rpartition(" are kept in ")[2])
     assert kept.is_dir()
     for file in kept.iterdir():
         file.unlink()
@@ -456,5 +456,5 @@ def test_replays_are_read_as_they_are_written() -> None:
     assert faults.Plan.parsed(str(plan)) == plan
     assert plan.errors == {errno.EIO, errno.ENOSPC}
     for text in ("x", "leveled/1", "append/E/once/crash/1"):
-        with pytest.raises(ValueError, match="is no "):
+        with pytest.raises(ValueError, match="is not a"):
             Place.parsed(text) if "append" not in text else faults.Plan.parsed(text)

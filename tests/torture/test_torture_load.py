@@ -66,7 +66,7 @@ def test_replays_are_read_as_they_are_written() -> None:
     run = Run("threads", "process", 3)
     assert Run.parsed(str(run)) == run
     for text in ("threads", "threads/process", "threads/none/1", "threads/process/x"):
-        with pytest.raises(ValueError, match="is no SCENARIO"):
+        with pytest.raises(ValueError, match="is not a SCENARIO"):
             Run.parsed(text)
 
 

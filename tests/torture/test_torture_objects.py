@@ -119,7 +119,7 @@ def test_a_failure_is_told_although_the_process_crashed_afterwards(tmp_path: Pat
 
 def test_a_name_that_is_no_trial_is_told(tmp_path: Path) -> None:
     for name in ("x", "shared/x/1", "shared/iterators/x", "shared/iterators"):
-        with pytest.raises(ValueError, match="is no FAMILY/VARIANT/NUMBER"):
+        with pytest.raises(ValueError, match="is not a FAMILY/VARIANT/NUMBER"):
             PART.run(Settings(Scale.CI, 6.0, 1, tmp_path, name))
     assert str(Name.parsed("shared/iterators/3")) == "shared/iterators/3"
 

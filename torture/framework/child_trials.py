@@ -153,7 +153,7 @@ class _Child:
         """Kill a child whose trial takes too long."""
         if time.monotonic() - self._heard > self._limits.time_s:
             self.kill()
-            yield from self._died(f"no end after {self._limits.time_s:g} s")
+            yield from self._died(f"the trial did not end within {self._limits.time_s:g} s")
 
     def kill(self) -> None:
         """Kill the process."""

@@ -35,7 +35,7 @@ from lsmkv.storage.file_names import CURRENT, manifest_path
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import EMPTY_STATE, VersionEdit, read_current, read_state
 from torture.framework.part import expect
-from torture.fuzz.memory_files import MemoryStorage
+from torture.fuzz.memory_files import ReadOnlyMemoryStorage
 from torture.fuzz.sealing import NUMBER, log_of, seal_current, seal_log, seal_saved_filter
 from torture.fuzz.target import Target
 
@@ -46,7 +46,7 @@ _KEYS: Final = [b"key%03d" % number for number in range(40)]
 
 
 def _check_log(data: bytes) -> None:
-    contents = read_log(MemoryStorage({PATH: data}), PATH, NUMBER, "log")
+    contents = read_log(ReadOnlyMemoryStorage({PATH: data}), PATH, NUMBER, "log")
     if contents is None:
         return
     rest = data[contents.end + contents.torn_bytes :]
@@ -57,7 +57,7 @@ def _check_log(data: bytes) -> None:
     records = list(contents.records())
     for offset, payload in records:
         expect(data[offset + 9 : offset + 9 + len(payload)] == payload, "the payload differs")
-    cut = read_log(MemoryStorage({PATH: data[: contents.end]}), PATH, NUMBER, "log")
+    cut = read_log(ReadOnlyMemoryStorage({PATH: data[: contents.end]}), PATH, NUMBER, "log")
     expect(
         cut is not None and list(cut.records()) == records, "the log differs without its torn end"
     )
@@ -86,7 +86,7 @@ def _batch_seeds() -> list[bytes]:
 def _check_manifest(data: bytes) -> None:
     """Each line is a record of a manifest."""
     path = manifest_path(PATH, NUMBER)
-    storage = MemoryStorage({path: log_of(data.split(b"\n"), kind=1)})
+    storage = ReadOnlyMemoryStorage({path: log_of(data.split(b"\n"), kind=1)})
     state = read_state(storage, PATH, NUMBER)
     record = msgspec.json.encode(state.as_edit())
     again = EMPTY_STATE.changed(msgspec.json.decode(record, type=VersionEdit))
@@ -110,7 +110,7 @@ def _manifest_seeds_once() -> tuple[bytes, ...]:
 
 
 def _check_current(data: bytes) -> None:
-    number = read_current(MemoryStorage({f"{PATH}/{CURRENT}": data}), PATH)
+    number = read_current(ReadOnlyMemoryStorage({f"{PATH}/{CURRENT}": data}), PATH)
     expect(0 <= number < 10**18, "the number is out of range for a manifest")
     name = manifest_path("", number).encode()
     expect(seal_current(name) == data, "it encodes to other bytes")

@@ -139,8 +139,8 @@ def _shortest(target: Target, data: bytes) -> bytes:
 
     if len(data) >= _LONGEST_SHRUNK:
         return data
-    items: list[int] = list(data)
-    return bytes(shortest(items, fails, time.monotonic() + _SHRINKING_S))
+    shorter = shortest(list(data), fails, time.monotonic() + _SHRINKING_S)
+    return bytes(shorter)
 
 
 def run(settings: Settings) -> Outcome:

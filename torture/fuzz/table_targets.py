@@ -31,7 +31,7 @@ from lsmkv.sstable.writer import TableWriter
 from lsmkv.storage.storage import ReadKind, Storage
 from lsmkv.tree.version_set import table_format
 from torture.framework.part import expect
-from torture.fuzz.memory_files import MemoryStorage
+from torture.fuzz.memory_files import ReadOnlyMemoryStorage
 from torture.fuzz.sealing import NUMBER, seal_footer, seal_frame, seal_index, seal_table
 from torture.fuzz.target import Target
 
@@ -282,7 +282,7 @@ def _numbers_replaced(data: bytes) -> list[bytes]:
 
 
 def _reader(data: bytes, residency: str = "resident") -> TableReader:
-    storage = MemoryStorage({PATH: data})
+    storage = ReadOnlyMemoryStorage({PATH: data})
     cache_ = BlockCache(1 << 16, storage.stats)
     return TableReader(storage, PATH, cache_, meta=None, filter_residency=residency)
 
@@ -311,7 +311,7 @@ def _check_table(data: bytes) -> None:
 
 def _check_salvage(data: bytes) -> None:
     """Salvaged blocks must be in order and inside the file."""
-    salvage = TableSalvage(MemoryStorage({PATH: data}), PATH, NUMBER)
+    salvage = TableSalvage(ReadOnlyMemoryStorage({PATH: data}), PATH, NUMBER)
     last = -1
     for offset, item in salvage.blocks():
         expect(last <= offset <= len(data), "a block is outside the file, or out of order")

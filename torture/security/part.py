@@ -36,7 +36,7 @@ from lsmkv.storage.file_names import parse_file_name
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.manifest import read_current, read_state
 from torture.framework.part import Failure, Outcome, Part, Settings, UnsoundError, expect
-from torture.fuzz.memory_files import MemoryStorage
+from torture.fuzz.memory_files import ReadOnlyMemoryStorage
 from torture.fuzz.sealing import NUMBER, log_of, seal_current, seal_footer
 from torture.security.checks import (
     ERRORS,
@@ -138,7 +138,7 @@ def names_in_the_manifest(_directory: Path) -> None:
             b'{"added":[%s],"next_file":99,"log_number":1}' % (good % number),
         )
         for edit in edits[number == b"0" :]:
-            storage = MemoryStorage({f"d/MANIFEST-{NUMBER:06}": log_of([edit], kind=1)})
+            storage = ReadOnlyMemoryStorage({f"d/MANIFEST-{NUMBER:06}": log_of([edit], kind=1)})
             try:
                 state = read_state(storage, "d", NUMBER)
             except CorruptionError:
@@ -236,7 +236,7 @@ def _properties_of(data: bytes) -> None:
 
 
 def _state_of(data: bytes) -> None:
-    storage = MemoryStorage({f"d/MANIFEST-{NUMBER:06}": log_of([data], kind=1)})
+    storage = ReadOnlyMemoryStorage({f"d/MANIFEST-{NUMBER:06}": log_of([data], kind=1)})
     read_state(storage, "d", NUMBER)
 
 
