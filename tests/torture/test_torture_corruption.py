@@ -99,7 +99,7 @@ def test_a_store_without_block_checksums_is_found_out(
         for failure in attempt(trials, f"closed/read/flip:{file}:{at}:0", tmp_path)[1]
     )
     assert "no allowed contents hold" in said
-    assert "neither reading nor verifying noticed" in said
+    assert "neither reading nor verify noticed" in said
 
 
 def test_a_report_of_repair_that_is_off_by_one_is_found_out(
@@ -126,7 +126,7 @@ def test_a_repair_that_loses_what_is_whole_is_found_out(
 
     monkeypatch.setattr(corruption, "repair", forgetful)
     (failure,) = replayed(tmp_path, "closed/repair/flip:000005.sst:30:0").failures
-    assert "repaired: missing" in failure.what
+    assert "the repaired store: 1 of 61 keys have a wrong value" in failure.what
 
 
 # --- isolation ---

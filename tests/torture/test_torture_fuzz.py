@@ -183,7 +183,10 @@ def test_tables_put_together_as_they_were_are_whole(form: str, tmp_path: Path) -
 
 def test_another_process_that_dies_or_hangs_is_found(tmp_path: Path) -> None:
     (tmp_path / "lsmkv").mkdir()
-    for code, what in (("import os; os._exit(3)", "ended with 3"), ("while True: pass", "did not end")):
+    for code, what in (
+        ("import os; os._exit(3)", "ended with 3"),
+        ("while True: pass", "did not end"),
+    ):
         (tmp_path / "lsmkv" / "__init__.py").write_text(code)
         (tmp_path / "torture").unlink(missing_ok=True)
         (tmp_path / "torture").symlink_to(Path(fuzz.__file__).parents[1])

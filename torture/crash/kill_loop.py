@@ -25,7 +25,7 @@ from typing import Final, Literal, get_args
 import lsmkv
 from lsmkv.options import Background
 from lsmkv.storage.storage import AppendFile, Storage
-from torture.framework.changes import Change, Contents, change_model, write, write_batch
+from torture.framework.changes import Change, Contents, change_model, difference, write, write_batch
 from torture.framework.part import UnsoundError
 from torture.framework.python_child import ROOT, command
 from torture.framework.store_checks import check_files
@@ -307,7 +307,7 @@ class CrashLoop:
             following = dict(self.model)
             change_model(following, operation(self.seed, self.done + 1).changes)
             if found != following:
-                raise UnsoundError(_difference(found, self.model, self.done))
+                raise UnsoundError(f"after {self.done} operations {difference(found, self.model)}")
             self.model = following
             self.done += 1
             self.totals.unacknowledged += 1
@@ -317,17 +317,6 @@ class CrashLoop:
                 raise UnsoundError(
                     f"get({key!r}) differs from the scan after {self.done} operations"
                 )
-
-
-def _difference(found: Contents, model: Contents, done: int) -> str:
-    keys = sorted(found.keys() | model.keys())
-    lines = [
-        f"{key!r}: found {found.get(key, b'nothing')[:20]!r}, "
-        f"expected {model.get(key, b'nothing')[:20]!r}"
-        for key in keys
-        if found.get(key) != model.get(key)
-    ]
-    return "\n".join([f"{len(lines)} keys differ after {done} operations", *lines[:20]])
 
 
 def run(path: str, seed: int, rounds: int, background: Background = "thread") -> Totals:

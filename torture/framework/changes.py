@@ -1,16 +1,21 @@
-"""Changes of entries, made to a dict that models a store and to the store itself."""
+"""Entries: changes of them in a model and in a store, and differences between both."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, MutableMapping, Sequence
+from typing import Final
 
 import lsmkv
+from torture.framework.part import UnsoundError
 
 Contents = dict[bytes, bytes]
 """The entries of a store."""
 
 Change = tuple[bytes, bytes | None]
 """A key and its new value; None deletes the key."""
+
+_MOST_SHOWN: Final = 5
+_SHOWN_BYTES: Final = 20
 
 
 def change_model(model: MutableMapping[bytes, bytes], changes: Iterable[Change]) -> None:
@@ -47,3 +52,26 @@ def write(db: lsmkv.DB, changes: Sequence[Change], *, sync: bool = False) -> Non
         db.delete(key, sync=sync)
     else:
         db.put(key, value, sync=sync)
+
+
+def check_contents(found: Contents, expected: Contents) -> None:
+    """UnsoundError if the entries found are not those expected."""
+    if found != expected:
+        raise UnsoundError(difference(found, expected))
+
+
+def difference(found: Contents, expected: Contents) -> str:
+    """The keys with wrong values, in words."""
+    keys = sorted(found.keys() | expected.keys())
+    wrong = [key for key in keys if found.get(key) != expected.get(key)]
+    shown = [
+        f"{key!r} has {_shown(found.get(key))}, expected {_shown(expected.get(key))}"
+        for key in wrong[:_MOST_SHOWN]
+    ]
+    return f"{len(wrong)} of {len(keys)} keys have a wrong value: {'; '.join(shown)}"
+
+
+def _shown(value: bytes | None) -> str:
+    if value is None:
+        return "no value"
+    return repr(value) if len(value) <= _SHOWN_BYTES else f"{value[:_SHOWN_BYTES]!r}..."

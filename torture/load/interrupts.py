@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any, Final
 
 import lsmkv
-from torture.framework.changes import Change, Contents, change_model, write
+from torture.framework.changes import Change, Contents, change_model, check_contents, write
 from torture.framework.part import UnsoundError
 from torture.framework.store_checks import Traces, check_files
 from torture.load.scenario import BACKGROUNDS, SMALL, Job
@@ -118,14 +118,7 @@ class Model:
 
     def check(self, db: lsmkv.DB) -> None:
         """UnsoundError if the store does not hold exactly these entries."""
-        found = dict(db.items(prefix=self._prefix))
-        if found != self.values:
-            wrong = [
-                key
-                for key in sorted(found.keys() | self.values.keys())
-                if found.get(key) != self.values.get(key)
-            ]
-            raise UnsoundError(f"{len(wrong)} keys have a wrong value: {wrong[:5]}")
+        check_contents(dict(db.items(prefix=self._prefix)), self.values)
 
 
 class Writer:

@@ -18,6 +18,7 @@ from typing import Final
 import lsmkv
 from torture.crash import full_disk
 from torture.crash.fault_session import cause_of
+from torture.framework.changes import check_contents
 from torture.framework.part import Scale, UnsoundError
 from torture.framework.store_checks import Traces, check_files, open_descriptors
 from torture.load import out_of_memory
@@ -156,24 +157,19 @@ def _open_with_too_few(job: Job) -> None:
         with few_descriptors(job.directory / f"few-{more}", more):
             try:
                 with lsmkv.open(job.path, SMALL) as db:
-                    _same(dict(db.items()), expected)
+                    check_contents(dict(db.items()), expected)
             except (OSError, lsmkv.BackgroundError) as error:
                 if cause_of(error).errno != errno.EMFILE:
                     raise UnsoundError(f"with too few descriptors: {error!r}") from error
                 refused += 1
         with lsmkv.open(job.path, SMALL, create_if_missing=False) as db:
-            _same(dict(db.items()), expected)
+            check_contents(dict(db.items()), expected)
             check_files(db)
             check_tidy(db)
     if not refused:
         raise UnsoundError("a store opened without descriptors")
     job.counts["openings with too few descriptors refused"] += refused
     traces.check()
-
-
-def _same(found: dict[bytes, bytes], expected: dict[bytes, bytes]) -> None:
-    if found != expected:
-        raise UnsoundError(f"the store holds {len(found)} entries, expected {len(expected)}")
 
 
 VARIANTS: Final[dict[str, Callable[[Job], None]]] = {
