@@ -1,1 +1,1 @@
-"""Tries to make lsmkv lose data or lie: ``python -m torture`` (see :mod:`torture.framework.part`)."""
+"""Torture tests of lsmkv: ``python -m torture`` (see :mod:`torture.framework.part`)."""

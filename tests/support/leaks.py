@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
+from torture.framework.store_checks import open_descriptors as open_descriptors
+from torture.framework.store_checks import store_threads as our_threads
 
-
-def open_descriptors() -> set[str]:
-    """Number and target of every descriptor that is open."""
-    directory = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
-    links = set()
-    for name in os.listdir(directory):
-        try:
-            links.add(f"{name} {os.readlink(os.path.join(directory, name))}")
-        except OSError:  # the descriptor of the listing itself
-            continue
-    return links
-
-
-def our_threads() -> set[threading.Thread]:
-    """Threads that stores have started."""
-    return {thread for thread in threading.enumerate() if thread.name.startswith("lsmkv")}
+__all__ = ["open_descriptors", "our_threads", "write_calls"]
 
 
 def write_calls() -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from torture.crash import kill_loop
+from torture.framework.part import UnsoundError
 
 
 def test_a_killed_writer_loses_nothing_acknowledged(tmp_path: Path) -> None:
@@ -58,7 +59,7 @@ def test_a_store_that_lost_a_write_fails_with_seed_and_round(
         return loop.done + 200  # says that so many were acknowledged, and writes none
 
     monkeypatch.setattr(kill_loop.CrashLoop, "_write_and_kill", lose_one)
-    with pytest.raises(kill_loop.CrashError, match="seed 3, round 1, after 200 operations"):
+    with pytest.raises(UnsoundError, match="seed 3, round 1, after 200 operations"):
         kill_loop.run(str(tmp_path / "store"), seed=3, rounds=1)
 
 
@@ -66,7 +67,7 @@ def test_the_command_ends_with_1_when_a_round_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(path: str, seed: int, rounds: int, background: str) -> kill_loop.Totals:
-        raise kill_loop.CrashError(f"seed {seed}, round 1: wrong")
+        raise UnsoundError(f"seed {seed}, round 1: wrong")
 
     monkeypatch.setattr(kill_loop, "run", fail)
     assert kill_loop.main(["--seed", "5", "--path", str(tmp_path)]) == 1

@@ -12,7 +12,7 @@ import pytest
 
 import lsmkv
 from lsmkv.storage.storage import AppendFile
-from torture.crash import crash_states, faults
+from torture.crash import crash_states, faults, workloads
 from torture.crash.crash_states import Place, Size
 from torture.crash.disk import STORE, Disk, Operation, replayed
 from torture.crash.disk_states import states
@@ -141,13 +141,13 @@ BROKEN = (
 def test_what_a_broken_storage_loses_is_found_and_found_again(
     tmp_path: Path, broken: type[MemoryStorage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crash_states, "VARIANTS", {"leveled": {}})
+    monkeypatch.setattr(workloads, "VARIANTS", {"leveled": {}})
     outcome = crash_states.run(settings(tmp_path), TINY, broken)
     failure = outcome.failures[0]
-    assert failure.what.startswith("seed 1, workload leveled, crash after operation")
+    assert failure.what.startswith("seed 1, workload leveled, crash after disk operation")
     again = crash_states.run(settings(tmp_path, failure.replay), TINY, broken)
     assert again.failures == [failure]
-    kept = Path(again.notes[0].rpartition(" is kept in ")[2])
+    kept = Path(again.notes[0].rpartition(" are kept in ")[2])
     assert kept.is_dir()
     for file in kept.iterdir():
         file.unlink()
@@ -456,5 +456,5 @@ def test_replays_are_read_as_they_are_written() -> None:
     assert faults.Plan.parsed(str(plan)) == plan
     assert plan.errors == {errno.EIO, errno.ENOSPC}
     for text in ("x", "leveled/1", "append/E/once/crash/1"):
-        with pytest.raises(ValueError, match="is no "):
+        with pytest.raises(ValueError, match="is not a"):
             Place.parsed(text) if "append" not in text else faults.Plan.parsed(text)

@@ -104,7 +104,7 @@ def test_a_replay_is_disturbed_as_the_run_was(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["load", "--disturb", "noise"], "there are gc, switch, signal"),
-        (["fuzz", "--disturb", "gc"], "fuzz does not heed it; name one of metamorphic, load"),
+        (["fuzz", "--disturb", "gc"], "fuzz cannot be disturbed, only metamorphic, load can"),
     ],
 )
 def test_a_disturbance_that_would_do_nothing_is_refused(
@@ -139,7 +139,7 @@ def test_a_group_is_sound_as_after_any_write_that_it_may_be_of(checker: Checker)
 
 def test_a_group_that_is_stale_or_from_the_future_is_found(checker: Checker) -> None:
     for number in (0, 9, 21):
-        with pytest.raises(UnsoundError, match="group 3 is as after no write from 10 to 20"):
+        with pytest.raises(UnsoundError, match="group 3 matches no write from 10 to 20"):
             checker.see_group(3, found_after(3, number), checker.floor(3))
 
 
@@ -160,7 +160,7 @@ def test_a_batch_in_part_is_found(checker: Checker) -> None:
 
 def test_a_value_that_is_stale_is_found(checker: Checker) -> None:
     for number, at in ((9, 0), (21, 1)):
-        with pytest.raises(UnsoundError, match="of group 3 is as after no write"):
+        with pytest.raises(UnsoundError, match="of group 3 matches no write"):
             checker.see_value(3, at, group_value(3, at, number), checker.floor(3))
     assert checker.see_value(3, 0, None, checker.floor(3)) == 10  # which deleted it
     narrow = Checker([11] * GROUPS, [13] * GROUPS)

@@ -8,16 +8,15 @@ from pathlib import Path
 import pytest
 
 import lsmkv
-from torture.framework.part import Scale, Settings
+from torture.framework.part import Scale, Settings, UnsoundError
 from torture.fuzz import hostile_stores
 from torture.fuzz import part as fuzz
 from torture.fuzz.crafting import replace_table, take_apart
 from torture.fuzz.mutation import Coverage, extremes, mutated
-from torture.fuzz.part import CORPUS, HARNESSES, PART, corpus, trial
+from torture.fuzz.part import CORPUS, PART, TARGETS, corpus, trial
 from torture.fuzz.target import (
     DOCUMENTED,
-    Harness,
-    WrongResultError,
+    Target,
     execute,
     execute_measured,
 )
@@ -33,10 +32,10 @@ def settings(directory: Path, replay: str | None = None) -> Settings:
 def test_a_short_run_finds_nothing(tmp_path: Path) -> None:
     outcome = PART.run(settings(tmp_path))
     assert not outcome.failures
-    assert all(outcome.counts[f"{name}: tried"] for name in HARNESSES)
+    assert all(outcome.counts[f"{name}: tried"] for name in TARGETS)
 
 
-@pytest.mark.parametrize("name", sorted(HARNESSES))
+@pytest.mark.parametrize("name", sorted(TARGETS))
 def test_seeds_and_inputs_that_once_went_wrong_are_taken_as_they_should_be(
     name: str, tmp_path: Path
 ) -> None:
@@ -45,25 +44,25 @@ def test_seeds_and_inputs_that_once_went_wrong_are_taken_as_they_should_be(
     assert counts[f"{name}: decoded"] > 0
 
 
-@pytest.mark.parametrize("name", sorted(HARNESSES))
+@pytest.mark.parametrize("name", sorted(TARGETS))
 def test_well_formed_bytes_of_an_earlier_day_still_decode(name: str) -> None:
-    assert execute(HARNESSES[name], (CORPUS / name / "seed").read_bytes()) == (True, None)
+    assert execute(TARGETS[name], (CORPUS / name / "seed").read_bytes()) == (True, None)
 
 
 def test_every_folder_of_inputs_is_a_decoder_s() -> None:
-    assert {path.name for path in CORPUS.iterdir()} == set(HARNESSES)
-    assert sum(len(corpus(name)) for name in HARNESSES) > len(HARNESSES)
+    assert {path.name for path in CORPUS.iterdir()} == set(TARGETS)
+    assert sum(len(corpus(name)) for name in TARGETS) > len(TARGETS)
 
 
 @pytest.mark.parametrize("name", ["frame", "log", "table", "saved-filter"])
 def test_sealing_gets_mutations_behind_the_checksums(name: str) -> None:
     """Otherwise nothing but the checksum tests would be tried."""
-    harness = HARNESSES[name]
-    seed = harness.seeds()[0]
+    target = TARGETS[name]
+    seed = target.seeds()[0]
     dice = random.Random(1)
     inputs = [mutated([seed], (), dice) for _ in range(300)]
-    decoded = [sum(execute(harness, data)[0] for data in inputs)]
-    decoded.append(sum(execute(harness, harness.seal(data))[0] for data in inputs))
+    decoded = [sum(execute(target, data)[0] for data in inputs)]
+    decoded.append(sum(execute(target, target.seal(data))[0] for data in inputs))
     assert decoded[1] > decoded[0] + 5
 
 
@@ -77,12 +76,12 @@ def broken(data: bytes) -> None:
     if data[:2] == b"\x02\x02":
         bytearray(64 << 20)
     if data[:1] == b"\x03":
-        raise WrongResultError("two and two are five")
+        raise UnsoundError("two and two are five")
     if data[:1] == b"\x04":
         raise DOCUMENTED[0]("path", 0, "as documented")
 
 
-BROKEN = Harness("broken", broken, lambda: [b"\x05\x05\x05\x05"])
+BROKEN = Target("broken", broken, lambda: [b"\x05\x05\x05\x05"])
 
 
 def test_errors_that_are_not_documented_are_failures() -> None:
@@ -100,7 +99,7 @@ def test_memory_out_of_proportion_is_a_failure() -> None:
 def test_a_defect_is_found_cut_short_and_replayed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fuzz, "HARNESSES", {"broken": BROKEN})
+    monkeypatch.setattr(fuzz, "TARGETS", {"broken": BROKEN})
     (tmp_path / "run").mkdir()
     failures = PART.run(settings(tmp_path / "run")).failures
     index_errors = [failure for failure in failures if "IndexError" in failure.what]
@@ -118,11 +117,11 @@ def test_extremes_are_tried_in_every_place() -> None:
 
 
 def test_coverage_tells_paths_apart() -> None:
-    harness = HARNESSES["footer"]
+    target = TARGETS["footer"]
     edges = []
-    for data in (harness.seeds()[0], b"short"):
+    for data in (target.seeds()[0], b"short"):
         coverage = Coverage()
-        coverage.of(lambda data=data: execute(harness, data))  # type: ignore[misc]
+        coverage.of(lambda data=data: execute(target, data))  # type: ignore[misc]
         edges.append(coverage.edges)
     assert edges[0] and edges[1] and edges[0] != edges[1]
 
@@ -159,7 +158,7 @@ def test_a_damaged_store_made_of_a_hostile_one_is_found(
     data = bytearray(table.read_bytes())
     data[0] ^= 1
     table.write_bytes(data)
-    with pytest.raises(WrongResultError, match="damaged"):
+    with pytest.raises(UnsoundError, match="verify found problems"):
         hostile_stores.expect_sound(tmp_path / "store")
 
 
@@ -184,7 +183,10 @@ def test_tables_put_together_as_they_were_are_whole(form: str, tmp_path: Path) -
 
 def test_another_process_that_dies_or_hangs_is_found(tmp_path: Path) -> None:
     (tmp_path / "lsmkv").mkdir()
-    for code, what in (("import os; os._exit(3)", "ended with 3"), ("while True: pass", "no end")):
+    for code, what in (
+        ("import os; os._exit(3)", "ended with 3"),
+        ("while True: pass", "did not end"),
+    ):
         (tmp_path / "lsmkv" / "__init__.py").write_text(code)
         (tmp_path / "torture").unlink(missing_ok=True)
         (tmp_path / "torture").symlink_to(Path(fuzz.__file__).parents[1])

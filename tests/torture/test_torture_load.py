@@ -16,7 +16,9 @@ import pytest
 import lsmkv
 from lsmkv.stats import Stats
 from torture.crash import kill_loop
+from torture.framework.changes import change_model
 from torture.framework.part import Outcome, Scale, Settings, UnsoundError
+from torture.framework.store_checks import Traces
 from torture.load import out_of_memory
 from torture.load import part as load
 from torture.load.clients import Crew, Reader, Writer, check_groups, in_order, new_ledger
@@ -25,7 +27,7 @@ from torture.load.killed_writer import Follower
 from torture.load.ledger import Ledger, number_of, value_of
 from torture.load.limits import few_descriptors
 from torture.load.part import PART, Run, Trials
-from torture.load.scenario import SMALL, Job, Traces, check_tidy
+from torture.load.scenario import SMALL, Job, check_tidy
 from torture.load.slow_disk import OPTIONS, check_bounded, check_held_back
 
 A, B, C = b"a", b"b", b"c"
@@ -64,7 +66,7 @@ def test_replays_are_read_as_they_are_written() -> None:
     run = Run("threads", "process", 3)
     assert Run.parsed(str(run)) == run
     for text in ("threads", "threads/process", "threads/none/1", "threads/process/x"):
-        with pytest.raises(ValueError, match="is no SCENARIO"):
+        with pytest.raises(ValueError, match="is not a SCENARIO"):
             Run.parsed(text)
 
 
@@ -304,7 +306,7 @@ def streamed(number: int) -> dict[bytes, bytes]:
     """The model of the crash loop after that many operations of stream 1."""
     model: dict[bytes, bytes] = {}
     for at in range(1, number + 1):
-        kill_loop.apply_to_model(model, kill_loop.operation(1, at))
+        change_model(model, kill_loop.operation(1, at).changes)
     return model
 
 
@@ -383,6 +385,6 @@ def test_want_of_memory_is_told_from_other_errors() -> None:
         return error
 
     for error in (MemoryError(), background(MemoryError()), OSError(12, "")):
-        assert out_of_memory.is_want_of_memory(error)
+        assert out_of_memory.is_memory_error(error)
     for other in (background(OSError(28, "")), lsmkv.BackgroundError(""), ValueError()):
-        assert not out_of_memory.is_want_of_memory(other)
+        assert not out_of_memory.is_memory_error(other)

@@ -14,11 +14,12 @@ import pytest
 
 import lsmkv
 from lsmkv.api.views import RangeItems
+from torture.framework import compiled_build
+from torture.framework.compiled_build import VARIABLE, compiled_tree
 from torture.framework.part import Failure, Outcome, Scale, Settings
 from torture.framework.shrinking import shortest
-from torture.metamorphic import other_build
 from torture.metamorphic import part as metamorphic
-from torture.metamorphic.other_build import VARIABLE, Request, compiled_tree, differences
+from torture.metamorphic.other_build import Request, differences
 from torture.metamorphic.part import PART
 from torture.metamorphic.programs import Operation, program, shown
 from torture.metamorphic.rounds import CHAINS, Size, names, session
@@ -80,8 +81,8 @@ def test_a_wrong_answer_under_some_option_is_found_made_small_and_replayed(
     monkeypatch.setattr(lsmkv.DB, "get", wrong)
     failure = finds_and_replays(directory)
     assert "gave None instead of b'" in failure.what
-    assert " operations and 1 options are left" in failure.what
-    left = failure.what.partition(" options are left")[0].partition("of this ")[2]
+    assert " operations and 1 options after" in failure.what
+    left = failure.what.partition("; shrunk to ")[2]
     assert int(left.split()[0]) <= 3
     assert "compaction='tiered'" in failure.what.partition(" tries: ")[2]
 
@@ -93,7 +94,7 @@ def test_a_wrong_order_is_found_whatever_the_options(
     monkeypatch.setattr(RangeItems, "__iter__", lambda self: iter(list(really(self))[::-1]))
     failure = finds_and_replays(directory)
     assert failure.replay == "0/0"
-    assert " 0 options are left" in failure.what
+    assert " 0 options after" in failure.what
 
 
 def test_a_snapshot_that_shows_the_present_is_found(
@@ -132,7 +133,7 @@ def test_what_does_not_happen_again_is_told_as_such(
 
 def test_a_name_that_is_no_session_is_told(directory: Path) -> None:
     for name in ("x", "1", f"1/{CHAINS}", "compiled/x"):
-        assert "is no ROUND/CHAIN" in run(directory, name).failures[0].what
+        assert "is not a ROUND/CHAIN" in run(directory, name).failures[0].what
 
 
 # --- programs ---
@@ -198,7 +199,7 @@ def test_what_stands_in_an_operation_is_shrunk_too(
     assert found is not None
     smallest = Shrinking(wanted, found, directory / "store")
     assert smallest.shrink(time.monotonic() + 20)
-    assert smallest.session.told() == "open(); multi_get([b'7'])"
+    assert smallest.session.described() == "open(); multi_get([b'7'])"
 
 
 # --- another build ---
@@ -243,5 +244,5 @@ def test_without_a_compiled_build_the_reason_is_told(
     (tmp_path / "lsmkv" / "log.so").touch()
     assert "was made from another lsmkv/__init__.py" in compiled_tree()[1]
     monkeypatch.delenv(VARIABLE)
-    monkeypatch.setattr(other_build, "_DEFAULT", ROOT / "build" / "nowhere")
+    monkeypatch.setattr(compiled_build, "_DEFAULT", ROOT / "build" / "nowhere")
     assert "none in build/nowhere" in compiled_tree()[1]

@@ -29,7 +29,7 @@ from torture.objects.families import FAMILIES
 from torture.objects.ground import LIVE, Bystander, Ground
 from torture.objects.meddling import Meddler
 from torture.objects.part import PART, Name, examined
-from torture.objects.trial import ObjectTrial, told, unnatural
+from torture.objects.trial import ObjectTrial, in_words, why_wrong
 
 _SECONDS: Final = 0.2
 OPEN: Final = {
@@ -99,7 +99,7 @@ def test_a_process_that_hangs_without_a_word_is_ended(tmp_path: Path) -> None:
 
 
 def test_a_process_that_says_nothing_is_told(tmp_path: Path) -> None:
-    assert "said nothing" in ending("pass", tmp_path)
+    assert "printed no result" in ending("pass", tmp_path)
 
 
 def test_a_process_that_tried_another_store_is_told(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_failure_is_told_although_the_process_crashed_afterwards(tmp_path: Pat
 
 def test_a_name_that_is_no_trial_is_told(tmp_path: Path) -> None:
     for name in ("x", "shared/x/1", "shared/iterators/x", "shared/iterators"):
-        with pytest.raises(ValueError, match="is no FAMILY/VARIANT/NUMBER"):
+        with pytest.raises(ValueError, match="is not a FAMILY/VARIANT/NUMBER"):
             PART.run(Settings(Scale.CI, 6.0, 1, tmp_path, name))
     assert str(Name.parsed("shared/iterators/3")) == "shared/iterators/3"
 
@@ -129,7 +129,7 @@ def test_a_name_that_is_no_trial_is_told(tmp_path: Path) -> None:
 
 def test_ordinary_errors_are_natural() -> None:
     for error in (lsmkv.ClosedError(), TypeError(), ValueError(), RuntimeError(), KeyError()):
-        assert not unnatural(error) and not unnatural(error, strict=True)
+        assert not why_wrong(error) and not why_wrong(error, strict=True)
 
 
 def test_errors_that_nobody_should_get_are_not_natural() -> None:
@@ -145,13 +145,13 @@ def test_errors_that_nobody_should_get_are_not_natural() -> None:
         TypeError("list object expected; got deallocated"),
     )
     for error in broken:
-        assert unnatural(error), error
+        assert why_wrong(error), error
 
 
 def test_errors_that_tell_of_internals_are_not_natural_in_plain_use() -> None:
     error = AttributeError("'NoneType' object has no attribute 'view'")
-    assert not unnatural(error)
-    assert unnatural(error, strict=True)
+    assert not why_wrong(error)
+    assert why_wrong(error, strict=True)
 
 
 # --- the checkers ---
@@ -236,7 +236,7 @@ def test_a_shared_iterator_that_gives_an_entry_to_two_threads_is_found(
         for name in ("__iter__", "__reversed__"):
             really = getattr(view, name)
             monkeypatch.setattr(view, name, lambda self, really=really: Twice(really(self)))
-    with pytest.raises(UnsoundError, match=r"twice|refused"):
+    with pytest.raises(UnsoundError, match=r"to two threads|refused"):
         shared.share_iterators(trial)
 
 
@@ -257,7 +257,7 @@ def test_a_copy_that_can_be_made_is_found(
     cursors = [specimen for specimen in LIVE if specimen.name == "cursor"]
     monkeypatch.setattr(copied, "LIVE", cursors)
     copied.copy_live(trial)
-    assert "copy.copy of a cursor: was made" in trial.failures
+    assert "copy.copy of a cursor succeeded" in trial.failures
 
 
 def test_a_copied_snapshot_that_shows_what_came_later_is_found(
@@ -270,7 +270,7 @@ def test_a_copied_snapshot_that_shows_what_came_later_is_found(
 
     monkeypatch.setattr(lsmkv.Snapshot, "__copy__", made_anew, raising=False)
     copied.copy_snapshots(trial)
-    assert trial.failures == ["copy of a snapshot shows what was written after it"]
+    assert trial.failures == ["copy of a snapshot shows a later write"]
 
 
 def test_an_error_that_does_not_copy_is_found(
@@ -293,7 +293,7 @@ def test_an_exception_that_is_raised_again_and_again_is_found(trial: ObjectTrial
         raise shared
 
     copied.check_refused(trial, "it", closed, lsmkv.ClosedError)
-    assert trial.failures[0] == "it: the same exception is raised again and again"
+    assert trial.failures[0] == "it: the same exception object is raised again"
     assert trial.failures[1].startswith("it: the traceback grows, from 2 entries to ")
 
 
@@ -340,4 +340,4 @@ def test_an_error_is_told_with_the_places_it_came_through() -> None:
     try:
         here()
     except LookupError as error:
-        assert "LookupError: lost" in told(error) and Path(__file__).name in told(error)
+        assert "LookupError: lost" in in_words(error) and Path(__file__).name in in_words(error)

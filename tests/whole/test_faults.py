@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import math
 import shutil
 from itertools import chain
@@ -11,13 +12,12 @@ from pathlib import Path
 import pytest
 from conftest import contents
 
-from leaks import our_threads
+from leaks import open_descriptors, our_threads
 from lsmkv.storage.storage import AppendFile
 from storages import FaultyStorage
 from torture.crash import full_disk
 from torture.crash.fault_session import Remedy, Session
 from torture.framework.part import Outcome, Scale, Settings
-from torture.load.scenario import open_descriptors
 
 # --- each operation in turn ----------------------------------------------------------------------
 
@@ -104,6 +104,7 @@ def fail_each_in_turn(
         assert our_threads() <= threads
         fired = fault.fired
         del session, disk
+        gc.collect()
         assert open_descriptors() <= descriptors
         shutil.rmtree(path)
         if not fired:

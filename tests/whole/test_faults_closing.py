@@ -12,10 +12,9 @@ from conftest import contents, fill, open_small
 
 import lsmkv
 from damage import cut
-from leaks import our_threads
+from leaks import open_descriptors, our_threads
 from lsmkv.log.reader import MARK_BYTES
 from storages import FaultyStorage
-from torture.load.scenario import open_descriptors
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import tempfile
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice, product
@@ -22,11 +21,13 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from sortedcontainers import SortedDict
 
 import lsmkv
 from lsmkv import DelimitedPrefix, FixedPrefix, WholeKey
+from torture.framework.changes import change_batch, change_model
 
-Contents = dict[bytes, bytes]
+Contents = SortedDict[bytes, bytes]
 Entries = list[tuple[bytes, bytes]]
 
 TINY: Final = lsmkv.Options(
@@ -131,14 +132,8 @@ class SecondOracle:
 def in_range(
     contents: Contents, start: bytes | None, stop: bytes | None, prefix: bytes | None, reverse: bool
 ) -> Entries:
-    found = sorted(
-        (key, value)
-        for key, value in contents.items()
-        if (start is None or key >= start)
-        and (stop is None or key < stop)
-        and (prefix is None or key.startswith(prefix))
-    )
-    return found[::-1] if reverse else found
+    keys = contents.irange(start, stop, (True, False), reverse)
+    return [(key, contents[key]) for key in keys if key.startswith(prefix or b"")]
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -149,7 +144,7 @@ class StoreMachine(RuleBasedStateMachine):
         self._directories = [tempfile.TemporaryDirectory() for _ in range(2)]
         self.path = self._directories[0].name
         self.lmdb = SecondOracle(self._directories[1].name)
-        self.contents: Contents = {}
+        self.contents: Contents = SortedDict()
         self.held: list[Held] = []
         self.walks: list[Walk] = []
         self.db: lsmkv.DB | None = None
@@ -168,7 +163,7 @@ class StoreMachine(RuleBasedStateMachine):
         if self.db is not None:
             self.db.close()
         with lsmkv.open(self.path, TINY) as db:
-            assert list(iter(db.items())) == sorted(self.contents.items())
+            assert list(iter(db.items())) == list(self.contents.items())
         self.lmdb.close()
         for directory in self._directories:
             directory.cleanup()
@@ -197,20 +192,12 @@ class StoreMachine(RuleBasedStateMachine):
     )
     def batch(self, operations: list[tuple[bytes, bytes | None]], commit: bool) -> None:
         batch = self.store.write_batch()
-        for key, value in operations:
-            if value is None:
-                batch.delete(key)
-            else:
-                batch.put(key, value)
+        change_batch(batch, operations)
         if not commit:
             batch.close()
             return
         batch.commit()
-        for key, value in operations:
-            if value is None:
-                self.contents.pop(key, None)
-            else:
-                self.contents[key] = value
+        change_model(self.contents, operations)
         self.lmdb.write(operations)
 
     @rule(
@@ -248,7 +235,7 @@ class StoreMachine(RuleBasedStateMachine):
     def clear(self) -> None:
         self.store.clear()
         self.lmdb.write([(key, None) for key in self.contents])
-        self.contents = {}
+        self.contents = SortedDict()
 
     # Reading
 
@@ -277,33 +264,32 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(moves=moves)
     def walk_a_cursor(self, moves: list[str | tuple[str, bytes]]) -> None:
         with self.store.cursor() as cursor:
-            self._walk(cursor, sorted(self.contents.items()), moves)
+            self._walk(cursor, self.contents, moves)
 
     def _walk(
-        self, cursor: lsmkv.Cursor, entries: Entries, moves: list[str | tuple[str, bytes]]
+        self, cursor: lsmkv.Cursor, contents: Contents, moves: list[str | tuple[str, bytes]]
     ) -> None:
-        ordered = [key for key, _ in entries]
         at = -1
         for move in moves:
-            valid = 0 <= at < len(entries)
+            valid = 0 <= at < len(contents)
             match move:
                 case "first":
                     placed, at = cursor.first(), 0
                 case "last":
-                    placed, at = cursor.last(), len(entries) - 1
+                    placed, at = cursor.last(), len(contents) - 1
                 case "next":
                     placed, at = cursor.next(), at + 1 if valid else -1
                 case "prev":
                     placed, at = cursor.prev(), at - 1 if valid else -1
                 case ("seek", key):
-                    placed, at = cursor.seek(key), bisect_left(ordered, key)
+                    placed, at = cursor.seek(key), contents.bisect_left(key)
                 case (_, key):
-                    placed, at = cursor.seek_for_prev(key), bisect_right(ordered, key) - 1
+                    placed, at = cursor.seek_for_prev(key), contents.bisect_right(key) - 1
                 case _:
                     raise AssertionError(move)
-            assert placed == cursor.valid == (0 <= at < len(entries))
+            assert placed == cursor.valid == (0 <= at < len(contents))
             if placed:
-                assert cursor.item == entries[at]
+                assert cursor.item == contents.peekitem(at)
 
     @rule()
     def count(self) -> None:
@@ -313,14 +299,14 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def look_from_beside(self) -> None:
         with lsmkv.open(self.path, TINY, read_only=True) as reader:
-            assert list(iter(reader.items())) == sorted(self.contents.items())
+            assert list(iter(reader.items())) == list(self.contents.items())
 
     # The past
 
     @precondition(lambda self: len(self.held) < 4)
     @rule()
     def take_snapshot(self) -> None:
-        self.held.append(Held(dict(self.contents), self.store.snapshot()))
+        self.held.append(Held(self.contents.copy(), self.store.snapshot()))
 
     @precondition(lambda self: self.held)
     @rule(number=st.integers(0, 3))
@@ -343,12 +329,12 @@ class StoreMachine(RuleBasedStateMachine):
         expected = in_range(contents, start, stop, None, reverse)
         assert list(iter(snapshot.items(start=start, stop=stop, reverse=reverse))) == expected
         with snapshot.cursor() as cursor:
-            self._walk(cursor, sorted(contents.items()), moves)
+            self._walk(cursor, contents, moves)
 
     @precondition(lambda self: len(self.walks) < 3)
     @rule(reverse=st.booleans(), begun=st.integers(0, 10))
     def begin_walk(self, reverse: bool, begun: int) -> None:
-        expected = sorted(self.contents.items(), reverse=reverse)
+        expected = in_range(self.contents, None, None, None, reverse)
         entries = iter(self.store.items(reverse=reverse))
         assert list(islice(entries, begun)) == expected[:begun]
         self.walks.append(Walk(expected[begun:], entries))

@@ -1,4 +1,4 @@
-"""What a damaged store may answer: the truth, or an error that names a file of the store."""
+"""Answers of a damaged store: the truth, or an error that names a file of the store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import lsmkv
 from lsmkv.errors import BackgroundError, CorruptionError, NotAStoreError, UnsupportedFormatError
-from torture.corruption.samples import SMALL, Contents
+from torture.corruption.samples import SMALL
+from torture.framework.changes import Contents
 
 ALLOWED: tuple[type[Exception], ...] = (
     CorruptionError,
@@ -17,18 +18,18 @@ ALLOWED: tuple[type[Exception], ...] = (
     BackgroundError,
     OSError,
 )
-"""What damage may raise."""
+"""Errors that damage may raise."""
 
 
 @dataclass(slots=True)
 class Answers:
-    """What a store said, held against the states that it may be in.
+    """Checks answers of a store against the contents that it may have.
 
     Attributes:
-        allowed: the states that everything it said fits to.
-        failures: what must not have been said or raised.
-        errors: what was raised and may have been.
-        found_whole: whether ``verify`` found nothing wrong; None when it was not asked.
+        allowed: the contents that agree with all answers so far.
+        failures: wrong answers and wrong errors.
+        errors: allowed errors.
+        found_whole: whether ``verify`` found no problem; None if it was not called.
     """
 
     directory: Path
@@ -40,11 +41,11 @@ class Answers:
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing at all told of damage."""
+        """Whether neither an error nor ``verify`` reported damage."""
         return not self.errors and self.found_whole is not False
 
     def raised(self, error: Exception, doing: str) -> None:
-        """Take up an error, which must be of the allowed kinds and name a file of the store."""
+        """Note an error, which must be of an allowed class and name a file of the store."""
         if not isinstance(error, ALLOWED):
             self.failures.append(f"{doing} raised {type(error).__name__}: {error}")
         elif str(self.directory) not in str(error):
@@ -52,12 +53,14 @@ class Answers:
         else:
             self.errors.append(error)
 
-    def settle(self, fits: list[Contents], doing: str, said: object) -> None:
-        """Keep the states that fit what was said; a failure if none does."""
+    def settle(self, fits: list[Contents], doing: str, answer: object) -> None:
+        """Keep the contents that agree with an answer; a failure if there are none."""
         if fits:
             self.allowed = fits
         else:
-            self.failures.append(f"{doing} gave {str(said)[:300]}, which no allowed state holds")
+            self.failures.append(
+                f"{doing} gave {str(answer)[:300]}, which no allowed contents hold"
+            )
 
     def read(self, db: lsmkv.DB, keys: list[bytes]) -> None:
         """Look up every key, and scan both ways."""
@@ -90,7 +93,7 @@ class Answers:
         self.settle(fits, doing, found)
 
     def verify(self, db: lsmkv.DB) -> None:
-        """Verify the store, which must find whatever could not be read."""
+        """Call ``verify``, which must find a problem if reading raised an error."""
         try:
             report = db.verify()
         except Exception as error:
@@ -98,13 +101,13 @@ class Answers:
             return
         self.found_whole = report.ok
         if report.ok and self.errors:
-            self.failures.append(f"verify found nothing, where reading raised {self.errors[0]!r}")
+            self.failures.append(f"verify found no problem, but reading raised {self.errors[0]!r}")
 
 
 def read_store(
     directory: Path, allowed: list[Contents], keys: list[bytes], residency: str
 ) -> Answers:
-    """Open a store for reading, ask it everything, verify it and refresh it."""
+    """Open a store for reading, read all of it, verify it and refresh it."""
     answers = Answers(directory, allowed)
     try:
         db = open_sample(directory, residency, read_only=True)
@@ -128,7 +131,7 @@ def read_store(
 
 
 def open_sample(directory: Path, residency: str, *, read_only: bool) -> lsmkv.DB:
-    """Open a sample, or a store repaired out of one."""
+    """Open a sample or a repaired store."""
     return lsmkv.open(
         directory,
         SMALL,

@@ -1,7 +1,7 @@
-"""Damage, by name: what is done to the files of a store, so that it can be done again.
+"""Damage to the files of a store, each kind by a name that repeats it.
 
-A name is ``kind:file:arguments``.  Bytes and lengths are in decimal; everything random is drawn from
-a generator that is seeded with the name.
+A name is ``kind:file:arguments``.  Offsets and lengths are decimal; random damage is drawn from a
+generator seeded with the name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torture.corruption.samples import Image, Sample
 BITS: Final = 8
 _RANDOM_KINDS: Final = ("overwrite", "insert", "remove", "repeat", "move", "zeros", "several")
 PLACE_KINDS: Final = ("missing", "empty", "directory", "pipe", "link", "foreign", "notes")
-"""What can stand in the place of a whole file."""
+"""Replacements of a whole file."""
 
 
 @dataclass(slots=True)
@@ -27,8 +27,8 @@ class Damaged:
 
     Attributes:
         image: regular files, by name.
-        files: names of those that are not what they were.
-        placed: names of what is no regular file, and which of ``PLACE_KINDS`` it is.
+        files: names of the changed files.
+        placed: names that are not regular files any more, and which of ``PLACE_KINDS`` they are.
     """
 
     image: Image
@@ -36,7 +36,7 @@ class Damaged:
     placed: dict[str, str] = field(default_factory=dict)
 
     def undo(self, directory: Path, sample: Sample) -> None:
-        """Make the files what they were."""
+        """Restore the original files in ``directory``."""
         for name in self.files:
             path = directory / name
             if name in self.placed:
@@ -47,10 +47,9 @@ class Damaged:
             path.write_bytes(sample.image[name])
 
     def write(self, directory: Path, outside: Path) -> None:
-        """Put what is different into ``directory``, which holds the whole store.
+        """Damage the store in ``directory``; links lead to ``outside``.
 
-        Regular files stay the same files, for handles that have them open.  ``outside`` is where
-        a link leads.
+        Regular files are changed in place, for handles that have them open.
         """
         for name in self.files:
             path = directory / name
@@ -68,10 +67,7 @@ class Damaged:
 
 
 def apply(name: str, sample: Sample, other: Sample) -> Damaged:
-    """The files of ``sample`` after the damage called ``name``.
-
-    ``other`` is the store that foreign files come from.
-    """
+    """The files of ``sample`` after the named damage; foreign files come from ``other``."""
     kind, file, *arguments = name.split(":")
     if kind == "swap":
         return _swapped(sample, file, arguments[0])
@@ -145,7 +141,7 @@ def _swapped(sample: Sample, one: str, another: str) -> Damaged:
 
 
 def _swapped_blocks(sample: Sample, seed: int) -> Damaged:
-    """Two blocks of a table, or of two tables, in each other's place."""
+    """Swap two blocks of one table or of two."""
     dice = random.Random(seed)
     places = [
         (name, block.start, block.end)
@@ -181,12 +177,7 @@ def _placed(sample: Sample, file: str, kind: str, other: Sample) -> Damaged:
 
 
 def every_byte(sample: Sample, kind: str, bits: Callable[[int], range]) -> Iterator[str]:
-    """Names of damage of one kind to every byte of every file.
-
-    Args:
-        kind: ``flip``, ``zero``, ``ones`` or ``cut``.
-        bits: of the byte that is counted so, those to flip.
-    """
+    """Names of damage of one kind to every byte; ``bits`` maps a byte's number to the bits to flip."""
     count = 0
     for name, data in sample.image.items():
         for at in range(len(data)):
@@ -199,7 +190,7 @@ def every_byte(sample: Sample, kind: str, bits: Callable[[int], range]) -> Itera
 
 
 def whole_files(sample: Sample) -> Iterator[str]:
-    """Names of damage to files as wholes: others in their place, swapped, stale."""
+    """Names of damage to whole files: replaced, swapped, or stale."""
     for name in sample.image:
         for kind in PLACE_KINDS:
             yield f"{kind}:{name}"

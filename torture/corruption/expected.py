@@ -1,4 +1,4 @@
-"""What a damaged sample may still hold, told from the bytes of its logs, and when it may keep silent."""
+"""The contents that a damaged sample may show, and damage that it need not report."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 from lsmkv.log.reader import HEADER_BYTES
 from torture.corruption.damage import Damaged
-from torture.corruption.samples import Contents, RecordModel, Sample
+from torture.corruption.samples import RecordModel, Sample
+from torture.framework.changes import Contents
 
 
 def allowed_states(sample: Sample, damaged: Damaged) -> list[Contents]:
-    """What the damaged store may hold: none if it must not open.
+    """Contents that the damaged store may show; none if it must not open.
 
-    A store that was closed holds what it held.  The log of one that was killed ends at its first
-    damaged record, unless a sync mark behind that is whole: then that is damage, not a torn end.
+    A closed store shows all its contents.  The log of a killed one ends at its first damaged record,
+    unless a whole sync mark follows: then the record is damaged, and not a torn end.
     """
     if sample.is_closed or sample.log not in damaged.files:
         return [sample.contents]
@@ -24,7 +25,7 @@ def allowed_states(sample: Sample, damaged: Damaged) -> list[Contents]:
 
 
 def whole_records(records: Sequence[RecordModel], old: bytes, new: bytes) -> int:
-    """How many records there are before the first that is not what it was."""
+    """The number of records before the first changed one."""
     if new[:HEADER_BYTES] != old[:HEADER_BYTES]:
         return 0
     for position, record in enumerate(records):
@@ -34,7 +35,7 @@ def whole_records(records: Sequence[RecordModel], old: bytes, new: bytes) -> int
 
 
 def _may_be_torn(records: Sequence[RecordModel], old: bytes, new: bytes) -> bool:
-    """Whether no whole sync mark tells that more was on disk than the whole records at the start."""
+    """Whether a crash may have left ``new``: no whole sync mark vouches for a changed record."""
     if new[:HEADER_BYTES] != old[:HEADER_BYTES]:
         return False
     whole = whole_records(records, old, new)
@@ -50,10 +51,10 @@ def _may_be_torn(records: Sequence[RecordModel], old: bytes, new: bytes) -> bool
 
 
 def may_be_silent(sample: Sample, damaged: Damaged) -> bool:
-    """Whether nobody need notice the damage, as long as the answers are right.
+    """Whether the store may miss the damage, as long as its answers are right.
 
-    So it is with the lock file, with the last sync mark of a log that was closed, and with the ends
-    of the others, which may have been cut short by a crash for all that anybody can tell.
+    It may miss damage in the lock file, in the last sync mark of a closed log, and at the ends of
+    other logs, where a crash could have left the same bytes.
     """
     for name in damaged.files:
         old, new = sample.image[name], damaged.image.get(name)

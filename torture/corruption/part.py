@@ -1,16 +1,14 @@
-"""The part ``corruption``: damage anywhere in a store, and what it then says of itself.
+"""The part ``corruption``: damage anywhere in a store must lead to right answers or errors.
 
-Every trial damages one store in one way.  Its name, ``<sample>/<check>/<damage>``, is what replays
-it; ``torture.corruption.damage`` says what the last part of it does.
+Every trial damages one store in one way.  Its name, ``<sample>/<check>/<damage>``, replays it;
+:mod:`torture.corruption.damage` explains the last part.
 
-A store that was closed in good order holds what it held, or says what is wrong.  Of one that was
-killed, the log may end early, but only where its first damaged record stands, and only if no sync
-mark behind that says that more of it had been on disk.
+A store that was closed must give its contents or report the damage.  The log of a killed store may
+end at its first damaged record, unless a whole sync mark behind it vouches for more.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -24,7 +22,7 @@ from torture.corruption.damage import Damaged, apply, at_random, every_byte, who
 from torture.corruption.expected import allowed_states, may_be_silent
 from torture.corruption.rescue import check_repaired
 from torture.corruption.samples import Sample, fixed_randomness, make_samples
-from torture.framework.child_trials import Limits, Verdict, attempt, run_trials
+from torture.framework.child_trials import Limits, Verdict, try_all
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings
 
 _RESIDENCIES: Final = ("resident", "cached", "off")
@@ -33,14 +31,14 @@ _OUTSIDE: Final = b"not of this store"
 
 
 class Trials:
-    """Damages samples in a folder of the process's own, and asks them."""
+    """Damages samples in a folder, and checks their answers."""
 
     def __init__(self, samples: dict[str, Sample]) -> None:
         self._samples = samples
         self._standing: set[Path] = set()
 
     def __call__(self, name: str, directory: Path) -> Verdict:
-        """Try one damage; the name is as the module says."""
+        """Run the trial of this name."""
         which, check, damage = name.split("/", 2)
         sample = self._samples[which]
         damaged = apply(damage, sample, self._samples["other"])
@@ -68,7 +66,7 @@ class Trials:
         finally:
             damaged.undo(store, sample)
         if answers.is_silent and not may_be_silent(sample, damaged):
-            answers.failures.append("neither reading nor verifying noticed the damage")
+            answers.failures.append("neither reading nor verify noticed the damage")
         return {**answers.counts, _verdict(answers): 1}, answers.failures
 
     def _write(self, sample: Sample, damaged: Damaged, directory: Path, _: str) -> Verdict:
@@ -93,11 +91,11 @@ class Trials:
                 and not ((store / name).is_file() and (store / name).read_bytes() == data)
             ]
             if changed:
-                answers.failures.append(f"open failed ({error}) and yet changed {changed}")
+                answers.failures.append(f"open failed ({error}), but changed {changed}")
         return {_verdict(answers): 1}, answers.failures
 
     def _refresh(self, sample: Sample, damaged: Damaged, directory: Path, _: str) -> Verdict:
-        """A reader that had the store open before the damage, during it, and after it."""
+        """Keep a reader open before, during and after the damage."""
         store = self._standing_store(sample, directory)
         answers = Answers(store, [sample.contents])
         with open_sample(store, "cached", read_only=True) as db:
@@ -109,7 +107,9 @@ class Trials:
                 except Exception as error:
                     answers.raised(error, "refresh")
                 else:
-                    answers.allowed = allowed_states(sample, damaged)  # a torn end is gone now
+                    answers.allowed = allowed_states(
+                        sample, damaged
+                    )  # the log's torn end is gone now
                     answers.read(db, sample.all_keys())
             finally:
                 damaged.undo(store, sample)
@@ -118,9 +118,11 @@ class Trials:
                 db.refresh()
                 after.read(db, sample.all_keys())
             except Exception as error:
-                after.raised(error, "refresh after the damage was mended")
+                after.raised(error, "refresh after the damage was undone")
         if after.errors:
-            answers.failures.append(f"mended, and still {after.errors[0]!r}")
+            answers.failures.append(
+                f"the damage was undone, but reading raised {after.errors[0]!r}"
+            )
         return {_verdict(answers): 1}, answers.failures + after.failures
 
     def _repair(self, sample: Sample, damaged: Damaged, directory: Path, check: str) -> Verdict:
@@ -131,20 +133,20 @@ class Trials:
         try:
             report = repair(store, None if in_place else output, in_place=in_place)
         except ALLOWED as error:
-            # In place, a directory that is called CURRENT is not removed to make room.
+            # Repair in place does not remove a directory named CURRENT.
             is_in_the_way = in_place and damaged.placed.get("CURRENT") == "directory"
             if ("LOCK" in damaged.files or is_in_the_way) and str(store) in str(error):
                 return {"refused to repair": 1}, []
             return {}, [f"repair raised {type(error).__name__}: {error}"]
         failures = check_repaired(sample, damaged, report, store if in_place else output)
         if in_place:
-            failures += _gone(damaged, store, report.moved)
+            failures += _lost_originals(damaged, store, report.moved)
         else:
-            failures += _gone(damaged, store, ())
+            failures += _lost_originals(damaged, store, ())
         return {"complete" if report.is_complete else "with losses": 1}, failures
 
     def _standing_store(self, sample: Sample, directory: Path) -> Path:
-        """The whole sample, which stays there from one trial to the next."""
+        """The undamaged sample, which stays there for the next trials."""
         path = directory / sample.name
         if path not in self._standing:
             sample.restore(path)
@@ -169,20 +171,20 @@ def _verdict(answers: Answers) -> str:
     return "noticed by verify" if answers.found_whole is False else "the right answer"
 
 
-def _gone(damaged: Damaged, store: Path, moved: tuple[str, ...]) -> list[str]:
-    """Originals that a repair has lost or changed."""
+def _lost_originals(damaged: Damaged, store: Path, moved: tuple[str, ...]) -> list[str]:
+    """Original files that a repair has lost or changed."""
     failures = []
     for name, data in damaged.image.items():
         path = store / "lost" / name if name in moved else store / name
         if name == "CURRENT" and (store / "lost" / name).exists():
             path = store / "lost" / name
         if name != "LOCK" and not (path.is_file() and path.read_bytes() == data):
-            failures.append(f"repair has not kept the original {name}")
+            failures.append(f"repair did not keep the original {name}")
     return failures
 
 
 def names(samples: dict[str, Sample], settings: Settings) -> Iterator[str]:
-    """Everything that is tried at the scale, the most telling things first."""
+    """Every trial of the scale, the most productive ones first."""
     scale, seed = settings.scale, settings.seed
     chosen = [samples["closed"], samples["killed"]]
     rare = {Scale.CI: 5, Scale.SHORT: 2, Scale.LONG: 1}[scale]
@@ -222,22 +224,16 @@ def _named(sample: Sample, check: str, damages: Iterator[str] | list[str]) -> It
 
 
 def run(settings: Settings) -> Outcome:
-    """Try damage of every kind, one at a time."""
+    """Try every kind of damage, one at a time."""
     outcome = Outcome()
     started = time.monotonic()
     samples = make_samples(settings.directory / "made", settings.seed)
     trials = Trials(samples)
-    if settings.replay is not None:
-        verdicts = iter([(settings.replay, attempt(trials, settings.replay, settings.directory))])
-        wanted = [settings.replay]
-    else:
-        wanted = list(dict.fromkeys(names(samples, settings)))
-        workers = 1 if settings.scale is Scale.CI else os.cpu_count() or 1
-        limits = Limits(time_s=20.0, memory_bytes=256 << 20, workers=workers)
-        deadline = started + settings.time_limit_s
-        verdicts = run_trials(trials, wanted, settings.directory, limits, deadline)
+    wanted = [settings.replay] if settings.replay else [*dict.fromkeys(names(samples, settings))]
+    limits = Limits(time_s=20.0, memory_bytes=256 << 20, workers=settings.workers)
+    deadline = started + settings.time_limit_s
     done = 0
-    for name, (counts, failures) in verdicts:
+    for name, (counts, failures) in try_all(trials, wanted, settings, limits, deadline):
         done += 1
         outcome.counts.update(counts)
         if failures and len(outcome.failures) < _MOST_FAILURES:
@@ -255,8 +251,8 @@ PART: Final = Part(
     name="corruption",
     promise=(
         "Whatever happens to the bytes of a store, it gives the right answer or an error that names "
-        "the file: no wrong value, hang, crash or runaway allocation.  Repair saves whatever still "
-        "checks out and reports exactly the rest."
+        "the file: no wrong value, hang, crash or runaway allocation. Repair saves everything whose "
+        "checksum holds, and reports exactly the rest."
     ),
     run=run,
 )

@@ -1,4 +1,4 @@
-"""What a repair must save of a damaged sample, told from the bytes alone, and whether it did."""
+"""Entries and records that a repair of a damaged sample must save, and the check that it did."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from lsmkv.sstable.format import FOOTER_BYTES
 from torture.corruption.answers import open_sample
 from torture.corruption.damage import Damaged
 from torture.corruption.expected import allowed_states, whole_records
-from torture.corruption.samples import BlockModel, Contents, Entry, Sample, TableModel
+from torture.corruption.samples import BlockModel, Entry, Sample, TableModel
+from torture.framework.changes import Contents, difference
 
 
 @dataclass(slots=True)
 class Survivors:
-    """What of a sample is still as it was.
+    """The undamaged rest of a sample.
 
     Attributes:
-        entries: of tables, in blocks that are whole.
-        lost: of tables, in blocks that are not: table number and entry.
-        record_count: records of the log before the first that is not whole.
-        operation_count: operations in them.
+        entries: entries of undamaged blocks.
+        lost: table number and entry of each entry in damaged blocks.
+        record_count: records of the log before the first damaged one.
+        operation_count: operations in these records.
     """
 
     entries: list[Entry]
@@ -32,7 +33,7 @@ class Survivors:
 
 
 def survivors(sample: Sample, damaged: Damaged) -> Survivors:
-    """Compare every block and record of the whole sample with what stands in its place."""
+    """Compare every block and record of the sample with the damaged files."""
     found = Survivors([], [], 0, 0)
     for name, table in sample.tables.items():
         old, new = sample.image[name], damaged.image.get(name, b"")
@@ -51,9 +52,9 @@ def survivors(sample: Sample, damaged: Damaged) -> Survivors:
 
 
 def _is_whole(block: BlockModel, old: bytes, new: bytes) -> bool:
-    """Whether payload and trailer are; a filter can be built anew.
+    """Whether payload and trailer are undamaged; repair can rebuild a filter.
 
-    The last four bytes of the trailer are the filter's checksum; they must be there, but may be wrong.
+    The last four bytes of the trailer, the filter's checksum, must exist but may be wrong.
     """
     payload, trailer = (
         slice(block.start, block.filter_start),
@@ -64,7 +65,7 @@ def _is_whole(block: BlockModel, old: bytes, new: bytes) -> bool:
 
 
 def _dictionary_is_whole(table: TableModel, old: bytes, new: bytes) -> bool:
-    """Whether the dictionary is, and the footer that tells where it stands."""
+    """Whether the dictionary, and the footer that locates it, are undamaged."""
     section = slice(table.footer.data_length, table.footer.filters_offset)
     return (
         len(new) == len(old)
@@ -76,7 +77,7 @@ def _dictionary_is_whole(table: TableModel, old: bytes, new: bytes) -> bool:
 def check_repaired(
     sample: Sample, damaged: Damaged, report: RepairReport, output: Path
 ) -> list[str]:
-    """What is wrong with the repaired store, or with what the report says of it."""
+    """Problems of the repaired store and of the repair's report."""
     expected = survivors(sample, damaged)
     failures: list[str] = []
     with open_sample(output, "resident", read_only=True) as db:
@@ -86,10 +87,10 @@ def check_repaired(
         if not (verified := db.verify()).ok:
             failures.append(f"the repaired store does not verify: {verified}")
     if backwards != contents or looked_up != {key: contents.get(key) for key in looked_up}:
-        failures.append("look-ups and scans of the repaired store differ")
+        failures.append("lookups and scans of the repaired store differ")
     wanted = sample.state_after(expected.record_count, expected.entries)
     if contents != wanted:
-        failures.append(f"repaired: {_difference(wanted, contents)}")
+        failures.append(f"the repaired store: {difference(contents, wanted)}")
     failures += _check_report(sample, damaged, report, expected, contents)
     return failures
 
@@ -104,20 +105,18 @@ def _check_report(
     failures: list[str] = []
     if report.entries_kept != len(expected.entries):
         failures.append(
-            f"{report.entries_kept} entries reported kept, {len(expected.entries)} are whole"
+            f"{report.entries_kept} entries reported kept, {len(expected.entries)} are undamaged"
         )
-    if report.entries_lost > len(expected.lost):
+    is_known = report.manifest is not None  # without a manifest, repair cannot know them all
+    more_lost = report.entries_lost - len(expected.lost)
+    if more_lost > 0 or (more_lost and is_known):
         failures.append(
-            f"{report.entries_lost} entries reported lost, {len(expected.lost)} are not whole"
-        )
-    if report.manifest is not None and report.entries_lost != len(expected.lost):
-        failures.append(
-            f"{report.entries_lost} entries reported lost, {len(expected.lost)} are not whole"
+            f"{report.entries_lost} entries reported lost, {len(expected.lost)} are damaged"
         )
     if report.log_operations_kept != expected.operation_count:
         failures.append(
             f"{report.log_operations_kept} operations reported kept, "
-            f"{expected.operation_count} are whole"
+            f"{expected.operation_count} are undamaged"
         )
     for table, (key, _, _) in expected.lost:
         if not any(lost.table == table and _spans(lost, key) for lost in report.lost_ranges):
@@ -125,23 +124,16 @@ def _check_report(
             break
     allowed = allowed_states(sample, damaged)
     if report.is_complete and contents not in allowed:
-        failures.append("the report says that nothing is lost, and something is")
+        failures.append("the report says that nothing is lost, but entries are missing")
     if not report.log_bytes_lost:
         right = allowed[0] if allowed else sample.contents
         for key in sample.all_keys():
             is_told = any(_spans(lost, key) for lost in report.lost_ranges)
             if contents.get(key) != right.get(key) and not is_told:
-                failures.append(f"the value of {key!r} is another, and no lost range tells")
+                failures.append(f"the value of {key!r} has changed, but no lost range includes it")
                 break
     return failures
 
 
 def _spans(lost: LostRange, key: bytes) -> bool:
     return (lost.first is None or lost.first <= key) and (lost.last is None or key <= lost.last)
-
-
-def _difference(wanted: Contents, got: Contents) -> str:
-    missing = sorted(wanted.keys() - got.keys())[:3]
-    surplus = sorted(got.keys() - wanted.keys())[:3]
-    other = sorted(key for key in wanted.keys() & got.keys() if wanted[key] != got[key])[:3]
-    return f"missing {missing}, not wanted {surplus}, with another value {other}"

@@ -1,4 +1,4 @@
-"""Small stores with everything in them that can be damaged, and what each byte of them is for."""
+"""Small stores with all kinds of tables, blocks and records, and models of their bytes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.file_names import parse_file_name
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.manifest import read_current, read_state
+from torture.framework.changes import Contents
 
-Contents = dict[bytes, bytes]
 Image = dict[str, bytes]
 Entry = tuple[bytes, bytes | None, int]
 
@@ -50,12 +50,12 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
     "fuse": {"filter_policy": "binary-fuse", "filter_granularity": "table", "compression": "zstd"},
     "prefix": {"filter_key": lsmkv.DelimitedPrefix(b"/")},
 }
-"""The ways in which tables of the sample are written, a table each, besides the plain one."""
+"""Options of the sample's tables, one table each, besides a plain one."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockModel:
-    """One block of a whole table: where it stands, what it holds, what reading it takes."""
+    """One block of an undamaged table: its offsets and entries."""
 
     start: int
     filter_start: int
@@ -66,7 +66,7 @@ class BlockModel:
 
 @dataclass(frozen=True, slots=True)
 class TableModel:
-    """A whole table: its blocks, and where the other sections stand."""
+    """An undamaged table: its blocks and its footer, which locates the other sections."""
 
     number: int
     blocks: tuple[BlockModel, ...]
@@ -76,7 +76,7 @@ class TableModel:
 
 @dataclass(frozen=True, slots=True)
 class RecordModel:
-    """One record of a whole log: a batch, or a sync mark, which tells up to where all is durable."""
+    """One record of an undamaged log: a batch, or a sync mark with the end of the durable bytes."""
 
     start: int
     end: int
@@ -87,16 +87,15 @@ class RecordModel:
 
 @dataclass(slots=True)
 class Sample:
-    """A store, closed or killed, and all that is known of it.
+    """A store, closed or killed, and models of its files.
 
     Attributes:
-        image: every file's bytes, by name.
-        contents: what it holds.
-        tables: by file name.
-        log: name of its one log.
+        image: bytes of every file, by name.
+        is_closed: whether it was closed; if not, its log may lose its unsynced end.
+        tables: models of the tables, by file name.
+        log: name of its only log.
         logs: records of the log and of the manifest, by file name.
-        is_closed: whether it was closed in good order; if not, its log may lose its unsynced end.
-        stale: earlier bytes of files, by name, oldest first.
+        stale: earlier bytes of files, by name.
     """
 
     name: str
@@ -114,13 +113,13 @@ class Sample:
         return self.logs[self.log]
 
     def all_keys(self) -> list[bytes]:
-        """Every key that there ever was, and some that there never were."""
+        """Every key ever written, and some never written."""
         known = {key for table in self.tables.values() for key in _keys_of(table)}
         known |= {key for record in self.records for key, _ in record.operations}
         return sorted(known | {b"", b"a", b"k", b"key/0000x", b"zzz"})
 
     def state_after(self, record_count: int, tables: list[Entry] | None = None) -> Contents:
-        """What the tables' entries (all of them by default) and the first records add up to."""
+        """The contents from entries of tables (default: all) and the first records of the log."""
         entries = _entries_of(self.tables.values()) if tables is None else tables
         newest: dict[bytes, tuple[int, bytes | None]] = {}
         for key, value, seq in entries:
@@ -132,11 +131,11 @@ class Sample:
         found = {key: value for key, (_, value) in newest.items() if value is not None}
         return dict(sorted(found.items()))
 
-    def restore(self, directory: Path, image: Image | None = None) -> None:
-        """Make ``directory`` hold exactly the sample's files, or those of ``image``."""
+    def restore(self, directory: Path) -> None:
+        """Make ``directory`` hold exactly the sample's files."""
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
-        for name, data in (self.image if image is None else image).items():
+        for name, data in self.image.items():
             (directory / name).write_bytes(data)
 
 
@@ -152,9 +151,9 @@ def _entries_of(tables: Any) -> list[Entry]:
 
 @contextmanager
 def fixed_randomness(seed: int) -> Iterator[None]:
-    """Logs salted from ``seed``, so that the same store is the same bytes; nothing is synced.
+    """Draw the salts of logs from ``seed``, for reproducible bytes, and skip all syncs.
 
-    Nothing here is about losing power, and syncs would take most of the time.
+    This part never loses power, and syncs would take most of its time.
     """
     dice = random.Random(seed)
     with mock.patch.multiple(os, urandom=dice.randbytes, fsync=_no_sync, fdatasync=_no_sync):
@@ -166,7 +165,7 @@ def _no_sync(_file: object) -> None:
 
 
 def make_samples(directory: Path, seed: int) -> dict[str, Sample]:
-    """The samples by name: ``closed``, ``killed`` and ``other``, whose keys are other keys."""
+    """The samples ``closed``, ``killed`` and ``other``; ``other`` has other keys."""
     with fixed_randomness(seed):
         return {
             "closed": _make(directory, "closed", b"key", list(FORMS), is_closed=True),
@@ -178,7 +177,7 @@ def make_samples(directory: Path, seed: int) -> dict[str, Sample]:
 def _make(directory: Path, name: str, stem: bytes, forms: list[str], *, is_closed: bool) -> Sample:
     """A store with a plain table on level 1, one of each form above it, and a log.
 
-    Each table overwrites and deletes some of what the ones below it hold.
+    Each table overwrites and deletes some entries of the tables below.
     """
     path = directory / name
     stale: dict[str, list[bytes]] = {}
@@ -230,11 +229,11 @@ def _make(directory: Path, name: str, stem: bytes, forms: list[str], *, is_close
 
 def _image(path: Path) -> Image:
     image = {file.name: file.read_bytes() for file in sorted(path.iterdir())}
-    return image | {"LOCK": b"1\n"}  # it holds a process number, which is another each time
+    return image | {"LOCK": b"1\n"}  # it holds a process number, which would differ in each run
 
 
 def _with_less_room(image: Image) -> Image:
-    """Logs without most of the zeros at their ends, which are one like the other."""
+    """Cut most of the zeros at the ends of logs, which would all be tried alike."""
     return {
         name: data.rstrip(b"\0") + bytes(_ROOM_BYTES) if name.endswith(".log") else data
         for name, data in image.items()

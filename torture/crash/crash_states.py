@@ -1,10 +1,10 @@
-"""``crash-states``: lose the power after every change of the disk, and open whatever may be left.
+"""The part ``crash-states``: the power fails after every operation on the disk.
 
 A workload is recorded on a disk in memory (:mod:`torture.crash.workloads`).  After each operation
-on that disk, each state that a crash may leave (:mod:`torture.crash.disk_states`) is opened and
-examined (:mod:`torture.crash.examination`); of some, the recovery is recorded too, and the power is
-lost again after each operation of it.  States that were seen before are not opened again, only held
-against what must be there by now.
+on that disk, every state that a crash may leave (:mod:`torture.crash.disk_states`) is opened and
+examined (:mod:`torture.crash.examination`).  For some states the recovery is recorded too, and the
+power fails again after each of its operations.  A state that occurs again is not opened again: only
+its contents are compared with what must be there by now.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from torture.crash.disk import STORE, Disk, replayed
 from torture.crash.disk_states import State, states
 from torture.crash.disk_storage import MemoryStorage
 from torture.crash.examination import Examiner, Verdict
-from torture.crash.workloads import SMALL, VARIANTS, Bounds, Recording, record
+from torture.crash.workloads import SMALL, VARIANTS, Bounds, Recording, names, record
 from torture.framework.ordered_background import in_order
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings
 
-_MOST_FAILURES: Final = 5  # of one workload, which then ends: one fault shows in many states
+_MOST_FAILURES: Final = 5  # of one workload, which then ends: one defect fails many states
 _AFTER_RECOVERY: Final = (b"after-recovery", b"1")
-_WHOLE_WEIGHT: Final = 10  # of ends of the process among all crashes whose recovery is cut short
+_WHOLE_WEIGHT: Final = 10  # how much likelier a second crash is if only the process ended
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is tried.
+    """The amount of work of one scale.
 
     Attributes:
-        operations: of each workload.
-        rounds: workloads of each variant, each with other dice.
-        samples: combinations beyond the extremes, after each operation.
-        second_share: of how many distinct states the recovery is cut short, too.
+        operations: operations of each workload.
+        rounds: workloads of each variant, each with another seed.
+        samples: random combinations of losses after each operation, besides the extremes.
+        second_share: share of the distinct states whose recovery crashes too.
     """
 
     operations: int
@@ -59,7 +59,7 @@ SIZES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which state of which crash: what ``--replay`` takes, as ``str``."""
+    """One state after one crash; ``str`` gives the argument of ``--replay``."""
 
     workload: str
     operation: int
@@ -73,26 +73,17 @@ class Place:
 
     @classmethod
     def parsed(cls, text: str) -> Place:
-        """The place that ``str`` gave.
-
-        Raises:
-            ValueError: it is none.
-        """
+        """The place that ``text`` names; ValueError if there is no such place."""
         name, *numbers = text.split("/")
         if name.partition("-x")[0] not in VARIANTS or len(numbers) not in (2, 4):
             raise ValueError(
-                f"{text!r} is no WORKLOAD/OPERATION/STATE[/OPERATION/STATE] of crash-states"
+                f"{text!r} is not a WORKLOAD/OPERATION/STATE[/OPERATION/STATE] of crash-states"
             )
         return cls(name, *map(int, numbers))
 
 
 class Crashes:
-    """All crashes of one workload.
-
-    Args:
-        storage_type: what the workload is recorded on; another than the default is broken on purpose,
-            to see that this is noticed.
-    """
+    """All crashes of one workload; tests pass a broken ``storage_type``."""
 
     def __init__(
         self,
@@ -116,7 +107,7 @@ class Crashes:
         self._dice = random.Random(f"second crashes {settings.seed} {name}")
 
     def run(self) -> Outcome:
-        """Crash after every operation."""
+        """Crash after every operation on the disk."""
         operations = self._recording.operations
         self._counts["workloads"] += 1
         self._counts["operations of stores recorded"] += len(self._recording.models) - 1
@@ -135,8 +126,8 @@ class Crashes:
                 if is_new and verdict.matches and self._dice.random() < share:
                     self._crash_again(place, state, verdict)
             if time.monotonic() > self._deadline:
-                left = f"{number + 1:,} of {len(operations):,} crash points of {self._name}"
-                self.outcome.notes.append(f"the time was up after {left}")
+                done = f"{number + 1:,} of {len(operations):,} crash points of {self._name}"
+                self.outcome.notes.append(f"the time was up after {done}")
                 break
             if len(self.outcome.failures) >= _MOST_FAILURES:
                 break
@@ -148,9 +139,9 @@ class Crashes:
             yield Place(self._name, number, at), state
 
     def _recovery(self, place: Place, state: State) -> Iterator[tuple[int, Disk, bool]]:
-        """The disk after each operation of a recovery, and whether a write has been synced by then.
+        """The disk after each operation of a recovery, and whether a new write is synced by then.
 
-        After the end of the process alone the disk is as it was: what was not synced can be lost yet.
+        If only the process ended, the disk still has unsynced data, which the second crash may lose.
         """
 
         def start() -> Disk:
@@ -175,10 +166,10 @@ class Crashes:
     def _second_states(
         self, place: Place, state: State, first: Verdict
     ) -> Iterator[tuple[Place, State, tuple[int, ...]]]:
-        """What a second crash may leave, and what it must hold.
+        """States that a second crash may leave, and the numbers of the models that each may equal.
 
-        A disk that has lost what it had to lose holds the same again; with the write that came after
-        the recovery, once that was synced.
+        After a power failure the second crash must leave the same contents.  The write made after
+        the recovery must be there once it is synced.
         """
         bounds = replay_bounds(self._recording, place.operation)
         recovered = first.matches
@@ -192,12 +183,12 @@ class Crashes:
                 yield second, again, written if is_synced else recovered + written
 
     def _crash_again(self, place: Place, state: State, first: Verdict) -> None:
-        """Recover from ``state``, write, and crash after each operation of that."""
+        """Recover from ``state``, write, and crash after each operation on the disk."""
         self._counts["recoveries cut short"] += 1
         try:
             found = list(self._second_states(place, state, first))
         except (lsmkv.Error, OSError, AssertionError) as error:
-            problem = f"writing goes wrong after the recovery: {type(error).__name__}: {error}"
+            problem = f"recovery, or the write after it, raised {type(error).__name__}: {error}"
             what = self._sentence(place, state.what, problem)
             self.outcome.failures.append(Failure(what, str(place)))
             return
@@ -215,12 +206,12 @@ class Crashes:
     ) -> None:
         problem = verdict.problem
         if problem and not is_new:
-            return  # it was reported when it was found
+            return  # it is reported already
         if not problem and not set(allowed) & set(verdict.matches):
             count = len(self._recording.models)
             problem = (
-                f"it holds what there was {_after(verdict.matches, count)}, "
-                f"not what there was {_after(allowed, count)}"
+                f"its contents are those {_after(verdict.matches, count)}, "
+                f"expected those {_after(allowed, count)}"
             )
         if problem:
             self.outcome.failures.append(Failure(self._sentence(place, what, problem), str(place)))
@@ -230,13 +221,13 @@ class Crashes:
         kinds = self._recording.kinds
         before = replay_bounds(self._recording, place.operation)
         return (
-            f"seed {self._seed}, workload {self._name}, crash after operation {place.operation} "
-            f"({operation}; in {kinds[before.begun]} {before.begun}, {before.synced} synced), "
-            f"{what}: {problem}"
+            f"seed {self._seed}, workload {self._name}, crash after disk operation "
+            f"{place.operation} ({operation}; in operation {before.begun} of the workload, "
+            f"{kinds[before.begun]}; {before.synced} is synced), {what}: {problem}"
         )
 
     def replay(self, place: Place) -> Outcome:
-        """Just one state, whose image is kept for inspection."""
+        """Try one state, and keep its files for inspection."""
         operations = self._recording.operations
         disk = replayed(operations[: place.operation + 1])
         bounds = replay_bounds(self._recording, place.operation)
@@ -254,12 +245,12 @@ class Crashes:
                 file.write(data)
         self._counts["states"] += 1
         self._judge(place, what, self._examiner.examine(state.image)[0], allowed, True)
-        self.outcome.notes.append(f"the state ({what}) is kept in {kept}")
+        self.outcome.notes.append(f"the files of the state ({what}) are kept in {kept}")
         return self.outcome
 
 
 def replay_bounds(recording: Recording, number: int) -> Bounds:
-    """How far the workload was after the operation with this number."""
+    """How far the workload was after disk operation ``number``."""
     bounds = Bounds()
     for operation in islice(recording.operations, number + 1):
         bounds = bounds.after(operation)
@@ -267,29 +258,25 @@ def replay_bounds(recording: Recording, number: int) -> Bounds:
 
 
 def _allowed(bounds: Bounds, state: State) -> tuple[int, ...]:
-    """After which of the workload's operations the contents may be as they are found."""
+    """Numbers of the models that the state may equal."""
     return tuple(range(bounds.done if state.is_whole else bounds.synced, bounds.begun + 1))
 
 
 def _after(numbers: tuple[int, ...], count: int) -> str:
-    """In words; from ``count`` on they are those after which something was written once more."""
-    said = [
-        f"{number}" if number < count else f"{number - count} and what came after the recovery"
+    """Numbers of models in words; from ``count`` on they have the write after the recovery too."""
+    words = [
+        f"{number}" if number < count else f"{number - count} and the write after the recovery"
         for number in numbers
     ]
-    return f"after operation {' or '.join(said[:3])}{' ...' * (len(said) > 3)}" if said else "never"
+    if not words:
+        return "after no operation"
+    return f"after operation {' or '.join(words[:3])}{' ...' * (len(words) > 3)}"
 
 
 def _nth(items: Iterator[tuple[Place, State]], number: int) -> tuple[Place, State]:
     for item in islice(items, number, None):
         return item
-    raise ValueError(f"there is no state {number}; is it the seed and scale of the failure?")
-
-
-def names(size: Size) -> list[str]:
-    """The workloads, each variant once before any comes again."""
-    rounds = ("", *(f"-x{number}" for number in range(2, size.rounds + 1)))
-    return [variant + suffix for suffix in rounds for variant in VARIANTS]
+    raise ValueError(f"there is no state {number}: use the seed and the scale of the failure")
 
 
 def run(
@@ -297,15 +284,15 @@ def run(
     size: Size | None = None,
     storage_type: type[MemoryStorage] = MemoryStorage,
 ) -> Outcome:
-    """Every crash of every workload, or the one that ``settings.replay`` names."""
+    """Try every crash of every workload, or the one that ``settings.replay`` names."""
     size = size or SIZES[settings.scale]
     deadline = time.monotonic() + settings.time_limit_s
     place = None if settings.replay is None else Place.parsed(settings.replay)
-    wanted = names(size) if place is None else [place.workload]
+    wanted = names(size.rounds) if place is None else [place.workload]
     total = Outcome()
     for at, name in enumerate(wanted):
         if time.monotonic() > deadline:
-            total.notes.append(f"the time was up before {len(wanted) - at} of the workloads")
+            total.notes.append(f"the time was up: {len(wanted) - at} workloads were not run")
             break
         try:
             crashes = Crashes(name, settings, size, deadline, storage_type)
@@ -323,8 +310,7 @@ def run(
 
 PART: Final = Part(
     "crash-states",
-    "Whenever the power fails, in recovery too, the store opens without help and holds a prefix of "
-    "what was written, batches whole, with everything that was synced; nothing is left over, and "
-    "writing goes on.",
+    "Whenever the power fails, during recovery too, the store opens without repair. It holds a prefix "
+    "of the writes, whole batches, and every synced write. No file is left over, and it takes writes.",
     run,
 )

@@ -1,8 +1,7 @@
-"""A disk in memory that knows what of it would survive a power failure.
+"""A disk in memory that knows which of its data would survive a power failure.
 
-Every change is an :class:`Operation`, and applying operations is all that a :class:`Disk` does: the
-operations of a recorded run, applied to a fresh disk up to any one of them, give the disk as it was
-at that moment.
+Every change is an :class:`Operation`, and a :class:`Disk` changes only by applying operations.  So a
+prefix of the recorded operations, applied to a fresh disk, gives the disk as it was at that moment.
 """
 
 from __future__ import annotations
@@ -14,30 +13,30 @@ from typing import Final
 
 ROOT: Final = "/"
 STORE: Final = "/store"
-"""Where the store lies, the only directory of the disk but its root."""
+"""The directory of the store: the only one besides the root."""
 
 Image = dict[str, bytes]
-"""The store's files by name.  An empty image stands for a missing directory, too."""
+"""The store's files by name; it is empty too if the directory is missing."""
 
 Names = dict[str, int]
-"""What is in a directory, or was: numbers of files by path.  Directories have the number 0."""
+"""Numbers of files by path; directories have the number 0."""
 
 _DIRECTORY: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A change of the disk, a sync, or a note of the workload that makes it.
+    """A change of the disk, a sync, or a note of the workload.
 
     Attributes:
         kind: ``create``, ``write``, ``write_again``, ``truncate``, ``sync``, ``failed_sync``,
             ``rename``, ``link``, ``remove``, ``make_directory``, ``sync_directory`` or ``note``.
-        path: what it was done to; of a note, what it says.
+        path: the path changed; the text of a note.
         file: number of the file.
-        data: what was written.
+        data: the bytes written.
         target: the new name of a rename or link.
-        length: of a truncation, how long the file is then, which may be longer; of what is written,
-            or written again, where it starts; of a note, the number of the workload's operation.
+        length: the new length of a truncated file, which may be longer; the offset of a write; the
+            number of the workload's operation in a note.
     """
 
     kind: str
@@ -57,7 +56,7 @@ class Operation:
 
 
 class File:
-    """What was written to a file, and what of that is on disk for sure."""
+    """The bytes of a file, written and synced."""
 
     __slots__ = ("_dropped", "_unsynced", "_whole", "data", "durable", "ends")
 
@@ -65,14 +64,14 @@ class File:
         self.data = bytearray(content)
         self.durable = content
         self.ends: list[int] = []
-        """Where the writes since the last sync end."""
+        """End offsets of the writes since the last sync."""
         self._whole: bytes | None = content
         self._dropped: list[tuple[int, int]] = []
         self._unsynced: list[tuple[int, int]] = []
 
     @property
     def content(self) -> bytes:
-        """All that was written."""
+        """All bytes, as programs read them."""
         if self._whole is None:
             self._whole = bytes(self.data)
         return self._whole
@@ -98,15 +97,15 @@ class File:
         self._unsynced = []
 
     def fail_sync(self) -> None:
-        """As kernels do: the pages that could not be written count as clean, and are never written.
+        """Drop the unsynced writes, as kernels do: a later sync succeeds without them.
 
-        (https://wiki.postgresql.org/wiki/Fsync_Errors)  A later sync succeeds without them.
+        See https://wiki.postgresql.org/wiki/Fsync_Errors.
         """
         self._dropped += self._unsynced
         self._unsynced = []
 
     def write_again(self, start: int, end: int) -> None:
-        """What is there from ``start`` to ``end`` is to be written by the next sync."""
+        """Make the bytes from ``start`` to ``end`` dirty, for the next sync to write."""
         around = [
             part
             for first, last in self._dropped
@@ -121,14 +120,14 @@ class File:
 
 
 class Disk:
-    """Files and names, as programs see them and as a power failure might leave them.
+    """Files and names, as programs see them and as a power failure may leave them.
 
     Attributes:
-        files: by number.
-        names: as programs see them.
-        durable_names: as of the last sync of each directory.
-        pending: changes of names since then, in order; each is persisted as a whole or not at all.
-            A name that is gone has None.
+        files: files by number.
+        names: names as programs see them.
+        durable_names: names at the last sync of each directory.
+        pending: changes of names since then, in order; each survives as a whole or not at all.
+            None stands for a removed name.
     """
 
     def __init__(self, image: Image | None = None) -> None:
@@ -145,11 +144,11 @@ class Disk:
         self.durable_names = dict(self.names)
 
     def next_file(self) -> int:
-        """The number that the next file created gets."""
+        """The number of the next file to create."""
         return self._next
 
     def apply(self, operation: Operation) -> None:
-        """Do what ``operation`` did.  What it names must be there."""
+        """Apply an operation; the paths that it names must exist."""
         kind, path = operation.kind, operation.path
         if kind == "write":
             self.files[operation.file].write(operation.length, operation.data)
@@ -192,14 +191,14 @@ class Disk:
                 waiting.append(change)
         self.pending = waiting
 
-    # What may be there after a crash (see :mod:`torture.crash.disk_states` for the rest)
+    # States after a crash; :mod:`torture.crash.disk_states` has the others
 
     def everything(self) -> Image:
-        """As after the end of the process alone."""
+        """Files after the end of the process alone."""
         return image_of(self.names, {n: file.content for n, file in self.files.items()})
 
     def the_least(self) -> Image:
-        """Only what was synced."""
+        """Files with only their synced data, under synced names."""
         return image_of(self.durable_names, {n: file.durable for n, file in self.files.items()})
 
 
@@ -213,7 +212,7 @@ def update(names: Names, change: dict[str, int | None]) -> None:
 
 
 def image_of(names: Names, contents: dict[int, bytes]) -> Image:
-    """The store's files, when these are the names and those the contents."""
+    """The store's files with these names and contents."""
     if STORE not in names:
         return {}
     return {
@@ -224,7 +223,7 @@ def image_of(names: Names, contents: dict[int, bytes]) -> Image:
 
 
 def replayed(operations: Iterable[Operation], image: Image | None = None) -> Disk:
-    """The disk after these operations, which began with ``image``."""
+    """A disk with the files of ``image``, after these operations."""
     disk = Disk(image)
     for operation in operations:
         disk.apply(operation)

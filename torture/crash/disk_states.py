@@ -1,15 +1,15 @@
-"""What a power failure may leave of a disk: the states that a POSIX file system allows.
+"""States of a disk that a POSIX file system allows after a power failure.
 
-What was synced is there.  Of the rest nothing is certain, and nothing happens in order:
+Synced data is there.  Everything else may be lost, in any order:
 
-- Each change of a directory since its last sync, be it a creation, a renaming or a removal, is there
-  or not, whatever became of those before it.  One renaming is there as a whole or not at all.
-- A file has the length it was given last, or the one it had when it was last synced, or one between.
-- Each 512-byte sector of it that was written to since then holds what was written, what it held
-  before (zeros where there was nothing), or neither.  Bytes that had been synced stay as they are in
-  a sector whose other bytes are lost ("powersafe overwrite", https://www.sqlite.org/psow.html).
+- Each change of a directory since its last sync (a creation, a rename, a removal) is there or not,
+  independently of the changes before it.  One rename is there as a whole or not at all.
+- A file has its last length, the length at its last sync, or a length between.
+- Each 512-byte sector written since the last sync holds the new bytes, the old bytes (zeros where
+  there were none), or trash.  Synced bytes survive in a sector whose other bytes are lost
+  ("powersafe overwrite", https://www.sqlite.org/psow.html).
 
-The extremes are tried one by one; of the combinations, a sample (after Pillai et al., "All File Systems
+All extremes are tried, and a random sample of the combinations (after Pillai et al., "All File Systems
 Are Not Created Equal", OSDI 2014, whose ALICE does the same with recorded system calls).
 """
 
@@ -27,17 +27,16 @@ _Item = TypeVar("_Item")
 
 SECTOR_BYTES: Final = 512
 _MOST_ALONE: Final = 12
-"""Of how many changes, files and sectors each is tried alone; of more, a sample of so many."""
+"""Changes, files and sectors that are tried alone; of more, a random sample of this size."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a crash may leave.
+    """Files that a crash may leave.
 
     Attributes:
-        what: in words.
-        image: the files.
-        is_whole: nothing is lost: the process ended, and the operating system did not.
+        what: a description in words.
+        is_whole: nothing is lost: the process ended, but the operating system did not.
     """
 
     what: str
@@ -46,16 +45,14 @@ class State:
 
 
 Content = Callable[[File], bytes]
-"""What becomes of a file."""
+"""Chooses the bytes of a file after the crash."""
 
 
 def states(disk: Disk, seed: str, samples: int) -> Iterator[State]:
-    """What a crash may leave of ``disk`` at this moment; the same ones for the same seed.
+    """States that a crash of ``disk`` may leave now: first the end of the process alone.
 
-    The first is the end of the process alone.  Some may be equal.
-
-    Args:
-        samples: how many combinations beyond the extremes; negative: the main extremes alone.
+    Besides the extremes there are ``samples`` random combinations; a negative number leaves out all
+    but the main extremes.  Some states may be equal.
     """
     yield State("nothing is lost", disk.everything(), is_whole=True)
     dice = random.Random(seed)
@@ -63,12 +60,12 @@ def states(disk: Disk, seed: str, samples: int) -> Iterator[State]:
     if not unsynced and not disk.pending:
         return
     whole, least = disk.names, disk.durable_names
-    yield State("all that was not synced is lost", disk.the_least())
+    yield State("all unsynced changes are lost", disk.the_least())
     yield State("unsynced data is lost, names are not", _image(disk, whole, _durable))
     yield State("unsynced names are lost, data is not", _image(disk, least, _written))
     if unsynced:
         zeros, trash = _zeros, _trash(dice)
-        yield State("files have their length but not their data", _image(disk, whole, zeros))
+        yield State("unsynced data is zeros", _image(disk, whole, zeros))
         yield State("unsynced data is trash", _image(disk, whole, trash))
         yield State("unsynced data is torn", _image(disk, whole, _cut(dice)))
     if samples < 0:
@@ -78,11 +75,11 @@ def states(disk: Disk, seed: str, samples: int) -> Iterator[State]:
     yield from _single_sectors(disk, unsynced, dice)
     for number in range(samples):
         names, said = _some_names(disk, dice)
-        yield State(f"sample {number}: {said}; of data, some", _image(disk, names, _some(dice)))
+        yield State(f"sample {number}: {said}; some data is lost", _image(disk, names, _some(dice)))
 
 
 def _unsynced(disk: Disk) -> dict[int, str]:
-    """Files with data that was not synced, with a name that they have, had or may have again."""
+    """Files with unsynced data, and a name of each, old or new."""
     found: dict[int, str] = {}
     for names in (disk.durable_names, disk.names):
         for path, number in names.items():
@@ -92,7 +89,7 @@ def _unsynced(disk: Disk) -> dict[int, str]:
 
 
 def _image(disk: Disk, names: Names, content: Content, only: int | None = None) -> Image:
-    """The files by these names; ``content`` is asked for each, or for the file ``only`` alone."""
+    """The files by these names, with ``content`` applied to every file or to ``only`` one."""
     contents: dict[int, bytes] = {}
     for number in sorted(set(names.values())):
         file = disk.files[number]
@@ -113,7 +110,7 @@ def _all_but(one: int) -> Callable[[int], bool]:
 
 
 def _names(disk: Disk, is_kept: Callable[[int], bool]) -> Names:
-    """The names when of the pending changes these are kept."""
+    """The names if only the chosen pending changes are kept."""
     names = dict(disk.durable_names)
     for number, change in enumerate(disk.pending):
         if is_kept(number):
@@ -125,20 +122,20 @@ def _said(change: dict[str, int | None]) -> str:
     gone = [basename(path) for path, number in change.items() if number is None]
     made = [basename(path) for path, number in change.items() if number is not None]
     if gone and made:
-        return f"the renaming of {gone[0]} to {made[0]}"
+        return f"the rename of {gone[0]} to {made[0]}"
     return f"the removal of {gone[0]}" if gone else f"the creation of {made[0]}"
 
 
 def _single_names(disk: Disk, dice: random.Random) -> Iterator[State]:
-    """Each change lost alone, and kept alone."""
+    """One change is lost, or is the only one that is kept."""
     for number in _sample(range(len(disk.pending)), dice):
         said = _said(disk.pending[number])
         others, alone = _names(disk, _all_but(number)), _names(disk, _only(number))
         yield State(f"{said} is lost", _image(disk, others, _written))
-        yield State(f"{said} is lost, and unsynced data", _image(disk, others, _durable))
-        yield State(f"of unsynced names only {said} is kept", _image(disk, alone, _written))
+        yield State(f"{said} is lost, and all unsynced data", _image(disk, others, _durable))
+        yield State(f"{said} is the only unsynced name that is kept", _image(disk, alone, _written))
         yield State(
-            f"of all that was not synced only {said} is kept", _image(disk, alone, _durable)
+            f"{said} is the only unsynced change that is kept", _image(disk, alone, _durable)
         )
 
 
@@ -155,7 +152,7 @@ def _some_names(disk: Disk, dice: random.Random) -> tuple[Names, str]:
 
 
 def _single_files(disk: Disk, unsynced: dict[int, str], dice: random.Random) -> Iterator[State]:
-    """Each file's unsynced data lost alone."""
+    """The unsynced data of one file is lost."""
     for number in _sample(sorted(unsynced), dice):
         name = unsynced[number]
         for said, content in (
@@ -169,17 +166,17 @@ def _single_files(disk: Disk, unsynced: dict[int, str], dice: random.Random) -> 
 
 
 def _single_sectors(disk: Disk, unsynced: dict[int, str], dice: random.Random) -> Iterator[State]:
-    """Each sector lost alone, and kept alone."""
+    """One sector is lost, or is the only one that is kept."""
     places = [(number, at) for number in sorted(unsynced) for at in _sectors(disk.files[number])]
     for number, at in _sample(places, dice):
         name = unsynced[number]
         for said, content in (
             ("is lost", _mixed(_only(at), None)),
             ("is trash", _mixed(_only(at), dice)),
-            ("is kept alone", _mixed(_all_but(at), None)),
+            ("is the only one kept", _mixed(_all_but(at), None)),
         ):
             image = _image(disk, disk.names, content, only=number)
-            yield State(f"of {name} sector {at // SECTOR_BYTES} {said}", image)
+            yield State(f"sector {at // SECTOR_BYTES} of {name} {said}", image)
 
 
 def _sample(items: Iterable[_Item], dice: random.Random) -> list[_Item]:
@@ -196,7 +193,7 @@ def _durable(file: File) -> bytes:
 
 
 def _sectors(file: File) -> range:
-    """Where the sectors start that hold something unsynced."""
+    """Offsets of the sectors with unsynced bytes."""
     same = _same(file)
     # Zeros at the end were never written: the file was made longer.
     end = max(len(file.content.rstrip(b"\0")), len(file.durable.rstrip(b"\0")))
@@ -204,7 +201,7 @@ def _sectors(file: File) -> range:
 
 
 def _same(file: File) -> int:
-    """How many bytes at the start are the same on disk as they were written."""
+    """Length of the prefix that is synced as it was written."""
     written, durable = file.content, file.durable
     if written.startswith(durable):
         return len(durable)
@@ -221,7 +218,7 @@ def _same(file: File) -> int:
 
 
 def _mixed(is_lost: Callable[[int], bool], trash: random.Random | None) -> Content:
-    """Lost sectors hold what they held before, or trash; the others what was written."""
+    """Lost sectors get their old bytes back, or trash."""
 
     def content(file: File) -> bytes:
         written, durable = file.content, file.durable
@@ -239,7 +236,7 @@ def _mixed(is_lost: Callable[[int], bool], trash: random.Random | None) -> Conte
 
 
 def _zeros(file: File) -> bytes:
-    """As long as it was, but with nothing in it that was not synced."""
+    """All unsynced bytes are old; the length is the new one."""
     return _mixed(lambda _: True, None)(file)
 
 
@@ -248,7 +245,7 @@ def _trash(dice: random.Random) -> Content:
 
 
 def _cut(dice: random.Random) -> Content:
-    """The last write is there in part; or the file is cut where some write ended."""
+    """The last write is torn, or the file is cut at the end of an earlier write."""
 
     def content(file: File) -> bytes:
         written, durable = file.content, file.durable
@@ -264,7 +261,7 @@ def _cut(dice: random.Random) -> Content:
 
 
 def _some(dice: random.Random) -> Content:
-    """Whatever the dice say."""
+    """A random mixture of these losses."""
 
     def content(file: File) -> bytes:
         drawn = dice.random()

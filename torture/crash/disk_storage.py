@@ -1,7 +1,7 @@
-"""A storage on a disk in memory: it notes every change, and fails where it is told to.
+"""A storage on a disk in memory, which records every change and fails on demand.
 
-Nothing of it reaches the operating system, so opening a store takes a few milliseconds and a power
-failure costs nothing.  Helper processes cannot see such a disk: a store on it does all its work itself.
+No call reaches the operating system, so opening a store takes a few milliseconds and a power failure
+costs nothing.  Helper processes cannot see such a disk: a store on it does its work in threads.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ from torture.crash.disk import ROOT, STORE, Disk, Image, Operation
 from torture.crash.injection import Faults
 
 _NO_DESCRIPTOR: Final = 1 << 30
-"""Numbers of open files start here, where no descriptor of the operating system can be."""
+"""Numbers of open files start here, above all descriptors of the operating system."""
 
 
 class MemoryStorage(Storage):
-    """Stores below :data:`torture.crash.disk.STORE`.
+    """Storage of the store in :data:`torture.crash.disk.STORE`.
 
     Attributes:
-        disk: what there is.
-        operations: every change since the storage was made, in order.
-        faults: what is to go wrong.
-        mutex: to be held while the disk is looked at and threads may change it.
-        open_files: paths of the files (and locks) that are open, by number.
+        operations: every change so far, in order.
+        faults: injected faults.
+        mutex: hold it to read the disk while threads may change it.
+        open_files: paths of open files and locks, by number.
     """
 
     def __init__(self, image: Image | None = None) -> None:
@@ -45,13 +44,13 @@ class MemoryStorage(Storage):
     # Changes
 
     def change(self, operation: Operation) -> None:
-        """Make a change, and note it."""
+        """Apply and record a change."""
         with self.mutex:
             self.disk.apply(operation)
             self.operations.append(operation)
 
     def note(self, text: str, number: int) -> None:
-        """Let the operations say where the workload is."""
+        """Record the progress of the workload among the operations."""
         self.change(Operation("note", text, length=number))
 
     def create(self, path: str) -> AppendFile:
@@ -119,7 +118,7 @@ class MemoryStorage(Storage):
         self.faults.check("sync_directory", path)
         self.change(Operation("sync_directory", path))
 
-    # The rest
+    # Reading and locking
 
     def exists(self, path: str) -> bool:
         self.faults.check("exists", path)
@@ -156,7 +155,7 @@ class MemoryStorage(Storage):
             return MemoryRandomFile(self, path, self.disk.files[self._find(path)].content)
 
     def _find(self, path: str) -> int:
-        """The number of what is at ``path``."""
+        """Number of the file or directory at ``path``."""
         number = self.disk.names.get(path)
         if number is None:
             raise FileNotFoundError(2, "there is no such file", path)
@@ -168,7 +167,7 @@ class MemoryStorage(Storage):
     # Open files
 
     def note_open(self, path: str) -> int:
-        """A number for a file that is opened."""
+        """Note an opened file and return its number."""
         with self.mutex:
             self._opened += 1
             number = _NO_DESCRIPTOR + self._opened
@@ -176,7 +175,7 @@ class MemoryStorage(Storage):
             return number
 
     def let_go(self, number: int) -> None:
-        """The file with this number is closed."""
+        """Note that the file with this number is closed."""
         with self.mutex:
             self.open_files.pop(number, None)
 
@@ -189,7 +188,7 @@ class MemoryStorage(Storage):
 
 
 class MemoryAppendFile(AppendFile):
-    """A file of a :class:`MemoryStorage` that grows."""
+    """A growing file of a :class:`MemoryStorage`."""
 
     def __init__(self, storage: MemoryStorage, path: str, file: int, offset: int) -> None:
         number = storage.note_open(path)
@@ -210,10 +209,10 @@ class MemoryAppendFile(AppendFile):
         self._truncate(length)
 
     def _fill(self, start: int, length: int, step: int) -> None:
-        """It has the zeros that are to be written."""
+        """Truncating has written the zeros already."""
 
     def _map(self, start: int, length: int) -> None:
-        """There is no file to map; what is written here is written at once, too."""
+        """Nothing is mapped: writes take effect at once."""
 
     def _truncate(self, length: int) -> None:
         self._storage.faults.check("truncate", self.path)

@@ -1,7 +1,7 @@
-"""A small workload on a disk where something fails, and what must hold whatever fails.
+"""A small workload on a disk that fails, and the checks that must hold whatever fails.
 
-What a write that returned has made of the contents is *acknowledged*; what a write that raised was
-to make of them is *doubtful*: it is there as a whole or not at all.
+A write that returned is *acknowledged*.  A write that raised is *doubtful*: it must be there as a
+whole or not at all.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 import lsmkv
 from lsmkv.storage.storage import Storage
-from torture.crash.workloads import Contents
+from torture.framework.changes import Contents, change_model, write_batch
 from torture.framework.part import UnsoundError
 
 Changes = dict[bytes, bytes | None]
@@ -27,18 +27,17 @@ OPTIONS: Final = lsmkv.Options(
     compression="none",
 )
 
-
-_SUSPICIONS: Final = 3
-"""So many syncs after a failure are checked by losing the power."""
+_SYNCS_CHECKED: Final = 3
+"""Syncs after a failure that are checked by losing the power."""
 
 
 class Remedy(Enum):
-    """What the program does after a failure, once the disk works again."""
+    """The program's reaction to a failure, once the disk works again."""
 
     RESUME = "resume"
     REOPEN = "reopen"
-    CRASH = "crash"  # the power fails, too; then it opens what is left
-    CLOSE = "close"  # it closes the store, and the power fails after that
+    CRASH = "crash"  # the power fails too, and the program opens the store again
+    CLOSE = "close"  # the program closes the store, and then the power fails
 
 
 class Mendable(Protocol):
@@ -52,32 +51,28 @@ class Mendable(Protocol):
         """Let everything work again."""
 
     def crash(self) -> None:
-        """Lose what was not synced."""
+        """Lose all unsynced data."""
 
     def after_a_crash(self) -> Contents | None:
-        """What the store would hold if the power failed now; None where that cannot be told."""
+        """Contents of the store if the power failed now; None if the disk cannot tell."""
 
 
 def cause_of(error: BaseException) -> OSError:
-    """The failure of the disk that an error tells of.
-
-    Raises:
-        UnsoundError: it tells of none.
-    """
-    told = error
-    while isinstance(told, lsmkv.BackgroundError) and told.__cause__ is not None:
-        told = told.__cause__
-    if not isinstance(told, OSError):
-        raise UnsoundError(f"{error!r} does not tell of a failure of the disk") from error
-    return told
+    """The OSError behind an error of the store; UnsoundError if there is none."""
+    cause = error
+    while isinstance(cause, lsmkv.BackgroundError) and cause.__cause__ is not None:
+        cause = cause.__cause__
+    if not isinstance(cause, OSError):
+        raise UnsoundError(f"{error!r} has no OSError as its cause") from error
+    return cause
 
 
 class Session:
-    """The workload, step by step.
+    """One run of the workload.
 
     Attributes:
-        db: the store, when it is open.
-        failures: the error numbers of what was raised (errors themselves would hold on to files).
+        db: the store while it is open.
+        failures: error numbers of the errors raised (the errors themselves would keep files open).
     """
 
     def __init__(
@@ -91,12 +86,12 @@ class Session:
         self._doubtful: list[Changes] = []
         self._synced: Contents = {}
         self._maybe_synced: list[Changes] = []
-        self._suspicions = _SUSPICIONS
+        self._syncs_to_check = _SYNCS_CHECKED
         self.db: lsmkv.DB | None = None
         self.failures: list[int | None] = []
 
     def run(self) -> None:
-        """The whole workload: writing, rotating, flushing, merging, closing, reopening."""
+        """Write, flush, compact, close and reopen."""
         self._open()
         self._write({b"first": b"1"})
         self._write({b"synced": b"2"}, sync=True)
@@ -132,30 +127,21 @@ class Session:
                 return self.db
             except OSError as error:
                 self._mend(error)
-                if self.db is not None:  # which opened it
+                if self.db is not None:  # _mend opened it
                     return self.db
-        raise UnsoundError("it does not open on a disk that works again")
+        raise UnsoundError("the store does not open on a disk that works again")
 
     def _write(self, changes: Changes, *, sync: bool = False) -> None:
         db = self._opened()
         self._maybe_synced.append(changes)
         try:
-            with db.write_batch(sync=sync) as batch:
-                for key, value in changes.items():
-                    if value is None:
-                        batch.delete(key)
-                    else:
-                        batch.put(key, value)
+            write_batch(db, changes.items(), sync=sync)
         except (OSError, lsmkv.BackgroundError) as error:
             self._doubtful.append(changes)
             self._mend(error)
             return
         self._doubtful = [old for old in self._doubtful if not old.keys() & changes.keys()]
-        for key, value in changes.items():
-            if value is None:
-                self._acknowledged.pop(key, None)
-            else:
-                self._acknowledged[key] = value
+        change_model(self._acknowledged, changes.items())
         if sync:
             self._note_sync()
 
@@ -178,19 +164,19 @@ class Session:
                 self._disk.heal()
 
     def _note_sync(self) -> None:
-        """All that was written is synced now; after a failure, see whether that is true."""
+        """Every write is synced now; after a failure, check that by losing the power."""
         self._synced = dict(self._acknowledged)
         self._maybe_synced = list(self._doubtful)
-        if self.failures and self._suspicions:
-            self._suspicions -= 1
+        if self.failures and self._syncs_to_check:
+            self._syncs_to_check -= 1
             found = self._disk.after_a_crash()
             if found is not None:
                 self.check_synced(found)
 
-    # Trouble
+    # Failures
 
     def _mend(self, error: BaseException) -> None:
-        """After a failure: read everything, have the disk work again, and go on."""
+        """After a failure: check all entries, repair the disk, apply the remedy."""
         self.failures.append(cause_of(error).errno)
         if self.db is not None:
             self.check(dict(self._read_past_one_failure(self.db)))
@@ -203,7 +189,7 @@ class Session:
             self._crash()
         elif self._remedy is Remedy.CLOSE:
             if self._give_up():
-                self._note_sync()  # what closing without an error promises
+                self._note_sync()  # close returned without an error
             self._crash()
         elif self.db is not None:
             if self._remedy is Remedy.RESUME:
@@ -214,7 +200,7 @@ class Session:
                 self._open()
 
     def _give_up(self) -> bool:
-        """Close, whether that works or not; whether it did."""
+        """Close the store; return whether that worked."""
         db, self.db = self.db, None
         if db is None:
             return False
@@ -225,35 +211,31 @@ class Session:
         return True
 
     def _crash(self) -> None:
-        """Lose the power, and see that everything synced is there."""
+        """Lose the power, and check that every synced write is there."""
         self._disk.crash()
-        self._give_up()  # what is left of the process writes to a disk that is no more
+        self._give_up()  # it writes to the old disk, which is gone
         self.db = lsmkv.open(self._path, OPTIONS, storage=self._disk.storage)
         found = dict(self.db.items())
         self.check_synced(found)
         self._acknowledged, self._doubtful = found, []
         self._note_sync()
 
-    @staticmethod
-    def _heal_and_read(disk: Mendable, db: lsmkv.DB) -> list[tuple[bytes, bytes]]:
-        disk.heal()
-        return list(db.items())
-
     def _read_past_one_failure(self, db: lsmkv.DB) -> list[tuple[bytes, bytes]]:
-        """All entries; a read that is itself what fails is tried once more on a mended disk."""
+        """All entries; if the read fails, the disk is repaired for a second read."""
         try:
             return list(db.items())
         except OSError:
-            return self._heal_and_read(self._disk, db)
+            self._disk.heal()
+        return list(db.items())  # outside the handler, whose error keeps files open
 
-    # What must hold
+    # Checks
 
     def check(self, found: Contents) -> None:
-        """Everything acknowledged is there; what else is there was at least asked for."""
+        """All acknowledged writes are there, and besides them only doubtful ones."""
         _check(found, self._acknowledged, self._doubtful, "acknowledged")
 
     def check_synced(self, found: Contents) -> None:
-        """Everything synced is there; what else is there was at least asked for."""
+        """All synced writes are there, and besides them only later ones."""
         _check(found, self._synced, self._maybe_synced, "synced")
 
 
@@ -262,12 +244,13 @@ def _check(found: Contents, certain: Contents, maybe: list[Changes], what: str) 
     for changes in maybe:
         made = [found.get(key) == value for key, value in changes.items()]
         if any(made) and not all(made):
-            raise UnsoundError(f"half a batch is there: {sorted(changes)}")
+            raise UnsoundError(f"only a part of a batch is there: {sorted(changes)}")
         for key, value in changes.items():
             allowed.setdefault(key, []).append(value)
     for key in sorted(found.keys() | certain.keys()):
         value, expected = found.get(key), certain.get(key)
         if value != expected and value not in allowed.get(key, []):
             raise UnsoundError(
-                f"{key!r} is {value and value[:20]!r}, {what} was {expected and expected[:20]!r}"
+                f"{key!r} has value {value and value[:20]!r}, "
+                f"but {expected and expected[:20]!r} was {what}"
             )

@@ -1,9 +1,9 @@
-"""``faults``: every operation on files fails in turn, once or from then on, and nothing is lost.
+"""The part ``faults``: every call on files fails in turn, once or from then on.
 
-A small workload (:mod:`torture.crash.fault_session`) runs once to see what it asks of the disk.  Then it
-runs again for each of these calls, with that call failing, for each way in which it may fail, and for
-each remedy.  The disk is in memory, and forgets what a failed sync was to write, as kernels do.
-Real disks that are really full are in :mod:`torture.crash.full_disk`.
+A small workload (:mod:`torture.crash.fault_session`) runs once to count its calls.  Then it runs again
+for each call, each way in which that call may fail, and each remedy.  The disk is in memory; like a
+kernel, it drops the data that a failed sync did not write.  :mod:`torture.crash.full_disk` fills real
+disks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import gc
 import random
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,11 +21,11 @@ import lsmkv
 from torture.crash import full_disk
 from torture.crash.disk import STORE, Image
 from torture.crash.disk_storage import MemoryStorage
-from torture.crash.examination import left_over
 from torture.crash.fault_session import OPTIONS, Remedy, Session
 from torture.crash.injection import Fault
-from torture.crash.workloads import Contents
+from torture.framework.changes import Contents
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings, UnsoundError
+from torture.framework.store_checks import check_files, check_no_leftovers, store_threads
 from torture.framework.timeout import HangsError, patiently
 
 _MOST_FAILURES: Final = 20
@@ -35,14 +34,14 @@ _PATIENCE_S: Final = 30.0  # a session takes some hundredths of a second
 _ERROR_NUMBERS: Final = {name: number for number, name in errno.errorcode.items()}
 
 SHORT: Final = "short"
-"""A call that does a part of its work, and says so."""
+"""A call that reads or writes only a part, and returns how much."""
 FULL: Final = "short-then-ENOSPC"
-"""A write of which a part still finds room."""
+"""A write of which only a part has room on the disk."""
 STUCK: Final = "short-then-ENOSPC-and-no-truncate"
-"""The same, and what was written cannot be taken back."""
+"""The same, and the file cannot be cut to its old length."""
 NO_FAULT: Final = "no-fault"
-"""What ``--replay`` takes for the session without any."""
-NEVER_MET: Final = "faults that no call met, because threads took another order"
+"""Argument of ``--replay`` for the session without a fault."""
+NEVER_MET: Final = "faults that no call met, because threads ran in another order"
 
 WAYS: Final[dict[str, tuple[str, ...]]] = {
     "append": ("EIO", "ENOSPC", "EDQUOT", "EINTR", SHORT, FULL, STUCK),
@@ -55,22 +54,21 @@ WAYS: Final[dict[str, tuple[str, ...]]] = {
     "sync_directory": ("EIO", "EINTR"),
     "lock": ("EIO", "ENOLCK"),
 }
-"""How calls may fail; what is not listed fails with ``EIO``.  Lasting failures are tried, too, but for
-those of :data:`_PASSING`."""
+"""Ways in which each call may fail; other calls fail with ``EIO``."""
 
-_PASSING: Final = ("EINTR", SHORT)
+_PASSING: Final = ("EINTR", SHORT)  # ways that are tried once, but not from then on
 
 SHARES: Final = {Scale.CI: 0.06, Scale.SHORT: 1.0, Scale.LONG: 1.0}
-"""Of how many faults a run tries."""
+"""Share of the faults that a run tries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One fault, and what is done about it: what ``--replay`` takes, as ``str``.
+    """One fault and its remedy; ``str`` gives the argument of ``--replay``.
 
     Attributes:
         way: an error's name, or one of the ways above.
-        lasts: it fails from then on, until the disk is mended.
+        lasts: all later calls fail too, until the disk works again.
         after: calls of the operation that succeed first.
     """
 
@@ -86,34 +84,30 @@ class Plan:
 
     @classmethod
     def parsed(cls, text: str) -> Plan:
-        """The plan that ``str`` gave.
-
-        Raises:
-            ValueError: it is none.
-        """
+        """The plan that ``text`` names; ValueError if there is no such plan."""
         try:
             operation, way, lasting, remedy, after = text.split("/")
             plan = cls(operation, way, lasting == "on", Remedy(remedy), int(after))
             plan.faults()
         except (ValueError, KeyError):
             raise ValueError(
-                f"{text!r} is no OPERATION/WAY/(once|on)/REMEDY/NUMBER of faults"
+                f"{text!r} is not an OPERATION/WAY/(once|on)/REMEDY/NUMBER of faults"
             ) from None
         return plan
 
     @property
     def is_harmless(self) -> bool:
-        """Whether nobody should notice."""
+        """Whether the store must hide the fault."""
         return self.way == SHORT or (self.operation == "append" and self.way == "EINTR")
 
     @property
     def errors(self) -> set[int]:
-        """The error numbers that it may be told with (EIO is what later calls on a file say)."""
+        """Error numbers that the store may raise; later calls on a failed file raise EIO."""
         name = "ENOSPC" if self.way in (FULL, STUCK) else self.way
         return {errno.EIO} if name == SHORT else {errno.EIO, _ERROR_NUMBERS[name]}
 
     def faults(self) -> list[Fault]:
-        """What is to go wrong on the disk."""
+        """The faults to inject into the disk."""
         times = None if self.lasts else 1
         short = Fault(self.operation, after=self.after, short=_SHORT_BYTES)
         full = Fault(self.operation, errno.ENOSPC, self.after, times)
@@ -138,7 +132,7 @@ class FailingDisk:
         self.storage.faults.heal()
 
     def the_least(self) -> Image:
-        """Only what is synced now."""
+        """Files with only their synced data."""
         with self.storage.mutex:
             return self.storage.disk.the_least()
 
@@ -154,7 +148,7 @@ class FailingDisk:
 
 
 def plans(calls: dict[str, int]) -> Iterator[Plan]:
-    """Every way in which these calls may fail."""
+    """Every way in which the counted calls may fail."""
     for operation in sorted(calls):
         for way in WAYS.get(operation, ("EIO",)):
             for lasts in (False,) if way in _PASSING else (False, True):
@@ -164,12 +158,8 @@ def plans(calls: dict[str, int]) -> Iterator[Plan]:
 
 
 def attempt(plan: Plan | None, storage_type: type[MemoryStorage]) -> bool:
-    """Run the session with a fault, or without, and check everything; whether the disk failed.
-
-    Raises:
-        UnsoundError, AssertionError, lsmkv.Error, OSError: something did not hold.
-    """
-    threads = _our_threads()
+    """Run the session with or without a fault and check it; return whether a call failed."""
+    threads = store_threads()
     disk = FailingDisk(storage_type)
     faults = [disk.storage.faults.add(fault) for fault in (plan.faults() if plan else ())]
     session = Session(
@@ -183,8 +173,8 @@ def attempt(plan: Plan | None, storage_type: type[MemoryStorage]) -> bool:
     fired = any(fault.fired for fault in faults)
     if plan is not None:
         _check_told(plan, session, fired)
-    if _our_threads() - threads:
-        raise UnsoundError(f"threads are left behind: {_our_threads() - threads}")
+    if store_threads() - threads:
+        raise UnsoundError(f"threads are still running: {store_threads() - threads}")
     for image, check in (
         (disk.storage.disk.everything(), session.check),
         (disk.storage.disk.the_least(), session.check_synced),
@@ -192,38 +182,31 @@ def attempt(plan: Plan | None, storage_type: type[MemoryStorage]) -> bool:
         again = MemoryStorage(image)
         with lsmkv.open(STORE, OPTIONS, storage=again, create_if_missing=False) as db:
             check(dict(db.items()))
-            report = db.verify()
-            if not report.ok:
-                raise UnsoundError(f"verify: {report}")
-            db.wait_until_settled()
-            leftovers = left_over(again, STORE)
-        if leftovers:
-            raise UnsoundError(f"left over after the next opening: {', '.join(leftovers)}")
+            check_files(db)
+            check_no_leftovers(db, again)
     del session
     for storage in (disk.storage, *disk.replaced):
         if storage.open_files:
-            gc.collect()  # errors and the frames that they hold on to
+            gc.collect()  # frees errors, whose frames hold files
         if storage.open_files:
-            raise UnsoundError(f"left open: {', '.join(sorted(storage.open_files.values()))}")
+            raise UnsoundError(
+                f"files are still open: {', '.join(sorted(storage.open_files.values()))}"
+            )
     return fired
 
 
 def _check_told(plan: Plan, session: Session, fired: bool) -> None:
-    """What was raised is what the disk said, or a refusal because of it."""
+    """The store must raise the error of the disk, and only if a call failed."""
     if plan.is_harmless and session.failures:
-        raise UnsoundError(f"a call that is to be continued failed: {session.failures}")
+        raise UnsoundError(f"the store did not hide {plan.way}, but raised {session.failures}")
     if not set(session.failures) <= plan.errors:
-        raise UnsoundError(f"raised {session.failures}, not {plan.way}")
+        raise UnsoundError(f"the store raised error numbers {session.failures} after {plan.way}")
     if session.failures and not fired:
-        raise UnsoundError(f"raised {session.failures} though nothing failed")
-
-
-def _our_threads() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.name.startswith("lsmkv")}
+        raise UnsoundError(f"the store raised {session.failures}, but no call failed")
 
 
 def run(settings: Settings, storage_type: type[MemoryStorage] = MemoryStorage) -> Outcome:
-    """Fail every call in turn, and then fill real disks."""
+    """Try every fault, and fill real disks."""
     outcome = Outcome()
     deadline = time.monotonic() + settings.time_limit_s
     if settings.replay is not None and settings.replay in full_disk.NAMES:
@@ -241,7 +224,7 @@ def run(settings: Settings, storage_type: type[MemoryStorage] = MemoryStorage) -
     for number, plan in enumerate(wanted, 1):
         _try(plan, outcome, storage_type)
         if len(outcome.failures) >= _MOST_FAILURES:
-            outcome.notes.append(f"given up after {number:,} faults: too many failures")
+            outcome.notes.append(f"stopped after {number:,} faults: too many failures")
             break
         if time.monotonic() > deadline and number < len(wanted):
             outcome.notes.append(f"the time was up after {number:,} of {len(wanted):,} faults")
@@ -250,7 +233,7 @@ def run(settings: Settings, storage_type: type[MemoryStorage] = MemoryStorage) -
 
 
 def _chosen(settings: Settings, storage_type: type[MemoryStorage]) -> list[Plan]:
-    """All faults of the calls that a session makes; or a sample of them, with every way in it."""
+    """All faults of a session's calls, or a sample of them with every way in it."""
     disk = FailingDisk(storage_type)
     Session(STORE, disk, Remedy.RESUME).run()
     every = list(plans(dict(disk.storage.faults.calls)))
@@ -275,8 +258,8 @@ def _try(plan: Plan | None, outcome: Outcome, storage_type: type[MemoryStorage])
 
 PART: Final = Part(
     "faults",
-    "Whichever call to the operating system fails, and however: the writer is told the cause, readers "
-    "go on, nothing acknowledged is lost (nor anything synced, if the power fails too), the store "
-    "resumes or opens again once the cause is mended, and no thread, file or leftover stays behind.",
+    "Whichever call to the operating system fails, and however: the writer gets the cause, readers "
+    "go on, no acknowledged write is lost (and no synced write, if the power fails too). Once the cause "
+    "is gone, the store resumes or opens again. No thread, open file or unneeded file is left.",
     run,
 )

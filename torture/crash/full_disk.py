@@ -1,22 +1,20 @@
-"""Disks that are really full: a small file system of its own, and the limit on the size of files.
+"""Full disks: a small file system, and a limit on the size of files.
 
-A store is filled by plain writes, with flushes among them, or with compactions, until the operating
-system refuses.  Then everything acknowledged is read; room is made; the store resumes, takes writes,
-and is whole when it is opened again.
+Writes fill a store, alone or with flushes or compactions, until the operating system refuses.  Then
+every acknowledged write must be readable.  After room is made, the store must resume and take writes,
+and it must be sound when it is opened again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import gc
 import os
 import random
 import resource
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,16 +24,16 @@ from typing import Final
 
 import lsmkv
 from lsmkv.storage.storage import Storage
-from torture.crash.examination import left_over
 from torture.crash.fault_session import cause_of
 from torture.framework.part import Failure, Outcome, Settings, UnsoundError
+from torture.framework.store_checks import Traces, check_files, check_no_leftovers
 from torture.framework.timeout import HangsError, patiently
 
 _DISK_BYTES: Final = 1 << 20
 _BALLAST_BYTES: Final = 1 << 19
 _FILE_LIMIT_BYTES: Final = 40_000
 _MOST_WRITES: Final = 20_000
-_PATIENCE_S: Final = 60.0  # to fill it takes about a second
+_PATIENCE_S: Final = 60.0  # filling the disk takes about a second
 
 Upkeep = Callable[[lsmkv.DB, int], None]
 
@@ -61,12 +59,12 @@ UPKEEP: Final[dict[str, Upkeep]] = {
 }
 PLACES: Final = ("full-disk", "file-size-limit")
 NAMES: Final = tuple(f"{place}/{upkeep}" for place in PLACES for upkeep in UPKEEP)
-"""What there is to try."""
+"""Every combination; ``--replay`` takes one of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a store is, that there is no room, and how room is made."""
+    """A directory without room: the error that writes raise there, and how to make room."""
 
     directory: Path
     error: int
@@ -75,11 +73,7 @@ class Place:
 
 @contextlib.contextmanager
 def small_disk(directory: Path) -> Iterator[Place]:
-    """A file system of 1 MiB of its own, half of it taken by ballast.
-
-    Raises:
-        PermissionError: none can be mounted here; it says why.
-    """
+    """A file system of 1 MiB, half full; PermissionError if it cannot be mounted here."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         raise PermissionError("mounting a small file system takes Linux and root")
     mount = directory / "disk"
@@ -115,13 +109,9 @@ def limited_files(directory: Path) -> Iterator[Place]:
 
 
 def fill(place: Place, upkeep: Upkeep, seed: int) -> int:
-    """Fill a store until it is refused, make room, and see that all is well; writes acknowledged.
-
-    Raises:
-        UnsoundError: something did not hold.
-    """
+    """Fill a store, make room and check the store; return the number of acknowledged writes."""
     dice = random.Random(f"full disk {seed}")
-    threads, descriptors = set(threading.enumerate()), _descriptors()
+    traces = Traces()
     path = place.directory / "store"
     options = lsmkv.Options(
         write_buffer_size_bytes=65536 if upkeep is _nothing else 16384,
@@ -133,8 +123,8 @@ def fill(place: Place, upkeep: Upkeep, seed: int) -> int:
         _write_until_refused(db, upkeep, dice, written, place.error)
         _compare(db, written)
         with contextlib.suppress(OSError, lsmkv.BackgroundError):
-            db.resume()  # too early, or there is room enough already
-            db.wait_until_settled()  # what this began must not fail after room was made
+            db.resume()  # there may be no room yet
+            db.wait_until_settled()  # a flush that resume began must not fail later
         _compare(db, written)
         place.make_room()
         db.resume()
@@ -144,18 +134,9 @@ def fill(place: Place, upkeep: Upkeep, seed: int) -> int:
         _compare(db, written)
     with lsmkv.open(path, options, create_if_missing=False) as db:
         _compare(db, written)
-        report = db.verify()
-        if not report.ok:
-            raise UnsoundError(f"verify: {report}")
-        db.wait_until_settled()
-        leftovers = left_over(Storage(), str(path))
-        if leftovers:
-            raise UnsoundError(f"left over: {', '.join(leftovers)}")
-    gc.collect()
-    if set(threading.enumerate()) - threads:
-        raise UnsoundError(f"threads are left behind: {set(threading.enumerate()) - threads}")
-    if _descriptors() > descriptors:
-        raise UnsoundError("descriptors are left open")
+        check_files(db)
+        check_no_leftovers(db, Storage())
+    traces.check()
     return len(written)
 
 
@@ -171,13 +152,15 @@ def _write_until_refused(
     except (OSError, lsmkv.BackgroundError) as refusal:
         found = cause_of(refusal).errno
         if found != error:
-            raise UnsoundError(f"refused with {found}, not {errno.errorcode[error]}") from refusal
+            raise UnsoundError(
+                f"a write failed with error {found}, expected {errno.errorcode[error]}"
+            ) from refusal
         return
     raise UnsoundError("the disk was never full")
 
 
 def _compare(db: lsmkv.DB, written: dict[bytes, bytes]) -> None:
-    """Everything acknowledged is there (a write that was refused may be, too)."""
+    """All acknowledged writes are there; a refused write may be there too."""
     found = dict(db.items())
     wrong = [key for key, value in written.items() if found.get(key) != value]
     if wrong:
@@ -186,13 +169,8 @@ def _compare(db: lsmkv.DB, written: dict[bytes, bytes]) -> None:
         )
 
 
-def _descriptors() -> int:
-    gc.collect()
-    return len(os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd"))
-
-
 def run(settings: Settings, outcome: Outcome, deadline: float) -> None:
-    """Fill every place in every way, or as ``settings.replay`` says."""
+    """Try every combination, or the one that ``settings.replay`` names."""
     makers = dict(zip(PLACES, (small_disk, limited_files), strict=True))
     for name in NAMES:
         if settings.replay not in (None, name) or time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Faults to be injected: which call of which operation fails, how, and how often."""
+"""Injected faults: which calls of a storage fail, how, and how often."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from dataclasses import dataclass
 
 @dataclass
 class Fault:
-    """What is to go wrong.  ``fired`` says how often it has, ``seen`` how many calls it has met.
+    """A fault in calls of ``operation`` on paths that end in ``path_suffix``.
 
     Attributes:
-        operation: which calls it concerns, on paths that end in ``path_suffix``.
-        error: the error number that they raise.
+        error: the error number that the calls raise.
         after: calls that succeed first.
-        times: how many fail then; None for all until the faults are healed.
-        short: not to raise, but to write (or read) only that many bytes, and to say so.
+        times: calls that fail then; None for all until the faults are healed.
+        short: read or write only this many bytes instead of raising.
+        seen: matching calls so far.
+        fired: failed calls so far.
     """
 
     operation: str
@@ -31,7 +32,7 @@ class Fault:
     fired: int = 0
 
     def is_due(self, operation: str, paths: tuple[str, ...]) -> bool:
-        """Whether this call is to fail; counts it as seen."""
+        """Whether this call must fail; counts it as seen."""
         if operation != self.operation or not any(p.endswith(self.path_suffix) for p in paths):
             return False
         self.seen += 1
@@ -39,7 +40,7 @@ class Fault:
 
 
 class Faults:
-    """Faults in force, and how many calls there were of each operation.  Any thread may ask."""
+    """Active faults, and the number of calls of each operation.  It is thread-safe."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
@@ -47,7 +48,7 @@ class Faults:
         self._mutex = threading.Lock()
 
     def add(self, fault: Fault) -> Fault:
-        """Let ``fault`` be in force from now on."""
+        """Activate ``fault``."""
         with self._mutex:
             self.active.append(fault)
         return fault
@@ -58,7 +59,7 @@ class Faults:
             self.active.clear()
 
     def check(self, operation: str, *paths: str) -> int | None:
-        """Raise if the call is to fail; the bytes to write or read if it is to be short; else None."""
+        """Raise if the call must fail; return its length in bytes if it must be short, else None."""
         with self._mutex:
             self.calls[operation] += 1
             due = [fault for fault in self.active if fault.is_due(operation, paths)]

@@ -1,12 +1,11 @@
-"""Kills a writing process again and again, and checks what it left behind.
+"""Kills a writing process again and again, and checks the store that it leaves.
 
 ``python -m torture.crash.kill_loop --rounds 100 --seed 1``: a child process applies a seeded stream of
-operations to a store with small buffers, so that it rotates, flushes and compacts all the time, and
-reports each operation once it is acknowledged.  It dies by SIGKILL, at a random moment or at a
-chosen system call, in the middle of a write as well as in the middle of recovery.  The store must
-then open without help and equal the stream after some prefix that ends with the last acknowledged
-operation or the one after it; verifying must find nothing.  The next round goes on with what is
-there.
+operations to a store with small buffers, which flushes and compacts all the time, and reports each
+acknowledged operation.  SIGKILL ends it at a random moment or at a chosen system call, in the middle
+of a write or of recovery.  Then the store must open without repair.  It must hold the stream up to the
+last acknowledged operation, or up to the one after it, and ``verify`` must find nothing.  The next
+round continues with the same store.
 """
 
 from __future__ import annotations
@@ -21,29 +20,27 @@ import sys
 import tempfile
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Literal, get_args
 
 import lsmkv
 from lsmkv.options import Background
 from lsmkv.storage.storage import AppendFile, Storage
+from torture.framework.changes import Change, Contents, change_model, difference, write, write_batch
+from torture.framework.part import UnsoundError
+from torture.framework.python_child import ROOT, command
+from torture.framework.store_checks import check_files
 
 KEYS: Final = 400
 LONGEST_RUN_S: Final = 0.5
 _REPORT: Final = struct.Struct("<Q")
-_LIMIT_S: Final = 60.0  # for a writer that does not get to the system call it is to die at
+_LIMIT_S: Final = 60.0  # for a writer that never makes the system call that kills it
 
-Change = tuple[bytes, bytes | None]
 Kind = Literal["put", "delete", "batch", "sync", "flush", "compact"]
-
-
-class CrashError(Exception):
-    """What a round found wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation of the stream; only a batch has several changes, and some have none."""
+    """One operation of the stream: a batch has several changes, a sync, flush or compact none."""
 
     kind: Kind
     changes: tuple[Change, ...]
@@ -52,15 +49,15 @@ class Operation:
 
 @dataclass(slots=True)
 class Totals:
-    """What all rounds did.
+    """Counts over all rounds.
 
     Attributes:
-        rounds: rounds that ended well.
-        operations: operations acknowledged.
-        synced: those of them that had asked for a sync.
-        unacknowledged: operations that were on disk though nobody had been told so.
-        killed_opening: rounds in which the store was not even open when the writer died.
-        tables: tables that were verified, over all rounds.
+        rounds: rounds without a failure.
+        operations: acknowledged operations.
+        synced: acknowledged operations with a sync.
+        unacknowledged: operations found in the store that were not acknowledged.
+        killed_opening: rounds in which the writer died before the store was open.
+        tables: verified tables.
     """
 
     rounds: int = 0
@@ -72,7 +69,7 @@ class Totals:
 
 
 def operation(seed: int, number: int) -> Operation:
-    """Operation ``number`` of the stream, which depends on nothing else."""
+    """Operation ``number`` of the stream; it does not depend on the others."""
     dice = random.Random(f"{seed}/{number}")
     sync = dice.random() < 0.05
     drawn = dice.random()
@@ -99,7 +96,7 @@ def _put(dice: random.Random, number: int) -> Change:
 
 
 def options(seed: int, turn: int, background: Background = "thread") -> lsmkv.Options:
-    """The options of a round: small buffers, everything else as the dice fall."""
+    """Options of a round: small buffers, and random values for the others."""
     dice = random.Random(f"options {seed}/{turn}")
     return lsmkv.Options(
         write_buffer_size_bytes=dice.choice((4096, 16_384, 65_536)),
@@ -118,24 +115,10 @@ def options(seed: int, turn: int, background: Background = "thread") -> lsmkv.Op
     )
 
 
-def apply_to_model(model: dict[bytes, bytes], done: Operation) -> None:
-    """What ``done`` does to the entries of a store."""
-    for key, value in done.changes:
-        if value is None:
-            model.pop(key, None)
-        else:
-            model[key] = value
-
-
 def apply_to_store(db: lsmkv.DB, todo: Operation) -> None:
     """Apply one operation of the stream."""
     if todo.kind == "batch":
-        with db.write_batch(sync=todo.sync) as batch:
-            for key, value in todo.changes:
-                if value is None:
-                    batch.delete(key)
-                else:
-                    batch.put(key, value)
+        write_batch(db, todo.changes, sync=todo.sync)
     elif todo.kind == "sync":
         db.sync()
     elif todo.kind == "flush":
@@ -143,20 +126,16 @@ def apply_to_store(db: lsmkv.DB, todo: Operation) -> None:
     elif todo.kind == "compact":
         db.compact_range()
     else:
-        ((key, value),) = todo.changes
-        if value is None:
-            db.delete(key, sync=todo.sync)
-        else:
-            db.put(key, value, sync=todo.sync)
+        write(db, todo.changes, sync=todo.sync)
 
 
 # --- the writer ----------------------------------------------------------------------------------
 
 
 class DyingStorage(Storage):
-    """Ends the process with SIGKILL at its n-th change of the file system (0: never).
+    """Kills the process at its n-th change of the file system (0: never).
 
-    An append that is to be the last one writes its first half.
+    A killing append writes the first half of its data.
     """
 
     def __init__(self, die_at: int) -> None:
@@ -165,7 +144,7 @@ class DyingStorage(Storage):
         self._mutex = threading.Lock()
 
     def is_last(self) -> bool:
-        """Whether the change about to be made is the one to die at."""
+        """Count a change; return whether it must kill the process."""
         with self._mutex:
             self._left -= 1
             return self._left == 0
@@ -219,14 +198,14 @@ class _DyingFile(AppendFile):
 
 
 def die() -> None:
-    """End this process as nothing in it can prevent."""
+    """Kill this process."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def write_until_killed(
     path: str, seed: int, turn: int, start: int, die_at: int, background: Background
 ) -> None:
-    """What the child process does: report 0, open, report ``start``, then each operation done."""
+    """Run in the child: report 0, open the store, report ``start`` and each acknowledged operation."""
 
     def report(number: int) -> None:
         os.write(sys.stdout.fileno(), _REPORT.pack(number))
@@ -242,16 +221,15 @@ def write_until_killed(
         report(number)
 
 
-# --- the judge -----------------------------------------------------------------------------------
+# --- the checks ----------------------------------------------------------------------------------
 
 
 class CrashLoop:
-    """A store that is written to, killed and checked, round after round.
+    """A store whose writer is killed in every round, and its model.
 
     Attributes:
-        done: operations that the store holds.
-        model: its entries.
-        totals: what happened so far.
+        done: the number of the last operation that the store holds.
+        model: the expected entries.
     """
 
     def __init__(self, path: str, seed: int, background: Background = "thread") -> None:
@@ -260,20 +238,16 @@ class CrashLoop:
         self.background = background
         self.turn = 0
         self.done = 0
-        self.model: dict[bytes, bytes] = {}
+        self.model: Contents = {}
         self.totals = Totals()
 
     def run_round(self) -> None:
-        """Write, kill, check.
-
-        Raises:
-            CrashError: something is not as it should be.
-        """
+        """Write, kill and check; UnsoundError if a check fails."""
         self.turn += 1
         dice = random.Random(f"round {self.seed}/{self.turn}")
         die_at = 0
         run_s = LONGEST_RUN_S * dice.random()
-        if self.background == "process":  # whose system calls are nobody's to count
+        if self.background == "process":  # the system calls of helper processes are not counted
             run_s *= 4
         elif dice.random() < 0.5:
             die_at = dice.randint(1, 20) if dice.random() < 0.5 else dice.randint(20, 3000)
@@ -283,14 +257,14 @@ class CrashLoop:
         self.totals.rounds += 1
 
     def _write_and_kill(self, die_at: int, run_s: float) -> int:
-        """The number of the last operation that a child acknowledged."""
+        """Let a child write, and return the number of its last acknowledged operation."""
+        writer = ("--writer", self.path, self.background)
         numbers = (self.seed, self.turn, self.done, die_at)
-        command = [sys.executable, "-m", "torture.crash.kill_loop", "--writer", self.path]
         with subprocess.Popen(
-            [*command, self.background, *map(str, numbers)],
+            command("torture.crash.kill_loop", *writer, *numbers),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            cwd=Path(__file__).parents[2],
+            cwd=ROOT,
         ) as child:
             assert child.stdout is not None and child.stderr is not None
             reports = child.stdout.read(_REPORT.size)
@@ -298,13 +272,13 @@ class CrashLoop:
             killer.start()
             reports += child.stdout.read()
             killer.cancel()
-            complaint = child.stderr.read().decode(errors="replace")
+            errors = child.stderr.read().decode(errors="replace")
         if child.returncode != -signal.SIGKILL:
-            raise CrashError(f"the writer ended by itself ({child.returncode}):\n{complaint}")
+            raise UnsoundError(f"the writer ended with {child.returncode}, not killed:\n{errors}")
         whole = len(reports) - len(reports) % _REPORT.size
         reported: list[int] = [number for (number,) in _REPORT.iter_unpack(reports[:whole])]
         if reported != [0, *range(self.done, self.done + len(reported) - 1)][: len(reported)]:
-            raise CrashError("the writer's reports are out of order")
+            raise UnsoundError("the writer's reports are out of order")
         if len(reported) < 2:
             self.totals.killed_opening += 1
             return self.done
@@ -313,7 +287,7 @@ class CrashLoop:
     def _check(self, acknowledged: int, *, read_only: bool) -> None:
         for number in range(self.done + 1, acknowledged + 1):
             done = operation(self.seed, number)
-            apply_to_model(self.model, done)
+            change_model(self.model, done.changes)
             self.totals.synced += done.sync
         self.totals.operations += acknowledged - self.done
         self.done = acknowledged
@@ -321,54 +295,38 @@ class CrashLoop:
             db = lsmkv.open(self.path, options(self.seed, self.turn), read_only=read_only)
         except lsmkv.NotAStoreError:
             if read_only and not self.done:
-                return  # the very first opening was cut short
+                return  # the writer died while it made the store
             raise
         with db:
             self._compare(db)
-            report = db.verify()
-            if not report.ok:
-                raise CrashError(f"verify after operation {self.done}:\n{report}")
-            self.totals.tables += report.table_count
+            self.totals.tables += check_files(db).table_count
 
     def _compare(self, db: lsmkv.DB) -> None:
         found = dict(db.items())
         if found != self.model:
             following = dict(self.model)
-            apply_to_model(following, operation(self.seed, self.done + 1))
+            change_model(following, operation(self.seed, self.done + 1).changes)
             if found != following:
-                raise CrashError(_difference(found, self.model, self.done))
+                raise UnsoundError(f"after {self.done} operations {difference(found, self.model)}")
             self.model = following
             self.done += 1
             self.totals.unacknowledged += 1
         for number in range(KEYS):
             key = b"key-%05d" % number
             if db.get(key) != self.model.get(key):
-                raise CrashError(f"get({key!r}) differs from the scan after {self.done} operations")
-
-
-def _difference(found: dict[bytes, bytes], model: dict[bytes, bytes], done: int) -> str:
-    keys = sorted(found.keys() | model.keys())
-    lines = [
-        f"{key!r}: found {found.get(key, b'nothing')[:20]!r}, "
-        f"expected {model.get(key, b'nothing')[:20]!r}"
-        for key in keys
-        if found.get(key) != model.get(key)
-    ]
-    return "\n".join([f"{len(lines)} keys differ after {done} operations", *lines[:20]])
+                raise UnsoundError(
+                    f"get({key!r}) differs from the scan after {self.done} operations"
+                )
 
 
 def run(path: str, seed: int, rounds: int, background: Background = "thread") -> Totals:
-    """Run ``rounds`` rounds on a new store in the directory ``path``.
-
-    Raises:
-        CrashError: a round failed; the message names seed and round.
-    """
+    """Run rounds on a new store; UnsoundError names the seed and the round that failed."""
     loop = CrashLoop(path, seed, background)
     for _ in range(rounds):
         try:
             loop.run_round()
-        except (CrashError, lsmkv.Error, OSError) as error:
-            raise CrashError(
+        except (UnsoundError, lsmkv.Error, OSError) as error:
+            raise UnsoundError(
                 f"seed {seed}, round {loop.turn}, after {loop.done} operations: "
                 f"{type(error).__name__}: {error}"
             ) from error
@@ -376,7 +334,7 @@ def run(path: str, seed: int, rounds: int, background: Background = "thread") ->
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command and return its exit status."""
     if arguments is None:
         arguments = sys.argv[1:]
     if arguments[:1] == ["--writer"]:
@@ -385,22 +343,29 @@ def main(arguments: list[str] | None = None) -> int:
         where: Background = "process" if background == "process" else "thread"
         write_until_killed(path, seed, turn, start, die_at, where)
     parser = argparse.ArgumentParser(prog="python -m torture.crash.kill_loop", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=20, help="how often to kill (20)")
-    parser.add_argument("--seed", type=int, default=None, help="of everything; random by default")
+    parser.add_argument(
+        "--rounds", type=int, default=20, help="kill the writer this often (default: 20)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=None, help="seed of all random choices (default: random)"
+    )
     parser.add_argument(
         "--background",
         choices=get_args(Background),
         default="thread",
-        help="where flushes and compactions run; writers with helper processes die by the clock alone",
+        help="where flushes and compactions run; with process, writers die only at random moments",
     )
-    parser.add_argument("--path", help="directory for the store, new or empty; kept afterwards")
+    parser.add_argument(
+        "--path",
+        help="new or empty directory for the store, which is kept (default: a temporary one)",
+    )
     chosen = parser.parse_args(arguments)
     seed = random.randrange(1 << 32) if chosen.seed is None else chosen.seed
     path = chosen.path or tempfile.mkdtemp(prefix="lsmkv-crash-")
     print(f"seed {seed}, store in {path}", flush=True)
     try:
         totals = run(path, seed, chosen.rounds, chosen.background)
-    except CrashError as error:
+    except UnsoundError as error:
         print(f"FAILED: {error}", file=sys.stderr)
         return 1
     print(totals)

@@ -1,9 +1,10 @@
-"""``lost-manifests``: the power fails, and the manifest is lost as well; repair must not mislead.
+"""The part ``lost-manifests``: repair without a manifest must not call stale data complete.
 
-The workloads of ``crash-states`` are recorded, and the power is lost after each operation on the disk.
-Of what may be left CURRENT and the manifests are taken away, and the rest is repaired.  Among it may be
-tables that compaction had replaced, tables that were being written, and logs that had been flushed.
-What a report calls complete must be what was written, up to some operation that was not synced yet.
+The workloads of ``crash-states`` are recorded, and the power fails after operations on the disk.
+CURRENT and all manifests are removed from the files that are left, and the rest is repaired.  These
+files may include tables that compaction had replaced, unfinished tables, and logs that were flushed.
+If the report says that the repair is complete, the result must equal the contents after some operation
+of the workload, not before the last synced one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from lsmkv.salvage.report import RepairReport
 from torture.crash.disk import Disk, Image
 from torture.crash.disk_states import State, states
 from torture.crash.disk_storage import MemoryStorage
-from torture.crash.workloads import VARIANTS, Bounds, Contents, Recording, record
+from torture.crash.workloads import VARIANTS, Bounds, Recording, names, record
+from torture.framework.changes import Contents
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings
 
 _MOST_FAILURES: Final = 10
@@ -27,13 +29,13 @@ _MOST_FAILURES: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is tried.
+    """The amount of work of one scale.
 
     Attributes:
-        operations: of each workload.
+        operations: operations of each workload.
         rounds: workloads of each variant.
-        share: of the crash points that are looked at.
-        samples: combinations of what is lost, beyond the extremes.
+        share: share of the crash points to try.
+        samples: random combinations of losses at each crash point, besides the extremes.
     """
 
     operations: int
@@ -50,11 +52,7 @@ SIZES: Final = {
 
 
 class Losses:
-    """All losses of one workload.
-
-    Args:
-        settings: how the part is run; ``directory`` is where stores are repaired.
-    """
+    """Repairs without a manifest after crashes of one workload."""
 
     def __init__(self, name: str, settings: Settings, size: Size, deadline: float) -> None:
         self.outcome = Outcome()
@@ -67,7 +65,7 @@ class Losses:
         self._done = 0
 
     def run(self, only: tuple[int, int] | None = None) -> Outcome:
-        """Lose the manifest at every crash point that the dice choose, or in one state alone."""
+        """Try a sample of the crash points, or only the given crash point and state."""
         disk, bounds = Disk(), Bounds()
         dice = random.Random(f"lost manifests {self._settings.seed} {self._name}")
         for number, operation in enumerate(self._recording.operations):
@@ -115,7 +113,9 @@ class Losses:
         counts["complete"] += 1
         first = bounds.done if state.is_whole else bounds.synced
         if found not in self._recording.models[first : bounds.begun + 1]:
-            what = f"{place}: {state.what}: the report says that nothing is lost, and something is"
+            what = (
+                f"{place}: {state.what}: the report says that nothing is lost, but data is missing"
+            )
             self.outcome.failures.append(Failure(what, place))
 
     def _repaired(self, image: Image) -> tuple[RepairReport, Contents]:
@@ -134,28 +134,23 @@ class Losses:
             shutil.rmtree(output, ignore_errors=True)
 
 
-def _names(size: Size) -> list[str]:
-    rounds = ("", *(f"-x{number}" for number in range(2, size.rounds + 1)))
-    return [variant + suffix for suffix in rounds for variant in VARIANTS]
-
-
 def run(settings: Settings, size: Size | None = None) -> Outcome:
-    """Every workload, or the state that ``settings.replay`` names."""
+    """Try every workload, or the state that ``settings.replay`` names."""
     size = size or SIZES[settings.scale]
     deadline = time.monotonic() + settings.time_limit_s
     total = Outcome()
     only: tuple[int, int] | None = None
-    wanted = _names(size)
+    wanted = names(size.rounds)
     if settings.replay is not None:
         name, *numbers = settings.replay.split("/")
         if name.partition("-x")[0] not in VARIANTS or len(numbers) != 2:
             raise ValueError(
-                f"{settings.replay!r} is no WORKLOAD/OPERATION/STATE of lost-manifests"
+                f"{settings.replay!r} is not a WORKLOAD/OPERATION/STATE of lost-manifests"
             )
         wanted, only = [name], (int(numbers[0]), int(numbers[1]))
     for at, name in enumerate(wanted):
         if time.monotonic() > deadline:
-            total.notes.append(f"the time was up before {len(wanted) - at} of the workloads")
+            total.notes.append(f"the time was up: {len(wanted) - at} workloads were not run")
             break
         share = (deadline - time.monotonic()) / (len(wanted) - at)
         outcome = Losses(name, settings, size, time.monotonic() + share).run(only)
@@ -167,7 +162,7 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
 
 PART: Final = Part(
     "lost-manifests",
-    "Whatever a power failure leaves, and with the manifest lost too: repair makes a store of it, and "
-    "what it calls complete is what was written, with everything that was synced.",
+    "After a power failure that also loses the manifest, repair makes a store, and what it calls "
+    "complete is what was written, with everything that was synced.",
     run,
 )

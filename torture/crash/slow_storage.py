@@ -1,4 +1,4 @@
-"""A storage that takes its time."""
+"""A storage whose calls are slow."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from lsmkv.storage.storage import AppendFile, RandomFile, Storage
 class SlowStorage(Storage):
     """Calls ``sleep`` with the given seconds before each sync, append and pread.
 
-    ``sleep`` may be ``time.sleep``, or a function of the test that notes the call or waits for an
-    event: then nothing depends on the clock.  Only files whose path ends in ``path_suffix`` are slow.
+    Only files whose path ends in ``path_suffix`` are slow.  A test may pass a ``sleep`` that notes the
+    call or waits for an event, so that nothing depends on the clock.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class SlowStorage(Storage):
         self._sleep = sleep
 
     def pause(self, path: str, seconds: float) -> None:
-        """Sleep before a call on ``path``, if that is slow."""
+        """Sleep before a call on ``path`` if that file is slow."""
         if seconds > 0.0 and path.endswith(self._path_suffix):
             self._sleep(seconds)
 

@@ -1,8 +1,8 @@
-"""What is done to a store while its disk is recorded: everything a store does, in few operations.
+"""Workloads that run on a recorded disk, and make a store do everything in few operations.
 
-Buffers, blocks and tables are as small as can be, so that a hundred operations rotate logs, flush,
-and compact several levels.  A workload depends on its name and the seed alone: background work goes
-on only where the workload lets it (see :mod:`torture.framework.ordered_background`).
+Buffers, blocks and tables are as small as possible, so that a hundred operations rotate logs, flush
+memtables and compact several levels.  A workload depends only on its name and the seed: background
+work runs only at fixed points (see :mod:`torture.framework.ordered_background`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ import lsmkv
 from torture.crash.disk import STORE, Operation
 from torture.crash.disk_storage import MemoryStorage
 from torture.crash.injection import Fault
+from torture.framework.changes import Change, Contents, change_model, write_batch
 from torture.framework.ordered_background import Background, in_order
-
-Contents = dict[bytes, bytes]
-Change = tuple[bytes, bytes | None]
 
 SMALL: Final = lsmkv.Options(
     write_buffer_size_bytes=4096,
@@ -31,7 +29,7 @@ SMALL: Final = lsmkv.Options(
     size_ratio=2,
     compression="none",
 )
-"""Everything happens after a few writes; the names below change what a store is like besides."""
+"""Options with which flushes and compactions happen after a few writes."""
 
 VARIANTS: Final[dict[str, dict[str, Any]]] = {
     "leveled": {},
@@ -42,23 +40,24 @@ VARIANTS: Final[dict[str, dict[str, Any]]] = {
     "unfiltered": {"filter_policy": "none", "compression_dictionary_size_bytes": 1024},
 }
 
+"""Options that each variant changes, by the variant's name."""
+
 _KEYS: Final = 60
-_MOST_WAITING: Final = 3  # writes between two times that background work may go on
+_MOST_WAITING: Final = 3  # writes before background work runs
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A run that was recorded.
+    """A recorded run of a workload.
 
     Attributes:
-        name: of the workload.
-        operations: what happened to the disk, with the notes ``begun``, ``done`` and ``synced`` of
-            the workload's own operations among them.
-        models: the contents after each of those (the first: after none).
-        kinds: what each of them was (the first: opening).
+        operations: operations on the disk, with notes of the workload among them: which of its own
+            operations is ``begun``, ``done`` or ``synced``.
+        models: the contents of the store after each operation of the workload, from operation 0 on,
+            which opens the store.
+        kinds: the kind of each operation of the workload.
     """
 
-    name: str
     operations: list[Operation]
     models: list[Contents]
     kinds: list[str]
@@ -66,14 +65,14 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Numbers of the workload's operations: begun, done, and known to be synced."""
+    """Numbers of the last operations of a workload that were begun, done and synced."""
 
     begun: int = 0
     done: int = 0
     synced: int = 0
 
     def after(self, operation: Operation) -> Bounds:
-        """The bounds after one more operation, which may be a note that changes them."""
+        """The bounds after one more operation on the disk; only notes change them."""
         if operation.kind != "note":
             return self
         number = operation.length
@@ -85,7 +84,7 @@ class Bounds:
 
 
 class Workload:
-    """One run of a workload, on a storage that may be broken on purpose."""
+    """One run of a workload, on a storage that tests may break on purpose."""
 
     def __init__(
         self, name: str, seed: int, storage: MemoryStorage, background: Background
@@ -105,7 +104,7 @@ class Workload:
         return lsmkv.open(STORE, self._options, storage=self._storage)
 
     def run(self, operations: int) -> None:
-        """So many operations, whatever the dice say, and the end."""
+        """Run that many random operations, each kind at least once, and close the store."""
         kinds: dict[str, Callable[[int], bool]] = {
             "put": self._put,
             "delete": self._delete,
@@ -135,16 +134,10 @@ class Workload:
         self._forget_snapshot()
         self.db.close()
 
-    # Operations; each says whether all that was written is synced afterwards.
+    # Operations; each returns whether every write is synced after it.
 
     def _note_changes(self, changes: list[Change]) -> None:
-        """What is about to be written."""
-        model = self.models[-1]
-        for key, value in changes:
-            if value is None:
-                model.pop(key, None)
-            else:
-                model[key] = value
+        change_model(self.models[-1], changes)
         self._waiting += 1
 
     def _key(self) -> bytes:
@@ -175,12 +168,7 @@ class Workload:
             for _ in range(dice.randint(2, 6))
         ]
         self._note_changes(changes)
-        with self.db.write_batch(sync=sync) as batch:
-            for key, value in changes:
-                if value is None:
-                    batch.delete(key)
-                else:
-                    batch.put(key, value)
+        write_batch(self.db, changes, sync=sync)
         return sync
 
     def _sync(self, number: int) -> bool:
@@ -193,7 +181,7 @@ class Workload:
         return False
 
     def _flush(self, number: int) -> bool:
-        self._settle(number)  # or an older flush would go on beside this one's fresh log
+        self._settle(number)  # or an older flush would run while this one makes a new log
         with self._background.beside():
             self.db.flush()
         self._waiting = 0
@@ -236,9 +224,15 @@ class Workload:
         return True
 
 
+def names(rounds: int) -> list[str]:
+    """Workloads by name: every variant once, then every variant with ``-x2``, and so on."""
+    suffixes = ("", *(f"-x{number}" for number in range(2, rounds + 1)))
+    return [variant + suffix for suffix in suffixes for variant in VARIANTS]
+
+
 def record(name: str, seed: int, operations: int, storage: MemoryStorage) -> Recording:
-    """Run the workload ``name``, one of :data:`VARIANTS` or such a name and ``-x`` and a number."""
+    """Run the workload ``name``, one of :func:`names`."""
     with in_order() as background:
         workload = Workload(name, seed, storage, background)
         workload.run(operations)
-    return Recording(name, storage.operations, workload.models, workload.kinds)
+    return Recording(storage.operations, workload.models, workload.kinds)

@@ -1,1 +1,1 @@
-"""What every part of the torture run is made with."""
+"""The framework of the torture run: parts, trials, reports, and helpers of several parts."""

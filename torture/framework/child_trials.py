@@ -1,7 +1,7 @@
-"""Runs trials in child processes, so that a hang, a crash or a hunger for memory is a finding.
+"""Runs trials in child processes, so that a hang, a crash or too much memory is a failure.
 
-A trial is a function from its name and a directory of its own to what it counted and what went
-wrong.  Children are forked, so that they try what the parent has loaded, patched or not.
+A trial is a function of its name and a directory; it returns counts and failures.  Children are
+forked, so they run the parent's modules, patched or not.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from torture.framework.part import Settings
+
 Verdict = tuple[dict[str, int], list[str]]
-"""How often each thing was seen, and every failure."""
+"""Counts, and all failures."""
 
 Trial = Callable[[str, Path], Verdict]
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a trial may take.
+    """Limits of trials.
 
     Attributes:
-        time_s: a trial that says nothing for so long hangs.
-        memory_bytes: address space that a child may add to what it had at its start (Linux only).
+        time_s: a trial without a verdict after this long hangs.
+        memory_bytes: address space that a child may add to that at its start (Linux only).
         workers: children at a time.
     """
 
@@ -42,22 +44,29 @@ class Limits:
 
 
 def attempt(trial: Trial, name: str, directory: Path) -> Verdict:
-    """The trial's verdict; whatever it raises is a failure, told with its traceback."""
+    """Run a trial here; an exception is a failure, with the end of its traceback."""
     try:
         return trial(name, directory)
     except Exception as error:
         lines = traceback.format_exception(error)
-        return {"trials": 1}, [
-            f"{type(error).__name__} that nobody expected: {''.join(lines[-3:])}"
-        ]
+        return {"trials": 1}, [f"unexpected {type(error).__name__}: {''.join(lines[-3:])}"]
+
+
+def try_all(
+    trial: Trial, names: Sequence[str], settings: Settings, limits: Limits, deadline: float
+) -> Iterator[tuple[str, Verdict]]:
+    """The verdicts of :func:`run_trials`, or of the trial to replay, which runs in this process."""
+    if settings.replay is None:
+        return run_trials(trial, names, settings.directory, limits, deadline)
+    return iter([(settings.replay, attempt(trial, settings.replay, settings.directory))])
 
 
 def run_trials(
     trial: Trial, names: Sequence[str], directory: Path, limits: Limits, deadline: float
 ) -> Iterator[tuple[str, Verdict]]:
-    """The verdict of every trial that began before ``deadline`` (of ``time.monotonic``).
+    """The verdict of every trial that began before ``deadline`` (as ``time.monotonic`` counts).
 
-    Each worker takes every n-th name, and has a folder of ``directory`` to itself.
+    With n workers, each takes every n-th name and has a folder of its own in ``directory``.
     """
     workers = max(1, min(limits.workers, len(names)))
     children = [
@@ -81,7 +90,7 @@ def run_trials(
 
 
 class _Child:
-    """A process that goes through its names; made anew behind a name that killed it."""
+    """A process that tries its names in order; after a name that kills it, a new one goes on."""
 
     def __init__(
         self, trial: Trial, names: Sequence[str], directory: Path, limits: Limits, deadline: float
@@ -91,7 +100,7 @@ class _Child:
         self._directory = directory
         self._limits = limits
         self._deadline = deadline
-        self._next = 0  # position of the name that is under way
+        self._next = 0  # position of the name being tried
         self.is_done = False
         self._start()
 
@@ -124,7 +133,7 @@ class _Child:
             os._exit(code)
 
     def read(self) -> Iterator[tuple[str, Verdict]]:
-        """Verdicts that have come in; at the end of the process, what it died of."""
+        """Yield new verdicts; if the process has died, a failure of the trial that killed it."""
         data = os.read(self.pipe, 1 << 16)
         self._heard = time.monotonic()
         *lines, self._unread = (self._unread + data).split(b"\n")
@@ -138,16 +147,16 @@ class _Child:
             if status == 0:
                 self.is_done = True
             else:
-                yield from self._died(f"the process died of it (wait status {status})")
+                yield from self._died(f"the process died (wait status {status})")
 
     def check_time(self) -> Iterator[tuple[str, Verdict]]:
-        """Kill a child that says nothing any more."""
+        """Kill a child whose trial takes too long."""
         if time.monotonic() - self._heard > self._limits.time_s:
             self.kill()
-            yield from self._died(f"no end after {self._limits.time_s:g} s")
+            yield from self._died(f"the trial did not end within {self._limits.time_s:g} s")
 
     def kill(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process."""
         with suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
@@ -166,7 +175,7 @@ class _Child:
 
 
 def _limit_memory(added_bytes: int) -> None:
-    """Have allocations beyond this fail, where the system tells what there is now."""
+    """Make larger allocations fail, where the system tells the present size."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except OSError:

@@ -1,6 +1,6 @@
-"""``python -m torture``: runs the parts one after another, and says what they found.
+"""``python -m torture``: runs the parts one after another and reports their failures.
 
-The exit status is 1 if anything failed.  Each failure is printed with the command that does it again.
+The exit status is 1 if a part failed.  Each failure is printed with the command that repeats it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import os
 import shlex
 import sys
 import tempfile
+import textwrap
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -26,69 +27,97 @@ from torture.framework.parts import parts
 
 DEFAULT_SEED: Final = 1970
 TIME_LIMITS_S: Final = {Scale.CI: 60.0, Scale.SHORT: 120.0, Scale.LONG: 3600.0}
-"""For each part."""
+"""Default time limit of each part."""
 
 _IN_MEMORY: Final = "/dev/shm"
 
 
-def parser(names: Sequence[str]) -> argparse.ArgumentParser:
+def parser(known: Mapping[str, Part]) -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(
         prog="python -m torture",
-        description="Tries to make lsmkv lose data, lie or leak.  About ten minutes in all; less "
-        "with --ci, hours with --long.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Torture tests of lsmkv.  Each part tries to break one promise of the store, for "
+        "example\nby power failures, failing disks or damaged files.",
+        epilog=_explained(known),
     )
     made.add_argument(
-        "parts",
-        nargs="*",
-        metavar="PART",
-        help=f"which parts to run: {', '.join(names)}; default: all",
+        "parts", nargs="*", metavar="PART", help="parts to run, of those below (default: all)"
     )
     scale = made.add_mutually_exclusive_group()
-    for wanted, said in ((Scale.CI, "a few minutes in all"), (Scale.LONG, "hours")):
+    for wanted, amount in (
+        (Scale.CI, "try little: all parts take a few minutes (default: about ten minutes)"),
+        (Scale.LONG, "try as much as possible: all parts take hours"),
+    ):
         scale.add_argument(
-            f"--{wanted.value}", dest="scale", action="store_const", const=wanted, help=said
+            f"--{wanted.value}", dest="scale", action="store_const", const=wanted, help=amount
         )
     made.set_defaults(scale=Scale.SHORT)
-    made.add_argument("--seed", type=int, default=DEFAULT_SEED, help="default: %(default)s")
+    made.add_argument(
+        "--seed",
+        type=int,
+        default=DEFAULT_SEED,
+        help="seed of all random choices (default: %(default)s)",
+    )
     made.add_argument(
         "--time-limit",
         type=float,
         metavar="S",
-        help="seconds for each part; default: "
-        + ", ".join(f"{limit:.0f} ({scale.value})" for scale, limit in TIME_LIMITS_S.items()),
+        help="end each part after about S seconds (default: "
+        + ", ".join(f"{limit:.0f} {scale.value}" for scale, limit in TIME_LIMITS_S.items())
+        + ")",
     )
-    made.add_argument("--replay", metavar="WHAT", help="try one thing alone, of the one PART given")
+    made.add_argument(
+        "--replay",
+        metavar="WHAT",
+        help="repeat one failure of PART: a failure is printed with the command to repeat it",
+    )
     made.add_argument(
         "--disturb",
         type=lambda text: tuple(filter(None, text.split(","))),
         default=(),
         metavar="HOW",
-        help=f"run parts while this goes on in their processes: some of {','.join(DISTURBANCES)}",
+        help="disturb the processes of the parts at random moments: a list, with commas, of "
+        f"{', '.join(DISTURBANCES)} (garbage collections, switches of threads, signals)",
     )
-    made.add_argument("--out", metavar="DIR", help="folder for torture.json and torture.md")
+    made.add_argument("--out", metavar="DIR", help="write torture.json and torture.md to DIR")
     made.add_argument(
-        "--into", metavar="FILE", help="also replace the section <!-- bench torture --> of FILE"
+        "--into",
+        metavar="FILE",
+        help="write the results to the section <!-- bench torture --> of FILE",
     )
     made.add_argument(
         "--work",
         metavar="DIR",
-        help=f"where stores are made; default: {_IN_MEMORY}, or else the temporary directory",
+        help=f"make stores in DIR (default: {_IN_MEMORY}, or else the temporary directory)",
     )
     return made
 
 
+def _explained(known: Mapping[str, Part]) -> str:
+    """The parts and their promises, and how to read the output."""
+    lines = ["parts, each with the promise that it tries to break:"]
+    for name, part in known.items():
+        lines.append(f"  {name}")
+        lines += textwrap.wrap(part.promise, 86, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    lines += [
+        "",
+        "The exit status is 1 if a promise was broken, and 2 if the command line is wrong.",
+    ]
+    return "\n".join(lines)
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """The command; returns its exit status."""
+    """Run the command and return its exit status."""
     given = sys.argv[1:] if arguments is None else arguments
     known = parts()
-    reader = parser(list(known))
+    reader = parser(known)
     chosen = reader.parse_args(given)
     unknown = [name for name in chosen.parts if name not in known]
     if unknown:
         reader.error(f"no part {unknown[0]!r}; there are {', '.join(known)}")
     if chosen.replay is not None and len(chosen.parts) != 1:
-        reader.error("--replay takes one PART, the one that failed")
+        reader.error("--replay needs exactly one PART, the one that failed")
     if chosen.time_limit is not None and chosen.time_limit < 0:
         reader.error(f"--time-limit {chosen.time_limit:g}: must be 0 or more seconds")
     wanted = [known[name] for name in chosen.parts or known]
@@ -97,26 +126,26 @@ def main(arguments: list[str] | None = None) -> int:
     outcome = results[0].outcome
     if chosen.replay is not None and not (outcome.counts or outcome.failures or outcome.skipped):
         reader.error(f"--replay {chosen.replay}: {chosen.parts[0]} has nothing of that name")
-    return _tell(results, chosen, shlex.join(["python", "-m", "torture", *given]))
+    return _report(results, chosen, shlex.join(["python", "-m", "torture", *given]))
 
 
 def _check_disturbances(
     reader: argparse.ArgumentParser, disturbances: Sequence[str], wanted: Sequence[Part]
 ) -> None:
-    """Refuse what is unknown, and parts that would not heed it."""
+    """Refuse unknown disturbances, and parts that cannot be disturbed."""
     for name in disturbances:
         if name not in DISTURBANCES:
             reader.error(f"--disturb {name}: there are {', '.join(DISTURBANCES)}")
-    heeding = [part.name for part in parts().values() if part.can_be_disturbed]
+    allowed = [part.name for part in parts().values() if part.can_be_disturbed]
     for part in wanted:
         if disturbances and not part.can_be_disturbed:
             reader.error(
-                f"--disturb: {part.name} does not heed it; name one of {', '.join(heeding)}"
+                f"--disturb: {part.name} cannot be disturbed, only {', '.join(allowed)} can"
             )
 
 
 def _run(part: Part, chosen: argparse.Namespace) -> report.Result:
-    """One part, in a directory of its own."""
+    """Run a part in a directory of its own."""
     limit = TIME_LIMITS_S[chosen.scale] if chosen.time_limit is None else chosen.time_limit
     print(f"{part.name}: up to {limit:.0f} s ({build()}) ...", flush=True)
     started = time.monotonic()
@@ -126,7 +155,7 @@ def _run(part: Part, chosen: argparse.Namespace) -> report.Result:
         )
         try:
             outcome = part.run(settings)
-        except Exception:  # the other parts should run all the same
+        except Exception:  # the other parts must run too
             outcome = Outcome(failures=[Failure(traceback.format_exc(), chosen.replay or "")])
     result = report.Result(part, settings, outcome, time.monotonic() - started)
     print(report.summary(result), flush=True)
@@ -139,7 +168,7 @@ def _work(given: str | None) -> str | None:
     return given
 
 
-def _tell(results: Sequence[report.Result], chosen: argparse.Namespace, given: str) -> int:
+def _report(results: Sequence[report.Result], chosen: argparse.Namespace, given: str) -> int:
     print(f"\n{report.table(results)}\n")
     for result in results:
         for line in report.remarks(result):

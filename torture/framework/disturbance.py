@@ -1,7 +1,7 @@
-"""Disturbs a run: what may happen at any moment in a real process happens all the time.
+"""Disturbs a run with events that may happen in a real process at any moment.
 
-Nothing here may change an answer.  ``gc`` collects garbage at random, ``switch`` has threads take
-turns after each microsecond, and ``signal`` interrupts the system calls of random threads.
+``gc`` collects garbage at random moments, ``switch`` switches threads after each microsecond, and
+``signal`` interrupts system calls of random threads.  No disturbance may change an answer.
 """
 
 from __future__ import annotations
@@ -25,15 +25,7 @@ _MOST_ALLOCATIONS: Final = 400
 
 @contextlib.contextmanager
 def disturbed(kinds: Sequence[str], seed: object) -> Iterator[None]:
-    """Disturb this process while the block runs.
-
-    Args:
-        kinds: some of :data:`KINDS`.
-        seed: of everything random.
-
-    Raises:
-        ValueError: a kind is unknown.
-    """
+    """Apply some of :data:`KINDS` to this process while the block runs."""
     for kind in kinds:
         if kind not in KINDS:
             raise ValueError(f"no disturbance {kind!r}; there are {', '.join(KINDS)}")
@@ -44,7 +36,7 @@ def disturbed(kinds: Sequence[str], seed: object) -> Iterator[None]:
 
 
 def in_disturbance(trial: Trial, kinds: Sequence[str], seed: int) -> Trial:
-    """The trial, disturbed each time in the process that runs it."""
+    """The trial, with the disturbances in its process."""
     if not kinds:
         return trial
 
@@ -57,9 +49,9 @@ def in_disturbance(trial: Trial, kinds: Sequence[str], seed: int) -> Trial:
 
 @contextlib.contextmanager
 def collections_at_random(dice: random.Random) -> Iterator[None]:
-    """Collect garbage in the thread that allocates, and in a thread that does nothing else."""
+    """Collect garbage in threads that allocate, and in a thread that does only that."""
     before = gc.get_threshold()
-    gc.freeze()  # or each collection would go through all that was loaded
+    gc.freeze()  # or each collection would visit all loaded modules
 
     def collect() -> None:
         gc.set_threshold(dice.randint(1, _MOST_ALLOCATIONS), dice.randint(1, 10), 10)
@@ -75,7 +67,7 @@ def collections_at_random(dice: random.Random) -> Iterator[None]:
 
 @contextlib.contextmanager
 def hasty_switches(dice: random.Random) -> Iterator[None]:
-    """Have threads take turns as often as they can."""
+    """Switch threads as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SHORTEST_SWITCH_INTERVAL_S)
     try:
@@ -86,9 +78,9 @@ def hasty_switches(dice: random.Random) -> Iterator[None]:
 
 @contextlib.contextmanager
 def signals_at_random(dice: random.Random) -> Iterator[None]:
-    """Send signals, which a handler passes over, to random threads of this process."""
+    """Send signals, which a handler ignores, to random threads of this process."""
     if threading.current_thread() is not threading.main_thread():
-        raise ValueError("signals can be handled only where the main thread runs the part")
+        raise ValueError("only the main thread can handle signals, but the part runs in another")
     before = signal.signal(signal.SIGUSR1, lambda *_: None)
 
     def send() -> None:
@@ -105,7 +97,7 @@ def signals_at_random(dice: random.Random) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _over_and_over(step: Callable[[], None], dice: random.Random) -> Iterator[None]:
-    """Call ``step`` in a thread of its own while the block runs."""
+    """Call ``step`` again and again in a thread while the block runs."""
     ended = threading.Event()
 
     def work() -> None:

@@ -1,9 +1,8 @@
 """Background work in a fixed order, so that a run can be repeated operation by operation.
 
-A store starts a thread for flushes and one for compactions, and the operating system decides who
-goes first.  Below :func:`in_order`, stores that are opened have their jobs run one after the other
-instead: when somebody waits for them to rest, or, flushes alone, :meth:`Background.beside` a call
-that waits for one.
+A store starts a thread for flushes and one for compactions, and the operating system schedules them.
+Stores opened within :func:`in_order` have no such threads.  Their jobs run one after the other instead:
+during :meth:`Background.rest`, or, flushes only, within :meth:`Background.beside`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from lsmkv.background import background_thread
 
 
 class Background:
-    """The jobs of all stores that are open."""
+    """The background jobs of all open stores."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -26,44 +25,44 @@ class Background:
     def worker(
         self, name: str, job: Callable[[], bool], failed: Callable[[BaseException], None]
     ) -> OrderlyWorker:
-        """What takes the place of :class:`lsmkv.background.worker.Worker`."""
+        """Replaces the class :class:`lsmkv.background.worker.Worker`."""
         made = OrderlyWorker(self, name, job, failed)
         self._workers.append(made)
         return made
 
     def forget(self, worker: OrderlyWorker) -> None:
-        """The worker does nothing any more."""
+        """Remove a stopped worker."""
         with contextlib.suppress(ValueError):
             self._workers.remove(worker)
 
-    def due(self, *, flushes_alone: bool = False) -> list[OrderlyWorker]:
-        """Who has something to do, in the order in which they were made."""
+    def due(self, *, only_flushes: bool = False) -> list[OrderlyWorker]:
+        """Workers with work to do, the oldest first."""
         return [
             worker
             for worker in self._workers
-            if worker.busy and (worker.is_flusher or not flushes_alone)
+            if worker.busy and (worker.is_flusher or not only_flushes)
         ]
 
     def rest(self) -> None:
-        """Run whatever is to be done, in the present thread."""
+        """Run all jobs in the present thread."""
         while due := self.due():
             due[0].step()
 
     @contextlib.contextmanager
     def beside(self) -> Iterator[None]:
-        """Run flushes in a thread while the block runs, and until none is left to do.
+        """Run flushes in a thread while the block runs, and until none is left.
 
-        Not compactions: the tables that they make superfluous are removed when the last who reads
-        them lets go, and that would be one thread or the other.
+        Compactions do not run: the last reader of a replaced table removes it, and which thread that
+        is would depend on the scheduling.
         """
         ended = False
 
         def loop() -> None:
             while True:
                 with self.changed:
-                    while not ended and not self.due(flushes_alone=True):
+                    while not ended and not self.due(only_flushes=True):
                         self.changed.wait()
-                    due = self.due(flushes_alone=True)
+                    due = self.due(only_flushes=True)
                 if not due:
                     return
                 due[0].step()
@@ -80,7 +79,7 @@ class Background:
 
 
 class OrderlyWorker:
-    """A worker without a thread of its own; see :class:`lsmkv.background.worker.Worker`."""
+    """A :class:`lsmkv.background.worker.Worker` without a thread."""
 
     def __init__(
         self,
@@ -104,7 +103,7 @@ class OrderlyWorker:
                 self._background.changed.notify_all()
 
     def step(self) -> None:
-        """Do one piece of work."""
+        """Run the job once."""
         self._woken = False
         try:
             more = self._job()
@@ -126,7 +125,7 @@ class OrderlyWorker:
 
 @contextlib.contextmanager
 def in_order() -> Iterator[Background]:
-    """Within the block, stores that are opened work as :class:`Background` says."""
+    """Give stores opened within the block ordered background work."""
     background = Background()
     with mock.patch.object(background_thread, "Worker", background.worker):
         yield background

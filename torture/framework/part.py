@@ -1,12 +1,13 @@
-"""What a part of the torture run is: the question it asks, how it is run, what it gives back.
+"""The interface of a part of the torture run: its settings, its outcome, its failures.
 
-A part tries as much as its scale asks for, or as its time allows, and counts what it tried.  It is
-deterministic: with the same seed and scale it tries the same things in the same order (as far as the
-operating system lets threads be repeated), and each failure comes with a command that replays it.
+A part tries as much as its scale asks for, or as its time allows, and counts what it tried.  With the
+same seed and scale it tries the same things in the same order, except for the scheduling of threads.
+Each failure comes with a command that replays it.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,11 +16,17 @@ from pathlib import Path
 
 
 class UnsoundError(Exception):
-    """What must not happen, and did."""
+    """A promise of the store is broken."""
+
+
+def expect(holds: bool, otherwise: str) -> None:
+    """Raise UnsoundError with the message ``otherwise`` unless ``holds``."""
+    if not holds:
+        raise UnsoundError(otherwise)
 
 
 class Scale(Enum):
-    """How much is tried: with the tests, in about ten minutes for all parts, or for hours."""
+    """The amount of work: a few minutes for all parts, about ten minutes, or hours."""
 
     CI = "ci"
     SHORT = "short"
@@ -28,15 +35,14 @@ class Scale(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a part is to be run.
+    """How to run a part.
 
     Attributes:
-        scale: how much is tried.
-        time_limit_s: after this long a part begins nothing more, and says in ``notes`` what it left.
-        seed: of everything random.
-        directory: an empty directory of the part's own, for its stores; removed afterwards.
-        replay: what a failure's command names, to try that one thing alone; None for everything.
-        disturb: disturbances (see :mod:`torture.framework.disturbance`) under which the part runs.
+        time_limit_s: after this long the part begins nothing more, and notes what it left out.
+        seed: seed of all random choices.
+        directory: an empty directory for the part's stores, removed afterwards.
+        replay: the one thing to try, as a failure's command names it; None for everything.
+        disturb: disturbances during the run (:mod:`torture.framework.disturbance`).
     """
 
     scale: Scale
@@ -46,14 +52,19 @@ class Settings:
     replay: str | None = None
     disturb: tuple[str, ...] = ()
 
+    @property
+    def workers(self) -> int:
+        """Trials that may run at the same time."""
+        return 1 if self.scale is Scale.CI else os.cpu_count() or 1
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Something that must not happen, and did.
+    """A broken promise.
 
     Attributes:
-        what: one sentence or a few: what was done, what was expected, what was found.
-        replay: what ``--replay`` takes to do it again.
+        what: what was done, what was expected and what was found.
+        replay: the argument of ``--replay`` that repeats it.
     """
 
     what: str
@@ -62,13 +73,12 @@ class Failure:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a part found.
+    """The result of a part.
 
     Attributes:
-        counts: how often each thing was tried, or seen, by what the report calls it.
-        failures: none, if all is well.
-        skipped: what could not be tried here, with the reason.
-        notes: what a reader of the counts should know.
+        counts: how often each thing was tried or seen, by its name in the report.
+        skipped: what this machine cannot try, with the reason.
+        notes: remarks for readers of the counts.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -82,10 +92,10 @@ class Part:
     """A part of the torture run.
 
     Attributes:
-        name: as the command line takes it.
-        promise: what must hold, in a sentence or two, as the report prints it.
-        run: tries to break it.
-        can_be_disturbed: whether it heeds ``Settings.disturb``.
+        name: its name on the command line.
+        promise: what must hold, in a sentence or two, for the report.
+        run: tries to break the promise.
+        can_be_disturbed: whether ``run`` applies ``Settings.disturb``.
     """
 
     name: str

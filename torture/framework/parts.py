@@ -19,7 +19,7 @@ MODULES: Final = (
     "objects.part",
     "load.power_cuts",
 )
-"""Modules below ``torture``; each has a ``PART``."""
+"""Modules of ``torture``, each with a ``PART``."""
 
 
 def parts() -> dict[str, Part]:

@@ -1,4 +1,4 @@
-"""What a torture run says in the end: for the terminal, as a section of a document, as JSON."""
+"""Reports of a torture run: for the terminal, for a document, and as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_SHOWN: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One part that was run."""
+    """A part and its outcome."""
 
     part: Part
     settings: Settings
@@ -25,7 +25,7 @@ class Result:
 
 
 def command(part: str, settings: Settings, replay: str | None = None) -> str:
-    """What does it again."""
+    """The command that repeats a part, or one failure of it."""
     words = ["python -m torture", part]
     if settings.scale.value != "short":
         words.append(f"--{settings.scale.value}")
@@ -38,7 +38,7 @@ def command(part: str, settings: Settings, replay: str | None = None) -> str:
 
 
 def summary(result: Result) -> str:
-    """A part in a line."""
+    """The result of a part in one line."""
     outcome = result.outcome
     failures = len(outcome.failures)
     ended = f"{failures} FAILURES" if failures else "no failure"
@@ -46,7 +46,7 @@ def summary(result: Result) -> str:
 
 
 def table(results: Sequence[Result]) -> str:
-    """Counts for the terminal."""
+    """All counts, as a table for the terminal."""
     rows = [
         (result.part.name, what, f"{count:,}")
         for result in results
@@ -60,14 +60,14 @@ def table(results: Sequence[Result]) -> str:
 
 
 def remarks(result: Result) -> list[str]:
-    """What was skipped, and what else to know, a line each."""
+    """Skipped things and notes, one line each."""
     name, outcome = result.part.name, result.outcome
     skipped = [f"{name}: skipped: {reason}" for reason in outcome.skipped]
     return skipped + [f"{name}: {note}" for note in outcome.notes]
 
 
 def failures(result: Result) -> list[str]:
-    """Each failure, and the command that does it again."""
+    """Each failure, with the command that repeats it."""
     found = result.outcome.failures
     lines = [
         f"{failure.what}\n    {command(result.part.name, result.settings, failure.replay)}"
@@ -79,7 +79,7 @@ def failures(result: Result) -> list[str]:
 
 
 def header(given: str, settings: Settings) -> dict[str, Any]:
-    """How the run was made."""
+    """Command, seed, scale and environment of the run."""
     return {
         "command": given,
         "seed": settings.seed,
@@ -89,7 +89,7 @@ def header(given: str, settings: Settings) -> dict[str, Any]:
 
 
 def markdown(how: dict[str, Any], results: Sequence[Result]) -> str:
-    """The section of a document."""
+    """The run as a section of a document."""
     lines = [
         f"Command: `{how['command']}`. Scale {how['scale']}. {document.provenance(how)}",
         "",
@@ -115,7 +115,7 @@ def markdown(how: dict[str, Any], results: Sequence[Result]) -> str:
 
 
 def as_data(how: dict[str, Any], results: Sequence[Result]) -> dict[str, Any]:
-    """Everything, for JSON."""
+    """The run as data for JSON."""
     return {
         **how,
         "parts": [

@@ -1,4 +1,4 @@
-"""Makes what fails small: leaves out whatever it fails without."""
+"""Shrinks a failing input by leaving out parts of it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ T = TypeVar("T")
 
 
 def shortest(items: Sequence[T], fails: Callable[[list[T]], bool], deadline: float) -> list[T]:
-    """A part of ``items`` that still fails, in their order; of which no single item can be left out.
+    """A part of ``items`` that still fails, and passes without any single item.
 
-    Delta debugging (Zeller and Hildebrandt, IEEE TSE 2002) without its first half, the trial of small
-    parts alone: here most of them pass.
-
-    Args:
-        items: what fails.
-        fails: whether such a part fails.
-        deadline: of ``time.monotonic``; the best so far is what there is then.
+    At ``deadline`` (as ``time.monotonic`` counts) it is the shortest part so far.  The method is delta
+    debugging (Zeller and Hildebrandt, IEEE TSE 2002) without its first half, the trial of small parts
+    alone, most of which pass here.
     """
     kept = list(items)
     size = max(1, len(kept) // 2)

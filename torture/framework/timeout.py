@@ -1,4 +1,4 @@
-"""Running something that may hang, because what it tries may be broken."""
+"""Calls with a time limit."""
 
 from __future__ import annotations
 
@@ -13,16 +13,11 @@ _Result = TypeVar("_Result")
 
 
 class HangsError(Exception):
-    """Something did not end in time; the message says where it was then."""
+    """A call did not end in time; the message has its stack."""
 
 
 def patiently(job: Callable[[], _Result], limit_s: float) -> _Result:
-    """What ``job`` returns, run in a thread of its own, which is given up after ``limit_s``.
-
-    Raises:
-        HangsError: the time is up.
-        BaseException: whatever ``job`` raises.
-    """
+    """Call ``job`` in a thread and return its result; HangsError after ``limit_s``."""
     ended: Future[_Result] = Future()
 
     def work() -> None:

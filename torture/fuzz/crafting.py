@@ -1,7 +1,7 @@
-"""Tables taken apart into their fields, and put together again with checksums that hold.
+"""Takes tables apart into their fields, and puts them together with correct checksums.
 
-What is between is the caller's to change: lengths and places of blocks follow, and so do checksums;
-everything else says what it is made to say.
+A caller may change any field in between.  Lengths and offsets of blocks and all checksums are computed
+again; every other field keeps the caller's value.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _ARRAYS: Final = (
 )
 _FORMS: Final = dict(zip(_ARRAYS, "QQQIIBIIQ", strict=True))
 RAW_LENGTH, ENTRIES, FILTER_KEYS, CODEC, SCHEME_AND_PROBES = 1, 3, 4, 5, 6
-"""Places in the fields of a trailer; 0 and 2, the lengths of what is stored, follow from it."""
+"""Positions in the fields of a trailer; 0 and 2, the stored lengths, are computed."""
 
 
 @dataclass
 class CraftedBlock:
-    """A block: its payload before compression (reduced, where that is its codec), filter, trailer."""
+    """A block: its payload before compression (reduced, if its codec is), filter and trailer."""
 
     payload: bytearray
     bits: bytearray
@@ -88,14 +88,14 @@ class CraftedTable:
     # Changes that others are to follow
 
     def follow_blocks(self) -> None:
-        """Have the index and the properties state the entries that trailers state."""
+        """Copy the numbers of entries from the trailers to the index and the properties."""
         counts = [block.fields[ENTRIES] for block in self.blocks]
         self.numbers["entry_counts"] = counts
         self.properties["entry_count"] = sum(counts)
         self.properties["block_count"] = self.block_count
 
     def follow_filters(self) -> None:
-        """Have the filter section be the filters of the blocks, and the index say where they are."""
+        """Rebuild the filter section and its index from the blocks' filters."""
         self.filters = bytearray().join([block.bits for block in self.blocks])
         ends = [0]
         for block in self.blocks:
@@ -107,7 +107,7 @@ class CraftedTable:
         self.properties["filter_bytes"] = len(self.filters)
 
     def follow_keys(self) -> None:
-        """Have fences, prefix and properties be those of the index's keys."""
+        """Rebuild fences, prefix and properties from the index's keys."""
         ends = self.numbers["key_ends"]
         keys = [self.keys[low:high] for low, high in pairwise(ends)]
         if not keys:
@@ -120,7 +120,7 @@ class CraftedTable:
     # The whole file
 
     def put_together(self) -> bytes:
-        """The file, with checksums that hold."""
+        """The file, with correct checksums."""
         data, offsets = bytearray(), [0]
         for block in self.blocks:
             data += self._frame(block, len(data))
@@ -142,11 +142,7 @@ class CraftedTable:
         return bytes(data) + self.dictionary + bytes(self.filters) + index + said + footer
 
     def meta(self, data: bytes) -> TableMeta:
-        """What a manifest says of the file ``data``, true or not.
-
-        Raises:
-            msgspec.MsgspecError: the properties are of another form.
-        """
+        """A manifest's entry for the file ``data``, with the table's own, possibly wrong, values."""
         said = msgspec.json.decode(msgspec.json.encode(self.properties), type=TableProperties)
         (tail,) = struct.unpack_from("<Q", data, len(data) - FOOTER_BYTES + 48)
         return said.meta(len(data), tail)
@@ -207,7 +203,7 @@ class CraftedTable:
 
 
 def _fence(rest: bytes) -> int:
-    """The fence of a key that has ``rest`` after the table's common prefix."""
+    """The fence of a key with ``rest`` after the table's common prefix."""
     return int.from_bytes(rest[:8].ljust(8, b"\0"), "big") >> 1
 
 
@@ -221,7 +217,7 @@ def _differences(numbers: list[int]) -> list[int]:
 
 
 def take_apart(data: bytes) -> CraftedTable:
-    """The fields of a whole table."""
+    """The fields of an undamaged table."""
     footer = decode_footer(data[-FOOTER_BYTES:], "", len(data))
     stored = data[footer.index_offset : footer.properties_offset]
     index = open_index(stored, "", 0, footer.data_length, footer.filters_length)
@@ -268,17 +264,13 @@ _MANIFEST_NUMBER: Final = 7  # that of what ``log_of`` makes
 
 
 def state_of(directory: Path) -> State:
-    """What the manifest of a store adds up to."""
+    """The state in the manifest of a store."""
     storage = Storage()
     return read_state(storage, str(directory), read_current(storage, str(directory)))
 
 
 def replace_table(directory: Path, table: CraftedTable) -> None:
-    """Have the store, which is closed, hold ``table`` in the place of the one of its number.
-
-    Raises:
-        msgspec.MsgspecError: its properties are of another form.
-    """
+    """Replace the table of that number in a closed store."""
     data = table.put_together()
     (directory / f"{table.number:06}.sst").write_bytes(data)
     state = state_of(directory)
@@ -293,6 +285,6 @@ def replace_table(directory: Path, table: CraftedTable) -> None:
 
 
 def write_manifest(directory: Path, record: bytes) -> None:
-    """Have the store's manifest be one record, which need not be any."""
+    """Replace the store's manifest by a single record, valid or not."""
     Path(manifest_path(str(directory), _MANIFEST_NUMBER)).write_bytes(log_of([record], kind=1))
     (directory / CURRENT).write_bytes(seal_current(b"MANIFEST-%06d" % _MANIFEST_NUMBER))

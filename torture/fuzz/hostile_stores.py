@@ -1,17 +1,15 @@
-"""Whole stores with fields that lie and checksums that hold, put through every call of a reader.
+"""Hostile stores: a field has a wrong value, but all checksums hold.
 
-As a program it does so with the build that it finds: ``python -m torture.fuzz.hostile_stores SEED N
-FOLDER``.
+A trial changes a field of a table, a record of the log or of the manifest in a sound store.  Every call
+must then return an answer or raise a documented error.  The tables that a compaction or a repair
+writes must pass ``verify``.
 
-A round makes a store out of a whole one: a field of a table, a record of the log or of the manifest
-says something else.  Every call then ends in an answer or in a documented error.  What a forced
-compaction makes of the tables, if it makes anything, has to pass ``verify``.
+``python -m torture.fuzz.hostile_stores SEED N FOLDER`` tries N stores with the build that it imports.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import subprocess
@@ -29,9 +27,10 @@ import zstandard
 import lsmkv
 from lsmkv.errors import BackgroundError, CorruptionError, UnsupportedFormatError
 from lsmkv.filters.keys import filter_key_from_spec
+from torture.framework import compiled_build
 from torture.framework.child_trials import Verdict
+from torture.framework.store_checks import check_files
 from torture.fuzz.lies import tell_lie
-from torture.fuzz.target import WrongResultError
 
 NAME: Final = "store"
 FORMS: Final[dict[str, dict[str, Any]]] = {
@@ -61,7 +60,7 @@ _RANGES: Final[tuple[dict[str, Any], ...]] = (
 
 @cache
 def whole(form: str) -> dict[str, bytes]:
-    """The files of a store of that form, closed: two runs with deletions, old versions, and a log."""
+    """Files of a sound, closed store: two runs with deletions and old entries, and a log."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "store")
         options = FORMS[form]
@@ -83,7 +82,7 @@ def whole(form: str) -> dict[str, bytes]:
 
 
 def search(seed: str, executions: int, directory: Path) -> Verdict:
-    """So many stores."""
+    """Try that many stores."""
     counts: Counter[str] = Counter()
     failures: list[str] = []
     for number in range(executions):
@@ -94,17 +93,15 @@ def search(seed: str, executions: int, directory: Path) -> Verdict:
 def search_elsewhere(
     imports: Path, seed: str, executions: int, directory: Path, limit_s: float
 ) -> Verdict:
-    """:func:`search` by a process that imports from ``imports``; a crash or hang of it is a failure."""
-    command = [sys.executable, "-PB", "-X", "faulthandler", "-m", "torture.fuzz.hostile_stores"]
-    command += [seed, str(executions), str(directory)]
-    environment = {**os.environ, "PYTHONPATH": str(imports)}
+    """:func:`search` in a process that imports from ``imports``; its crash or hang is a failure."""
+    module = "torture.fuzz.hostile_stores"
     try:
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=limit_s
-        )
+        done = compiled_build.run(imports, module, seed, executions, directory, limit_s=limit_s)
     except subprocess.TimeoutExpired as error:
         begun = (error.stdout or b"").decode().split()
-        return {}, [f"no end after {limit_s:g} s [{NAME}/one:{begun[-1] if begun else seed}]"]
+        return {}, [
+            f"the process did not end within {limit_s:g} s [{NAME}/one:{begun[-1] if begun else seed}]"
+        ]
     *begun, last = done.stdout.splitlines() or [""]
     if done.returncode:
         reason = f"the process ended with {done.returncode}: {done.stderr[-600:]}"
@@ -114,7 +111,7 @@ def search_elsewhere(
 
 
 def try_one(seed: str, directory: Path, counts: Counter[str], failures: list[str]) -> None:
-    """One store, that ``seed`` tells everything about."""
+    """Make the store of this seed and call everything on it."""
     dice = random.Random(f"{NAME}:{seed}")
     form = dice.choice(list(FORMS))
     store = directory / "store"
@@ -125,31 +122,31 @@ def try_one(seed: str, directory: Path, counts: Counter[str], failures: list[str
     try:
         lie = tell_lie(store, dice)
     except (msgspec.MsgspecError, OverflowError, zstandard.ZstdError):
-        # No manifest can say this of a table, or nothing be compressed with such a dictionary.
+        # A manifest cannot describe such a table, or such a dictionary cannot compress.
         counts[f"{NAME}: cannot be written"] += 1
         return
     counts[f"{NAME}: tried"] += 1
     ends = [False, False]
     for name, call in (*_reading(store), *_writing(store, directory)):
-        problem = _outcome(call, ends)
+        problem = _problem(call, ends)
         if problem:
             failures.append(f"{form}, {lie}: {name}: {problem} [{NAME}/one:{seed}]")
     counts[f"{NAME}: some call answered"] += ends[0]
     counts[f"{NAME}: some call refused"] += ends[1]
 
 
-def _outcome(call: Callable[[], object], ends: list[bool]) -> str | None:
-    """What is wrong with how a call went; ``ends``: whether some call answered, and some refused."""
+def _problem(call: Callable[[], object], ends: list[bool]) -> str | None:
+    """The problem of a call, if any; ``ends`` notes whether any call answered or was refused."""
     try:
         call()
     except (CorruptionError, UnsupportedFormatError) as error:
         ends[1] = True
         if len(str(error)) > 2000:
-            return f"a message of {len(str(error))} characters"
+            return f"the error message has {len(str(error))} characters"
     except BackgroundError as error:
         ends[1] = True
         if not isinstance(error.__cause__, CorruptionError | UnsupportedFormatError):
-            return f"BackgroundError of {error.__cause__!r}"
+            return f"BackgroundError with the cause {error.__cause__!r}"
     except Exception as error:
         return f"{type(error).__name__} is not a documented error: {str(error)[:200]}"
     else:
@@ -157,11 +154,11 @@ def _outcome(call: Callable[[], object], ends: list[bool]) -> str | None:
     return None
 
 
-# What is done with it
+# Calls
 
 
 def _reading(store: Path) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Every call of a reader, each in a handle of its own: one that fails hides no other."""
+    """Every call of a reader, each on a handle of its own, so that no failure hides another."""
 
     def opened(call: Callable[[lsmkv.DB], object]) -> None:
         with lsmkv.open(store, read_only=True) as db:
@@ -221,7 +218,7 @@ def _moved_cursor(db: lsmkv.DB) -> None:
 
 
 def _writing(store: Path, directory: Path) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Repairing it, and compacting it, in this order: compaction may mend what is wrong."""
+    """Repair first, because a compaction may remove the wrong field."""
     output = directory / "output"
     shutil.rmtree(output, ignore_errors=True)
     yield "repair", lambda: _repaired(store, output)
@@ -251,17 +248,15 @@ def _written(store: Path) -> None:
 
 
 def expect_sound(store: Path) -> None:
-    """A store that was just written has to be whole."""
+    """UnsoundError if a store that was just written is damaged."""
     with lsmkv.open(store, read_only=True) as db:
-        report = db.verify()
-        if not report.ok:
-            raise WrongResultError(f"what was written is damaged: {report.text()[:600]}")
+        check_files(db)
         for _ in db.items():
             pass
 
 
 def main() -> None:
-    """Try as many stores as the arguments say; print the name of each, and then the verdict."""
+    """Try stores; print the name of each, and finally the verdict."""
     seed, executions, folder = sys.argv[1:]
     counts: Counter[str] = Counter()
     failures: list[str] = []

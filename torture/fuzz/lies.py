@@ -1,4 +1,4 @@
-"""Lies: fields of a store's files that say something else, under checksums that hold."""
+"""Lies: wrong values in fields of a store's files, with correct checksums."""
 
 from __future__ import annotations
 
@@ -39,17 +39,12 @@ _FILES: Final = (
 
 
 def tell_lie(store: Path, dice: random.Random) -> str:
-    """Change something in the files of a closed store; returns what.
-
-    Raises:
-        msgspec.MsgspecError, OverflowError: no manifest can say that of a table.
-        zstandard.ZstdError: nothing can be compressed so.
-    """
+    """Change some field in the files of a closed store, and describe the change."""
     return _LIARS[dice.choice(_FILES)](store, dice)
 
 
 def _number(old: int, dice: random.Random) -> int:
-    """Another number: nearby, interesting or extreme."""
+    """Another number: a nearby, an interesting or an extreme one."""
     choice = dice.randrange(4)
     if choice == 0:
         return old + dice.choice((-2, -1, 1, 2))
@@ -62,7 +57,7 @@ def _lie_in_table(store: Path, dice: random.Random) -> str:
     path = dice.choice(sorted(store.glob("*.sst")))
     table = take_apart(path.read_bytes())
     told = [dice.choice(_TABLE_LIES)(table, dice) for _ in range(dice.choice((1, 1, 1, 1, 2, 3)))]
-    # What would give the lie away follows, mostly.
+    # Fields that would reveal the lie mostly follow.
     if dice.random() < 0.6:
         table.follow_blocks()
     if dice.random() < 0.4 and table.properties["granularity"] == "block":
@@ -151,7 +146,7 @@ def _lie_in_payload(table: CraftedTable, dice: random.Random) -> str:
 
 
 def _state_length(payload: bytearray, fields: list[int]) -> None:
-    """Have the trailer state how long the payload is: of a reduced one, how long it would be."""
+    """Correct the payload's length in the trailer; for a reduced block, the length restored."""
     fields[RAW_LENGTH] = len(payload)
     if fields[CODEC] == 2 and len(payload) >= 20:
         count, flags = struct.unpack_from("<IB", payload)
@@ -160,7 +155,7 @@ def _state_length(payload: bytearray, fields: list[int]) -> None:
 
 
 def _exchange_keys(table: CraftedTable, dice: random.Random) -> str:
-    """Bytes of keys in a payload change places: mostly keys that do not ascend."""
+    """Swap bytes of keys in a payload, so that keys mostly do not ascend."""
     block = dice.choice(table.blocks)
     length = min(dice.choice((1, 2, 3)), len(block.payload) // 2)
     low = dice.randrange(20, max(21, len(block.payload) - 2 * length))
@@ -240,7 +235,7 @@ def _lie_in_manifest(store: Path, dice: random.Random) -> str:
 
 
 def _numbers_in(data: Any) -> Iterator[tuple[Any, Any]]:
-    """Every number in JSON: what holds it, and by what name or at what place."""
+    """Every number in JSON: its container, and its name or position there."""
     for name, value in list(data.items() if isinstance(data, dict) else enumerate(data)):
         if isinstance(value, dict | list):
             yield from _numbers_in(value)

@@ -1,7 +1,7 @@
-"""Mutations, and a search that keeps whatever reaches new code.
+"""Mutations, and coverage of code for a search that keeps inputs which reach new code.
 
-The search is the simple form of what AFL and libFuzzer do: an input that reaches a pair of lines,
-one after the other, which no input reached before, becomes one that others are made from.
+The search is a simple form of that of AFL and libFuzzer: an input that executes a new pair of
+successive lines becomes a parent of later inputs.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Edges = set[tuple[str, int, int]]
 
 
 class Coverage:
-    """Pairs of lines of the package's interpreted modules that a call goes through."""
+    """Pairs of successive lines of interpreted modules of lsmkv that a call executes."""
 
     def __init__(self) -> None:
         self.edges: Edges = set()
 
     def of(self, call: Callable[[], Any]) -> Any:
-        """What ``call`` returns; ``edges`` are then those it went through."""
+        """Call ``call``, set ``edges`` to its pairs of lines, and return its result."""
         self.edges = set()
         before = sys.gettrace()
         sys.settrace(self._enter)
@@ -96,9 +96,9 @@ def _change(
 
 
 def extremes(data: bytes, most: int = 1000) -> list[bytes]:
-    """``data`` with 2-, 4- and 8-byte integers at extreme values, one at a time: lengths that lie.
+    """``data`` with one 2-, 4- or 8-byte integer set to an extreme value, as a wrong length.
 
-    Of long inputs only some places, ``most`` in all.
+    Long inputs are changed only at some offsets, ``most`` in all.
     """
     places = [(at, width) for width in (2, 4, 8) for at in range(0, len(data) - width + 1, 2)]
     made = []

@@ -1,4 +1,4 @@
-"""Fuzz targets: logs, manifests, CURRENT, batches, filters, and what the command line reads."""
+"""Fuzz targets: logs, manifests, CURRENT, batches, filters, and input of the command line."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ from lsmkv.sstable.format import TableMeta
 from lsmkv.storage.file_names import CURRENT, manifest_path
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import EMPTY_STATE, VersionEdit, read_current, read_state
-from torture.fuzz.memory_files import MemoryStorage
+from torture.framework.part import expect
+from torture.fuzz.memory_files import ReadOnlyMemoryStorage
 from torture.fuzz.sealing import NUMBER, log_of, seal_current, seal_log, seal_saved_filter
-from torture.fuzz.target import Harness, expect
+from torture.fuzz.target import Target
 
 PATH: Final = "fuzzed"
 _KEYS: Final = [b"key%03d" % number for number in range(40)]
@@ -44,16 +45,21 @@ _KEYS: Final = [b"key%03d" % number for number in range(40)]
 
 
 def _check_log(data: bytes) -> None:
-    contents = read_log(MemoryStorage({PATH: data}), PATH, NUMBER, "log")
+    contents = read_log(ReadOnlyMemoryStorage({PATH: data}), PATH, NUMBER, "log")
     if contents is None:
         return
     rest = data[contents.end + contents.torn_bytes :]
-    expect(rest == bytes(len(rest)), "bytes are neither good nor torn nor room for more")
+    expect(
+        rest == bytes(len(rest)),
+        "bytes of the log are no record, torn end or free space",
+    )
     records = list(contents.records())
     for offset, payload in records:
-        expect(data[offset + 9 : offset + 9 + len(payload)] == payload, "another payload")
-    cut = read_log(MemoryStorage({PATH: data[: contents.end]}), PATH, NUMBER, "log")
-    expect(cut is not None and list(cut.records()) == records, "without its torn end another log")
+        expect(data[offset + 9 : offset + 9 + len(payload)] == payload, "the payload differs")
+    cut = read_log(ReadOnlyMemoryStorage({PATH: data[: contents.end]}), PATH, NUMBER, "log")
+    expect(
+        cut is not None and list(cut.records()) == records, "the log differs without its torn end"
+    )
 
 
 def _log_seeds() -> list[bytes]:
@@ -65,7 +71,7 @@ def _log_seeds() -> list[bytes]:
 
 def _check_batch(data: bytes) -> None:
     seq, operations = decode_batch(data, PATH, 0)
-    expect(encode_batch(seq, operations) == data, "encodes differently")
+    expect(encode_batch(seq, operations) == data, "it encodes to other bytes")
 
 
 def _batch_seeds() -> list[bytes]:
@@ -77,13 +83,13 @@ def _batch_seeds() -> list[bytes]:
 
 
 def _check_manifest(data: bytes) -> None:
-    """Lines are the records of a manifest."""
+    """Each line is a record of a manifest."""
     path = manifest_path(PATH, NUMBER)
-    storage = MemoryStorage({path: log_of(data.split(b"\n"), kind=1)})
+    storage = ReadOnlyMemoryStorage({path: log_of(data.split(b"\n"), kind=1)})
     state = read_state(storage, PATH, NUMBER)
     record = msgspec.json.encode(state.as_edit())
     again = EMPTY_STATE.changed(msgspec.json.decode(record, type=VersionEdit))
-    expect(again == state, "written down and read it is another state")
+    expect(again == state, "the state differs after writing and reading it")
 
 
 @cache
@@ -103,10 +109,10 @@ def _manifest_seeds_once() -> tuple[bytes, ...]:
 
 
 def _check_current(data: bytes) -> None:
-    number = read_current(MemoryStorage({f"{PATH}/{CURRENT}": data}), PATH)
-    expect(0 <= number < 10**18, "a number that no manifest has")
+    number = read_current(ReadOnlyMemoryStorage({f"{PATH}/{CURRENT}": data}), PATH)
+    expect(0 <= number < 10**18, "the number is out of range for a manifest")
     name = manifest_path("", number).encode()
-    expect(seal_current(name) == data, "encodes differently")
+    expect(seal_current(name) == data, "it encodes to other bytes")
 
 
 def _current_seeds() -> list[bytes]:
@@ -118,7 +124,7 @@ def _current_seeds() -> list[bytes]:
 
 def _check_saved(data: bytes) -> None:
     filter_ = load(data, PATH)
-    expect(filter_.to_bytes() == data, "saves to other bytes")
+    expect(filter_.to_bytes() == data, "it saves to other bytes")
     for key in _KEYS[:3]:
         filter_.may_contain(key)
     repr(filter_)
@@ -142,7 +148,7 @@ def _saved_seeds() -> list[bytes]:
 
 
 def _other_saved() -> list[bytes]:
-    """The kinds that need other arguments: an input of each kind number, for mutations to fill."""
+    """Inputs of the kinds that need other arguments, one of each, for mutations to fill."""
     return [
         seal_saved_filter(
             struct.pack("<8sHHHH", b"", 1, kind, count, 0)
@@ -155,7 +161,7 @@ def _other_saved() -> list[bytes]:
 
 
 def _check_policy(data: bytes) -> None:
-    """Policy, parameter and bits; what is possible can be asked, anywhere in more bytes."""
+    """Policy, parameter and bits; the answer must not depend on the offset of the bits."""
     if len(data) < 2:
         return
     policy = POLICIES[data[0] % len(POLICIES)]
@@ -165,7 +171,7 @@ def _check_policy(data: bytes) -> None:
     for h in (0, 1, (1 << 63) - 1, 0x1234_5678_9ABC_DEF0):
         alone = policy.may_contain(bits, 0, len(bits), parameter, h)
         within = policy.may_contain(b"\xff" * 5 + bits, 5, len(bits), parameter, h)
-        expect(alone == within, "the place of the bits makes a difference")
+        expect(alone == within, "the answer depends on the offset of the bits")
 
 
 def _policy_seeds() -> list[bytes]:
@@ -180,14 +186,14 @@ def _policy_seeds() -> list[bytes]:
 
 def _check_filter_key(data: bytes) -> None:
     text = data.decode("utf-8", "surrogateescape")
-    expect(filter_key_from_spec(text).to_spec() == text, "another text")
+    expect(filter_key_from_spec(text).to_spec() == text, "the text differs")
 
 
 # The command line
 
 
 def _check_records(data: bytes) -> None:
-    """The first byte chooses format and form; what is read is written and read again."""
+    """The first byte chooses format and form; records read are written and read again."""
     if not data:
         return
     file_format = FORMATS[data[0] % len(FORMATS)]
@@ -201,7 +207,7 @@ def _check_records(data: bytes) -> None:
         writer.add(key, value)
     stream.seek(0)
     again = [entry[1:] for entry in read_records(stream, file_format, written)]
-    expect(again == entries, "written and read it is something else")
+    expect(again == entries, "the records differ after writing and reading them")
 
 
 def _record_seeds() -> list[bytes]:
@@ -224,11 +230,11 @@ def _check_key(data: bytes) -> None:
 @click.command()
 @settings_option
 def _take_settings(settings: dict[str, Any]) -> None:
-    expect(isinstance(settings, dict), "settings are no mapping")
+    expect(isinstance(settings, dict), "the settings are no mapping")
 
 
 def _check_settings(data: bytes) -> None:
-    """Lines are arguments of ``--set``."""
+    """Each line is an argument of ``--set``."""
     arguments: list[str] = []
     for line in data.decode("utf-8", "surrogateescape").split("\n")[:8]:
         arguments += ["--set", line]
@@ -247,34 +253,34 @@ _MANIFEST_WORDS: Final = (
     b"1e999",
 )
 
-HARNESSES: Final = (
-    Harness("log", _check_log, _log_seeds, seal_log, words=(b"\x08\0\0\0\x01",)),
-    Harness("batch", _check_batch, _batch_seeds),
-    Harness(
+TARGETS: Final = (
+    Target("log", _check_log, _log_seeds, seal_log, words=(b"\x08\0\0\0\x01",)),
+    Target("batch", _check_batch, _batch_seeds),
+    Target(
         "manifest", _check_manifest, lambda: list(_manifest_seeds_once()), words=_MANIFEST_WORDS
     ),
-    Harness("current", _check_current, _current_seeds, seal_current, words=(b"../", b"0" * 20)),
-    Harness("saved-filter", _check_saved, _saved_seeds, seal_saved_filter),
-    Harness("policy", _check_policy, _policy_seeds),
-    Harness(
+    Target("current", _check_current, _current_seeds, seal_current, words=(b"../", b"0" * 20)),
+    Target("saved-filter", _check_saved, _saved_seeds, seal_saved_filter),
+    Target("policy", _check_policy, _policy_seeds),
+    Target(
         "filter-key",
         _check_filter_key,
         lambda: [b"whole", b"fixed:8", b"delimited:2f:1"],
         errors=(ValueError,),
         words=(b":", b"9" * 5000, b"fixed:", b"65535", b"\xc2\xb2"),
     ),
-    Harness(
+    Target(
         "records",
         _check_records,
         _record_seeds,
         errors=(ValueError,),
         words=(b'{"hex":"', b"\\x", b"\\", b'"', b"\r", b"\0", b"[" * 500, b"\xef\xbb\xbf"),
     ),
-    Harness(
+    Target(
         "keys", _check_key, lambda: [b"\0a\\x41", b"\x0161", b"\2raw"], errors=(ValueError,),
         words=(b"\\x", b"\\"),
     ),
-    Harness(
+    Target(
         "settings",
         _check_settings,
         lambda: [b"error_rate=0.001\nfilter_key=fixed:4", b"block_size_bytes=0x1000", b"x=y"],

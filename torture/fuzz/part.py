@@ -1,20 +1,18 @@
-"""The part ``fuzz``: every decoder, fed with bytes that almost are what it expects.
+"""The part ``fuzz``: every decoder gets mutated inputs.
 
-Each input is tried as it is and once more with its checksums made to hold, so that mutations get
-behind them.  A decoder gives something that encodes to what it came from, or raises what it is
-documented to raise, in time and memory in proportion to the input.
+Each input is tried as it is and with correct checksums, so that mutations get past them.  A decoder
+must return a value that encodes to the input, or raise a documented error, in time and memory in
+proportion to the input.
 
-Stores whose fields lie (:mod:`torture.fuzz.hostile_stores`) are put through every call of a reader,
-with the compiled build as well where there is one.
+Hostile stores (:mod:`torture.fuzz.hostile_stores`) are tried on the compiled build too, if there is one.
 
-The search with coverage by trace functions is always there; with ``atheris`` installed, the larger
-scales let libFuzzer search as well.  Both see interpreted modules only: on a compiled build
-mutations are blind, and the oracle is the same.
+A search follows coverage with trace functions; at the larger scales libFuzzer searches too, if
+``atheris`` is installed.  Both see only interpreted modules: on a compiled build mutations are blind,
+but the checks are the same.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import sys
@@ -25,55 +23,59 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from torture.framework.child_trials import Limits, Verdict, attempt, run_trials
+from torture.framework import compiled_build
+from torture.framework.child_trials import Limits, Verdict, try_all
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings
+from torture.framework.shrinking import shortest
 from torture.fuzz import (
     hostile_stores,
     other_targets,
     table_targets,
 )
 from torture.fuzz.mutation import Coverage, extremes, mutated
-from torture.fuzz.target import Harness, execute, execute_measured
-from torture.metamorphic import other_build
+from torture.fuzz.target import Target, execute, execute_measured
 
-HARNESSES: Final = {
-    harness.name: harness for harness in (*table_targets.HARNESSES, *other_targets.HARNESSES)
+TARGETS: Final = {
+    target.name: target for target in (*table_targets.TARGETS, *other_targets.TARGETS)
 }
 CORPUS: Final = Path(__file__).parents[2] / "tests" / "corpus"
-"""Inputs that once went wrong, in a folder for each decoder."""
+"""Inputs that failed once, in a folder for each decoder."""
 
 _EXECUTIONS: Final = {Scale.CI: 2000, Scale.SHORT: 20_000, Scale.LONG: 2_000_000}
 _ROUND: Final = {Scale.CI: 500, Scale.SHORT: 2000, Scale.LONG: 20_000}
 _MEASURE_EVERY: Final = 16
 _MOST_FAILURES: Final = 5  # of a round: one defect fails many inputs
+_LONGEST_SHRUNK: Final = 4096  # bytes
+_SHRINKING_S: Final = 20.0
 _STORES: Final = {Scale.CI: 4, Scale.SHORT: 1000, Scale.LONG: 50_000}
 _STORES_ROUND: Final = {Scale.CI: 4, Scale.SHORT: 50, Scale.LONG: 50}
 _ATHERIS_RUNS: Final = {Scale.CI: 0, Scale.SHORT: 10_000, Scale.LONG: 2_000_000}
 
 
 def corpus(name: str) -> list[bytes]:
-    """The inputs kept for a decoder."""
+    """The inputs that once failed in a decoder."""
     return [path.read_bytes() for path in sorted((CORPUS / name).glob("*"))]
 
 
 def trial(name: str, directory: Path) -> Verdict:
-    """One round: ``<decoder>/<seed>/<executions>``, ``<decoder>/extremes:<seed>``, or an input in hex.
+    """Run one trial by its name.
 
-    Of whole stores (:mod:`torture.fuzz.hostile_stores`): ``store/<seed>/<executions>``, or
-    ``store/one:<seed>``.
+    ``<decoder>/kept``, ``<decoder>/extremes:<seed>``, ``<decoder>/<seed>/<executions>`` or
+    ``<decoder>/hex:<input>`` tries a decoder; ``store/<seed>/<executions>`` or ``store/one:<seed>``
+    tries hostile stores.
     """
     decoder, _, rest = name.partition("/")
     if decoder == hostile_stores.NAME:
         return _try_stores(rest, directory)
-    harness = HARNESSES[decoder]
+    target = TARGETS[decoder]
     if rest.startswith("hex:"):
-        return _try_all(harness, [bytes.fromhex(rest[4:])])
+        return _try_all(target, [bytes.fromhex(rest[4:])])
     if rest == "kept":
-        return _try_all(harness, [*harness.seeds(), *corpus(decoder)])
+        return _try_all(target, [*target.seeds(), *corpus(decoder)])
     if rest.startswith("extremes:"):
-        return _try_all(harness, extremes(harness.seeds()[int(rest[9:])]))
+        return _try_all(target, extremes(target.seeds()[int(rest[9:])]))
     seed, executions = rest.split("/")
-    return _search(harness, int(seed), int(executions))
+    return _search(target, int(seed), int(executions))
 
 
 def _try_stores(rest: str, directory: Path) -> Verdict:
@@ -86,79 +88,70 @@ def _try_stores(rest: str, directory: Path) -> Verdict:
     return hostile_stores.search(seed, int(executions), directory)
 
 
-def _try_all(harness: Harness, inputs: list[bytes]) -> Verdict:
-    counts = {f"{harness.name}: tried": 0, f"{harness.name}: decoded": 0}
+def _try_all(target: Target, inputs: list[bytes]) -> Verdict:
+    counts = {f"{target.name}: tried": 0, f"{target.name}: decoded": 0}
     failures: list[str] = []
     for data in inputs:
-        for version in dict.fromkeys((data, harness.seal(data))):
-            decodes, problem = execute_measured(harness, version)
-            counts[f"{harness.name}: tried"] += 1
-            counts[f"{harness.name}: decoded"] += decodes
-            _note(failures, harness, version, problem)
+        for version in dict.fromkeys((data, target.seal(data))):
+            decodes, problem = execute_measured(target, version)
+            counts[f"{target.name}: tried"] += 1
+            counts[f"{target.name}: decoded"] += decodes
+            _note(failures, target, version, problem)
     return counts, failures
 
 
-def _search(harness: Harness, seed: int, executions: int) -> Verdict:
-    dice = random.Random(f"{harness.name}:{seed}")
-    parents = [*harness.seeds(), *corpus(harness.name)]
+def _search(target: Target, seed: int, executions: int) -> Verdict:
+    dice = random.Random(f"{target.name}:{seed}")
+    parents = [*target.seeds(), *corpus(target.name)]
     coverage = Coverage()
     seen: set[object] = set()
-    counts = {f"{harness.name}: tried": 0, f"{harness.name}: decoded": 0}
+    counts = {f"{target.name}: tried": 0, f"{target.name}: decoded": 0}
     failures: list[str] = []
     for number in range(executions):
-        data = mutated(parents, harness.words, dice)
+        data = mutated(parents, target.words, dice)
         if number % 4:
-            data = harness.seal(data)
+            data = target.seal(data)
         if number % _MEASURE_EVERY == 0:
-            decodes, problem = execute_measured(harness, data)
+            decodes, problem = execute_measured(target, data)
         else:
-            decodes, problem = coverage.of(partial(execute, harness, data))
+            decodes, problem = coverage.of(partial(execute, target, data))
             if not coverage.edges <= seen:
                 seen |= coverage.edges
                 parents.append(data)
-        counts[f"{harness.name}: tried"] += 1
-        counts[f"{harness.name}: decoded"] += decodes
-        _note(failures, harness, data, problem)
+        counts[f"{target.name}: tried"] += 1
+        counts[f"{target.name}: decoded"] += decodes
+        _note(failures, target, data, problem)
     counts["pairs of lines reached"] = len(seen)
     return counts, failures
 
 
-def _note(failures: list[str], harness: Harness, data: bytes, problem: str | None) -> None:
+def _note(failures: list[str], target: Target, data: bytes, problem: str | None) -> None:
     if problem is not None and len(failures) < _MOST_FAILURES:
-        failures.append(f"{problem} [{harness.name}/hex:{_shortest(harness, data).hex()}]")
+        failures.append(f"{problem} [{target.name}/hex:{_shortest(target, data).hex()}]")
 
 
-def _shortest(harness: Harness, data: bytes) -> bytes:
-    """``data`` with everything cut out of it without which it still fails."""
-    step = max(1, len(data) // 4)
-    while True:
-        at = 0
-        while at < len(data) and len(data) < 4096:
-            shorter = data[:at] + data[at + step :]
-            if any(execute(harness, version)[1] for version in (shorter, harness.seal(shorter))):
-                data = shorter
-            else:
-                at += step
-        if step == 1 or len(data) >= 4096:
-            return data
-        step //= 2
+def _shortest(target: Target, data: bytes) -> bytes:
+    """``data`` without the bytes that the failure does not need."""
+
+    def fails(some: list[int]) -> bool:
+        shorter = bytes(some)
+        return any(execute(target, version)[1] for version in (shorter, target.seal(shorter)))
+
+    if len(data) >= _LONGEST_SHRUNK:
+        return data
+    shorter = shortest(list(data), fails, time.monotonic() + _SHRINKING_S)
+    return bytes(shorter)
 
 
 def run(settings: Settings) -> Outcome:
     """Fuzz every decoder in turn."""
     outcome = Outcome()
     deadline = time.monotonic() + settings.time_limit_s
-    if settings.replay is not None:
-        verdicts = iter([(settings.replay, attempt(trial, settings.replay, settings.directory))])
-    else:
-        limits = Limits(
-            time_s=120.0 if settings.scale is Scale.LONG else 60.0,
-            memory_bytes=1 << 30,
-            workers=1 if settings.scale is Scale.CI else os.cpu_count() or 1,
-        )
-        verdicts = run_trials(trial, _rounds(settings), settings.directory, limits, deadline)
+    rounds = _rounds(settings)
+    time_s = 120.0 if settings.scale is Scale.LONG else 60.0
+    limits = Limits(time_s=time_s, memory_bytes=1 << 30, workers=settings.workers)
     done = 0
-    for name, (counts, failures) in verdicts:
+    for name, (counts, failures) in try_all(trial, rounds, settings, limits, deadline):
         done += 1
         outcome.counts.update(counts)
         for failure in failures:
@@ -168,7 +161,7 @@ def run(settings: Settings) -> Outcome:
             replay = place.rstrip("]") or name
             outcome.failures.append(Failure(f"{name}: {what}", replay))
     if settings.replay is None:
-        outcome.notes.append(f"{done} of {len(_rounds(settings))} rounds done")
+        outcome.notes.append(f"{done} of {len(rounds)} rounds done")
         _compiled_stores(settings, deadline, outcome)
         _atheris(settings, deadline, outcome)
     return outcome
@@ -176,17 +169,17 @@ def run(settings: Settings) -> Outcome:
 
 def _rounds(settings: Settings) -> list[str]:
     executions, size = _EXECUTIONS[settings.scale], _ROUND[settings.scale]
-    first = [f"{name}/kept" for name in HARNESSES]
+    first = [f"{name}/kept" for name in TARGETS]
     if settings.scale is not Scale.CI:
         first += [
             f"{name}/extremes:{number}"
-            for name, harness in HARNESSES.items()
-            for number in range(min(len(harness.seeds()), 12))
+            for name, target in TARGETS.items()
+            for number in range(min(len(target.seeds()), 12))
         ]
     searches = [
         f"{name}/{settings.seed + number}/{size}"
         for number in range(executions // size)
-        for name in HARNESSES
+        for name in TARGETS
     ]
     size = _STORES_ROUND[settings.scale]
     stores = [
@@ -197,17 +190,17 @@ def _rounds(settings: Settings) -> list[str]:
 
 
 def _compiled_stores(settings: Settings, deadline: float, outcome: Outcome) -> None:
-    """Try hostile stores with the compiled build as well, if there is one."""
-    tree, why_not = other_build.compiled_tree()
+    """Try hostile stores on the compiled build, if there is one."""
+    tree, why_not = compiled_build.compiled_tree()
     if tree is None:
         outcome.skipped.append(why_not)
         return
-    imports = other_build.mixed_tree(tree, settings.directory / "imports")
+    imports = compiled_build.mixed_tree(tree, settings.directory / "imports")
     size = _STORES_ROUND[settings.scale]
     for number in range(_STORES[settings.scale] // size):
         limit = deadline - time.monotonic()
         if limit <= 0:
-            outcome.notes.append("compiled build: no time for all the stores")
+            outcome.notes.append("compiled build: no time for all stores")
             return
         folder = settings.directory / "compiled"
         seed = f"{settings.seed}-compiled-{number}"
@@ -219,16 +212,16 @@ def _compiled_stores(settings: Settings, deadline: float, outcome: Outcome) -> N
 
 
 def _atheris(settings: Settings, deadline: float, outcome: Outcome) -> None:
-    """Let libFuzzer search, a process for each decoder."""
+    """Run libFuzzer, in one process for each decoder."""
     runs = _ATHERIS_RUNS[settings.scale]
     if not runs:
         return
     if find_spec("atheris") is None:
         outcome.skipped.append("libFuzzer: atheris is not installed (pip install 'lsmkv[fuzz]')")
         return
-    for name in HARNESSES:
+    for name in TARGETS:
         if time.monotonic() > deadline:
-            outcome.notes.append(f"libFuzzer: no time for {name} and what follows")
+            outcome.notes.append(f"libFuzzer: no time for {name} and the decoders after it")
             return
         folder = settings.directory / "atheris" / name
         folder.mkdir(parents=True)
@@ -254,14 +247,14 @@ def _note_found(folder: Path, name: str, said: str, outcome: Outcome) -> None:
         place = f"{name}/hex:{path.read_bytes().hex()}"
         outcome.failures.append(Failure(f"libFuzzer, {name}: {said[-600:]}", place))
         return
-    outcome.failures.append(Failure(f"libFuzzer, {name}, gave up: {said[-600:]}", f"{name}/kept"))
+    outcome.failures.append(Failure(f"libFuzzer, {name}, failed: {said[-600:]}", f"{name}/kept"))
 
 
 PART: Final = Part(
     name="fuzz",
     promise=(
-        "Every decoder makes of any bytes either what encodes to them again or a documented error, "
-        "in time and memory in proportion to their number; and every call on a store with any bytes "
+        "From any bytes every decoder makes a value that encodes to them, or it raises a documented "
+        "error, in time and memory in proportion to their number. Every call on a store with any bytes "
         "ends in an answer or such an error."
     ),
     run=run,

@@ -1,7 +1,7 @@
-"""Checksums made to hold: mutated bytes as somebody would write them who means to get behind them.
+"""Corrects the checksums of mutated bytes, as an attacker would, so that decoders read on.
 
-Each function takes whatever bytes there are, and mends as much as has a place in them: magics,
-lengths that must add up, checksums.  What does not fit at all is left as it is.
+Each function takes any bytes and corrects magics, lengths that must add up, and checksums, as far as
+the bytes have room for them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lsmkv.sstable.format import FOOTER_BYTES, FORMAT_VERSION
 from lsmkv.sstable.index_codec import open_index
 
 NUMBER: Final = 7
-"""Of every table, log and manifest here."""
+"""File number of every table, log and manifest here."""
 
 LOG_SALT: Final = 0x1234_5678_9ABC_DEF0
 _MASK_32: Final = 0xFFFF_FFFF
@@ -27,7 +27,7 @@ _MASK_64: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
 def seal_frame(data: bytes, offset: int = 0) -> bytes:
-    """A block's frame: lengths that fill it, the magic, both checksums."""
+    """A block: correct its lengths, its magic and both checksums."""
     end = len(data) - TRAILER_BYTES
     if end < 0:
         return data
@@ -46,7 +46,7 @@ def seal_frame(data: bytes, offset: int = 0) -> bytes:
 
 
 def seal_footer(data: bytes, size: int) -> bytes:
-    """A footer for a file of ``size`` bytes: sections that fill it, version, checksum, magic."""
+    """A footer of a file of ``size`` bytes: correct its lengths, version, checksum and magic."""
     if len(data) != FOOTER_BYTES:
         return data
     lengths = list(struct.unpack_from("<QQQQQ", data))
@@ -58,11 +58,11 @@ def seal_footer(data: bytes, size: int) -> bytes:
 
 
 def seal_index(data: bytes, data_length: int | None, filters_length: int | None) -> bytes:
-    """An index whose arrays begin and end as they must (what is None is left)."""
+    """An index: correct the ends of its arrays; a length of None is left as it is."""
     index = bytearray(data)
     with suppress(struct.error):
         count, _, chunks = struct.unpack_from("<III", index)
-        if index[:8] == bytes(8):  # packed, and not compressed
+        if index[:8] == bytes(8):  # packed, not compressed
             struct.pack_into("<I", index, 8, len(index) - 12)
         offsets = 12 + 16 * count
         filter_ends = offsets + 8 * (count + 1)
@@ -84,7 +84,7 @@ def seal_index(data: bytes, data_length: int | None, filters_length: int | None)
 
 
 def seal_table(data: bytes) -> bytes:
-    """A whole table: blocks, filter chunks, dictionary, index, properties, footer."""
+    """A table: correct blocks, filter chunks, dictionary, index, properties and footer."""
     if len(data) < FOOTER_BYTES:
         return data
     table = bytearray(data)
@@ -108,7 +108,7 @@ def seal_table(data: bytes) -> bytes:
 def _seal_blocks(
     table: bytearray, index: int, properties: int, filters: int, filters_length: int
 ) -> None:
-    """The blocks that the index names, and, unless it is packed, the checksums of its filter chunks."""
+    """Correct the blocks that the index names, and the filter chunks unless it is packed."""
     if table[index : index + 4] == bytes(4):
         with suppress(CorruptionError, UnsupportedFormatError):
             section = bytes(table[index:properties])
@@ -142,22 +142,19 @@ def _seal_blocks(
 
 
 def seal_log(data: bytes, kind: int = 0) -> bytes:
-    """A log: its header, and every record as its length says, the last one cut to what there is."""
+    """A log: correct its header and its records; the last record ends with the file."""
     head = struct.pack("<8sIIQQ", b"lsmkvLOG", 1, kind, NUMBER, LOG_SALT)
     head += data[len(head) : HEADER_BYTES - 8].ljust(HEADER_BYTES - 8 - len(head), b"\x00")
     return seal_records(head + bytes(8) + data[HEADER_BYTES:], LOG_SALT)
 
 
 def log_salt_of(data: bytes) -> int:
-    """The salt in the header of a log; 0 when it is cut short."""
+    """The salt in the header of a log; 0 if the header is cut short."""
     return int.from_bytes(data[24:32], "little")
 
 
 def seal_records(data: bytes, salt: int) -> bytes:
-    """A log with this header and salt: checksums of the header, and of records as in :func:`seal_log`.
-
-    Where nothing but zeros stands, there is room, and no record.
-    """
+    """A log with its own header: correct the header's checksum and the records, up to the zeros."""
     if len(data) < HEADER_BYTES:
         return data
     head = data[: HEADER_BYTES - 8]
@@ -177,13 +174,13 @@ def seal_records(data: bytes, salt: int) -> bytes:
 
 
 def log_of(payloads: list[bytes], kind: int = 0) -> bytes:
-    """A whole log with these records."""
+    """A log of these records."""
     body = b"".join(b"\0\0\0\0" + struct.pack("<IB", len(item), 0) + item for item in payloads)
     return seal_log(bytes(HEADER_BYTES) + body, kind)
 
 
 def seal_saved_filter(data: bytes) -> bytes:
-    """A saved filter: magic, version, checksum."""
+    """A saved filter: correct its magic, version and checksum."""
     if len(data) < 24:
         return data
     body = b"lsmkvFLT" + struct.pack("<H", 1) + data[10:14] + b"\0\0" + data[16:-8]
@@ -191,6 +188,6 @@ def seal_saved_filter(data: bytes) -> bytes:
 
 
 def seal_current(data: bytes) -> bytes:
-    """CURRENT: the checksum of the name in it."""
+    """CURRENT: correct the checksum of its name."""
     name = data.partition(b" ")[0]
     return name + b" %016x\n" % checksum(name, 0)

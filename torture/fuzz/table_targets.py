@@ -1,4 +1,4 @@
-"""Fuzz targets: everything that a table file is read with."""
+"""Fuzz targets: all decoders of a table file."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.writer import TableWriter
 from lsmkv.storage.storage import ReadKind, Storage
 from lsmkv.tree.version_set import table_format
-from torture.fuzz.memory_files import MemoryStorage
+from torture.framework.part import expect
+from torture.fuzz.memory_files import ReadOnlyMemoryStorage
 from torture.fuzz.sealing import NUMBER, seal_footer, seal_frame, seal_index, seal_table
-from torture.fuzz.target import Harness, expect
+from torture.fuzz.target import Target
 
 PATH: Final = "fuzzed"
 _MOST_ASKED: Final = 24
@@ -58,13 +59,15 @@ def _check_block(data: bytes) -> None:
         entries: list[tuple[bytes, bytes]] = []
         at, end = (0, count) if step > 0 else (count - 1, -1)
         block.append_entries(entries, block.prefix(), block.key(at), at, end, step)
-        expect(entries == wanted[::step], "entries differ")
+        expect(entries == wanted[::step], "a scan with bounds differs from the block")
     for position in range(0, count, 1 + count // _MOST_ASKED):
-        expect(block.value(position) == values[position], "value differs")
-        expect(block.seq(position) == seqs[position], "sequence number differs")
+        expect(block.value(position) == values[position], "the value differs")
+        expect(block.seq(position) == seqs[position], "the sequence number differs")
         found = int(block.find(keys[position], hash_key(keys[position])))
-        expect(found == -1 or keys[found] == keys[position], "another key was found")
-        expect(0 <= block.lower_bound(keys[position]) <= count, "a bound outside the block")
+        expect(
+            found == -1 or keys[found] == keys[position], "find gave the position of another key"
+        )
+        expect(0 <= block.lower_bound(keys[position]) <= count, "lower_bound is outside the block")
     block.check_order(_fail)
     if max(seqs) <= MAX_SEQUENCE:
         start = 24 + int.from_bytes(data[6:8], "little")
@@ -96,7 +99,9 @@ def _payloads() -> tuple[bytes, ...]:
 
 def _check_frame(data: bytes) -> None:
     payload, bits, trailer = decode_block_frame(data, PATH, NUMBER, 0)
-    expect(encode_block_frame(payload, bits, trailer, NUMBER, 0) == data, "encodes differently")
+    expect(
+        encode_block_frame(payload, bits, trailer, NUMBER, 0) == data, "it encodes to other bytes"
+    )
 
 
 def _frames() -> list[bytes]:
@@ -121,7 +126,7 @@ def _check_codec(data: bytes) -> None:
     unpack = Decompressor(_DICTIONARY if with_dictionary & 1 else b"")
     payload = data[_CODEC_HEAD.size :]
     raw = unpack.decompress_block(codec, payload, raw_length, PATH, 0)
-    expect(len(raw) == raw_length, "another length than was asked for")
+    expect(len(raw) == raw_length, "the length differs from the one asked for")
 
 
 def _codec_seeds() -> list[bytes]:
@@ -142,12 +147,12 @@ def _check_reduced(data: bytes) -> None:
         return
     (raw_length,) = struct.unpack_from("<I", data)
     payload = restore(data[4:], raw_length, PATH, 0)
-    expect(len(payload) == raw_length, "another length than was asked for")
+    expect(len(payload) == raw_length, "the length differs from the one asked for")
     block = Block(payload, _fail, lacks_fingerprints=True)
     for position in (0, int(block.count) - 1):
         key = block.key(position)
-        expect(block.find(key, hash_key(key)) >= 0, "a key of the block is not found")
-    expect(restore(reduce(payload), raw_length, PATH, 0) == payload, "reduces to something else")
+        expect(block.find(key, hash_key(key)) >= 0, "find misses a key of the block")
+    expect(restore(reduce(payload), raw_length, PATH, 0) == payload, "it reduces to other bytes")
 
 
 def _reduced_seeds() -> list[bytes]:
@@ -155,7 +160,7 @@ def _reduced_seeds() -> list[bytes]:
 
 
 def _zstd_most_bytes(size: int) -> int:
-    """What zstd can make of so many bytes (128 KiB of four)."""
+    """Memory for an input of ``size`` bytes: zstd can make 128 KiB of four bytes."""
     return (2 << 20) + (size // 4 + 1) * 128 * 1024
 
 
@@ -163,7 +168,7 @@ def _check_dictionary(data: bytes) -> None:
     raw = b"".join(_payloads())
     codec, packed = Compressor(3, b"").compress(raw * 3)
     found = Decompressor(data).decompress(codec, packed, 3 * len(raw), PATH, 0)
-    expect(len(found) == 3 * len(raw), "another length than was asked for")
+    expect(len(found) == 3 * len(raw), "the length differs from the one asked for")
 
 
 def _dictionary_seeds() -> list[bytes]:
@@ -183,20 +188,28 @@ def _check_index(data: bytes) -> None:
     count = int(index.block_count)
     asked = [b"", b"key", b"\xff" * 20]
     for block in range(0, count, 1 + count // _MOST_ASKED):
-        expect(0 <= index.offset(block) <= index.offset(block + 1) <= data_length, "offsets")
+        expect(
+            0 <= index.offset(block) <= index.offset(block + 1) <= data_length,
+            "offsets out of order",
+        )
         starts = int(index.filter_start(block)), int(index.filter_start(block + 1))
-        expect(0 <= starts[0] <= starts[1] <= filters_length, "filters outside their section")
-        expect(0 <= index.probe_count(block) < 256, "probes")
+        expect(0 <= starts[0] <= starts[1] <= filters_length, "a filter is outside its section")
+        expect(0 <= index.probe_count(block) < 256, "the number of probes is out of range")
         index.entry_count(block)
-        expect(0 <= index.chunk_of(block) < max(1, int(index.chunk_count)), "chunk of a block")
+        expect(
+            0 <= index.chunk_of(block) < max(1, int(index.chunk_count)),
+            "a chunk is out of range",
+        )
         asked += [index.first_key(block), index.last_key(block)]
     for key in asked:
-        expect(0 <= index.seek(key) <= count, "seek outside the table")
-        expect(-1 <= index.find(key) < count, "a block outside the table")
+        expect(0 <= index.seek(key) <= count, "seek gave a block outside the table")
+        expect(-1 <= index.find(key) < count, "find gave a block outside the table")
     for chunk in range(0, int(index.chunk_count), 1 + int(index.chunk_count) // _MOST_ASKED):
         low, high = index.chunk_span(chunk)
-        expect(0 <= low <= high <= filters_length, "a chunk outside the filters")
-        expect(0 <= index.chunk_checksum(chunk) < 1 << 64, "checksum of a chunk")
+        expect(0 <= low <= high <= filters_length, "a filter chunk is outside its section")
+        expect(
+            0 <= index.chunk_checksum(chunk) < 1 << 64, "the checksum of a chunk is out of range"
+        )
 
 
 def _seal_index(data: bytes) -> bytes:
@@ -206,7 +219,7 @@ def _seal_index(data: bytes) -> bytes:
 
 
 def _index_sizes(data: bytes) -> tuple[int, int]:
-    """Lengths of blocks and filters; the footer is checked against the file, so no file is longer."""
+    """Lengths of blocks and filters, limited as the check of the footer limits them."""
     data_length, filters_length = _SIZES.unpack_from(data)
     return data_length & (1 << 40) - 1, filters_length & (1 << 40) - 1
 
@@ -219,7 +232,7 @@ def _index_seeds() -> list[bytes]:
         section = table[footer.index_offset : footer.properties_offset]
         sizes = _SIZES.pack(footer.data_length, footer.filters_length)
         seeds.append(sizes + section)
-        if section[:4] == bytes(4):  # packed: also as it is without compression
+        if section[:4] == bytes(4):  # packed: also without compression
             codec, raw_length = struct.unpack_from("<II", section, 4)
             raw = Decompressor(b"").decompress(codec, section[12:], raw_length, PATH, 0)
             seeds.append(sizes + struct.pack("<III", 0, CODEC_NONE, raw_length) + raw)
@@ -228,8 +241,10 @@ def _index_seeds() -> list[bytes]:
 
 def _check_footer(data: bytes) -> None:
     footer = decode_footer(data, PATH, 5000)
-    expect(footer.encode() == data, "encodes differently")
-    expect(0 <= footer.data_length <= footer.properties_offset <= 5000, "sections outside")
+    expect(footer.encode() == data, "it encodes to other bytes")
+    expect(
+        0 <= footer.data_length <= footer.properties_offset <= 5000, "a section is outside the file"
+    )
 
 
 def _footer_seeds() -> list[bytes]:
@@ -239,7 +254,7 @@ def _footer_seeds() -> list[bytes]:
 def _check_properties(data: bytes) -> None:
     properties = decode_properties(data, PATH, 0)
     again = decode_properties(msgspec.json.encode(properties), PATH, 0)
-    expect(again == properties, "encodes to something else")
+    expect(again == properties, "it encodes to other properties")
     properties.meta(100, 0).problem()
 
 
@@ -253,7 +268,7 @@ def _properties_seeds() -> list[bytes]:
 
 
 def _numbers_replaced(data: bytes) -> list[bytes]:
-    """Properties in which one number after another is far out of range."""
+    """Properties with one number far out of range."""
     said = msgspec.json.decode(data)
     found = []
     for name, value in said.items():
@@ -267,13 +282,13 @@ def _numbers_replaced(data: bytes) -> list[bytes]:
 
 
 def _reader(data: bytes, residency: str = "resident") -> TableReader:
-    storage = MemoryStorage({PATH: data})
+    storage = ReadOnlyMemoryStorage({PATH: data})
     cache_ = BlockCache(1 << 16, storage.stats)
     return TableReader(storage, PATH, cache_, meta=None, filter_residency=residency)
 
 
 def _check_table(data: bytes) -> None:
-    """Open it, check it, look keys up, scan it."""
+    """Open a table, check it, look up keys, scan it."""
     table = _reader(data, ("resident", "cached", "off")[len(data) % 3])
     problems = check_table(table).problems
     count = int(table.index.block_count)
@@ -295,18 +310,18 @@ def _check_table(data: bytes) -> None:
 
 
 def _check_salvage(data: bytes) -> None:
-    """What is found is in order, and of the file."""
-    salvage = TableSalvage(MemoryStorage({PATH: data}), PATH, NUMBER)
+    """Salvaged blocks must be in order and inside the file."""
+    salvage = TableSalvage(ReadOnlyMemoryStorage({PATH: data}), PATH, NUMBER)
     last = -1
     for offset, item in salvage.blocks():
-        expect(last <= offset <= len(data), "a block outside the file, or out of order")
+        expect(last <= offset <= len(data), "a block is outside the file, or out of order")
         last = offset
         if isinstance(item, Block):
             item.keys()
 
 
 def _check_said(data: bytes) -> None:
-    """A whole table that says this of itself."""
+    """A table with these properties."""
     table = _table("table-filter")
     footer = decode_footer(table[-FOOTER_BYTES:], PATH, len(table))
     head = struct.pack("<Q", len(data)) + table[-FOOTER_BYTES + 40 :]
@@ -356,22 +371,22 @@ _WORDS: Final = (
     b"1e999",
 )
 
-HARNESSES: Final = (
-    Harness("block", _check_block, lambda: list(_payloads())),
-    Harness("frame", _check_frame, _frames, seal_frame),
-    Harness("reduced", _check_reduced, _reduced_seeds),
-    Harness("codec", _check_codec, _codec_seeds, most_bytes=_zstd_most_bytes),
-    Harness("dictionary", _check_dictionary, _dictionary_seeds, most_bytes=_zstd_most_bytes),
-    Harness("index", _check_index, _index_seeds, _seal_index, most_bytes=_zstd_most_bytes),
-    Harness("footer", _check_footer, _footer_seeds, lambda data: seal_footer(data, 5000)),
-    Harness("properties", _check_properties, _properties_seeds, words=_WORDS),
-    Harness(
+TARGETS: Final = (
+    Target("block", _check_block, lambda: list(_payloads())),
+    Target("frame", _check_frame, _frames, seal_frame),
+    Target("reduced", _check_reduced, _reduced_seeds),
+    Target("codec", _check_codec, _codec_seeds, most_bytes=_zstd_most_bytes),
+    Target("dictionary", _check_dictionary, _dictionary_seeds, most_bytes=_zstd_most_bytes),
+    Target("index", _check_index, _index_seeds, _seal_index, most_bytes=_zstd_most_bytes),
+    Target("footer", _check_footer, _footer_seeds, lambda data: seal_footer(data, 5000)),
+    Target("properties", _check_properties, _properties_seeds, words=_WORDS),
+    Target(
         "table-properties",
         _check_said,
         lambda: [*_properties_seeds(), *_numbers_replaced(_properties_seeds()[1])],
         words=_WORDS,
         most_bytes=_zstd_most_bytes,
     ),
-    Harness("table", _check_table, _tables, seal_table, most_bytes=_zstd_most_bytes),
-    Harness("salvage", _check_salvage, _tables, seal_table, most_bytes=_zstd_most_bytes),
+    Target("table", _check_table, _tables, seal_table, most_bytes=_zstd_most_bytes),
+    Target("salvage", _check_salvage, _tables, seal_table, most_bytes=_zstd_most_bytes),
 )

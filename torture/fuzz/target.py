@@ -1,4 +1,4 @@
-"""What a fuzz target is, and what one execution of it may do."""
+"""Fuzz targets, and one execution of a target."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
+from torture.framework.part import UnsoundError
 
 DOCUMENTED: Final[tuple[type[Exception], ...]] = (CorruptionError, UnsupportedFormatError)
-"""What a decoder of bytes on disk may raise."""
-
-
-class WrongResultError(Exception):
-    """A decoder gave something that cannot be right."""
+"""Errors that decoders of bytes on disk may raise."""
 
 
 def _unchanged(data: bytes) -> bytes:
@@ -23,23 +20,22 @@ def _unchanged(data: bytes) -> bytes:
 
 
 def _proportional(size: int) -> int:
-    """Bytes of memory that decoding may take: a fixed amount, and a multiple of the input."""
+    """Memory in bytes that decoding may take: a constant and a multiple of the input."""
     return (1 << 20) + 100 * size
 
 
 @dataclass(frozen=True, slots=True)
-class Harness:
-    """One decoder, and how to feed it.
+class Target:
+    """One decoder and its inputs.
 
     Attributes:
-        name: as the command line takes it.
-        check: decodes the bytes; raises one of ``errors``, or ``WrongResultError`` where what comes
-            out contradicts itself or does not encode to what it came from.
-        seeds: well-formed inputs.
-        seal: the same bytes with checksums that hold.
-        errors: what ``check`` may raise.
-        words: pieces that inputs are made of, for mutations.
-        most_bytes: memory that an input of that size may take.
+        check: decodes the bytes; raises one of ``errors``, or ``UnsoundError`` if the result
+            contradicts itself or does not encode to the input.
+        seeds: makes well-formed inputs.
+        seal: corrects the checksums of an input.
+        errors: errors that ``check`` may raise.
+        words: pieces of inputs, for mutations.
+        most_bytes: memory that an input of a given size may take.
     """
 
     name: str
@@ -51,37 +47,31 @@ class Harness:
     most_bytes: Callable[[int], int] = _proportional
 
 
-def execute(harness: Harness, data: bytes) -> tuple[bool, str | None]:
-    """Whether the input decodes, and what is wrong with how it went (None: nothing)."""
+def execute(target: Target, data: bytes) -> tuple[bool, str | None]:
+    """Whether the input decodes, and the problem, if any."""
     try:
-        harness.check(data)
-    except harness.errors:
+        target.check(data)
+    except target.errors:
         return False, None
-    except WrongResultError as error:
+    except UnsoundError as error:
         return True, f"wrong result: {error}"
     except Exception as error:
         return False, f"{type(error).__name__} is not a documented error: {str(error)[:200]}"
     return True, None
 
 
-def execute_measured(harness: Harness, data: bytes) -> tuple[bool, str | None]:
-    """As :func:`execute`, with memory and time held to the input's size."""
+def execute_measured(target: Target, data: bytes) -> tuple[bool, str | None]:
+    """:func:`execute`, with limits of memory and time in proportion to the input."""
     started = time.process_time()
     tracemalloc.start()
     try:
-        decodes, problem = execute(harness, data)
+        decodes, problem = execute(target, data)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     took = time.process_time() - started
-    if problem is None and peak > harness.most_bytes(len(data)):
-        problem = f"{peak} bytes of memory for an input of {len(data)}"
+    if problem is None and peak > target.most_bytes(len(data)):
+        problem = f"it took {peak} bytes of memory for an input of {len(data)} bytes"
     if problem is None and took > 2.0 + 1e-4 * len(data):
-        problem = f"{took:.1f} s for an input of {len(data)} bytes"
+        problem = f"it took {took:.1f} s for an input of {len(data)} bytes"
     return decodes, problem
-
-
-def expect(holds: bool, what: str) -> None:
-    """Raise WrongResultError unless it holds."""
-    if not holds:
-        raise WrongResultError(what)

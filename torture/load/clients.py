@@ -1,4 +1,4 @@
-"""Threads that write to a store by a ledger, and threads that read it in every way and check."""
+"""Threads that write to a store and keep a ledger, and threads that read and check it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Final
 
 import lsmkv
 from lsmkv.api.snapshot import StoreReader
+from torture.framework.changes import Change, Contents, write_batch
 from torture.framework.part import UnsoundError
 from torture.load.ledger import Ledger, value_of
 
@@ -24,7 +25,7 @@ Item = tuple[bytes, bytes]
 
 
 def group_prefix(group: int) -> bytes:
-    """What all keys of a group begin with."""
+    """The prefix of all keys of a group."""
     return b"g%02d/" % group
 
 
@@ -34,7 +35,7 @@ def key_of(group: int, number: int) -> bytes:
 
 
 def new_ledger(group: int, keys: int) -> Ledger:
-    """The ledger of a group of that many keys."""
+    """The ledger of a group with that many keys."""
     return Ledger(key_of(group, number) for number in range(keys))
 
 
@@ -47,19 +48,15 @@ class Crew:
         self._errors: list[BaseException] = []
 
     def goes_on(self) -> bool:
-        """Whether there is time left, and nobody failed."""
+        """Whether there is time left and no thread failed."""
         return not self._stopped.is_set() and time.monotonic() < self._deadline
 
     def stop(self) -> None:
-        """Let all threads come to an end."""
+        """End all threads after their present step."""
         self._stopped.set()
 
     def run(self, steps: Iterable[Callable[[], object]]) -> None:
-        """Call each of ``steps`` over and over, each in a thread of its own.
-
-        Raises:
-            BaseException: the first that one of them raised, once all have ended.
-        """
+        """Call each step over and over in a thread of its own; raise the first error of any."""
         threads = [
             threading.Thread(target=self._work, args=(step,), name=f"torture-{at}", daemon=True)
             for at, step in enumerate(steps)
@@ -81,9 +78,9 @@ class Crew:
 
 
 class Writer:
-    """Writes a group of keys: puts, deletions, batches; one in ``sync_every`` is synced.
+    """Writes a group of keys with puts, deletions and batches; one in ``sync_every`` is synced.
 
-    With ``large_batches`` some are of hundreds of keys, which take long enough to be seen half-way.
+    With ``large_batches`` some batches have hundreds of keys, and take long enough for readers to meet.
     """
 
     def __init__(
@@ -102,14 +99,14 @@ class Writer:
         self._sync_every = sync_every
 
     def fill(self, batch_keys: int = 1000) -> None:
-        """Set every key once, in no order."""
+        """Put every key once, in random order."""
         keys = list(self._ledger.keys)
         self._dice.shuffle(keys)
         for start in range(0, len(keys), batch_keys):
             self._batch(keys[start : start + batch_keys], [], False)
 
     def step(self) -> None:
-        """One write."""
+        """Make one write."""
         dice, ledger = self._dice, self._ledger
         sync = dice.randrange(self._sync_every) == 0
         drawn = dice.random()
@@ -132,19 +129,17 @@ class Writer:
 
     def _batch(self, puts: Sequence[bytes], deletions: Sequence[bytes], sync: bool) -> None:
         number = self._ledger.begin(puts, deletions)
-        with self._db.write_batch(sync=sync) as batch:
-            for key in deletions:
-                batch.delete(key)
-            for key in puts:
-                batch.put(key, value_of(key, number))
+        changes: list[Change] = [(key, None) for key in deletions]
+        changes += [(key, value_of(key, number)) for key in puts]
+        write_batch(self._db, changes, sync=sync)
         self._ledger.acknowledge()
 
 
 class Reader:
-    """One thread's looks at a store, each checked against the ledgers.  It never sees time go back.
+    """One thread that reads a store and checks it against the ledgers; it must never see time go back.
 
     Attributes:
-        counts: looks of each kind.
+        counts: reads of each kind.
     """
 
     def __init__(
@@ -159,7 +154,7 @@ class Reader:
         self._ledgers = ledgers
         self._dice = dice
         self._seen = [0] * len(ledgers)
-        self._kept: list[tuple[lsmkv.Snapshot, dict[bytes, bytes]]] = []
+        self._kept: list[tuple[lsmkv.Snapshot, Contents]] = []
         self.counts: Counter[str] = Counter()
         kinds = (
             ("gets", self._get, 40),
@@ -173,17 +168,17 @@ class Reader:
         self._names = [name for name, _, _ in kinds]
         self._looks = [look for _, look, _ in kinds]
         self._weights = [weight for _, _, weight in kinds]
-        if looks_up_only:  # then it looks more often by far
+        if looks_up_only:  # single lookups are far more frequent
             self._weights[2:] = [0] * len(kinds[2:])
 
     def step(self) -> None:
-        """One look."""
+        """Make one random read and check it."""
         (at,) = self._dice.choices(range(len(self._looks)), self._weights)
         self._looks[at]()
         self.counts[self._names[at]] += 1
 
     def end(self) -> None:
-        """Read the snapshots that are still held a last time, and let them go."""
+        """Read the held snapshots once more and close them."""
         while self._kept:
             self._look_again()
 
@@ -202,7 +197,7 @@ class Reader:
         self._seen[group] = ledger.check_value(key, value, floor, ledger.begun)
 
     def _multi_get(self) -> None:
-        """Each key is looked up by itself, in the order given."""
+        """multi_get looks up each key by itself, in order; so later keys may show later writes."""
         group = self._group()
         ledger = self._ledgers[group]
         keys = self._dice.choices(ledger.keys, k=8)
@@ -227,7 +222,7 @@ class Reader:
         self._seen[group] = ledger.check_cut(found, floor, ceiling, keys[low:high])
 
     def _walk(self) -> None:
-        """A cursor's way over a stretch, with some steps back."""
+        """Walk a cursor over a range, with some steps back."""
         group = self._group()
         ledger = self._ledgers[group]
         low = self._dice.randrange(len(ledger.keys))
@@ -242,7 +237,9 @@ class Reader:
                 if items and self._dice.random() < 0.1:
                     back = cursor.prev() and cursor.item
                     if back != items[-1] or not cursor.next() or cursor.item != item:
-                        raise UnsoundError(f"a cursor went from {item[0]!r} back and elsewhere")
+                        raise UnsoundError(
+                            f"a cursor went wrong one step back from {item[0]!r} and forward"
+                        )
                 items.append(item)
                 going = cursor.next()
         found = in_order(items)
@@ -267,7 +264,7 @@ class Reader:
         ceiling = ledger.begun
         low = self._dice.randrange(len(ledger.keys))
         keys = ledger.keys[low : low + _LONGEST_RANGE]
-        found = _stretch(snapshot, keys)
+        found = _scanned(snapshot, keys)
         _agree(looked_up(snapshot, keys[:20]), found, keys[:20])
         self._seen[group] = ledger.check_cut(found, floor, ceiling, keys)
         self._kept.append((snapshot, found))
@@ -281,33 +278,29 @@ class Reader:
         snapshot, before = self._kept.pop(self._dice.randrange(len(self._kept)))
         with snapshot:
             keys = sorted(before)
-            if keys and _stretch(snapshot, keys) != before:
-                raise UnsoundError("a snapshot shows something else than before")
+            if keys and _scanned(snapshot, keys) != before:
+                raise UnsoundError("a snapshot has changed")
             _agree(looked_up(snapshot, keys[:20]), before, keys[:20])
 
 
-def looked_up(reader: StoreReader, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-    """Those of ``keys`` that have a value, by single look-ups."""
+def looked_up(reader: StoreReader, keys: Sequence[bytes]) -> Contents:
+    """The entries of ``keys``, by single lookups."""
     values = ((key, reader.get(key)) for key in keys)
     return {key: value for key, value in values if value is not None}
 
 
-def _stretch(reader: StoreReader, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-    """Everything from the first of ``keys`` to the last, by a scan."""
+def _scanned(reader: StoreReader, keys: Sequence[bytes]) -> Contents:
+    """The entries from the first of ``keys`` to the last, by a scan."""
     return in_order(list(iter(reader.items(start=keys[0], stop=keys[-1] + b"\0"))))
 
 
-def _agree(found: dict[bytes, bytes], scanned: dict[bytes, bytes], keys: Sequence[bytes]) -> None:
+def _agree(found: Contents, scanned: Contents, keys: Sequence[bytes]) -> None:
     if found != {key: scanned[key] for key in keys if key in scanned}:
-        raise UnsoundError("look-ups in a snapshot give something else than a scan of it")
+        raise UnsoundError("lookups in a snapshot differ from a scan of it")
 
 
-def in_order(items: Sequence[Item], *, reverse: bool = False) -> dict[bytes, bytes]:
-    """What a scan gave.
-
-    Raises:
-        UnsoundError: its keys do not ascend (with ``reverse``: descend).
-    """
+def in_order(items: Sequence[Item], *, reverse: bool = False) -> Contents:
+    """The entries of a scan; UnsoundError if its keys are not in order."""
     keys = [key for key, _ in items]
     if keys != sorted(set(keys), reverse=reverse):
         raise UnsoundError("a scan gave keys out of order, or twice")
@@ -316,12 +309,12 @@ def in_order(items: Sequence[Item], *, reverse: bool = False) -> dict[bytes, byt
 
 def check_groups(
     ledgers: Sequence[Ledger],
-    found: dict[bytes, bytes],
+    found: Contents,
     floors: Sequence[int],
     ceilings: Sequence[int],
 ) -> list[int]:
-    """:meth:`Ledger.check_cut` for each group of a whole store."""
-    parts: list[dict[bytes, bytes]] = [{} for _ in ledgers]
+    """Check a scan of the whole store with :meth:`Ledger.check_cut` for each group."""
+    parts: list[Contents] = [{} for _ in ledgers]
     prefixes = {group_prefix(group): part for group, part in enumerate(parts)}
     for key, value in found.items():
         part = prefixes.get(key[:4])

@@ -1,8 +1,8 @@
-"""Scenario ``held`` of the part ``load``: many views of the past, held over flushes and compactions.
+"""Scenario ``held`` of the part ``load``: many old views, held over flushes and compactions.
 
-Snapshots, iterators, views and cursors are opened between writes, hundreds to thousands at once, and
-partly read.  In the end, in another order, each must give exactly what the store held when it was
-opened.  Then no table may be left that nothing names, and no descriptor or thread.
+Hundreds to thousands of snapshots, iterators, views and cursors are opened between writes and partly
+read.  At the end, in another order, each must show exactly what the store held when it was opened.
+Then no unneeded table, no descriptor and no thread may be left.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from typing import Final
 
 import lsmkv
 from torture.framework.part import Scale, UnsoundError
+from torture.framework.store_checks import Traces, check_files
 from torture.load.clients import Item, Writer, key_of, new_ledger
 from torture.load.ledger import Ledger
 from torture.load.scenario import (
     BACKGROUNDS,
     SMALL,
     Job,
-    Traces,
     allow_many_descriptors,
-    check_files,
     check_tidy,
 )
 
@@ -34,17 +33,15 @@ _WRITES_BETWEEN: Final = 8
 _ABANDONED: Final = 0.1
 
 Rest = Callable[[], list[Item]]
-"""Everything that a view shows, what was read of it at its opening included; it is let go of then."""
+"""Reads a view to its end, closes it, and returns all its entries from the first on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A view of the past.
+    """An old view.
 
     Attributes:
-        kind: of which kind.
-        number: the last write before it was opened.
-        rest: gives what it shows.
+        number: the last write before the view was opened.
     """
 
     kind: str
@@ -80,7 +77,7 @@ def _snapshot(db: lsmkv.DB, dice: random.Random) -> Rest:
             items = list(iter(snapshot.items()))
             for key, value in dice.sample(items, min(5, len(items))):
                 if snapshot.get(key) != value:
-                    raise UnsoundError(f"a snapshot's get({key!r}) is not what its scan gives")
+                    raise UnsoundError(f"get({key!r}) of a snapshot differs from its scan")
             return items
 
     return rest
@@ -100,7 +97,7 @@ def _cursor(db: lsmkv.DB, dice: random.Random) -> Rest:
         with cursor:
             now = cursor.item if cursor.valid else None
             if now != place:
-                raise UnsoundError(f"a cursor that was at {place} is at {now}")
+                raise UnsoundError(f"a cursor was at {place}, but is at {now} now")
             upwards, downwards = [], []
             while cursor.valid:
                 upwards.append(cursor.item)
@@ -125,11 +122,7 @@ KINDS: Final[dict[str, Callable[[lsmkv.DB, random.Random], Rest]]] = {
 
 
 def check_held(held: Held, ledger: Ledger) -> None:
-    """Whether it shows what there was when it was opened.
-
-    Raises:
-        UnsoundError: it does not.
-    """
+    """UnsoundError if the view does not show what the store held when it was opened."""
     found, expected = held.rest(), sorted(ledger.state(held.number).items())
     if found != expected:
         wrong = sorted(set(found) ^ set(expected))
@@ -140,11 +133,7 @@ def check_held(held: Held, ledger: Ledger) -> None:
 
 
 def run(job: Job) -> None:
-    """Open them, go on writing, and read them.
-
-    Raises:
-        UnsoundError: one shows something else, or something is left behind.
-    """
+    """Open views between writes, compact, and read the views."""
     wanted = min(_HELD[job.scale], allow_many_descriptors() // 4)
     deadline = job.deadline()
     options = SMALL.replace(**BACKGROUNDS[job.variant])
@@ -181,7 +170,7 @@ def _open(
     wanted: int,
     deadline: float,
 ) -> list[Held]:
-    """As many views as are wanted, or as three quarters of the time allow."""
+    """Open as many views as are wanted, or as three quarters of the time allow."""
     quarter = (deadline - time.monotonic()) / 4
     held: list[Held] = []
     while len(held) < wanted and time.monotonic() < deadline - quarter:
@@ -193,7 +182,7 @@ def _open(
 
 
 def _read(held: list[Held], ledger: Ledger, writer: Writer, dice: random.Random) -> None:
-    """All of them in any order, with writes between; some are let go unread."""
+    """Read the views in random order between writes; drop some unread."""
     dice.shuffle(held)
     while held:
         view = held.pop()

@@ -1,9 +1,8 @@
 """Scenario ``interrupts`` of the part ``load``: Ctrl-C at random moments, alone or beside three writers.
 
-A timer interrupts the main thread in the middle of whatever it asks of the store, the closing and opening
-included.  After each interrupt the store must work: nothing hangs, and what was interrupted was done as a
-whole or not at all.  Whenever the store is closed, no descriptor and no thread may be left, and when it
-is open again it must hold what it held.
+A timer interrupts the main thread during any call of the store, opening and closing included.  After
+each interrupt the store must work without a hang, and an interrupted write must be there as a whole or
+not at all.  A closed store leaves no descriptor and no thread; opened again, it holds the same entries.
 """
 
 from __future__ import annotations
@@ -20,30 +19,30 @@ from types import FrameType
 from typing import Any, Final
 
 import lsmkv
+from torture.framework.changes import Change, Contents, change_model, check_contents, write
 from torture.framework.part import UnsoundError
-from torture.load.scenario import BACKGROUNDS, SMALL, Job, Traces
+from torture.framework.store_checks import Traces, check_files
+from torture.load.scenario import BACKGROUNDS, SMALL, Job
 
 KEYS: Final = 300
 WRITERS: Final = 3
-_LONGEST_S: Final = 0.003  # between the beginning of some work and its interrupt
+_LONGEST_S: Final = 0.003  # from the start of some work to its interrupt
 _SHORTEST_S: Final = 1e-5
 _ROUNDS_PER_OPENING: Final = 100
-_TRIES: Final = 3  # to close the store, and to open it, before nothing interrupts that
+_TRIES: Final = 3  # interrupted closings and openings before one without an interrupt
 _VALUES: Final = (10, 200, 5000)
 _OPTIONS: Final = SMALL.replace(write_buffer_size_bytes=8192)
 
 
 class Alarm:
-    """Interrupts the main thread, once, some time after it was set.
+    """Interrupts the main thread once, a random time after it was set.
 
     Attributes:
-        is_set: whether an interrupt is still to come.
-        count: how many there were.
+        is_set: an interrupt is still to come.
     """
 
     def __init__(self, dice: random.Random) -> None:
         self.is_set = False
-        self.count = 0
         self._dice = dice
 
     def __enter__(self) -> Alarm:
@@ -58,11 +57,10 @@ class Alarm:
     def _ring(self, number: int, frame: FrameType | None) -> None:
         if self.is_set:
             self.is_set = False
-            self.count += 1
             raise KeyboardInterrupt
 
     def interrupts(self, action: Callable[[], object]) -> bool:
-        """Call ``action``; whether it was interrupted."""
+        """Call ``action``; return whether it was interrupted."""
         after_s = _SHORTEST_S + self._dice.random() ** 2 * _LONGEST_S
         try:
             self.is_set = True
@@ -76,10 +74,10 @@ class Alarm:
 
 
 class Model:
-    """What one thread has written, and what it was writing when an interrupt came."""
+    """The entries that one thread has written, and an interrupted write that is still unsure."""
 
     def __init__(self, prefix: bytes, dice: random.Random) -> None:
-        self.values: dict[bytes, bytes] = {}
+        self.values: Contents = {}
         self.unsure: dict[bytes, bytes | None] = {}
         self._prefix = prefix
         self._dice = dice
@@ -88,8 +86,8 @@ class Model:
     def key(self) -> bytes:
         return b"%s%04d" % (self._prefix, self._dice.randrange(KEYS))
 
-    def change(self) -> tuple[bytes, bytes | None]:
-        """A key, and what it is to be set to next; None: it is to be deleted."""
+    def change(self) -> Change:
+        """A random change."""
         key = self.key()
         self._number += 1
         if self._dice.random() < 0.1:
@@ -98,44 +96,33 @@ class Model:
         return key, b"%s:%d:" % (key, self._number) + bytes(size)
 
     def write(self, changes: dict[bytes, bytes | None], action: Callable[[], object]) -> None:
-        """Call ``action``, which makes ``changes``, and note whether it did."""
+        """Call ``action``, which makes ``changes``; they are unsure until it returns."""
         self.unsure = changes
         action()
         self.settle(True)
 
     def settle(self, done: bool) -> None:
-        """What was not sure was done as a whole, or not at all."""
-        for key, value in self.unsure.items() if done else ():
-            if value is None:
-                self.values.pop(key, None)
-            else:
-                self.values[key] = value
-        self.unsure = {}  # last: this may be interrupted, too
+        """Note that the unsure write was done as a whole, or not at all."""
+        change_model(self.values, self.unsure.items() if done else ())
+        self.unsure = {}  # last, because an interrupt may come here too
 
     def look(self, db: lsmkv.DB) -> None:
-        """See what became of the write that was interrupted."""
+        """Find out whether the interrupted write was done; UnsoundError if only in part."""
         found = {key: db.get(key) for key in self.unsure}
         if found == self.unsure:
             self.settle(True)
         elif found == {key: self.values.get(key) for key in self.unsure}:
             self.settle(False)
         else:
-            raise UnsoundError(f"an interrupted write was done in part: {found!r:.300}")
+            raise UnsoundError(f"an interrupted write was done only in part: {found!r:.300}")
 
     def check(self, db: lsmkv.DB) -> None:
-        """Whether the store holds just what it should."""
-        found = dict(db.items(prefix=self._prefix))
-        if found != self.values:
-            wrong = [
-                key
-                for key in sorted(found.keys() | self.values.keys())
-                if found.get(key) != self.values.get(key)
-            ]
-            raise UnsoundError(f"{len(wrong)} keys are not what they were set to: {wrong[:5]}")
+        """UnsoundError if the store does not hold exactly these entries."""
+        check_contents(dict(db.items(prefix=self._prefix)), self.values)
 
 
 class Writer:
-    """A thread that writes all the time, and is never interrupted; ``pausing`` holds it up."""
+    """A thread that writes all the time without interrupts; it waits while ``pausing`` is held."""
 
     def __init__(self, session: Session, number: int, dice: random.Random) -> None:
         self.model = Model(b"w%d/" % number, dice)
@@ -163,17 +150,14 @@ class Writer:
     def _write(self, db: lsmkv.DB) -> None:
         if self.model.unsure:
             self.model.look(db)
-        key, value = self.model.change()
+        change = self.model.change()
         sync = self._dice.random() < 0.2
-        if value is None:
-            self.model.write({key: None}, lambda: db.delete(key, sync=sync))
-        else:
-            self.model.write({key: value}, lambda: db.put(key, value, sync=sync))
+        self.model.write(dict([change]), lambda: write(db, [change], sync=sync))
 
     def check(self) -> None:
-        """Raise what the thread has raised."""
+        """UnsoundError if the thread failed."""
         if self.errors:
-            raise UnsoundError(f"a writer that nobody interrupts failed: {self.errors[0]!r}")
+            raise UnsoundError(f"a writer without interrupts failed: {self.errors[0]!r}")
 
     def end(self) -> None:
         self._ended = True
@@ -182,7 +166,7 @@ class Writer:
 
 
 class Session:
-    """One store, worked on by an interrupted thread."""
+    """One store, used by an interrupted thread."""
 
     def __init__(self, job: Job, alarm: Alarm) -> None:
         self._job = job
@@ -191,7 +175,7 @@ class Session:
         self._options = _OPTIONS.replace(**BACKGROUNDS[variant])
         self._dice = job.dice("interrupts")
         self.model = Model(b"m/", self._dice)
-        lsmkv.open(job.path, self._options).close()  # whatever is loaded late is loaded
+        lsmkv.open(job.path, self._options).close()  # loads the modules that load lazily
         self.db: Any = None
         count = WRITERS if company else 0
         self._writers = [Writer(self, number, job.dice(number)) for number in range(count)]
@@ -199,7 +183,7 @@ class Session:
         self.db = lsmkv.open(job.path, self._options)
 
     def round(self) -> None:
-        """Work until an interrupt, and see that the store goes on working."""
+        """Work until an interrupt, and check that the store still works."""
         work = self._dice.choices(
             (self._writes, self._syncs, self._upkeep, self._reads), (6, 3, 3, 2)
         )
@@ -225,7 +209,7 @@ class Session:
     def _writes(self) -> None:
         def step() -> None:
             changes = dict(self.model.change() for _ in range(self._dice.choice((1, 1, 1, 20))))
-            self.model.write(changes, lambda: self._apply(changes, sync=False))
+            self.model.write(changes, lambda: write(self.db, [*changes.items()]))
             if self._dice.random() < 0.03:
                 self.db.flush()
 
@@ -233,25 +217,10 @@ class Session:
 
     def _syncs(self) -> None:
         def step() -> None:
-            changes = dict([self.model.change()])
-            self.model.write(changes, lambda: self._apply(changes, sync=True))
+            change = self.model.change()
+            self.model.write(dict([change]), lambda: write(self.db, [change], sync=True))
 
         self._while_set(step)
-
-    def _apply(self, changes: dict[bytes, bytes | None], *, sync: bool) -> None:
-        if len(changes) == 1:
-            ((key, value),) = changes.items()
-            if value is None:
-                self.db.delete(key, sync=sync)
-            else:
-                self.db.put(key, value, sync=sync)
-            return
-        with self.db.write_batch(sync=sync) as batch:
-            for key, value in changes.items():
-                if value is None:
-                    batch.delete(key)
-                else:
-                    batch.put(key, value)
 
     def _upkeep(self) -> None:
         def step() -> None:
@@ -283,7 +252,7 @@ class Session:
         self._while_set(step)
 
     def reopen(self) -> None:
-        """Close the store and open it again, with interrupts; see that nothing is lost or left."""
+        """Close and open the store with interrupts; check that nothing is lost or left open."""
         with contextlib.ExitStack() as held:
             for writer in self._writers:
                 held.enter_context(writer.pausing)
@@ -317,29 +286,24 @@ class Session:
         self.reopen()
         for writer in self._writers:
             writer.end()
-        if not self.db.verify().ok:
-            raise UnsoundError(f"verify: {self.db.verify()}")
+        check_files(self.db)
         self.db.close()
 
 
 def run(job: Job) -> None:
-    """Interrupt until the time is up.
-
-    Raises:
-        UnsoundError: something is not as it should be; lsmkv.Error, OSError: nor is that.
-    """
+    """Interrupt until the time is up."""
     deadline = job.deadline()
     work(job, lambda: time.monotonic() < deadline)
 
 
 def work(job: Job, goes_on: Callable[[], bool]) -> None:
-    """Interrupt as long as ``goes_on``.  Raises as :func:`run`."""
+    """Interrupt as long as ``goes_on()`` is true."""
     swallowed = 0
 
     def note(unraisable: Any) -> None:
         nonlocal swallowed
         if isinstance(unraisable.exc_value, KeyboardInterrupt):
-            swallowed += 1  # a finalizer of somebody's has swallowed it
+            swallowed += 1  # the interrupt hit a finalizer
         else:
             sys.__unraisablehook__(unraisable)
 

@@ -1,10 +1,9 @@
-"""What one writer writes, by number, and what a reader may find of it.
+"""The writes of one writer, by number, and the contents that a reader may find.
 
-The writes of a group of keys are numbered from 1 on, in the order in which they are made; every value
-names its key and the write that set it.  Whoever looks may find the group as it was after any write
-between the last that was acknowledged before the look began, or that the same reader had seen before
-(the *floor*), and the last that was begun when the look had ended (the *ceiling*).  But what one
-look shows must all be as of one and the same write.
+The writes to a group of keys are numbered from 1 on, in order; every value names its key and its write.
+A read must show the group as it was after one write.  That write may be any from the *floor* to the
+*ceiling*.  The floor is the last write acknowledged before the read, or seen by the same reader
+before.  The ceiling is the last write begun when the read has ended.
 """
 
 from __future__ import annotations
@@ -20,67 +19,59 @@ _NEVER: Final = 1 << 62
 
 
 def value_of(key: bytes, number: int) -> bytes:
-    """What write ``number`` sets ``key`` to."""
+    """The value that write ``number`` gives ``key``."""
     return b"%s:%d:%s" % (key, number, b"." * (number * 7919 % _LONGEST_PADDING_BYTES))
 
 
 def number_of(key: bytes, value: bytes) -> int:
-    """The write that ``value`` is of.
-
-    Raises:
-        UnsoundError: no write ever gave that value to ``key``.
-    """
+    """The write that gave ``key`` this value; UnsoundError if none did."""
     try:
         number = int(value[len(key) + 1 :].split(b":", 1)[0])
     except ValueError:
         number = 0
     if number <= 0 or value != value_of(key, number):
-        raise UnsoundError(f"{key!r} has a value that nobody gave it: {value[:80]!r}")
+        raise UnsoundError(f"{key!r} has a value that was never written: {value[:80]!r}")
     return number
 
 
 class Ledger:
-    """The writes of one group of keys.  One thread writes; any number look at the same time.
+    """The writes of one group of keys, by one thread; any number of threads read.
 
     Attributes:
         keys: all keys of the group, in order.
-        begun: the last write that was begun.
-        done: the last write that was acknowledged.
+        begun: the last write begun.
+        done: the last write acknowledged.
     """
 
     def __init__(self, keys: Iterable[bytes]) -> None:
         self.keys = sorted(keys)
         self.begun = 0
         self.done = 0
-        # Of each key the writes that changed it, in order; those that deleted it are negative.
+        # The writes that changed each key, in order; deletions are negative.
         self._changes: dict[bytes, list[int]] = {key: [] for key in self.keys}
 
     def begin(self, puts: Iterable[bytes], deletions: Iterable[bytes] = ()) -> int:
-        """Note a write before it is made; its number.  No key may be both put and deleted."""
+        """Note a write before it is made, and return its number.  No key is both put and deleted."""
         number = self.begun + 1
         for key in puts:
             self._changes[key].append(number)
         for key in deletions:
             self._changes[key].append(-number)
-        self.begun = number  # last: whoever sees it finds what it changed
+        self.begun = number  # last: a reader that sees the number finds the changes
         return number
 
     def acknowledge(self) -> None:
-        """Note that the write that was begun last has returned."""
+        """Note that the last write has returned."""
         self.done = self.begun
 
     def state(self, number: int, keys: Sequence[bytes] | None = None) -> dict[bytes, bytes]:
-        """The entries (of ``keys``, or all) as they are after write ``number``."""
+        """The entries of ``keys``, or of all keys, after write ``number``."""
         wanted = self.keys if keys is None else keys
         found = ((key, self._change(key, number)) for key in wanted)
         return {key: value_of(key, change) for key, change in found if change > 0}
 
     def check_value(self, key: bytes, value: bytes | None, floor: int, ceiling: int) -> int:
-        """The first write, from ``floor`` on, after which ``key`` has this value (None: has none).
-
-        Raises:
-            UnsoundError: there is none up to ``ceiling``.
-        """
+        """:meth:`check_cut` for one key; the value None means that it is absent."""
         return self.check_cut({} if value is None else {key: value}, floor, ceiling, [key])
 
     def check_cut(
@@ -90,11 +81,10 @@ class Ledger:
         ceiling: int,
         keys: Sequence[bytes] | None = None,
     ) -> int:
-        """The first write, from ``floor`` on, after which ``keys`` (or all) are as they were found.
+        """The first write from ``floor`` on after which ``keys`` (or all) have the found values.
 
-        Raises:
-            UnsoundError: there is none up to ``ceiling``: something is stale, torn, lost, or was
-                never written.
+        UnsoundError if there is none up to ``ceiling``: then a value is stale, lost or was never
+        written, or a batch is torn.
         """
         numbers = {key: number_of(key, value) for key, value in found.items()}
         wanted = self.keys if keys is None else keys
@@ -106,7 +96,7 @@ class Ledger:
         settled = False
         while not settled:
             if number > ceiling:
-                raise UnsoundError(f"it shows more than the writes up to {ceiling}, begun by then")
+                raise UnsoundError(f"write {number} is visible, but the last begun was {ceiling}")
             self._check_present(numbers, number, floor)
             settled = True
             for key in absent:
@@ -121,21 +111,21 @@ class Ledger:
         for key, its in numbers.items():
             change = self._change(key, number)
             if change != its:
-                seen = f"write {floor} had been acknowledged or seen before"
                 what = f"deleted by write {-change}" if change < 0 else f"set by write {change}"
                 raise UnsoundError(
-                    f"{key!r} is of write {its}, but after write {number}, which must be seen too "
-                    f"({seen}), it is {what if change else 'absent'}"
+                    f"{key!r} has the value of write {its}, but after write {number}, which must be "
+                    f"visible too, it is {what if change else 'absent'}; write {floor} was "
+                    "acknowledged or seen before"
                 )
 
     def _lost(self, key: bytes, number: int, floor: int) -> str:
         return (
-            f"{key!r} is not there; write {self._change(key, number)} set it, write {number} is seen "
-            f"or was acknowledged (floor {floor}), and nothing deleted it"
+            f"{key!r} is missing: write {self._change(key, number)} set it, write {number} is visible "
+            f"or was acknowledged (floor {floor}), and no write deleted it"
         )
 
     def _change(self, key: bytes, number: int) -> int:
-        """What ``key`` is like after write ``number``: the write that set it, if positive."""
+        """The last write up to ``number`` that changed ``key``: negative if a deletion, or 0."""
         changes = self._changes[key]
         at = bisect_right(changes, number, key=abs)
         return changes[at - 1] if at else 0

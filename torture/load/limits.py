@@ -1,8 +1,8 @@
 """Scenario ``limits`` of the part ``load``: the longest keys and values, too few descriptors, no memory.
 
-What is over a limit is refused and changes nothing.  A process that may open no more files is told
-so; what was acknowledged is there, and once there is room the store goes on.  So it is with memory
-(:mod:`torture.load.out_of_memory`).
+The store refuses what is over a limit, and nothing changes.  A process that can open no more files
+gets an error; acknowledged writes stay, and the store works again once there is room.  The same holds
+for memory (:mod:`torture.load.out_of_memory`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import gc
-import os
 import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,19 +18,21 @@ from typing import Final
 import lsmkv
 from torture.crash import full_disk
 from torture.crash.fault_session import cause_of
+from torture.framework.changes import check_contents
 from torture.framework.part import Scale, UnsoundError
+from torture.framework.store_checks import Traces, check_files, open_descriptors
 from torture.load import out_of_memory
-from torture.load.scenario import DESCRIPTORS, SMALL, Job, Traces, check_files, check_tidy
+from torture.load.scenario import SMALL, Job, check_tidy
 
 MIB: Final = 1 << 20
 _VALUE_BYTES: Final = {Scale.CI: 4 * MIB, Scale.SHORT: 16 * MIB, Scale.LONG: lsmkv.MAX_VALUE_BYTES}
 
 
-# --- the longest ---------------------------------------------------------------------------------
+# --- the longest keys and values -----------------------------------------------------------------
 
 
 def _longest(job: Job) -> None:
-    """Keys and values at their limits are stored and found; beyond them, refused."""
+    """Keys and values at their limits are stored and found, longer ones refused."""
     filler = b"k" * (lsmkv.MAX_KEY_BYTES - 1)
     entries = {
         b"": b"of the empty key",
@@ -60,7 +61,7 @@ def _longest(job: Job) -> None:
 
 
 def _refuse_what_is_over(db: lsmkv.DB, job: Job) -> None:
-    """Nothing of it may reach the store."""
+    """Nothing over a limit may reach the store."""
     long_key = bytes(lsmkv.MAX_KEY_BYTES + 1)
     long_value = bytes(lsmkv.MAX_VALUE_BYTES + 1)
     long_batch = bytes(lsmkv.MAX_VALUE_BYTES)
@@ -75,7 +76,7 @@ def _refuse_what_is_over(db: lsmkv.DB, job: Job) -> None:
         "put of a long key": lambda: db.put(long_key, b""),
         "put of a long value": lambda: db.put(b"k", long_value),
         "deletion of a long key": lambda: db.delete(long_key),
-        "look-up of a long key": lambda: db.get(long_key),
+        "lookup of a long key": lambda: db.get(long_key),
         "batch with a long key": lambda: put_batch(long_key, b"", 1),
         "batch with a long value": lambda: put_batch(b"k", long_value, 1),
         "batch that is too long": lambda: put_batch(b"k", long_batch, 5),
@@ -87,40 +88,39 @@ def _refuse_what_is_over(db: lsmkv.DB, job: Job) -> None:
         except ValueError:
             job.counts["refused because it is over a limit"] += 1
             continue
-        raise UnsoundError(f"a {name} was not refused")
+        raise UnsoundError(f"the store did not refuse a {name}")
     changes = db.stats() - before
     if changes.writes or changes.log_bytes:
-        raise UnsoundError(f"what was refused wrote {changes.log_bytes} bytes to the log")
+        raise UnsoundError(f"refused writes added {changes.log_bytes} bytes to the log")
 
 
 def _compare(db: lsmkv.DB, entries: dict[bytes, bytes], job: Job) -> None:
-    """By scans both ways, look-ups, and a cursor."""
+    """Compare with scans both ways, lookups and a cursor."""
     expected = sorted(entries.items())
     if list(iter(db.items())) != expected or list(reversed(db.items())) != expected[::-1]:
         raise UnsoundError("a scan does not give what was written")
     if any(db.get(key) != value for key, value in expected):
-        raise UnsoundError("a look-up does not give what was written")
+        raise UnsoundError("a lookup does not give what was written")
     with db.cursor() as cursor:
         if not all(cursor.seek(key) and cursor.item == (key, entries[key]) for key in entries):
             raise UnsoundError("a cursor does not find what was written")
     job.counts["entries at the limits read"] += 4 * len(expected)
 
 
-# --- no more descriptors -------------------------------------------------------------------------
+# --- too few descriptors -------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def few_descriptors(directory: Path, more: int) -> Iterator[full_disk.Place]:
-    """A place where a store can open only that many files more than are open now."""
+    """A directory where this process can open only ``more`` files besides those open now."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     def lift() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
     directory.mkdir()
-    gc.collect()  # what is garbage must not close its files later, and make room so
-    taken = {int(name) for name in os.listdir(DESCRIPTORS)}
-    taken = {number for number in taken if _is_open(number)}  # listing them took another
+    gc.collect()  # or garbage would close its files later and make room
+    taken = {int(descriptor.split()[0]) for descriptor in open_descriptors()}
     limit = free = 0
     while free < more or limit in taken:
         free += limit not in taken
@@ -132,16 +132,8 @@ def few_descriptors(directory: Path, more: int) -> Iterator[full_disk.Place]:
         lift()
 
 
-def _is_open(descriptor: int) -> bool:
-    try:
-        os.fstat(descriptor)
-    except OSError:
-        return False
-    return True
-
-
 def _descriptors(job: Job) -> None:
-    """Fill a store until no file can be opened; open it with too few; it goes on each time."""
+    """Use up the descriptors by writes, and open a store with too few of them."""
     for name, upkeep in full_disk.UPKEEP.items():
         with few_descriptors(job.directory / name, _ENOUGH_TO_OPEN) as place:
             written = full_disk.fill(place, upkeep, job.seed)
@@ -151,7 +143,7 @@ def _descriptors(job: Job) -> None:
 
 
 _ENOUGH_TO_OPEN: Final = 5
-"""Descriptors with which a store can be made, but hardly a table beside it."""
+"""Descriptors that suffice to make a store, but hardly another table."""
 
 
 def _open_with_too_few(job: Job) -> None:
@@ -165,24 +157,19 @@ def _open_with_too_few(job: Job) -> None:
         with few_descriptors(job.directory / f"few-{more}", more):
             try:
                 with lsmkv.open(job.path, SMALL) as db:
-                    _same(dict(db.items()), expected)
+                    check_contents(dict(db.items()), expected)
             except (OSError, lsmkv.BackgroundError) as error:
                 if cause_of(error).errno != errno.EMFILE:
                     raise UnsoundError(f"with too few descriptors: {error!r}") from error
                 refused += 1
         with lsmkv.open(job.path, SMALL, create_if_missing=False) as db:
-            _same(dict(db.items()), expected)
+            check_contents(dict(db.items()), expected)
             check_files(db)
             check_tidy(db)
     if not refused:
-        raise UnsoundError("a store opens without descriptors")
+        raise UnsoundError("a store opened without descriptors")
     job.counts["openings with too few descriptors refused"] += refused
     traces.check()
-
-
-def _same(found: dict[bytes, bytes], expected: dict[bytes, bytes]) -> None:
-    if found != expected:
-        raise UnsoundError(f"{len(found)} entries are there, {len(expected)} were written")
 
 
 VARIANTS: Final[dict[str, Callable[[Job], None]]] = {
@@ -193,9 +180,5 @@ VARIANTS: Final[dict[str, Callable[[Job], None]]] = {
 
 
 def run(job: Job) -> None:
-    """Try what the variant says.
-
-    Raises:
-        UnsoundError: something did not hold.
-    """
+    """Run the variant."""
     VARIANTS[job.variant](job)

@@ -1,8 +1,8 @@
-"""Reads that are not atomic: the operating system copies a file page by page, while a writer goes on.
+"""Reads that are not atomic: the operating system copies a file page by page while a writer works.
 
-A page that was copied early may lack what a page copied late already tells of.  :class:`AgedLog` has a
-whole history of a log, and gives each page of a read an age of its own; :class:`TornStorage` lets
-something happen between two pages.
+A page copied early may lack bytes that a page copied late refers to.  :class:`AgedLog` has the whole
+history of a log, from which :class:`AgedStorage` gives each page of a read an age of its own.
+:class:`TornStorage` calls a function between two pages.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from lsmkv.storage.storage import RandomFile, ReadKind, Storage
 from torture.framework.part import UnsoundError
 
 ORDERS: Final = ("copied", "any")
-"""Ages of the pages of one read: ascending, as one copy goes, or any between its beginning and end."""
+"""Ages of the pages of one read: ascending, or in any order."""
 
 
 class AgedLog:
-    """A log that was written, as it was after each step.
+    """A log, as it was after each step of writing it.
 
     Attributes:
-        history: the file's bytes, oldest first.
-        counts: how many records it had then, and up to where a sync mark vouched for it.
-        ends: where each record ends.
+        history: the file's bytes after each step.
+        counts: the number of records after each step, and the end of the bytes before a sync mark.
+        ends: end offset of each record.
     """
 
     def __init__(self, path: Path, number: int, dice: random.Random, steps: int) -> None:
@@ -54,32 +54,26 @@ class AgedLog:
         log.close()
 
     def read(self, storage: AgedStorage) -> int:
-        """Read the log as ``storage`` shows it; how many records came back.
-
-        Raises:
-            UnsoundError: it does not hold what it must.
-            CorruptionError: it is found to be damaged.
-        """
+        """Read the log from ``storage``; return the number of records found."""
         at_least = self.counts[storage.now][0]
         contents = read_log(storage, str(self.path), self.number, "log")
         if contents is None:
-            raise UnsoundError("a log that was made is found not to be")
+            raise UnsoundError("the log exists, but the reader does not find it")
         found = [payload for _, payload in contents.records()]
         if found != self.payloads[: len(found)]:
-            raise UnsoundError(f"{len(found)} records are no prefix of what was written")
+            raise UnsoundError(f"the {len(found)} records found are no prefix of those written")
         if not at_least <= len(found) <= self.counts[storage.now][0]:
             raise UnsoundError(
-                f"{len(found)} records, of {at_least} before the read and "
+                f"{len(found)} records found, but there were {at_least} before the read and "
                 f"{self.counts[storage.now][0]} after it"
             )
         return len(found)
 
     def damaged(self, dice: random.Random, since: int) -> tuple[list[bytes], range]:
-        """The history with one byte changed that a mark vouches for from moment ``since`` on.
+        """The history with one byte damaged, before a sync mark, from step ``since`` on.
 
-        Returns:
-            The changed history, and where the record may start that the byte is in: at the end of
-            a payload, or behind the sync mark that follows it.
+        The range holds the offsets at which the reader may report the damage: the end of a payload,
+        or of the sync mark after it.
         """
         first, vouched = self.ends[0], self.counts[since][1]
         place = dice.randrange(first, vouched)
@@ -93,11 +87,11 @@ class AgedLog:
 
 
 class AgedStorage(Storage):
-    """Shows a log as reads see it that take time.
+    """Shows a log whose reads take time.
 
     Attributes:
-        now: the moment at which the last read ended.
-        torn: reads whose pages were not all of one age.
+        now: the step at which the last read ended.
+        torn: reads with pages of different ages.
     """
 
     def __init__(
@@ -112,7 +106,7 @@ class AgedStorage(Storage):
         self._dice = dice
 
     def read_whole(self, path: str, kind: ReadKind, limit: int, start: int = 0) -> bytes:
-        """The log's bytes from ``start`` to where it ended when the read began."""
+        """The log's bytes from ``start`` to its end when the read began."""
         begun, history = self.now, self._history
         self.now = self._dice.randrange(begun, min(len(history), begun + 12))
         size = len(history[begun])
@@ -128,11 +122,7 @@ class AgedStorage(Storage):
 
 
 class TornStorage(Storage):
-    """Copies logs page by page, in the order that ``order`` says, and does something in between.
-
-    Args:
-        between: what happens between two pages; nothing happens while it runs.
-    """
+    """Copies logs and manifests page by page, and calls ``between`` between some pages."""
 
     def __init__(
         self,
@@ -178,7 +168,7 @@ class _TornFile(RandomFile):
                 finally:
                     storage.is_busy = False
         data = b""
-        for place in sorted(pages):  # a file that was cut down meanwhile ends early
+        for place in sorted(pages):  # a file that was truncated meanwhile ends early
             data += pages[place]
             if len(pages[place]) < min(storage.page_bytes, offset + length - place):
                 break

@@ -1,11 +1,10 @@
-"""A child process that has no more memory: part of the scenario ``limits``.
+"""A child process that runs out of memory: part of the scenario ``limits``.
 
-It writes until memory is short, is told so, and ends in one way or another.  Whatever it was told is
-there must be there for the next process.
+It writes until memory is short, gets an error, and ends in one of several ways.  The next process must
+find every acknowledged write.
 
 ``python -m torture.load.out_of_memory STORE NUMBER`` is such a child, with the shortage of that
-number.  It writes the number of each write that returned to its standard output, and 0 for each
-that was refused.
+number.  It prints the number of each acknowledged write, and 0 for each refused one.
 """
 
 from __future__ import annotations
@@ -23,7 +22,9 @@ from typing import Final
 
 import lsmkv
 from torture.framework.part import Scale, UnsoundError
-from torture.load.scenario import Job, check_files
+from torture.framework.python_child import ROOT, command
+from torture.framework.store_checks import check_files
+from torture.load.scenario import Job
 
 MIB: Final = 1 << 20
 _REPORT: Final = struct.Struct("<Q")
@@ -34,24 +35,23 @@ _REFUSALS: Final = 3
 
 
 def value_of(number: int) -> bytes:
-    """What write ``number`` writes."""
+    """The value of write ``number``."""
     return (b"%09d." % number) * (_ENTRY_BYTES // 10)
 
 
 def key_of(number: int) -> bytes:
-    """Where."""
+    """The key of write ``number``."""
     return b"key-%06d" % number
 
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """How a child comes to be without memory.
+    """How a child runs out of memory, and what it does then.
 
     Attributes:
-        room_bytes: what it may take beyond what it has at first.
-        options: of its store.
-        hoards: whether it hoards memory itself, so that flushes and compactions find none either.
-        ending: it frees what it hoards and resumes, or it closes, or it just ends.
+        room_bytes: memory that the child may add to what it has after opening.
+        hoards: the child fills the memory itself, so that flushes and compactions find none either.
+        ending: ``resume``: free the memory and resume; ``close``: close the store; ``exit``: just end.
     """
 
     room_bytes: int
@@ -61,7 +61,7 @@ class Shortage:
 
 
 def shortages() -> Iterator[Shortage]:
-    """All that are tried."""
+    """All shortages that are tried."""
     large = lsmkv.Options(compression="none", write_buffer_size_bytes=1024 * MIB)
     small = large.replace(
         write_buffer_size_bytes=MIB, table_size_bytes=MIB, level0_compaction_trigger=2
@@ -72,11 +72,7 @@ def shortages() -> Iterator[Shortage]:
 
 
 def run(job: Job) -> None:
-    """Every shortage in turn; with the tests, one of each kind.
-
-    Raises:
-        UnsoundError: a child failed, or something is lost.
-    """
+    """Try every shortage; at the smallest scale only some."""
     every = list(enumerate(shortages()))
     for number, shortage in every[1::3] if job.scale is Scale.CI else every:
         path = job.directory / f"memory-{number}"
@@ -89,33 +85,21 @@ def run(job: Job) -> None:
 
 
 def check_acknowledged(db: lsmkv.DB, acknowledged: list[int]) -> None:
-    """Whether all that was acknowledged is there, and nothing that was never tried.
-
-    Raises:
-        UnsoundError: it is not.
-    """
+    """UnsoundError if an acknowledged write is missing, or a value was never written."""
     for number in acknowledged:
         if db.get(key_of(number)) != value_of(number):
-            raise UnsoundError(f"write {number} was acknowledged, and is lost or changed")
+            raise UnsoundError(f"write {number} was acknowledged, but is lost or changed")
     for key, value in db.items():
         if value != value_of(int(key[4:])):
             raise UnsoundError(f"{key!r} has a value that nobody gave it")
 
 
 def _in_child(path: Path, number: int, shortage: Shortage) -> tuple[list[int], int]:
-    """What a child without memory was told is there, and how often it was told of its lack."""
+    """Acknowledged writes of a child without memory, and the number of refused ones."""
     child = subprocess.run(
-        [
-            sys.executable,
-            "-X",
-            "faulthandler",
-            "-m",
-            "torture.load.out_of_memory",
-            path,
-            str(number),
-        ],
+        command("torture.load.out_of_memory", path, number),
         capture_output=True,
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         timeout=_CHILD_S,
         check=False,
     )
@@ -127,12 +111,12 @@ def _in_child(path: Path, number: int, shortage: Shortage) -> tuple[list[int], i
 
 
 def _write_without_memory(path: str, shortage: Shortage) -> None:
-    """What the child does."""
+    """Run in the child: write until memory is short, and end as the shortage says."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     hoard: list[bytes] = []
     db = lsmkv.open(path, shortage.options)
     _put(db, 1)
-    db.compact_range()  # so that its threads are there
+    db.compact_range()  # starts the background threads
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + shortage.room_bytes
     resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
@@ -161,32 +145,28 @@ def _report(number: int) -> None:
 
 
 def _until_refused(db: lsmkv.DB, hoard: list[bytes], *, hoards: bool) -> int:
-    """Write until some writes were refused for want of memory; the number of the last tried.
-
-    Raises:
-        UnsoundError: that never happens.
-    """
+    """Write until memory is short for some writes; return the number of the last one."""
     refused = 0
     for number in range(2, _MOST_ENTRIES):
         try:
             if hoards:
                 hoard.append(value_of(number))
         except MemoryError:
-            del hoard[-2:]  # the store may have as little again
+            del hoard[-2:]  # leave a little for the store
         try:
             _put(db, number)
         except (MemoryError, lsmkv.BackgroundError) as error:
-            if not is_want_of_memory(error):
+            if not is_memory_error(error):
                 raise
             _report(0)
             refused += 1
             if refused == _REFUSALS:
                 return number
-    raise UnsoundError("its memory is never used up")
+    raise UnsoundError("memory never ran out")
 
 
-def is_want_of_memory(error: BaseException | None) -> bool:
-    """Whether an error, or what it tells of, is that memory was short."""
+def is_memory_error(error: BaseException | None) -> bool:
+    """Whether an error, or its cause, says that memory is short."""
     while isinstance(error, lsmkv.BackgroundError):
         error = error.__cause__
     return isinstance(error, MemoryError) or (

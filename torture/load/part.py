@@ -1,9 +1,9 @@
-"""``load``: many threads and processes at once, for long, held against a model by sequence number.
+"""The part ``load``: many threads and processes use a store at once, for long.
 
-Each scenario is a module of its own; what a reader may find is told by :mod:`torture.load.ledger`
-(threads) and by the stream of operations of ``torture/crash/kill_loop.py`` (processes).  Every run
-of a scenario is a process of its own, so that a hang or a crash is a finding, with the stacks of
-all its threads.
+Each scenario is a module of its own.  Readers check what they see against :mod:`torture.load.ledger`
+(threads) or against the stream of operations of ``torture/crash/kill_loop.py`` (processes).  Every run
+of a scenario has a process of its own: a hang or a crash is a failure, reported with the stacks of all
+threads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from torture.crash.kill_loop import CrashError
 from torture.framework.child_trials import Limits, Verdict, run_trials
 from torture.framework.disturbance import in_disturbance
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings, UnsoundError
@@ -71,20 +70,20 @@ SECONDS: Final[dict[str, tuple[float, float, float]]] = {
     "interrupts/process": (0, 8, 120),
     f"threads/thread-{threads.MILLION}": (0, 0, 300),
 }
-"""How long each variant is to write and read, by scale (checks at the end take more); 0 leaves it out."""
+"""Working time of each variant by scale, without the final checks; 0 leaves the variant out."""
 
 _PATIENCE_S: Final = 90.0
 _NO_LIMIT_BYTES: Final = 1 << 44
 _MOST_FAILURES: Final = 10
 _NOTE: Final = (
-    "threads and processes take turns as they like, and writers are killed by the clock: a replay does "
-    "the same work with the same seed, and may have to be tried more than once to fail again"
+    "the system schedules threads and processes, and the clock kills writers: a replay does the same "
+    "work with the same seed, but may need several tries to fail again"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of a variant: what ``--replay`` takes, as ``str``."""
+    """One run of a variant; ``str`` gives the argument of ``--replay``."""
 
     scenario: str
     variant: str
@@ -95,41 +94,32 @@ class Run:
 
     @classmethod
     def parsed(cls, text: str) -> Run:
-        """The run that ``str`` gave.
-
-        Raises:
-            ValueError: it is none.
-        """
+        """The run that ``text`` names; ValueError if there is no such run."""
         try:
             scenario, variant, number = text.split("/")
             if f"{scenario}/{variant}" in SECONDS:
                 return cls(scenario, variant, int(number))
         except ValueError:
             pass
-        raise ValueError(f"{text!r} is no SCENARIO/VARIANT/NUMBER of load")
+        raise ValueError(f"{text!r} is not a SCENARIO/VARIANT/NUMBER of load")
 
 
 class Trials:
-    """Runs one run of a variant, in the process that is there for it.
-
-    Args:
-        settings: how the part is run.
-        haste: what part of the usual seconds a run may take.
-    """
+    """Makes one run of a variant, within its own process; ``urgency`` scales its working time."""
 
     def __init__(self, settings: Settings, urgency: float) -> None:
         self._settings = settings
-        self._haste = urgency
+        self._urgency = urgency
 
     @property
     def seed(self) -> int:
-        """Of everything random."""
+        """Seed of all random choices."""
         return self._settings.seed
 
     def seconds(self, run: Run) -> float:
-        """How long a run is to work."""
+        """Working time of a run."""
         by_scale = SECONDS[f"{run.scenario}/{run.variant}"]
-        return by_scale[list(Scale).index(self._settings.scale)] * self._haste
+        return by_scale[list(Scale).index(self._settings.scale)] * self._urgency
 
     def __call__(self, name: str, directory: Path) -> Verdict:
         chosen = Run.parsed(name)
@@ -142,7 +132,7 @@ class Trials:
             faulthandler.dump_traceback_later(_patience_s(seconds), exit=True, file=file)
             try:
                 SCENARIOS[chosen.scenario](job)
-            except (UnsoundError, CrashError) as error:
+            except UnsoundError as error:
                 failures.append(f"{type(error).__name__}: {error}")
             finally:
                 faulthandler.cancel_dump_traceback_later()
@@ -152,7 +142,7 @@ class Trials:
 
 
 def stacks_file(directory: Path) -> Path:
-    """Where a run that hangs or dies says where its threads were."""
+    """File with the threads' stacks of a run that hangs or crashes."""
     return directory / "stacks.txt"
 
 
@@ -161,7 +151,7 @@ def _patience_s(seconds: float) -> float:
 
 
 def runs(settings: Settings) -> Iterator[Run]:
-    """What is run: every variant once; at the longest scale, over and over."""
+    """Every variant once; at the longest scale, over and over."""
     at = list(Scale).index(settings.scale)
     for number in count(1) if settings.scale is Scale.LONG else (1,):
         for name, seconds in SECONDS.items():
@@ -171,7 +161,7 @@ def runs(settings: Settings) -> Iterator[Run]:
 
 
 def attempt(trials: Trials, run: Run, directory: Path, disturbances: Sequence[str] = ()) -> Verdict:
-    """The verdict on a run, which has a process of its own, and what it died of, if it did."""
+    """Make a run in a process of its own; a crash of that process is a failure too."""
     limits = Limits(_patience_s(trials.seconds(run)) + _PATIENCE_S, _NO_LIMIT_BYTES)
     name = str(run)
     place = directory / name.replace("/", "-")
@@ -188,7 +178,7 @@ def attempt(trials: Trials, run: Run, directory: Path, disturbances: Sequence[st
 
 
 def run(settings: Settings) -> Outcome:
-    """Every scenario, or the run that ``settings.replay`` names."""
+    """Run every scenario, or the run that ``settings.replay`` names."""
     outcome = Outcome(notes=[_NOTE])
     deadline = time.monotonic() + settings.time_limit_s
     at = list(Scale).index(settings.scale)
@@ -202,7 +192,7 @@ def run(settings: Settings) -> Outcome:
     trials = Trials(settings, urgency)
     for chosen in wanted:
         if chosen.variant == "memory" and not sys.platform.startswith("linux"):
-            outcome.skipped.append(f"{chosen}: RLIMIT_AS is not kept to on {sys.platform}")
+            outcome.skipped.append(f"{chosen}: {sys.platform} does not enforce RLIMIT_AS")
             continue
         if time.monotonic() > deadline:
             outcome.notes.append(f"the time was up before {chosen}")
@@ -211,7 +201,7 @@ def run(settings: Settings) -> Outcome:
         outcome.counts.update(counts)
         outcome.failures += [Failure(f"{chosen}: {what}", str(chosen)) for what in failures]
         if len(outcome.failures) >= _MOST_FAILURES:
-            outcome.notes.append(f"given up after {chosen}: too many failures")
+            outcome.notes.append(f"stopped after {chosen}: too many failures")
             break
     return outcome
 
@@ -219,8 +209,8 @@ def run(settings: Settings) -> Outcome:
 PART: Final = Part(
     "load",
     "However many threads and processes write and read at once, for however long: no reader sees a value "
-    "older than one acknowledged or seen before, a batch in part, or anything that was not written; what "
-    "is held open shows what it showed; killed writers lose nothing; limits are told, and harm nothing.",
+    "older than one acknowledged or seen before, a part of a batch, or a value that was never written. "
+    "Open views do not change, killed writers lose nothing, and limits raise errors without harm.",
     run,
     can_be_disturbed=True,
 )

@@ -1,14 +1,14 @@
-"""``power-cuts``: the power fails under a store on a real file system, over and over.
+"""The part ``power-cuts``: the power fails under a store on a real file system, over and over.
 
-A file system of its own is made in a file and mounted (Linux and root).  A process writes to a store on
-it and says which write was synced.  At some moment the file system is told to go down at once: nothing
-more of it reaches the disk, not even its own journal.  The process is killed, the file system unmounted
-and mounted again, and the store opened.  Every write that was said to be synced must be there, and the
-store must be as it was after some write.  The next round goes on with the same store.
+It makes a file system in a file and mounts it (Linux and root).  A process writes to a store there and
+prints the number of each synced write.  At a random moment the file system is shut down: nothing
+more of it reaches the disk, not even its own journal.  The process is killed, the file system is
+mounted again, and the store opened.  Every synced write must be there, and the store must be as it was
+after some write.  The next round continues with the same store.
 
-What this does not show: drives that lose what they were told to keep, or write it in another order.
+It does not cover drives that lose flushed data or write it in another order.
 
-``python -m torture.load.power_cuts STORE FIRST`` is the process that writes, from write FIRST on.
+``python -m torture.load.power_cuts STORE FIRST`` is the writing process, from write FIRST on.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from typing import Final
 
 import lsmkv
 from torture.framework.part import Failure, Outcome, Part, Scale, Settings, UnsoundError
+from torture.framework.python_child import ROOT, command
+from torture.framework.store_checks import check_files
 from torture.load.scenario import SMALL
 from torture.load.torn_logs import check_state, entry
 
@@ -38,7 +40,7 @@ KINDS: Final[dict[str, tuple[list[str], list[str]]]] = {
     "ext4-writeback": (["mkfs.ext4", "-q", "-F"], ["data=writeback"]),
     "xfs": (["mkfs.xfs", "-q", "-f"], []),
 }
-"""File systems by name: how they are made, and with what options they are mounted."""
+"""File systems by name: the command that makes one, and the mount options."""
 
 ROUNDS: Final = {Scale.CI: 2, Scale.SHORT: 12, Scale.LONG: 2000}
 _DISK_BYTES: Final = {"ext4": 48 << 20, "ext4-writeback": 48 << 20, "xfs": 320 << 20}
@@ -50,15 +52,7 @@ _SYNC_SHARE: Final = 0.3
 
 
 class LoopDisk:
-    """A file system in a file.
-
-    Args:
-        kind: one of ``KINDS``.
-        directory: where the file and the place to mount it go.
-
-    Raises:
-        PermissionError: none can be made or mounted here; it says why.
-    """
+    """A file system in a file; PermissionError if none can be made here."""
 
     def __init__(self, kind: str, directory: Path) -> None:
         if not sys.platform.startswith("linux") or os.geteuid() != 0:
@@ -66,7 +60,7 @@ class LoopDisk:
         make, self._options = KINDS[kind]
         for tool in (make[0], "mount", "umount", "losetup"):
             if shutil.which(tool) is None:
-                raise PermissionError(f"there is no {tool} here")
+                raise PermissionError(f"the program {tool} is missing")
         self._image = directory / f"{kind}.image"
         self.mount_point = directory / kind
         self.mount_point.mkdir()
@@ -75,7 +69,7 @@ class LoopDisk:
         _run([*make, str(self._image)], "no file system can be made")
 
     def mount(self) -> None:
-        """Mount it, which makes good what its journal tells."""
+        """Mount it; the file system recovers from its journal."""
         options = ",".join(["loop", *self._options])
         command = ["mount", "-o", options, str(self._image), str(self.mount_point)]
         _run(command, "no file system can be mounted from a file")
@@ -87,15 +81,11 @@ class LoopDisk:
             command = ["umount", str(self.mount_point)]
             done = subprocess.run(command, capture_output=True, check=False, text=True)
             if done.returncode and time.monotonic() > deadline:
-                raise UnsoundError(f"it cannot be unmounted: {done.stderr.strip()}")
+                raise UnsoundError(f"the file system cannot be unmounted: {done.stderr.strip()}")
             time.sleep(0.01 if done.returncode else 0)
 
     def cut_the_power(self) -> None:
-        """Let nothing more reach the disk.
-
-        Raises:
-            PermissionError: the file system cannot be told to.
-        """
+        """Shut the file system down, so that nothing more reaches the disk."""
         descriptor = os.open(self.mount_point, os.O_RDONLY)
         try:
             fcntl.ioctl(descriptor, _GO_DOWN, struct.pack("I", _WITHOUT_FLUSHING_THE_LOG))
@@ -118,12 +108,7 @@ def _run(command: list[str], what: str) -> None:
 
 
 def cut(disk: LoopDisk, dice: random.Random, rounds: int, deadline: float) -> Counter[str]:
-    """Write, cut the power, and look, for so many rounds.
-
-    Raises:
-        PermissionError: the power cannot be cut here.
-        UnsoundError, lsmkv.Error: what must not happen.
-    """
+    """Write, cut the power and check the store, in each of ``rounds``."""
     counts: Counter[str] = Counter()
     store = disk.mount_point / "store"
     newest = 0
@@ -145,13 +130,12 @@ def cut(disk: LoopDisk, dice: random.Random, rounds: int, deadline: float) -> Co
 
 
 def _write_and_cut(disk: LoopDisk, store: Path, first: int, seconds: float) -> int:
-    """Let a process write for so long, and cut the power; the last write that it said was synced."""
-    command = [sys.executable, "-m", "torture.load.power_cuts", str(store), str(first)]
+    """Let a process write for a while, cut the power, and return the last synced write."""
     with subprocess.Popen(
-        command,
+        command("torture.load.power_cuts", store, first),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
     ) as process:
         assert process.stdout is not None
         try:
@@ -166,23 +150,17 @@ def _write_and_cut(disk: LoopDisk, store: Path, first: int, seconds: float) -> i
 
 
 def _newest(store: Path, at_least: int) -> int:
-    """The write after which the store is as it is found.
-
-    Raises:
-        UnsoundError: it is not as after a write from ``at_least`` on.
-    """
+    """The last write in the store, which must hold every write up to it."""
     with lsmkv.open(store, SMALL, create_if_missing=not at_least) as db:
         found = dict(db.items())
         newest = max((int(value.partition(b":")[0]) for value in found.values()), default=0)
         check_state(found, at_least, newest)
-        report = db.verify()
-        if not report.ok:
-            raise UnsoundError(f"verify: {report}")
+        check_files(db)
     return newest
 
 
 def main(arguments: list[str]) -> int:
-    """Write until it fails or is killed; say of each write that was synced which it was."""
+    """Write until writing fails or the process is killed; print the number of each synced write."""
     store, first = arguments[0], int(arguments[1])
     dice = random.Random(first)
     with contextlib.suppress(OSError, lsmkv.Error), lsmkv.open(store, SMALL) as db:
@@ -205,7 +183,7 @@ def _loop_disk(kind: str, directory: Path) -> Iterator[LoopDisk]:
 
 
 def run(settings: Settings) -> Outcome:
-    """Cut the power of every kind of file system, or of the one that ``settings.replay`` names."""
+    """Try every kind of file system, or the one that ``settings.replay`` names."""
     outcome = Outcome()
     if settings.replay is not None and settings.replay not in KINDS:
         raise ValueError(f"{settings.replay!r} is none of {', '.join(KINDS)}")
@@ -231,8 +209,8 @@ def run(settings: Settings) -> Outcome:
 
 PART: Final = Part(
     "power-cuts",
-    "Whenever a real file system goes down with all that it had not written, the store opens, holds "
-    "everything that was synced, and is as it was after some write.",
+    "Whenever a real file system goes down and loses its unwritten data, the store opens, holds every "
+    "synced write, and is as it was after some write.",
     run,
 )
 

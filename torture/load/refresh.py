@@ -1,13 +1,12 @@
 """Scenario ``refresh`` of the part ``load``: threads read a handle that another thread refreshes.
 
 The handle is read-only, beside a writing process that flushes and compacts all the time.  Each write is
-a batch that sets or deletes all keys of a group, and its number says which.  The writer tells by shared
-memory which write of each group it has begun and done: what a reader finds of a group must be its
-state after one write, not before the last that was done when the handle was refreshed, and never
-before what the same thread has seen already.
+a batch that sets or deletes every key of one group, as its number says.  The writer publishes in shared
+memory which write of each group it has begun and done.  A reader must find a group as it was after one
+write: not before the last write that was done when the handle was refreshed, and never before a
+write that the same thread has seen.
 
-``python -m torture.load.refresh STORE SEED TOLD BACKGROUND`` is the writer.  It ends when its standard
-input does, and says what it has done as a line of JSON.
+``python -m torture.load.refresh STORE SEED PROGRESS BACKGROUND`` is the writer.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ import contextlib
 import json
 import mmap
 import random
-import subprocess
 import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 import lsmkv
+from torture.framework.changes import Contents, write_batch
 from torture.framework.disturbance import hasty_switches
 from torture.framework.part import UnsoundError
+from torture.framework.python_child import finish, running, stdin_closed
+from torture.framework.store_checks import Traces
 from torture.load.clients import Crew, in_order
-from torture.load.scenario import BACKGROUNDS, SMALL, Job, Traces
+from torture.load.scenario import BACKGROUNDS, SMALL, Job
 
 GROUPS: Final = 150
 KEYS: Final = 8
-"""Of each group."""
+"""Keys of each group."""
 READERS: Final = 3
 _ABSENT_EVERY: Final = 5
 _PATIENCE_S: Final = 30.0
@@ -49,15 +48,15 @@ def group_key(group: int, at: int) -> bytes:
 
 
 def group_value(group: int, at: int, number: int) -> bytes | None:
-    """What a key of a group is set to by a write; None if that deletes it, or it is the 0th, none."""
+    """The value that write ``number`` gives a key of a group; None if the key is absent then."""
     if number == 0 or (number + at) % _ABSENT_EVERY == 0:
         return None
     padding = b"." * (number * 7919 % _LONGEST_PADDING_BYTES)
     return b"%d/%d:%d:%s" % (group, at, number, padding)
 
 
-class Told:
-    """What the writer tells of each group, in memory that processes share.
+class Progress:
+    """The writer's progress, in memory that the processes share.
 
     Attributes:
         begun, done: number of the last write that was begun, and done, by group.
@@ -75,11 +74,10 @@ class Told:
 
 
 class Checker:
-    """What one thread has seen.  It never sees time go back.
+    """Checks what one thread sees: no group may go back.
 
-    Args:
-        floors: by group, the write that must be seen at least; raised by whoever refreshes.
-        ceilings: by group, the last write that was begun.
+    ``floors`` are the writes that must be seen at least, by group; whoever refreshes the handle raises
+    them.  ``ceilings`` are the last writes begun, by group.
     """
 
     def __init__(self, floors: list[int], ceilings: memoryview | list[int]) -> None:
@@ -88,15 +86,11 @@ class Checker:
         self._seen = [0] * GROUPS
 
     def floor(self, group: int) -> int:
-        """To be asked before a look: what it must find at least."""
+        """The write that a look at the group, begun now, must find at least."""
         return max(self._floors[group], self._seen[group])
 
-    def see_group(self, group: int, found: dict[bytes, bytes], floor: int) -> None:
-        """Check what one look found of a whole group.
-
-        Raises:
-            UnsoundError: it is not as after any write that it may be of.
-        """
+    def see_group(self, group: int, found: Contents, floor: int) -> None:
+        """Check the entries that one look found in a whole group."""
         ceiling = self._ceilings[group]
         for number in self._numbers(found, floor, ceiling):
             values = ((group_key(group, at), group_value(group, at, number)) for at in range(KEYS))
@@ -104,15 +98,11 @@ class Checker:
                 self._seen[group] = number
                 return
         raise UnsoundError(
-            f"group {group} is as after no write from {floor} to {ceiling}: {_shown(found)}"
+            f"group {group} matches no write from {floor} to {ceiling}: {_shown(found)}"
         )
 
     def see_value(self, group: int, at: int, value: bytes | None, floor: int) -> int:
-        """Check what one look found of a key; the first write that it can be of.
-
-        Raises:
-            UnsoundError: no write that it may be of left it so.
-        """
+        """Check the value that one look found; return the first write that explains it."""
         ceiling = self._ceilings[group]
         found = {} if value is None else {group_key(group, at): value}
         for number in self._numbers(found, floor, ceiling):
@@ -120,12 +110,12 @@ class Checker:
                 self._seen[group] = number
                 return number
         raise UnsoundError(
-            f"key {at} of group {group} is as after no write from {floor} to {ceiling}: {value!r}"
+            f"key {at} of group {group} matches no write from {floor} to {ceiling}: {value!r}"
         )
 
     @staticmethod
-    def _numbers(found: dict[bytes, bytes], floor: int, ceiling: int) -> range:
-        """The writes that it can be of: the one that a value names, or any."""
+    def _numbers(found: Contents, floor: int, ceiling: int) -> range:
+        """Writes that may explain ``found``: the one that a value names, or any."""
         for value in found.values():
             with contextlib.suppress(ValueError, IndexError):
                 number = int(value.split(b":")[1])
@@ -133,7 +123,7 @@ class Checker:
         return range(floor, min(ceiling, floor + _ABSENT_EVERY) + 1)
 
 
-def _shown(found: dict[bytes, bytes]) -> str:
+def _shown(found: Contents) -> str:
     return str({key: value[:20] for key, value in found.items()})
 
 
@@ -141,11 +131,7 @@ def _shown(found: dict[bytes, bytes]) -> str:
 
 
 class RefreshReader:
-    """One thread's looks at the handle; with ``looks_up_only``, many single ones.
-
-    Attributes:
-        counts: looks of each kind.
-    """
+    """One thread that reads the handle; with ``looks_up_only`` it makes only single lookups."""
 
     def __init__(
         self, db: lsmkv.DB, checker: Checker, dice: random.Random, *, looks_up_only: bool = False
@@ -157,7 +143,7 @@ class RefreshReader:
         self.counts: Counter[str] = Counter()
 
     def step(self) -> None:
-        """One look."""
+        """Make one random read and check it."""
         looks = (self._get, self._multi_get, self._scan, self._hold)
         (look,) = self._dice.choices(looks, self._weights)
         look()
@@ -188,7 +174,7 @@ class RefreshReader:
             self._checker.see_group(group, part, floor)
 
     def _hold(self) -> None:
-        """What is held over refreshes stays as it is."""
+        """A snapshot and an iterator stay the same over refreshes."""
         group = self._dice.randrange(GROUPS)
         with self._db.snapshot() as snapshot:
             items = dict(snapshot.items(prefix=b"g%04d/" % group))
@@ -202,23 +188,20 @@ class RefreshReader:
 
 
 def run(job: Job) -> None:
-    """Write in another process, read and refresh here, until the time is up.
-
-    Raises:
-        UnsoundError: something is not as it should be; lsmkv.Error, OSError: nor is that.
-    """
+    """Write in another process, read and refresh here, until the time is up."""
     job.directory.mkdir(parents=True, exist_ok=True)
-    path = job.directory / "told"
-    told = Told(path)
-    lsmkv.open(job.path, SMALL).close()  # so that there is a store
+    path = job.directory / "progress"
+    progress = Progress(path)
+    lsmkv.open(job.path, SMALL).close()  # readers need a store
     traces = Traces()
-    with _writer(job, path) as process, hasty_switches(job.dice("switches")):
+    writer = running("torture.load.refresh", job.path, job.seed, path, job.variant)
+    with writer as process, hasty_switches(job.dice("switches")):
         with lsmkv.open(job.path, SMALL, read_only=True) as db:
             floors = [0] * GROUPS
             readers = [
                 RefreshReader(
                     db,
-                    Checker(floors, told.begun),
+                    Checker(floors, progress.begun),
                     job.dice(f"reader {at}"),
                     looks_up_only=at == 0,
                 )
@@ -228,10 +211,10 @@ def run(job: Job) -> None:
             def refresh() -> None:
                 if process.poll() is not None:
                     raise UnsoundError(f"the writer ended with {process.returncode}")
-                done = list(told.done)
+                done = list(progress.done)
                 try:
                     db.refresh()
-                except lsmkv.BackgroundError:  # the store changed each time that it was looked at
+                except lsmkv.BackgroundError:  # the store changed during each attempt
                     job.counts["refreshes given up"] += 1
                     return
                 floors[:] = done
@@ -240,85 +223,42 @@ def run(job: Job) -> None:
             Crew(job.seconds).run([*(reader.step for reader in readers), refresh])
             for reader in readers:
                 job.counts.update(reader.counts)
-        job.counts.update(_ended(process))
+        job.counts.update(finish(process, _PATIENCE_S))
     traces.check()
     with lsmkv.open(job.path, SMALL, create_if_missing=False) as db:
-        checker = Checker(list(told.done), told.done)
+        checker = Checker(list(progress.done), progress.done)
         for group in range(GROUPS):
             prefix = b"g%04d/" % group
-            checker.see_group(group, dict(db.items(prefix=prefix)), told.done[group])
-
-
-@contextlib.contextmanager
-def _writer(job: Job, path: Path) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "torture.load.refresh"]
-    with subprocess.Popen(
-        [*command, str(job.path), str(job.seed), str(path), job.variant],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[2],
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def _ended(process: subprocess.Popen[str]) -> dict[str, int]:
-    """What the writer counted.
-
-    Raises:
-        UnsoundError: it failed, or does not end.
-    """
-    try:
-        output, _ = process.communicate("", timeout=_PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        raise UnsoundError("the writer does not end") from None
-    if process.returncode:
-        raise UnsoundError(f"the writer ended with {process.returncode}")
-    counts: dict[str, int] = json.loads(output)
-    return counts
+            checker.see_group(group, dict(db.items(prefix=prefix)), progress.done[group])
 
 
 # --- the writing process -------------------------------------------------------------------------
 
 
-def main(arguments: list[str]) -> int:
-    """The writer; returns its exit status."""
+def main(arguments: list[str]) -> None:
+    """Write until the parent ends this process, and print counts."""
     path, seed, shared, background = arguments
     dice = random.Random(f"writer {seed}")
-    told = Told(Path(shared))
-    ended = threading.Event()
-
-    def await_end() -> None:
-        sys.stdin.read()
-        ended.set()
-
-    threading.Thread(target=await_end, daemon=True).start()
+    progress = Progress(Path(shared))
+    ended = stdin_closed()
     with lsmkv.open(path, SMALL.replace(**BACKGROUNDS[background])) as db:
         while not ended.is_set():
             for _ in range(10):
-                _write(db, told, dice.randrange(GROUPS), sync=dice.random() < 0.01)
-            time.sleep(_WRITER_PAUSE_S)  # for the others
+                _write(db, progress, dice.randrange(GROUPS), sync=dice.random() < 0.01)
+            time.sleep(_WRITER_PAUSE_S)  # leaves the processors to the readers
         stats = db.stats()
-    counts = {"writes": sum(told.done), "flushes": stats.flushes, "compactions": stats.compactions}
+    writes = sum(progress.done)
+    counts = {"writes": writes, "flushes": stats.flushes, "compactions": stats.compactions}
     print(json.dumps(counts))
-    return 0
 
 
-def _write(db: lsmkv.DB, told: Told, group: int, *, sync: bool) -> None:
-    number = told.begun[group] + 1
-    told.begun[group] = number
-    with db.write_batch(sync=sync) as batch:
-        for at in range(KEYS):
-            key, value = group_key(group, at), group_value(group, at, number)
-            if value is None:
-                batch.delete(key)
-            else:
-                batch.put(key, value)
-    told.done[group] = number
+def _write(db: lsmkv.DB, progress: Progress, group: int, *, sync: bool) -> None:
+    number = progress.begun[group] + 1
+    progress.begun[group] = number
+    changes = [(group_key(group, at), group_value(group, at, number)) for at in range(KEYS)]
+    write_batch(db, changes, sync=sync)
+    progress.done[group] = number
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

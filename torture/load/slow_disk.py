@@ -1,8 +1,8 @@
 """Scenario ``slow-disk`` of the part ``load``: tables take long to write, and writers are held back.
 
-Delays are put before every append to a table and every sync of one.  Writers write as fast as they
-may; meanwhile no more memtables may wait than the options allow, and their memory is bounded.  The
-counters must tell that writers were held back, and nothing may be lost.
+Every append to a table and every sync of one is delayed, while writers write as fast as they can.  No
+more memtables may wait than the options allow, and their memory is bounded.  The counters must show
+that writers were held back, and no write may be lost.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import lsmkv
 from lsmkv.stats import Stats
 from torture.crash.slow_storage import SlowStorage
 from torture.framework.part import UnsoundError
+from torture.framework.store_checks import Traces, check_files
 from torture.load.clients import Crew, Reader, Writer, check_groups, new_ledger
-from torture.load.scenario import SMALL, Job, Traces, check_files, check_tidy
+from torture.load.scenario import SMALL, Job, check_tidy
 
 _GROUPS: Final = 2
 _KEYS: Final = 1000
@@ -24,7 +25,7 @@ _APPEND_S: Final = 0.002
 _LARGEST_WRITE_BYTES: Final = 8192  # a batch of twelve keys is smaller
 _MOST_WAITING: Final = 2
 _LOOK_S: Final = 0.01
-_PATIENCE_S: Final = 20.0  # until writers are held back
+_PATIENCE_S: Final = 20.0  # for the store to hold back writers
 
 OPTIONS: Final[dict[str, lsmkv.Options]] = {
     # Flushes fall behind: memtables wait.
@@ -34,7 +35,7 @@ OPTIONS: Final[dict[str, lsmkv.Options]] = {
         level0_slowdown_trigger=100,
         level0_stop_trigger=200,
     ),
-    # Compactions do: level 0 is crowded.
+    # Compactions fall behind: level 0 grows.
     "compactions": SMALL.replace(
         max_immutable_memtables=_MOST_WAITING,
         level0_compaction_trigger=2,
@@ -43,50 +44,38 @@ OPTIONS: Final[dict[str, lsmkv.Options]] = {
         table_size_bytes=4096,
     ),
 }
-"""By variant."""
+"""Options by variant."""
 
 
 def is_held_back(stats: Stats, variant: str) -> bool:
-    """Whether the counters tell that writers had to wait, and, where level 0 is crowded, were slowed."""
+    """Whether the counters show stopped writers, and slowed ones where level 0 grows."""
     stopped = stats.write_stops > 0 and stats.write_stop_s > 0.0
     slowed = stats.write_slowdowns > 0 and stats.write_slowdown_s > 0.0
     return stopped if variant == "flushes" else stopped and slowed
 
 
 def check_held_back(stats: Stats, variant: str) -> None:
-    """The same.
-
-    Raises:
-        UnsoundError: they do not.
-    """
+    """UnsoundError if the counters do not show that writers were held back."""
     if not is_held_back(stats, variant):
         raise UnsoundError(
-            f"the disk is slow and writers are not held back: {stats.write_stops} stops "
+            f"the disk is slow, but writers are not held back: {stats.write_stops} stops "
             f"({stats.write_stop_s:.3f} s), {stats.write_slowdowns} slowdowns "
             f"({stats.write_slowdown_s:.3f} s)"
         )
 
 
 def check_bounded(waiting: int, memory_bytes: int, options: lsmkv.Options) -> None:
-    """Whether that many memtables, of so many bytes in all, are within what the options allow.
-
-    Raises:
-        UnsoundError: they are not.
-    """
+    """UnsoundError if more memtables wait, or use more memory, than the options allow."""
     most = options.max_immutable_memtables
     largest = options.write_buffer_size_bytes + _LARGEST_WRITE_BYTES
     if waiting > most or memory_bytes > (most + 1) * largest:
         raise UnsoundError(
-            f"{waiting} memtables wait (at most {most} may), all take {memory_bytes} bytes"
+            f"{waiting} memtables wait, at most {most} may; all use {memory_bytes} bytes"
         )
 
 
 def run(job: Job) -> None:
-    """Write until the time is up, watch, and see that all is there.
-
-    Raises:
-        UnsoundError: something is not as it should be.
-    """
+    """Write until the time is up, watch the memtables, and check the contents."""
     options = OPTIONS[job.variant]
     storage = SlowStorage(time.sleep, sync_s=_SYNC_S, append_s=_APPEND_S, path_suffix=".sst")
     ledgers = [new_ledger(group, _KEYS) for group in range(_GROUPS)]

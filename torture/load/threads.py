@@ -1,8 +1,8 @@
-"""Scenario ``threads`` of the part ``load``: writers and readers of one handle, for a while.
+"""Scenario ``threads`` of the part ``load``: many threads write and read one handle.
 
-One thread writes each group of keys; others read in every way, and one does upkeep.  What they see is
-held against the ledgers (:mod:`torture.load.ledger`): never older than what was acknowledged or seen
-before, and each scan, cursor and snapshot as of one write.
+One thread writes each group of keys, others read in every way, and one does upkeep.  The ledgers
+(:mod:`torture.load.ledger`) check what readers see: nothing older than an acknowledged write or than
+what the reader has seen before, and each scan, cursor and snapshot as of one write.
 """
 
 from __future__ import annotations
@@ -13,26 +13,23 @@ from typing import Final
 
 import lsmkv
 from torture.framework.part import Scale
+from torture.framework.store_checks import Traces, check_files
 from torture.load.clients import Crew, Reader, Writer, check_groups, new_ledger
 from torture.load.ledger import Ledger
-from torture.load.scenario import BACKGROUNDS, SMALL, Job, Traces, check_files, check_tidy
+from torture.load.scenario import BACKGROUNDS, SMALL, Job, check_tidy
 
 GROUPS: Final = 3
 READERS: Final = 3
 _KEYS: Final = {Scale.CI: 200, Scale.SHORT: 400, Scale.LONG: 400}
-"""Of each group."""
+"""Keys of each group."""
 MILLION: Final = "million"
-"""Put behind a variant: the same on a million keys."""
-_SWITCH_INTERVAL_S: Final = 5e-5  # threads take turns more often than by default
+"""Suffix of a variant that uses a million keys."""
+_SWITCH_INTERVAL_S: Final = 5e-5  # shorter than the default
 _PAUSE_S: Final = 0.05
 
 
 def run(job: Job) -> None:
-    """Write and read until the time is up, and see that all is there.
-
-    Raises:
-        UnsoundError: something is not as it should be; lsmkv.Error, OSError: nor is that.
-    """
+    """Write and read until the time is up, and check the contents."""
     background, _, size = job.variant.partition("-")
     keys = 1_000_000 // GROUPS + 1 if size == MILLION else _KEYS[job.scale]
     options = SMALL.replace(**BACKGROUNDS[background])

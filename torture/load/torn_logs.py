@@ -1,10 +1,9 @@
-"""Scenario ``torn-reads`` of the part ``load``: logs are written while one read of them is under way.
+"""Scenario ``torn-reads`` of the part ``load``: a log grows during one read of it.
 
-First logs alone: each page of a read is of any age between its beginning and its end.  An undamaged
-log must never be called damaged, and a log that is damaged before a sync mark always.  Then whole
-stores: a writer goes on between two pages of a read, with syncs, flushes, compactions and reopenings.
-Handles that refresh, and ``verify``, must find no damage, and a state between that before the look and
-that after it.
+First single logs: each page of a read has an age of its own between the read's start and end.  The
+reader must report no damage in an undamaged log, and any damage before a sync mark.  Then whole stores:
+a writer works between two pages of a read, with syncs, flushes, compactions and reopenings.
+``refresh`` and ``verify`` must find no damage, and a state between those before and after the read.
 """
 
 from __future__ import annotations
@@ -16,7 +15,9 @@ from pathlib import Path
 from typing import Final
 
 import lsmkv
+from torture.framework.changes import Contents
 from torture.framework.part import UnsoundError
+from torture.framework.store_checks import check_files
 from torture.load.nonatomic_reads import AgedLog, AgedStorage, TornStorage
 from torture.load.scenario import SMALL, Job
 
@@ -29,11 +30,7 @@ _OPTIONS: Final = SMALL.replace(write_buffer_size_bytes=12_000)
 
 
 def run(job: Job) -> None:
-    """Try logs and stores in turn until the time is up.
-
-    Raises:
-        UnsoundError, CorruptionError: what must not happen.
-    """
+    """Try logs and stores in turn until the time is up."""
     deadline = job.deadline()
     number = 0
     while number < 2 or time.monotonic() < deadline:
@@ -46,11 +43,7 @@ def run(job: Job) -> None:
 
 
 def try_log(path: Path, dice: random.Random, order: str) -> Counter[str]:
-    """Read one log in many ways, whole and damaged.
-
-    Raises:
-        UnsoundError, CorruptionError: what must not happen.
-    """
+    """Read one log many times, undamaged and damaged."""
     counts: Counter[str] = Counter()
     log = AgedLog(path, 7, dice, _STEPS)
     path.unlink()
@@ -65,16 +58,16 @@ def try_log(path: Path, dice: random.Random, order: str) -> Counter[str]:
                 log.read(AgedStorage(history, now, order, page_bytes, dice))
             except lsmkv.CorruptionError as error:
                 if error.offset not in places:
-                    reason = f"damage at {places} is reported at {error.offset}"
+                    reason = f"damage in bytes {places} is reported at {error.offset}"
                     raise UnsoundError(reason) from None
             else:
-                raise UnsoundError(f"damage at {places} is not reported")
+                raise UnsoundError(f"damage in bytes {places} is not reported")
             counts["damaged logs reported"] += 1
     return counts
 
 
 class _Steps:
-    """What a writer does, step by step; the store is a function of how many it has done."""
+    """A writer; the contents of its store depend only on the number of writes ``done``."""
 
     def __init__(self, path: Path, dice: random.Random) -> None:
         self.done = 0
@@ -83,7 +76,7 @@ class _Steps:
         self.db = lsmkv.open(path, _OPTIONS)
 
     def take(self) -> None:
-        """A few writes, and now and then some upkeep."""
+        """Make a few writes, and now and then some upkeep."""
         for _ in range(self._dice.randint(1, 8)):
             self.done += 1
             key, value = entry(self.done)
@@ -99,16 +92,12 @@ class _Steps:
 
 
 def entry(number: int) -> tuple[bytes, bytes]:
-    """What write ``number`` puts."""
+    """Key and value of write ``number``."""
     return b"key-%02d" % (number * 7 % _KEYS), b"%d:%s" % (number, b"v" * (number % 90))
 
 
 def try_store(path: Path, dice: random.Random, order: str) -> Counter[str]:
-    """Look at one store while it is written to.
-
-    Raises:
-        UnsoundError, CorruptionError: what must not happen.
-    """
+    """Read one store while a writer changes it."""
     counts: Counter[str] = Counter()
     writer = _Steps(path, dice)
     storage = TornStorage(writer.take, order, dice.choice(_PAGES_BYTES), dice)
@@ -118,9 +107,7 @@ def try_store(path: Path, dice: random.Random, order: str) -> Counter[str]:
                 before = writer.done
                 reader.refresh()
                 check_state(dict(reader.items()), before, writer.done)
-                report = reader.verify()
-                if not report.ok:
-                    raise UnsoundError(f"verify: {report}")
+                check_files(reader)
                 counts["refreshes between whose pages a writer wrote"] += 1
                 writer.take()
         counts["writes between pages"] += writer.done
@@ -129,11 +116,12 @@ def try_store(path: Path, dice: random.Random, order: str) -> Counter[str]:
     return counts
 
 
-def check_state(found: dict[bytes, bytes], at_least: int, at_most: int) -> None:
+def check_state(found: Contents, at_least: int, at_most: int) -> None:
+    """UnsoundError if ``found`` is not the contents after a write within the bounds."""
     newest = max((int(value.partition(b":")[0]) for value in found.values()), default=0)
     expected = dict(entry(number) for number in range(max(1, newest - _KEYS + 1), newest + 1))
     if found != expected or not at_least <= newest <= at_most:
         raise UnsoundError(
-            f"{len(found)} entries, the newest of write {newest}, are not the state after a write "
+            f"{len(found)} entries, the newest of write {newest}, are not the contents after a write "
             f"from {at_least} to {at_most}"
         )

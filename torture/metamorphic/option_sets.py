@@ -1,4 +1,4 @@
-"""Random options of a store: what may differ from one opening to the next, and must not matter."""
+"""Random options of a store, which may change at each opening and must not change answers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from lsmkv.options import (
 )
 
 OptionSet = dict[str, Any]
-"""Options that are not the defaults, by name."""
+"""Options that differ from their defaults, by name."""
 
 _KIB: Final = 1024
 
-# How often an option is not left at its default, and what it may be then.
+# Probability that an option differs from its default, and its other values.
 _CHOICES: Final[dict[str, tuple[float, tuple[Any, ...]]]] = {
-    # Sizes small enough that a few hundred writes make several levels; seldom the defaults.
+    # Sizes so small that a few hundred writes make several levels; rarely the defaults.
     "write_buffer_size_bytes": (0.9, (4 * _KIB, 4 * _KIB, 8 * _KIB, 32 * _KIB)),
     "max_immutable_memtables": (0.3, (1, 4)),
     "block_size_bytes": (0.7, (256, 300, 512, 1024, 64 * _KIB)),
@@ -56,7 +56,7 @@ _CHOICES: Final[dict[str, tuple[float, tuple[Any, ...]]]] = {
 
 
 def option_set(dice: random.Random) -> OptionSet:
-    """One set; the same dice give the same set wherever it is drawn."""
+    """A random set of options."""
     drawn: OptionSet = {}
     for name, (share, choices) in _CHOICES.items():
         is_taken, choice = dice.random() < share, dice.choice(choices)
@@ -70,18 +70,18 @@ def option_set(dice: random.Random) -> OptionSet:
 
 
 def in_helper_processes(options: OptionSet) -> OptionSet:
-    """The same, with every flush and compaction in a process of its own."""
+    """The same set, with every flush and compaction in a process of its own."""
     return options | {"background": "process", "process_job_size_bytes": 0}
 
 
 def without(options: OptionSet, names: Iterable[str]) -> OptionSet:
-    """The same with some options at their defaults."""
+    """The same set, with some options at their defaults."""
     left_out = set(names)
     return {name: choice for name, choice in options.items() if name not in left_out}
 
 
 def is_allowed(options: OptionSet) -> bool:
-    """Whether a store can be opened so: some options bound each other."""
+    """Whether a store opens with these options, some of which limit others."""
     try:
         Options(**options)
     except ValueError:
@@ -89,6 +89,6 @@ def is_allowed(options: OptionSet) -> bool:
     return True
 
 
-def described(options: OptionSet) -> str:
-    """As arguments of a call."""
+def as_arguments(options: OptionSet) -> str:
+    """The options as arguments of a call."""
     return ", ".join(f"{name}={choice!r}" for name, choice in options.items())

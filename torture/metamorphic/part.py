@@ -1,46 +1,37 @@
-"""The part ``metamorphic``: options, and the build, change how a store works and never what it answers.
+"""The part ``metamorphic``: neither options nor the build change a store's answers.
 
-In each round one program of random operations (:mod:`torture.metamorphic.programs`) runs under the
-default options and under random ones, the same throughout or others at each reopening
-(:mod:`torture.metamorphic.option_sets`). Every answer must be that of a sorted dict
-(:mod:`torture.metamorphic.subjects`).  On a difference the operations and then the options are left
-out without which it is still there (:mod:`torture.metamorphic.sessions`).
+In each round one random program (:mod:`torture.metamorphic.programs`) runs under the default options
+and under random ones, which may change at each reopening (:mod:`torture.metamorphic.rounds`).  Every
+answer must equal that of a sorted dict (:mod:`torture.metamorphic.subjects`).  A session that differs
+is shrunk (:mod:`torture.metamorphic.sessions`).
 
-A session's name, ``<round>/<chain>``, replays it; ``compiled/<round>`` has the compiled build run a
-round, if there is one (:mod:`torture.metamorphic.other_build`).  Its answers are digested, and so
-is what the interpreted build must answer.
+``<round>/<chain>`` replays a session.  ``compiled/<round>`` runs a round on the compiled build, if there
+is one (:mod:`torture.metamorphic.other_build`), and compares digests of all answers.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Final
 
-from torture.framework.child_trials import Limits, Verdict, attempt, run_trials
+from torture.framework.child_trials import Limits, Verdict, try_all
+from torture.framework.compiled_build import compiled_tree
 from torture.framework.disturbance import in_disturbance
-from torture.framework.part import Failure, Outcome, Part, Scale, Settings
+from torture.framework.part import Failure, Outcome, Part, Settings
 from torture.metamorphic.option_sets import OptionSet
-from torture.metamorphic.other_build import Request, compiled_tree, differences
+from torture.metamorphic.other_build import Request, differences
 from torture.metamorphic.programs import reopenings
 from torture.metamorphic.rounds import CHAINS, SIZES, Size, names, reads_directly, session
 from torture.metamorphic.sessions import Session, Tally, compare, explained
 
 _COMPILED: Final = "compiled"
-_MOST_FAILURES: Final = 10  # one defect shows in many rounds
+_MOST_FAILURES: Final = 10  # one defect fails many rounds
 _TRIAL_S: Final = 120.0
 
 
 class Trials:
-    """Runs a session, or has the compiled build run a round.
-
-    Args:
-        seed: of everything.
-        size: how much a trial does.
-        directs: whether direct reads are possible.
-        tree: where the compiled build is, if there is one.
-    """
+    """Runs a session, or a round on the compiled build in ``tree``."""
 
     def __init__(self, seed: int, size: Size, directs: bool, tree: Path | None) -> None:
         self._seed = seed
@@ -49,7 +40,7 @@ class Trials:
         self._tree = tree
 
     def __call__(self, name: str, directory: Path) -> Verdict:
-        """Try it; the name is as the module says."""
+        """Run the trial of this name."""
         kind, _, number = name.partition("/")
         if kind == _COMPILED and number.isdecimal():
             return self._compiled(int(number), directory)
@@ -68,7 +59,7 @@ class Trials:
 
     def _compiled(self, round_number: int, directory: Path) -> Verdict:
         if self._tree is None:
-            return {}, ["there is no compiled build to run it"]
+            return {}, ["there is no compiled build to run the round"]
         directory.mkdir(parents=True, exist_ok=True)
         request = Request(
             round_number=round_number,
@@ -83,7 +74,7 @@ class Trials:
 
 
 def _seen(wanted: Session) -> dict[str, int]:
-    """What a session is worth, in counts."""
+    """Counts of what a session covers."""
     reopened = reopenings(wanted.operations)
     counts = {"stores reopened": reopened, "option sets": len(wanted.sets)}
     for option, default in (("compaction", "leveled"), ("filter_policy", "bloom")):
@@ -115,32 +106,29 @@ _RARE: Final = {
 
 
 def run(settings: Settings) -> Outcome:
-    """Run the rounds, as many as the scale wants and the time allows."""
+    """Run the rounds of the scale while time is left."""
     outcome = Outcome()
     started = time.monotonic()
     size = SIZES[settings.scale]
     directs = reads_directly(settings.directory)
     if not directs:
-        outcome.skipped.append("direct reads: not on this file system (--work DIR takes another)")
+        outcome.skipped.append(
+            "direct reads: not on this file system (choose another with --work DIR)"
+        )
     tree, reason = compiled_tree()
     if tree is None:
         outcome.skipped.append(reason)
     trials = in_disturbance(
         Trials(settings.seed, size, directs, tree), settings.disturb, settings.seed
     )
-    wanted = _wanted(size, has_tree=tree is not None)
-    if settings.replay is not None:
-        wanted = [settings.replay]
-        verdicts = iter([(settings.replay, attempt(trials, settings.replay, settings.directory))])
-    else:
-        workers = 1 if settings.scale is Scale.CI else os.cpu_count() or 1
-        time_s = _TRIAL_S + 2 * size.shrinking_s
-        # Threads reserve address space that they never use.
-        limits = Limits(time_s=time_s, memory_bytes=4 << 30, workers=workers)
-        deadline = started + settings.time_limit_s
-        verdicts = run_trials(trials, wanted, settings.directory, limits, deadline)
+    has_tree = tree is not None
+    wanted = [settings.replay] if settings.replay else _wanted(size, has_tree=has_tree)
+    time_s = _TRIAL_S + 2 * size.shrinking_s
+    # Threads reserve address space that they never use.
+    limits = Limits(time_s=time_s, memory_bytes=4 << 30, workers=settings.workers)
+    deadline = started + settings.time_limit_s
     done = 0
-    for name, (counts, failures) in verdicts:
+    for name, (counts, failures) in try_all(trials, wanted, settings, limits, deadline):
         done += 1
         outcome.counts.update(counts)
         outcome.counts["sessions that differed"] += bool(failures)
@@ -152,7 +140,7 @@ def run(settings: Settings) -> Outcome:
 
 
 def _wanted(size: Size, has_tree: bool) -> list[str]:
-    """Every trial, round after round."""
+    """Names of all trials, round after round."""
     wanted: list[str] = []
     for number in range(size.rounds):
         wanted += names(number)
@@ -165,7 +153,7 @@ PART: Final = Part(
     name="metamorphic",
     promise=(
         "The same operations give the same answers, those of a sorted dict, whatever the options, "
-        "though they change at each reopening, and whichever the build."
+        "even if they change at each reopening, and whatever the build."
     ),
     run=run,
     can_be_disturbed=True,

@@ -1,8 +1,11 @@
-"""Random operations on a store, as data: they can be printed, left out, and run again elsewhere.
+"""Programs: random operations on a store, as data that can be printed, shortened and run again.
 
-Nothing in an operation depends on those before it, so that any part of a program is a program: what
-reads a snapshot that was never taken finds nothing to read.  Keys and values are of assorted lengths,
-empty ones among them; many keys are prefixes of others; few keys get most writes.
+No operation depends on those before it, so every part of a program is a program too: a read of a
+snapshot that was never taken finds an empty slot.  Keys and values have various lengths, 0 included;
+many keys are prefixes of others, and a few keys get most writes.
+
+The programs are longer than Hypothesis can draw (its limit is about 500 of these operations), and
+drawing an operation here is far cheaper than running it.
 """
 
 from __future__ import annotations
@@ -13,8 +16,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
 
-Change = tuple[bytes, bytes | None]
-"""Key and value; None deletes."""
+from torture.framework.changes import Change
 
 _SLOTS: Final = 3
 _MOST_SHOWN: Final = 8
@@ -23,7 +25,7 @@ _SHORT_BYTES: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What to do, by the name of a method of :mod:`torture.metamorphic.subjects`, and with what."""
+    """The name and the arguments of a method of :class:`torture.metamorphic.subjects.Store`."""
 
     kind: str
     arguments: tuple[Any, ...] = ()
@@ -33,7 +35,7 @@ class Operation:
 
 
 def shown(value: Any) -> str:
-    """``repr`` of an argument or an answer, with what is long cut short."""
+    """``repr`` of an argument or an answer, shortened."""
     if isinstance(value, (list, tuple)):
         inner = ", ".join(map(shown, value[:_MOST_SHOWN]))
         more = f", ... {len(value)} in all" if len(value) > _MOST_SHOWN else ""
@@ -50,7 +52,7 @@ def shown(value: Any) -> str:
 
 
 def program(seed: str, length: int) -> list[Operation]:
-    """At least ``length`` operations, and the questions that every program ends with."""
+    """At least ``length`` operations, and final checks."""
     author = _Author(random.Random(f"program {seed}"))
     operations: list[Operation] = []
     while len(operations) < length:
@@ -61,7 +63,7 @@ def program(seed: str, length: int) -> list[Operation]:
 
 
 def reopenings(operations: Sequence[Operation]) -> int:
-    """How often the store is closed and opened again."""
+    """The number of reopenings of the store."""
     return sum(operation.kind == "reopen" for operation in operations)
 
 
@@ -82,11 +84,11 @@ class _Author:
             self._delete: 8,
             self._delete_many: 2,
             self._batch: 5,
-            self._question: 40,
+            self._read: 40,
             self._snapshot: 2,
             self._read_snapshot: 10,
             self._hold: 3,
-            self._go_on: 8,
+            self._move_held: 8,
             self._release: 1,
             self._upkeep: 5,
             self._clear: 1 if dice.random() < 0.3 else 0,
@@ -95,11 +97,11 @@ class _Author:
         self._kinds, self._weights = list(kinds), list(kinds.values())
 
     def next(self) -> list[Operation]:
-        """What comes next."""
+        """The next operations."""
         return self._dice.choices(self._kinds, self._weights)[0]()
 
     def reopening(self) -> Operation:
-        """Each has a number, by which it finds its options whatever is left out before it."""
+        """A reopening; its number chooses its options, whatever is left out before it."""
         self._reopened += 1
         self._taken.clear()
         return Operation("reopen", (self._reopened,))
@@ -107,11 +109,11 @@ class _Author:
     # Keys, values and bounds
 
     def _key(self) -> bytes:
-        """A key to write: some come again and again."""
+        """A key to write; some are far more frequent than others."""
         return self._keys[int(len(self._keys) * self._dice.random() ** self._skew)]
 
     def _wanted(self) -> bytes:
-        """A key to ask for: often there, often just beside."""
+        """A key to read: often one of the keys, often a neighbour of one."""
         dice, key = self._dice, self._key()
         match dice.randrange(10):
             case 0:
@@ -125,7 +127,7 @@ class _Author:
         return key
 
     def _value(self) -> bytes:
-        """A value that, unless it is empty, no other write has."""
+        """An empty value, or one that no other write has."""
         dice = self._dice
         self._written += 1
         tag, filler = b"%d:" % self._written, dice.choice((b"v", b"\0", b"\xff"))
@@ -147,7 +149,7 @@ class _Author:
         return None if self._dice.random() < 0.4 else self._wanted()
 
     def _range(self) -> tuple[bytes | None, bytes | None, bytes | None]:
-        """Start, stop and prefix; mostly in order, for the others hold nothing."""
+        """Start, stop and prefix of a range; start is mostly before stop."""
         dice = self._dice
         start, stop = self._bound(), self._bound()
         if start is not None and stop is not None and stop < start and dice.random() < 0.8:
@@ -176,7 +178,7 @@ class _Author:
         return [Operation("put", (self._key(), self._value(), self._dice.random() < 0.1))]
 
     def _put_many(self) -> list[Operation]:
-        """More than the smallest memtable holds."""
+        """More puts than the smallest memtable holds."""
         operations: list[Operation] = []
         for _ in range(self._dice.randint(5, 40)):
             operations += self._put()
@@ -186,7 +188,7 @@ class _Author:
         return [Operation("delete", (self._wanted(),))]
 
     def _delete_many(self) -> list[Operation]:
-        """Neighbours, which leave whole blocks without a live key."""
+        """Deletions of neighbours, which empty whole blocks."""
         at = self._dice.randrange(len(self._ordered))
         some = self._ordered[at : at + self._dice.randint(2, 30)]
         return [Operation("delete", (key,)) for key in some]
@@ -203,8 +205,8 @@ class _Author:
 
     # Reading
 
-    def _question(self) -> list[Operation]:
-        """Something that a store and a snapshot can be asked."""
+    def _read(self) -> list[Operation]:
+        """A read of a store or a snapshot."""
         dice = self._dice
         match dice.choices(("get", "item", "contains", "many", "entries", "count", "walk", "any"),
                            (30, 8, 8, 12, 30, 5, 12, 1))[0]:  # fmt: skip
@@ -226,13 +228,13 @@ class _Author:
                 return [Operation(kind, (self._wanted(),))]
 
     def _free(self, kind: str) -> int:
-        """Where to hold a snapshot, a cursor or an iterator, in place of another perhaps."""
+        """A slot for a new snapshot, cursor or iterator; it may replace another."""
         slot = self._dice.randrange(_SLOTS)
         self._taken.setdefault(kind, []).append(slot)
         return slot
 
     def _held(self, kind: str) -> int:
-        """Where one is held, as a rule."""
+        """A slot of that kind, mostly a full one."""
         slots = self._taken.get(kind)
         if not slots or self._dice.random() < 0.05:
             return self._dice.randrange(_SLOTS)
@@ -242,18 +244,18 @@ class _Author:
         return [Operation("take_snapshot", (self._free("snapshot"),))]
 
     def _read_snapshot(self) -> list[Operation]:
-        (question,) = self._question()
+        (read,) = self._read()
         held = self._held("snapshot")
-        return [Operation("read_snapshot", (held, question.kind, question.arguments))]
+        return [Operation("read_snapshot", (held, read.kind, read.arguments))]
 
     def _hold(self) -> list[Operation]:
-        """A cursor, or an iterator, to be moved when the store is another."""
+        """A cursor or an iterator, to move after later writes."""
         if self._dice.random() < 0.5:
             return [Operation("hold_cursor", (self._free("cursor"),))]
         bounds, reverse = self._range(), self._dice.random() < 0.5
         return [Operation("hold_iterator", (self._free("iterator"), *bounds, reverse))]
 
-    def _go_on(self) -> list[Operation]:
+    def _move_held(self) -> list[Operation]:
         if self._dice.random() < 0.5:
             return [Operation("move_cursor", (self._held("cursor"), self._moves()))]
         steps = self._dice.choice((1, 5, 50, 1000))
@@ -280,7 +282,7 @@ class _Author:
 
 
 def _key_space(dice: random.Random) -> list[bytes]:
-    """The keys of a program, in the order of how often they are written."""
+    """The keys of a program, the most frequent ones first."""
     short = [bytes(key) for length in range(4) for key in product(b"\0a\xff", repeat=length)]
     nested = [b"a" * length for length in (*range(1, 20), 255, 256, 300)]
     nested += [key + b"\xff" for key in nested] + [b"\xff" * length for length in (4, 9, 40)]

@@ -1,8 +1,8 @@
-"""The sessions of the part ``metamorphic``: in each round one program, under several sets of options.
+"""Sessions of the part ``metamorphic``: each round runs one program under several sets of options.
 
-``<round>/0`` runs it with the default options, ``<round>/1`` with others, ``<round>/2`` and
-``<round>/3`` with others again at each reopening, the last with its background work in threads (at
-times in processes) that run as they please.
+``<round>/0`` has the default options, ``<round>/1`` random ones, ``<round>/2`` and ``<round>/3`` new
+random ones at each reopening.  The background work of ``<round>/3`` runs in threads, or in some rounds in
+processes, as the system schedules them.
 """
 
 from __future__ import annotations
@@ -24,22 +24,21 @@ from torture.metamorphic.programs import program, reopenings
 from torture.metamorphic.sessions import Session
 
 CHAINS: Final = 4
-"""Sessions of a round."""
+"""Sessions of each round."""
 
-# Rounds whose last session has its work in processes: dear, but some of the compiled build's, too.
+# Rounds whose last session works in processes, which is slow; some run on the compiled build too.
 _HELPED_EVERY: Final = 12
 _HELPED_FIRST: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is tried.
+    """The amount of work of one scale.
 
     Attributes:
-        rounds: programs.
-        operations: of each, at least.
-        compiled_every: how many rounds make one that the compiled build runs as well.
-        shrinking_s: time to make a failure small.
+        operations: least number of operations of each program.
+        compiled_every: the compiled build runs one of this many rounds too.
+        shrinking_s: time to shrink a failure.
     """
 
     rounds: int
@@ -56,25 +55,15 @@ SIZES: Final = {
 
 
 def names(round_number: int) -> list[str]:
-    """The sessions of a round."""
+    """Names of the sessions of a round."""
     return [f"{round_number}/{chain}" for chain in range(CHAINS)]
 
 
 def session(name: str, seed: int, operations: int, directs: bool) -> Session:
-    """The session of that name.
-
-    Args:
-        name: ``<round>/<chain>``.
-        seed: of everything.
-        operations: of the program, at least.
-        directs: whether direct reads are possible.
-
-    Raises:
-        ValueError: it is no such name.
-    """
+    """The session of that name; ValueError if there is none.  ``directs``: direct reads work here."""
     numbers = name.split("/")
     if len(numbers) != 2 or not all(map(str.isdecimal, numbers)) or int(numbers[1]) >= CHAINS:
-        raise ValueError(f"{name!r} is no ROUND/CHAIN with a chain below {CHAINS}")
+        raise ValueError(f"{name!r} is not a ROUND/CHAIN with a chain below {CHAINS}")
     round_number, chain = map(int, numbers)
     steps = program(f"{seed} {round_number}", operations)
     is_helped = chain == 3 and round_number % _HELPED_EVERY == _HELPED_FIRST
@@ -91,7 +80,7 @@ def session(name: str, seed: int, operations: int, directs: bool) -> Session:
 
 
 def reads_directly(directory: Path) -> bool:
-    """Whether files there can be read past the page cache."""
+    """Whether direct reads, past the page cache, work on files in ``directory``."""
     path = str(directory / "direct")
     storage = Storage(direct_reads=True)
     try:

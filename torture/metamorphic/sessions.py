@@ -1,4 +1,4 @@
-"""A program run on a store and on a model, until their answers differ; and the smallest that do."""
+"""Sessions: a program runs on a store and on a model; a session whose answers differ is shrunk."""
 
 from __future__ import annotations
 
@@ -16,42 +16,41 @@ from typing import Any, Final
 
 from torture.framework.ordered_background import in_order
 from torture.framework.shrinking import shortest
-from torture.metamorphic.option_sets import OptionSet, described, is_allowed
+from torture.metamorphic.option_sets import OptionSet, as_arguments, is_allowed
 from torture.metamorphic.programs import Operation, shown
 from torture.metamorphic.subjects import Model, Store
 
 _TRIES: Final = 3
-"""How often a session that differed is run again, before one calls it an accident of its threads."""
+"""Runs of a session that differed, before its failure counts as not repeatable."""
 
-_OPTIONS_SHARE: Final = 0.4  # of the time to make a failure small
+_OPTIONS_SHARE: Final = 0.4  # of the time for shrinking
 _MOST_TOLD: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What is done, and to what store.
+    """A program and the options of its store.
 
     Attributes:
-        operations: one after the other.
-        sets: options it is opened with first, and at each reopening.
-        is_ordered: background work is done in a fixed order, which repeats exactly; otherwise in
-            threads or processes, as they come.
+        sets: options of the first opening, and of each reopening.
+        is_ordered: background work runs in a fixed, repeatable order; otherwise in threads or
+            processes, as the system schedules them.
     """
 
     operations: Sequence[Operation]
     sets: Sequence[OptionSet]
     is_ordered: bool
 
-    def told(self) -> str:
-        """Everything, in a line; of many operations the last."""
-        steps = [f"open({described(self.sets[0])})"]
+    def described(self) -> str:
+        """The session in one line; of a long program only the end."""
+        steps = [f"open({as_arguments(self.sets[0])})"]
         left_out = max(0, len(self.operations) - _MOST_TOLD)
         if left_out:
             steps.append(f"... {left_out} operations ...")
         for operation in self.operations[left_out:]:
             if operation.kind == "reopen":
                 options = self.sets[operation.arguments[0] % len(self.sets)]
-                steps.append(f"reopen({described(options)})")
+                steps.append(f"reopen({as_arguments(options)})")
             else:
                 steps.append(str(operation))
         return "; ".join(steps)
@@ -59,11 +58,11 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where a store is not like its model.
+    """A wrong answer of a store.
 
     Attributes:
-        done: operations done by then, the one with the wrong answer being the last.
-        what: that operation, what it gave, and what it should have given.
+        done: the number of operations up to the one with the wrong answer.
+        what: that operation, its answer, and the right answer.
     """
 
     done: int
@@ -71,7 +70,7 @@ class Difference:
 
 
 class Tally:
-    """Counts what was done and compared, and digests the answers if that is wanted."""
+    """Counts operations and answers, and optionally digests the answers."""
 
     def __init__(self, digests: bool = False) -> None:
         self.operations = 0
@@ -80,7 +79,7 @@ class Tally:
         self._hash = hashlib.blake2b(digest_size=16) if digests else None
 
     def add(self, operation: Operation, answer: Any) -> None:
-        """One operation is done."""
+        """Note an operation and its answer."""
         self.operations += 1
         self.answers += len(answer) if isinstance(answer, list) else 1
         if self._hash is not None:
@@ -88,7 +87,7 @@ class Tally:
 
     @property
     def digest(self) -> str:
-        """Of all answers so far."""
+        """Digest of all answers so far."""
         return "" if self._hash is None else self._hash.hexdigest()
 
 
@@ -101,7 +100,7 @@ def model_digest(session: Session) -> str:
 
 
 def compare(session: Session, path: Path, tally: Tally) -> Difference | None:
-    """Run it on a new store at ``path``, removed afterwards; the first difference, if any."""
+    """Run a session on a new store at ``path``; return the first difference, if any."""
     shutil.rmtree(path, ignore_errors=True)
     with contextlib.ExitStack() as stack:
         background = stack.enter_context(in_order()) if session.is_ordered else None
@@ -131,7 +130,7 @@ def _compare(operations: Sequence[Operation], store: Store, tally: Tally) -> Dif
 
 
 def _contrast(answer: Any, expected: Any) -> str:
-    """Both, or of two long lists the first items that differ."""
+    """Both answers, or the first items that differ of two long lists."""
     if not isinstance(answer, list) or not isinstance(expected, list) or len(expected) < 6:
         return f"{shown(answer)} instead of {shown(expected)}"
     pairs = zip(answer, expected, strict=False)
@@ -144,25 +143,25 @@ def _contrast(answer: Any, expected: Any) -> str:
 
 
 def explained(session: Session, found: Difference, path: Path, limit_s: float) -> str:
-    """What differed, and the smallest session that could be found in the time that still differs."""
+    """A difference, and the smallest session with one that is found within ``limit_s``."""
     deadline = time.monotonic() + limit_s
     smallest = Shrinking(session, found, path)
     first = f"operation {found.done} of {len(session.operations)}, {found.what}"
     if not smallest.shrink(deadline):
-        return f"{first}; run {_TRIES} times more, it did not happen again"
+        return f"{first}; it did not happen again in {_TRIES} more runs"
     best, end = smallest.session, smallest.found
     options = sum(map(len, best.sets))
     return (
-        f"{first}; of this {len(best.operations)} operations and {options} options are left after "
-        f"{smallest.tries} tries: {best.told()}, where {end.what}"
+        f"{first}; shrunk to {len(best.operations)} operations and {options} options after "
+        f"{smallest.tries} tries: {best.described()}, where {end.what}"
     )
 
 
 class Shrinking:
-    """Looks for a smaller session that differs: fewer operations, less in each, fewer options.
+    """Shrinks a session that differs: fewer operations, shorter arguments, fewer options.
 
     Attributes:
-        session, found: the smallest so far, and how it differs.
+        session, found: the smallest session so far, and its difference.
         tries: sessions run.
     """
 
@@ -173,7 +172,7 @@ class Shrinking:
         self._path = path
 
     def shrink(self, deadline: float) -> bool:
-        """Until nothing more can be left out, or ``deadline``; False if it does not differ again."""
+        """Shrink until ``deadline``; return False if the session does not differ again."""
         operations = list(self.session.operations[: self.found.done])
         if not any(self._differs(operations, self.session.sets) for _ in range(_TRIES)):
             return False
@@ -195,7 +194,7 @@ class Shrinking:
         return True
 
     def _differs_with(self, at: int, place: int, some: list[Any]) -> bool:
-        """Whether it does with these in place of an argument of operation ``at``."""
+        """Whether it differs with another argument of operation ``at``."""
         operations = list(self.session.operations)
         arguments = list(operations[at].arguments)
         arguments[place] = some
@@ -215,7 +214,7 @@ class Shrinking:
 
 
 def _only(sets: Sequence[OptionSet], settings: Sequence[tuple[int, str]]) -> list[OptionSet]:
-    """The sets with these options alone."""
+    """The sets with only these options."""
     wanted = set(settings)
     return [
         {name: choice for name, choice in one.items() if (at, name) in wanted}

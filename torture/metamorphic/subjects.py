@@ -1,39 +1,41 @@
-"""Who is asked: a store, and the sorted dict that it must be like; both do what a program says."""
+"""The store under test, and the sorted dict that its answers must equal."""
 
 from __future__ import annotations
 
 import contextlib
-from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from sortedcontainers import SortedDict
+
 import lsmkv
+from torture.framework.changes import Change, change_batch, change_model
 from torture.framework.ordered_background import Background
 from torture.metamorphic.option_sets import OptionSet
-from torture.metamorphic.programs import Change, Operation
+from torture.metamorphic.programs import Operation
 
-Contents = dict[bytes, bytes]
+Contents = SortedDict[bytes, bytes]
 Entry = tuple[bytes, bytes]
 Moves = list[tuple[str, bytes | None]]
 
-NOTHING = "nothing is held there"
+NOTHING = "the slot is empty"
 NO_KEY = "KeyError"
 
 
 class Model:
-    """A dict, sorted whenever somebody asks for order."""
+    """A sorted dict."""
 
     def __init__(self) -> None:
-        self._contents: Contents = {}
+        self._contents: Contents = SortedDict()
         self._reader = _ModelReader(self._contents)
         self._snapshots: dict[int, _ModelReader] = {}
         self._cursors: dict[int, _ModelCursor] = {}
         self._iterators: dict[int, Iterator[Entry]] = {}
 
     def apply(self, operation: Operation) -> Any:
-        """Do it; its answer."""
+        """Apply an operation and return its answer."""
         subject = self if hasattr(self, operation.kind) else self._reader
         return getattr(subject, operation.kind)(*operation.arguments)
 
@@ -44,24 +46,20 @@ class Model:
         self._contents.pop(key, None)
 
     def batch(self, changes: Sequence[Change], commits: bool) -> None:
-        for key, value in changes if commits else ():
-            if value is None:
-                self._contents.pop(key, None)
-            else:
-                self._contents[key] = value
+        change_model(self._contents, changes if commits else ())
 
     def clear(self) -> None:
         self._contents.clear()
 
     def take_snapshot(self, slot: int) -> None:
-        self._snapshots[slot] = _ModelReader(dict(self._contents))
+        self._snapshots[slot] = _ModelReader(self._contents.copy())
 
     def read_snapshot(self, slot: int, kind: str, arguments: tuple[Any, ...]) -> Any:
         held = self._snapshots.get(slot)
         return NOTHING if held is None else getattr(held, kind)(*arguments)
 
     def hold_cursor(self, slot: int) -> None:
-        self._cursors[slot] = _ModelCursor(sorted(self._contents.items()))
+        self._cursors[slot] = _ModelCursor(self._contents.copy())
 
     def move_cursor(self, slot: int, moves: Moves) -> Any:
         held = self._cursors.get(slot)
@@ -98,7 +96,7 @@ class Model:
         return []
 
     def beside(self) -> list[Entry]:
-        return sorted(self._contents.items())
+        return list(self._contents.items())
 
     def reopen(self, number: int) -> None:
         self._snapshots, self._cursors, self._iterators = {}, {}, {}
@@ -129,13 +127,8 @@ class _ModelReader:
         reverse: bool,
         most: int | None,
     ) -> list[Any]:
-        keys = [
-            key
-            for key in sorted(self._contents, reverse=reverse)
-            if (start is None or key >= start)
-            and (stop is None or key < stop)
-            and (prefix is None or key.startswith(prefix))
-        ][:most]
+        within = self._contents.irange(start, stop, (True, False), reverse)
+        keys = [key for key in within if key.startswith(prefix or b"")][:most]
         if what == "keys":
             return keys
         values = [self._contents[key] for key in keys]
@@ -148,21 +141,20 @@ class _ModelReader:
         return bool(self._contents)
 
     def walk(self, moves: Moves) -> list[Entry | None]:
-        return _ModelCursor(sorted(self._contents.items())).walk(moves)
+        return _ModelCursor(self._contents).walk(moves)
 
 
 class _ModelCursor:
-    def __init__(self, entries: list[Entry]) -> None:
-        self._entries = entries
-        self._keys = [key for key, _ in entries]
+    def __init__(self, contents: Contents) -> None:
+        self._contents = contents
         self._at = -1
 
     def walk(self, moves: Moves) -> list[Entry | None]:
-        """Where each move ends; None: at no key."""
+        """The entry after each move; None where the cursor is at no entry."""
         return [self._move(kind, key) for kind, key in moves]
 
     def _move(self, kind: str, key: bytes | None) -> Entry | None:
-        last = len(self._entries) - 1
+        last = len(self._contents) - 1
         is_valid = 0 <= self._at <= last
         if kind == "first":
             self._at = 0
@@ -171,22 +163,19 @@ class _ModelCursor:
         elif key is None:
             self._at = self._at + (1 if kind == "next" else -1) if is_valid else -1
         elif kind == "seek":
-            self._at = bisect_left(self._keys, key)
+            self._at = self._contents.bisect_left(key)
         else:
-            self._at = bisect_right(self._keys, key) - 1
-        return self._entries[self._at] if 0 <= self._at <= last else None
+            self._at = self._contents.bisect_right(key) - 1
+        return self._contents.peekitem(self._at) if 0 <= self._at <= last else None
 
 
 class Store:
-    """A store in a directory, opened with one set of options after the other.
+    """A store, opened with ``sets[n % len(sets)]`` as its options at the n-th reopening.
 
-    Args:
-        path: where it is made.
-        sets: options; those numbered n modulo their count are for the n-th reopening.
-        background: whose order background work keeps; None: threads and processes as they come.
+    Without an ordered ``background`` its threads or processes run as the system schedules them.
 
     Attributes:
-        work: flushes and compactions so far, at the last closing.
+        work: flushes and compactions up to the last closing.
     """
 
     def __init__(self, path: str, sets: Sequence[OptionSet], background: Background | None) -> None:
@@ -200,18 +189,18 @@ class Store:
         self._db = lsmkv.open(path, **sets[0])
 
     def apply(self, operation: Operation) -> Any:
-        """Do it; its answer, or what was raised."""
+        """Apply an operation and return its answer or the exception."""
         if self._background is not None:
-            self._background.rest()  # or a write would wait for a flush that nobody makes
+            self._background.rest()  # or a write would wait forever for a flush
         try:
             if hasattr(self, operation.kind):
                 return getattr(self, operation.kind)(*operation.arguments)
             return _ask(self._db, operation.kind, operation.arguments)
-        except Exception as error:  # an answer too, which no model gives
+        except Exception as error:  # a wrong answer, because the model never raises
             return _Raised(error)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all slots and close the store."""
         for slot in {*self._snapshots, *self._cursors, *self._iterators}:
             self.release(slot)
         stats = self._db.stats()
@@ -219,7 +208,7 @@ class Store:
         self._db.close()
 
     def _waiting(self) -> contextlib.AbstractContextManager[None]:
-        """For calls that wait for flushes."""
+        """Runs flushes during calls that wait for them."""
         return contextlib.nullcontext() if self._background is None else self._background.beside()
 
     def put(self, key: bytes, value: bytes, sync: bool) -> None:
@@ -230,11 +219,7 @@ class Store:
 
     def batch(self, changes: Sequence[Change], commits: bool) -> None:
         batch = self._db.write_batch()
-        for key, value in changes:
-            if value is None:
-                batch.delete(key)
-            else:
-                batch.put(key, value)
+        change_batch(batch, changes)
         if commits:
             batch.commit()
         else:
@@ -311,7 +296,7 @@ class Store:
 
 
 class _Raised:
-    """An exception in place of an answer; unlike every answer."""
+    """An exception in place of an answer; it equals no answer."""
 
     def __init__(self, error: Exception) -> None:
         self._text = f"{type(error).__name__}: {error}"
@@ -321,7 +306,7 @@ class _Raised:
 
 
 def _ask(reader: lsmkv.DB | lsmkv.Snapshot, kind: str, arguments: tuple[Any, ...]) -> Any:
-    """A question that a store and a snapshot answer alike."""
+    """Read from a store or a snapshot."""
     match kind, arguments:
         case "get", (key,):
             return reader.get(key)
@@ -344,7 +329,7 @@ def _ask(reader: lsmkv.DB | lsmkv.Snapshot, kind: str, arguments: tuple[Any, ...
         case "walk", (moves,):
             with reader.cursor() as cursor:
                 return _walk(cursor, moves)
-    raise ValueError(f"{kind!r} is no question")
+    raise ValueError(f"{kind!r} is no read operation")
 
 
 def _walk(cursor: lsmkv.Cursor, moves: Moves) -> list[Entry | None]:
@@ -353,6 +338,6 @@ def _walk(cursor: lsmkv.Cursor, moves: Moves) -> list[Entry | None]:
         move = getattr(cursor, kind)
         is_placed = move() if key is None else move(key)
         if is_placed != cursor.valid:
-            raise AssertionError(f"{kind} said {is_placed}, valid is {cursor.valid}")
+            raise AssertionError(f"{kind} returned {is_placed}, but valid is {cursor.valid}")
         found.append(cursor.item if is_placed else None)
     return found

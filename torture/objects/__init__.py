@@ -1,1 +1,1 @@
-"""The part ``objects``: misuse of API objects."""
+"""The part ``objects``: misuse of objects of the API."""

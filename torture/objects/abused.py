@@ -1,6 +1,6 @@
-"""Family ``abused`` of the part ``objects``: uninitialised objects, initialised twice, taken apart.
+"""Family ``abused`` of the part ``objects``: objects uninitialised, initialised twice, or taken apart.
 
-Compiled classes keep their attributes in memory of their own: what was never set must not be read.
+Compiled classes keep their attributes in memory of their own, and must not read one that was never set.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Final
 import lsmkv
 from torture.framework.part import UnsoundError
 from torture.objects.ground import DATA, LIVE, WRITING, Bystander, Ground, Specimen
-from torture.objects.trial import NATURAL, ObjectTrial, Variant, told, undisturbed
+from torture.objects.trial import ALLOWED, ObjectTrial, Variant, in_words, undisturbed
 
 _ODD: Final[tuple[Any, ...]] = (
     None,
@@ -43,7 +43,7 @@ _MANY: Final = 12
 _DEEPEST: Final = 6
 _MOST_INTERNALS: Final = 400
 
-# They end the process, replace it, read standard input, or wait for ever.
+# These end or replace the process, read standard input, or wait forever.
 _LEFT_OUT: Final = frozenset({"serve", "run", "main", "loop", "_loop", "wait", "join", "acquire"})
 # They multiply what they are given: a text times a large number is a MemoryError.
 _MULTIPLYING: Final = frozenset({"add_hash", "may_contain_hash", "remove_hash"})
@@ -56,22 +56,22 @@ _LEFT_OUT_MODULES: Final = (
 )
 
 _ORDINARY: Final = (
-    *NATURAL,
+    *ALLOWED,
     NotImplementedError,
     LookupError,
     OSError,
     ArithmeticError,
     AssertionError,
-    struct.error,  # of internal functions that are handed too little
+    struct.error,  # internal functions raise it for short input
 )
-"""What an object that was taken apart may raise: anything but SystemError, MemoryError and the like."""
+"""Errors that an object taken apart may raise: any but SystemError, MemoryError and the like."""
 
 
 def _judge(trial: ObjectTrial, what: str, error: BaseException) -> None:
     if isinstance(error, _ORDINARY) and "deallocated" not in str(error):
         trial.counts[f"refused with {type(error).__name__}"] += 1
     else:
-        trial.fail(f"{what}: {told(error)}")
+        trial.fail(f"{what}: {in_words(error)}")
 
 
 def _try(trial: ObjectTrial, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
@@ -83,7 +83,7 @@ def _try(trial: ObjectTrial, what: str, call: Callable[..., Any], *arguments: An
 
 
 def _probe(trial: ObjectTrial, name: str, made: Any, dice: random.Random, *, calls: bool) -> None:
-    """Look at everything in an object, and with ``calls`` call it."""
+    """Get all attributes of an object, and with ``calls`` call them."""
     for attribute in _try(trial, f"dir of {name}", dir, made) or dir(type(made)):
         what = f"{name}.{attribute}"
         found = _try(trial, what, getattr, made, attribute)
@@ -107,7 +107,7 @@ _NEVER_CALLED: Final = frozenset(
         "__new__",
         "__del__",
         "__reduce_ex__",
-        "__internal_mypyc_setup",  # mypyc's own
+        "__internal_mypyc_setup",  # it belongs to mypyc
     }
 )
 _HARMLESS: Final = frozenset(
@@ -129,7 +129,7 @@ _HARMLESS: Final = frozenset(
 
 
 def look_at_everything(trial: ObjectTrial) -> None:
-    """Get every attribute of every object, and of what it refers to."""
+    """Get all attributes of objects."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
         for specimen in trial.chances.sample((*LIVE, *WRITING, *DATA), _MANY):
@@ -141,7 +141,7 @@ def look_at_everything(trial: ObjectTrial) -> None:
 
 
 def _internals(roots: list[Any]) -> list[Any]:
-    """What objects refer to, some steps down, as far as it is of this package or an iterator."""
+    """Objects of this package, and iterators, that ``roots`` refer to, some levels down."""
     found: dict[int, Any] = {}
     level = list(roots)
     for _ in range(_DEEPEST):
@@ -159,7 +159,7 @@ def _internals(roots: list[Any]) -> list[Any]:
 
 
 def look_at_internals(trial: ObjectTrial) -> None:
-    """Look at what the garbage collector shows of objects, and go on with iterators found there."""
+    """Use the internal objects and iterators that the garbage collector shows."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
         with ground.second_handle() as db:
@@ -178,8 +178,8 @@ def look_at_internals(trial: ObjectTrial) -> None:
 
 
 def initialise_again(trial: ObjectTrial) -> None:
-    """Call ``__init__`` of live objects again, with what they were made with and other things."""
-    trial.tolerated += _ORDINARY  # of finalizers of what was taken apart
+    """Call ``__init__`` of live objects again, with the same and with other arguments."""
+    trial.tolerated += _ORDINARY  # finalizers of objects taken apart raise them
 
     def step(ground: Ground, bystander: Bystander) -> None:
         with ground.second_handle() as db:
@@ -206,7 +206,7 @@ def initialise_again(trial: ObjectTrial) -> None:
 
 
 def _is_core(one: Any) -> bool:
-    """Whether a handle cannot do without it, or does work in the background: that is another matter."""
+    """Whether a handle or its background work depends on the object; misuse of it may break them."""
     named = type(one).__module__, type(one).__name__
     return named[0].startswith(
         ("lsmkv.background", "lsmkv.engine.engine", "lsmkv.log.log_set", "lsmkv.log.writer")
@@ -214,7 +214,7 @@ def _is_core(one: Any) -> bool:
 
 
 def _arguments(one: Any, db: lsmkv.DB, dice: random.Random) -> list[Any]:
-    """Something for each parameter, the right thing where an attribute is of that name."""
+    """An argument for each parameter: the attribute of that name, if there is one."""
     try:
         names = list(inspect.signature(type(one).__init__).parameters)[1:]
     except (TypeError, ValueError):
@@ -235,7 +235,7 @@ def _set_state(one: Any, state: Any) -> None:
 
 
 def _use(one: Any) -> None:
-    """The plain uses of whatever it is."""
+    """Make the usual uses of an object of any class."""
     for name in ("keys", "first", "next", "close", "__len__", "__iter__"):
         with contextlib.suppress(*_ORDINARY):
             getattr(one, name)()
@@ -245,7 +245,7 @@ def _use(one: Any) -> None:
 
 
 def _classes() -> list[type]:
-    """Every class of the package, and those of its generators."""
+    """Every class of the package."""
     found: dict[type, None] = {}
     for info in pkgutil.walk_packages(lsmkv.__path__, "lsmkv."):
         if info.name.startswith(_LEFT_OUT_MODULES):
@@ -258,8 +258,8 @@ def _classes() -> list[type]:
 
 
 def leave_uninitialised(trial: ObjectTrial) -> None:
-    """Make objects by ``__new__`` alone, and call everything that they have."""
-    trial.tolerated += _ORDINARY  # of finalizers of what was taken apart
+    """Make objects with only ``__new__``, and call all their methods."""
+    trial.tolerated += _ORDINARY  # finalizers of objects taken apart raise them
     os.chdir(trial.directory)
     classes = _classes()
 
@@ -297,8 +297,8 @@ def _slots(one: type) -> Iterator[str]:
 
 
 def set_and_delete(trial: ObjectTrial) -> None:
-    """Set attributes to odd things, and delete them; the object is then used."""
-    trial.tolerated += _ORDINARY  # of finalizers of what was taken apart
+    """Set attributes to odd values or delete them, and use the object."""
+    trial.tolerated += _ORDINARY  # finalizers of objects taken apart raise them
 
     def step(ground: Ground, bystander: Bystander) -> None:
         with ground.second_handle() as db:
@@ -314,7 +314,7 @@ def set_and_delete(trial: ObjectTrial) -> None:
 
 
 def _is_reading(one: Any) -> bool:
-    """Whether it belongs to the one who reads alone, and others do not share it."""
+    """Whether only one reader uses the object."""
     return type(one).__module__ in (
         "lsmkv.read.scan",
         "lsmkv.read.sources",
@@ -342,7 +342,7 @@ def _take_apart(trial: ObjectTrial, specimen: Specimen, one: Any) -> None:
 
 
 def exhaust(trial: ObjectTrial) -> None:
-    """Go on with iterators that have ended, and ask what iterators can be asked."""
+    """Use iterators after their end, and call their special methods."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
         for specimen in LIVE:
@@ -353,7 +353,7 @@ def exhaust(trial: ObjectTrial) -> None:
             list(made)
             for _ in range(_MANY):
                 if next(made, None) is not None:
-                    raise UnsoundError(f"a {specimen.name} goes on after its end")
+                    raise UnsoundError(f"a {specimen.name} continues after its end")
             for odd in _ODD:
                 _try(trial, "__setstate__", _set_state, made, odd)
                 _try(trial, "after __setstate__", next, made, None)
@@ -363,8 +363,8 @@ def exhaust(trial: ObjectTrial) -> None:
 
 
 def subclass(trial: ObjectTrial) -> None:
-    """Make subclasses of the public classes, and use what can be made of them."""
-    trial.tolerated += _ORDINARY  # of finalizers of what was taken apart
+    """Make subclasses of the public classes, and use their objects."""
+    trial.tolerated += _ORDINARY  # finalizers of objects taken apart raise them
 
     def step(ground: Ground, bystander: Bystander) -> None:
         with ground.second_handle() as db:

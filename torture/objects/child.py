@@ -1,4 +1,8 @@
-"""The process that runs one trial of the part ``objects``."""
+"""The process of one trial of the part ``objects``.
+
+``python -m torture.objects.child NAME SEED SECONDS DIRECTORY`` runs the trial and prints a line of JSON:
+the folder of ``lsmkv``, counts and failures.  Its parent notices a crash, a hang, or an error at exit.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +15,14 @@ from pathlib import Path
 
 import lsmkv
 from torture.objects.families import FAMILIES
-from torture.objects.trial import ObjectTrial, patience_s, told, watch_hooks
+from torture.objects.trial import ObjectTrial, in_words, patience_s, watch_hooks
 
 
 def main(arguments: list[str]) -> int:
     """Run the trial that the arguments name."""
     name, seed, seconds, directory = arguments
     faulthandler.enable(all_threads=True)
-    # Until the very end: an exit that hangs is a hang, too.
+    # Until the very end, because an exit may hang too.
     faulthandler.dump_traceback_later(patience_s(float(seconds)), exit=True)
     family, variant, _ = name.split("/")
     trial = ObjectTrial(variant, int(seed), Path(directory), float(seconds))
@@ -27,7 +31,7 @@ def main(arguments: list[str]) -> int:
     try:
         FAMILIES[family][variant](trial)
     except Exception as error:
-        trial.fail(told(error))
+        trial.fail(in_words(error))
     gc.collect()
     sys.unraisablehook, threading.excepthook = sys.__unraisablehook__, threading.__excepthook__
     found = {

@@ -1,7 +1,7 @@
-"""Family ``copied`` of the part ``objects``: copies, and use after the end or in a forked child.
+"""Family ``copied`` of the part ``objects``: copies, and use after close or in a forked child.
 
-What stands for an open store cannot be copied or pickled, and says so.  What only tells something,
-and every error, can.  What is closed says so each time anew.
+Objects of an open store refuse to be copied or pickled, with a clear error.  Objects that only hold
+data, and errors, can be copied.  A closed object raises a new error at each use.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final
 import lsmkv
 from torture.framework.part import UnsoundError
 from torture.objects.ground import DATA, LIVE, WRITING, Bystander, Ground
-from torture.objects.trial import ObjectTrial, Variant, told, undisturbed, unnatural
+from torture.objects.trial import ObjectTrial, Variant, in_words, undisturbed, why_wrong
 
 _PROTOCOLS: Final = range(pickle.HIGHEST_PROTOCOL + 1)
 _USES: Final = 20
@@ -37,15 +37,15 @@ def _copies(held: Any) -> Iterable[tuple[str, Callable[[], Any]]]:
         yield f"pickle {protocol}", partial(_pickled, held, protocol)
 
 
-def _is_told(error: TypeError, made: Any) -> bool:
-    """Whether the error says what cannot be copied, and what to do instead."""
+def _is_clear(error: TypeError, made: Any) -> bool:
+    """Whether the error names the class that cannot be copied, and what to do instead."""
     said = str(error)
     reason, _, remedy = said.partition(":")
     return type(made).__name__ in said and "copy" in said.lower() + reason and bool(remedy.strip())
 
 
 def copy_live(trial: ObjectTrial) -> None:
-    """Copy and pickle everything that reads or writes a store."""
+    """Copy and pickle every object that reads or writes a store."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
         for specimen in (*LIVE, *WRITING):
@@ -57,42 +57,42 @@ def copy_live(trial: ObjectTrial) -> None:
                     copied = make()
                 except Exception as error:
                     trial.counts["refused"] += 1
-                    if unnatural(error):
-                        trial.fail(f"{what}: {told(error)}")
+                    if why_wrong(error):
+                        trial.fail(f"{what}: {in_words(error)}")
                     elif not is_iterator and not (
-                        isinstance(error, TypeError) and _is_told(error, made)
+                        isinstance(error, TypeError) and _is_clear(error, made)
                     ):
-                        trial.fail(f"{what}: no TypeError that names the remedy: {told(error)}")
+                        trial.fail(f"{what}: no TypeError that names the remedy: {in_words(error)}")
                     continue
-                if is_iterator:  # made by itertools, whose copies share what is below
+                if is_iterator:  # itertools made it; its copies share the iterator below
                     list(zip(made, copied, strict=False))
                     trial.counts["copied iterators"] += 1
                 else:
-                    trial.fail(f"{what}: was made")
+                    trial.fail(f"{what} succeeded")
         with ground.second_handle() as db:
             for how, make in _copies(db):
                 try:
                     make().close()
                 except TypeError as error:
-                    if not _is_told(error, db):
+                    if not _is_clear(error, db):
                         trial.fail(
-                            f"{how} of a DB: no TypeError that names the remedy: {told(error)}"
+                            f"{how} of a DB: no TypeError that names the remedy: {in_words(error)}"
                         )
                 else:
-                    trial.fail(f"{how} of a DB: was made")
+                    trial.fail(f"{how} of a DB succeeded")
 
     undisturbed(trial, step)
 
 
 def copy_snapshots(trial: ObjectTrial) -> None:
-    """What a copy of a snapshot answers, if one can be made, after its original is closed."""
+    """Read copies of snapshots, if any can be made, after the originals are closed."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
         trial.counts["snapshots"] += 1
         for how, make in _copies(ground.db.snapshot()):
             try:
                 copied = make()
-            except (TypeError, pickle.PicklingError):  # told by the other variant
+            except (TypeError, pickle.PicklingError):  # the variant ``live`` checks this
                 continue
             if not isinstance(copied, lsmkv.Snapshot):
                 raise UnsoundError(f"{how} of a snapshot gives a {type(copied).__name__}")
@@ -112,7 +112,7 @@ def copy_snapshots(trial: ObjectTrial) -> None:
             other.db.compact_range()
             try:
                 if copied.get(key) != before:
-                    trial.fail(f"{name} of a snapshot shows what was written after it")
+                    trial.fail(f"{name} of a snapshot shows a later write")
             except lsmkv.ClosedError:
                 pass
         other.db.close()
@@ -121,7 +121,7 @@ def copy_snapshots(trial: ObjectTrial) -> None:
 
 
 def _errors(ground: Ground) -> Iterable[BaseException]:
-    """Errors of every public class, as they are raised."""
+    """Errors of every public class, as the store raises them."""
     yield lsmkv.CorruptionError(ground.path, 7, "broken", expected=1, got=2)
     yield lsmkv.UnsupportedFormatError(ground.path, "too new")
     yield lsmkv.BackgroundError("no more writes")
@@ -154,11 +154,11 @@ def _closed(held: Any) -> Any:
 
 
 def copy_data(trial: ObjectTrial) -> None:
-    """Copy and pickle what only tells something, and every error."""
+    """Copy and pickle objects that only hold data, and errors."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
-        told_things = [(specimen.name, specimen.make(ground.db)) for specimen in DATA]
-        for name, made in told_things:
+        specimens = [(specimen.name, specimen.make(ground.db)) for specimen in DATA]
+        for name, made in specimens:
             for how, make in _copies(made):
                 copied = trial.attempt(f"{how} of {name}", make, strict=True)
                 if copied is not None and copied != made:  # protocols 0 and 1 may be refused
@@ -169,7 +169,7 @@ def copy_data(trial: ObjectTrial) -> None:
                 try:
                     copied = make()
                 except Exception as raised:
-                    trial.fail(f"{what}: {told(raised)}")
+                    trial.fail(f"{what}: {in_words(raised)}")
                     continue
                 same = type(copied) is type(error) and str(copied) == str(error)
                 if not same or vars(copied) != vars(error):
@@ -179,11 +179,11 @@ def copy_data(trial: ObjectTrial) -> None:
     undisturbed(trial, step)
 
 
-# --- after the end -------------------------------------------------------------------------------
+# --- after close, and in a forked child ----------------------------------------------------------
 
 
 def _uses(made: Any) -> list[tuple[str, Callable[[], Any]]]:
-    """What can be done with an object, whatever it is."""
+    """All uses that an object of its class allows."""
     calls = {
         "get": lambda: made.get(b"key1"),
         "multi_get": lambda: made.multi_get([b"key1"]),
@@ -230,7 +230,7 @@ def _uses(made: Any) -> list[tuple[str, Callable[[], Any]]]:
 
 
 def use_closed(trial: ObjectTrial) -> None:
-    """Use everything after its end: ClosedError each time, raised anew."""
+    """Use every object after close: each use must raise a new ClosedError."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
         db = ground.second_handle()
@@ -250,7 +250,7 @@ def use_closed(trial: ObjectTrial) -> None:
 def check_refused(
     trial: ObjectTrial, what: str, call: Callable[[], Any], wanted: type[Exception]
 ) -> None:
-    """Whether a use is refused, or still has something at hand; and each time with a new error."""
+    """Check that a use raises a new error each time, or gives items that it had read before."""
     lengths: list[int] = []
     seen: list[Exception] = []
     for _ in range(_USES):
@@ -260,16 +260,16 @@ def check_refused(
             seen.append(error)
             lengths.append(sum(1 for _ in traceback.walk_tb(error.__traceback__)))
         except Exception as error:
-            trial.fail(f"{what}: no {wanted.__name__}: {told(error)}")
+            trial.fail(f"{what}: no {wanted.__name__}: {in_words(error)}")
             return
     if len(set(map(id, seen))) < len(seen):
-        trial.fail(f"{what}: the same exception is raised again and again")
+        trial.fail(f"{what}: the same exception object is raised again")
     if lengths and lengths[-1] > lengths[0] + 5:
         trial.fail(f"{what}: the traceback grows, from {lengths[0]} entries to {lengths[-1]}")
 
 
 def use_forked(trial: ObjectTrial) -> None:
-    """Use everything in the child of a fork: ForkedError, and the parent goes on."""
+    """Use every object in a forked child: ForkedError; the parent works on."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
         made = [("DB", ground.db)]
@@ -277,7 +277,7 @@ def use_forked(trial: ObjectTrial) -> None:
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
-            signal.alarm(15)  # whose default action ends it
+            signal.alarm(15)  # ends the child by default
             _in_child(trial, made, writing)
         os.close(writing)
         with os.fdopen(reading, encoding="utf-8") as pipe:
@@ -314,7 +314,7 @@ def _in_child(trial: ObjectTrial, made: list[tuple[str, Any]], pipe: int) -> Non
         made.clear()
         code = 0
     except BaseException as error:
-        os.write(pipe, told(error).encode())
+        os.write(pipe, in_words(error).encode())
     finally:
         sys.stdout.flush()
         os._exit(code)

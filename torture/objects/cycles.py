@@ -1,7 +1,6 @@
-"""Family ``cycles`` of the part ``objects``: the garbage collector ends what nobody refers to.
+"""Family ``cycles`` of the part ``objects``: the garbage collector ends objects in cycles.
 
-Finalizers and the callbacks of weak references use the store when it does, in the middle of whatever
-the store is doing then.
+Finalizers and callbacks of weak references use the store then, during any call of it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _MANY: Final = 15
 
 
 class _Node:
-    """Holds something, itself as well if wanted."""
+    """Holds an object, and another node."""
 
     held: Any = None
     other: Any = None
@@ -69,7 +68,7 @@ def _error_cycle(held: Any) -> Any:
     try:
         raise LookupError
     except LookupError as error:
-        kept = error  # whose traceback holds this frame
+        kept = error  # its traceback holds this frame
     return [kept, held]
 
 
@@ -84,7 +83,7 @@ _CYCLES: Final[tuple[Callable[[Any], Any], ...]] = (
 
 
 def collect_cycles(trial: ObjectTrial) -> None:
-    """Leave objects in cycles of every kind to the collector."""
+    """Leave objects in all kinds of cycles to the collector."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
         for _ in range(_MANY):
@@ -99,7 +98,7 @@ def collect_cycles(trial: ObjectTrial) -> None:
 
 
 def finalize(trial: ObjectTrial) -> None:
-    """Objects in cycles with others whose finalizers use the store, and the object."""
+    """Put objects in cycles with finalizers that use the store and the object."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
         meddler = Meddler(trial, ground)
@@ -118,7 +117,7 @@ def finalize(trial: ObjectTrial) -> None:
             one.other, other.other = other, one
             other.held = one.held
             del one, other
-            meddler.meddle()  # collections happen in it
+            meddler.meddle()  # collections happen during it
         gc.collect()
         trial.counts["uses of the store"] += meddler.times
 
@@ -127,12 +126,12 @@ def finalize(trial: ObjectTrial) -> None:
 
 
 def refer_weakly(trial: ObjectTrial) -> None:
-    """Weak references whose callbacks use the store."""
+    """Let callbacks of weak references use the store."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
         meddler = Meddler(trial, ground)
         references: list[weakref.ref[Any]] = []
-        proxies: list[Any] = []  # which are only held: a look at one whose object has gone raises
+        proxies: list[Any] = []  # only held, because any use of a dead proxy raises
         for _ in range(_MANY):
             specimen = trial.chances.choice(LIVE + WRITING)
             made = specimen.make(ground.db)
@@ -155,7 +154,7 @@ def refer_weakly(trial: ObjectTrial) -> None:
 
 
 def resurrect(trial: ObjectTrial) -> None:
-    """Finalizers that bring objects back, which must go on where they were."""
+    """Resurrect iterators in finalizers; they must continue where they were."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
         saved: list[_Node] = []

@@ -1,6 +1,6 @@
-"""Family ``dropped`` of the part ``objects``: the last reference goes in the depth of something else.
+"""Family ``dropped`` of the part ``objects``: the last reference goes deep within other objects.
 
-Python puts off deallocations that nest fifty deep.  Compiled classes must be fit for that.
+Python delays deallocations that nest fifty deep, and compiled classes must allow for that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NEIGHBOURS: Final = 20
 
 
 class _Box:
-    """Holds something."""
+    """Holds an object."""
 
     def __init__(self, held: object) -> None:
         self.held = held
@@ -50,7 +50,7 @@ _CONTAINERS: Final[tuple[Callable[[Any], Any], ...]] = (
 
 
 def nested(held: Any, depth: int, kinds: list[Callable[[Any], Any]]) -> Any:
-    """The object within that many containers."""
+    """The object within ``depth`` containers."""
     for at in range(depth):
         held = kinds[at % len(kinds)](held)
     return held
@@ -79,7 +79,7 @@ class _FoundError(Exception):
 
 
 def drop_in_recursion(trial: ObjectTrial) -> None:
-    """End a recursion with one iterator a level by an exception."""
+    """End a recursion with one iterator per level by an exception."""
 
     def walk(ground: Ground, depth: int, deepest: int) -> None:
         start = sorted(ground.model)[depth % len(ground.model)]
@@ -101,7 +101,7 @@ def drop_in_recursion(trial: ObjectTrial) -> None:
 
 
 def drop_with_tracebacks(trial: ObjectTrial) -> None:
-    """Drop exceptions whose tracebacks, and whose contexts, hold objects."""
+    """Drop exceptions whose tracebacks and contexts hold objects."""
 
     def fall(ground: Ground, depth: int, kinds: list[Callable[[Any], Any]]) -> None:
         mine = trial.chances.choice(LIVE).make(ground.db)
@@ -117,7 +117,7 @@ def drop_with_tracebacks(trial: ObjectTrial) -> None:
             raise
         except _FoundError:
             if depth % 5 == 0:
-                raise lsmkv.ClosedError("another")  # with the other as its context
+                raise lsmkv.ClosedError("another")  # the other error is its context
             raise
 
     def step(ground: Ground, bystander: Bystander) -> None:

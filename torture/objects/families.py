@@ -1,4 +1,4 @@
-"""The families of the part ``objects``, and the process that runs one trial."""
+"""The families of the part ``objects``."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ FAMILIES: Final[dict[str, dict[str, Variant]]] = {
     "interpreters": interpreters.VARIANTS,
     "abused": abused.VARIANTS,
 }
-"""What is done to objects, by family and variant."""
+"""All kinds of misuse, by family and variant."""

@@ -1,6 +1,6 @@
 """A small store whose contents are known, and objects of the API made from it.
 
-The store has tiny blocks in several runs and no block cache: nearly every read goes to a file, and
+The store has tiny blocks in several runs and no block cache, so nearly every read goes to a file and
 lets other threads run.
 """
 
@@ -17,6 +17,7 @@ from typing import Any, Final
 import lsmkv
 from lsmkv.api.snapshot import StoreReader
 from torture.framework.part import UnsoundError
+from torture.framework.store_checks import check_files
 
 OPTIONS: Final = lsmkv.Options(
     block_size_bytes=256,
@@ -26,7 +27,7 @@ OPTIONS: Final = lsmkv.Options(
     level0_stop_trigger=1000,
     read_compaction_rate_bytes=0,
 )
-"""No compaction: the runs stay as they are."""
+"""Options without compactions: the runs stay."""
 
 KINDS: Final = ("keys", "values", "items")
 _RUNS: Final = 4
@@ -50,8 +51,8 @@ class Ground:
     """A store and its contents.
 
     Attributes:
-        db: a handle that writes.
-        model: what the store holds, in order.
+        db: a handle that may write.
+        model: the expected entries, sorted.
     """
 
     def __init__(self, path: Path, dice: random.Random, keys: int = 600) -> None:
@@ -59,7 +60,7 @@ class Ground:
         self.db = lsmkv.open(self.path, OPTIONS)
         self.dice = dice
         found: dict[bytes, bytes] = {}
-        for run in range(_RUNS + 1):  # the last one stays in the memtable
+        for run in range(_RUNS + 1):  # the last run stays in the memtable
             for _ in range(keys // (_RUNS + 1)):
                 key = key_of(dice.randrange(_HIGHEST))
                 found[key] = value_of(key, run)
@@ -76,7 +77,7 @@ class Ground:
         return lsmkv.open(self.path, OPTIONS, read_only=True)
 
     def expected(self, kind: str, reverse: bool = False) -> list[Any]:
-        """What the view of that kind shows."""
+        """The expected items of a view of that kind."""
         items = list(self.model.items())
         if reverse:
             items.reverse()
@@ -84,11 +85,7 @@ class Ground:
         return list(items) if part is None else [item[part] for item in items]
 
     def check(self, reader: StoreReader | None = None) -> None:
-        """Whether a reader (by default the handle) shows the contents, in every way.
-
-        Raises:
-            UnsoundError: it does not.
-        """
+        """UnsoundError if a reader (default: the handle) does not show the expected entries."""
         asked = self.db if reader is None else reader
         for reverse in (False, True):
             found = list(iter(asked.items(reverse=reverse)))
@@ -98,32 +95,32 @@ class Ground:
                 )
         keys = [*self.dice.sample(sorted(self.model), 20), b"key", b"key1", b"zzz"]
         if asked.multi_get(keys) != [self.model.get(key) for key in keys]:
-            raise UnsoundError("multi_get gives something else than what was written")
+            raise UnsoundError("multi_get gives wrong values")
         for key in keys:
             if asked.get(key) != self.model.get(key):
                 raise UnsoundError(f"get({key!r}) gives {asked.get(key)!r}")
 
     def close(self) -> None:
-        """Verify every byte, and close.
-
-        Raises:
-            UnsoundError: something is found.
-        """
-        report = self.db.verify()
-        if not report.ok:
-            raise UnsoundError(f"verify: {report}")
+        """Verify every byte and close the store."""
+        check_files(self.db)
         self.db.close()
 
 
+def agree(what: str, found: object, expected: object) -> None:
+    """UnsoundError if ``found`` is not what is expected."""
+    if found != expected:
+        raise UnsoundError(f"{what} gives {str(found)[:200]}")
+
+
 def differing(found: list[Any], expected: list[Any]) -> str:
-    """Where two lists differ first."""
+    """The first difference of two lists, in words."""
     pairs = itertools.zip_longest(found, expected)
     at, (one, other) = next((at, pair) for at, pair in enumerate(pairs) if pair[0] != pair[1])
-    return f"{len(found)} of {len(expected)} entries, and at {at} {one!r} instead of {other!r}"
+    return f"{len(found)} entries, expected {len(expected)}; at {at} {one!r}, expected {other!r}"
 
 
 class Bystander:
-    """Iterators, a cursor and a snapshot that nobody disturbs: they must go on telling the truth."""
+    """Iterators, a cursor and a snapshot that nobody misuses: they must stay right."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
@@ -142,27 +139,19 @@ class Bystander:
             self._under_way.append((iter(view), [], self._ground.expected(kind, reverse)))
 
     def step(self) -> None:
-        """Go on a little with each.
-
-        Raises:
-            UnsoundError: what it gives is wrong.
-        """
+        """Move each of them a little."""
         for iterator, found, expected in self._under_way:
             found += itertools.islice(iterator, self._ground.dice.randrange(_BYSTANDER_STEPS))
             if found != expected[: len(found)]:
                 raise UnsoundError(f"an iterator nobody touched gives {differing(found, expected)}")
         at = self._ground.dice.randrange(len(self._expected))
         if not self._cursor.seek(self._expected[at][0]) or self._cursor.item != self._expected[at]:
-            raise UnsoundError("a cursor that nobody touched is at the wrong key")
+            raise UnsoundError("a cursor nobody touched is at the wrong key")
         if all(len(found) == len(expected) for _, found, expected in self._under_way):
             self._begin()
 
     def end(self) -> None:
-        """Go on to the end of each.
-
-        Raises:
-            UnsoundError: what it gives is wrong.
-        """
+        """Move each of them to its end, and close them."""
         for iterator, found, expected in self._under_way:
             found += iterator
             if found != expected:
@@ -174,12 +163,7 @@ class Bystander:
 
 @dataclass(frozen=True, slots=True)
 class Specimen:
-    """One kind of object of the API.
-
-    Attributes:
-        name: of the kind.
-        make: makes one from a handle.
-    """
+    """One kind of object of the API, and how to make it from a handle."""
 
     name: str
     make: Callable[[lsmkv.DB], Any]
@@ -232,10 +216,10 @@ def _all_live() -> Iterator[Specimen]:
 
 
 LIVE: Final = tuple(_all_live())
-"""What reads from a handle, read-only or not, and needs it open."""
+"""Objects that read from an open handle, which may be read-only."""
 
 WRITING: Final = (Specimen("batch", lambda db: _filled(db.write_batch())),)
-"""What needs a handle that writes."""
+"""Objects that need a handle that may write."""
 
 
 DATA: Final = (
@@ -246,4 +230,4 @@ DATA: Final = (
     Specimen("store info", lambda db: db.inspect()),
     Specimen("verify report", lambda db: db.verify()),
 )
-"""What only tells something, and outlives its handle."""
+"""Objects that only hold data, and outlive their handle."""

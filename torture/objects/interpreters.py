@@ -1,7 +1,6 @@
-"""Family ``interpreters`` of the part ``objects``: subinterpreters that import and open.
+"""Family ``interpreters`` of the part ``objects``: subinterpreters import lsmkv and open stores.
 
-Either it works or it is refused, by an error that speaks of interpreters; and the main interpreter goes
-on.
+Either that works, or an error that mentions interpreters refuses it.  The main interpreter works on.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ with open({answer!r}, "w") as file:
 
 
 def _module() -> Any:
-    """What makes subinterpreters, in this version of Python; None if nothing does."""
+    """The module of this Python that makes subinterpreters, if there is one."""
     for name in ("_interpreters", "_xxsubinterpreters"):
         try:
             return importlib.import_module(name)
@@ -53,7 +52,7 @@ def _module() -> Any:
 
 
 def _made(module: Any) -> Iterator[Any]:
-    """Interpreters of each kind that there is: isolated, and sharing what they can."""
+    """New interpreters: an isolated one, and one that shares as much as possible."""
     for isolated in (True, False):
         if module.__name__ == "_interpreters":
             yield module.create("isolated" if isolated else "legacy")
@@ -62,7 +61,7 @@ def _made(module: Any) -> Iterator[Any]:
 
 
 def _try(trial: ObjectTrial, *, closes: bool) -> None:
-    """Use a store in one subinterpreter after the other."""
+    """Use a store in one subinterpreter after another."""
     import sys
 
     module = _module()
@@ -90,23 +89,23 @@ def _judge(trial: ObjectTrial, answer: Path, kind: str) -> None:
     elif any(word in said for word in _WORDS) and not said.startswith("SystemError"):
         trial.counts["refused"] += 1
     else:
-        trial.fail(f"a subinterpreter ({kind}) gets no clear refusal, but {said}")
+        trial.fail(f"a subinterpreter ({kind}) gets no clear refusal: {said}")
 
 
 def import_there_first(trial: ObjectTrial) -> None:
-    """Use stores in subinterpreters, and then here."""
+    """Use stores in subinterpreters, and then in the main interpreter."""
     _try(trial, closes=True)
     _check_here(trial)
 
 
 def import_there_too(trial: ObjectTrial) -> None:
-    """Use stores in subinterpreters, with one open here, and an iterator under way."""
+    """Use stores in subinterpreters while one is open here, with a started iterator."""
     ground = trial.ground()
     iterator = iter(ground.db.items())
     begun = [next(iterator) for _ in range(5)]
     _try(trial, closes=True)
     if begun + list(iterator) != ground.expected("items"):
-        raise UnsoundError("an iterator of the main interpreter gives something else")
+        raise UnsoundError("an iterator of the main interpreter gives wrong entries")
     ground.check()
     ground.close()
 

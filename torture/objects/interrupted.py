@@ -1,7 +1,7 @@
-"""Family ``interrupted`` of the part ``objects``: threads get an exception at any moment.
+"""Family ``interrupted`` of the part ``objects``: threads get an exception at a random moment.
 
-It is what Ctrl-C does to the main thread.  Whoever was interrupted ends; the store must go on, take
-writes (after ``resume`` if it asks for that), and be what it was.
+Ctrl-C does that to the main thread.  The interrupted thread ends; the store must keep its contents and
+take writes, after ``resume`` if a BackgroundError asks for it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final
 import lsmkv
 from torture.framework.part import UnsoundError
 from torture.objects.ground import OPTIONS, Bystander, Ground
-from torture.objects.trial import ObjectTrial, Variant, told, undisturbed
+from torture.objects.trial import ObjectTrial, Variant, in_words, undisturbed
 
 _LONGEST_PAUSE_S: Final = 0.004
 _FEW: Final = 5
@@ -32,21 +32,21 @@ class InterruptedHereError(Exception):
 
 
 class InterruptionHere(BaseException):
-    """An interruption that nobody should catch, as KeyboardInterrupt."""
+    """An interruption that nobody should catch, like KeyboardInterrupt."""
 
 
 _INTERRUPTIONS: Final = (InterruptionHere, InterruptedHereError, KeyboardInterrupt)
 
 
 def interrupt(thread: threading.Thread, error: type[BaseException]) -> None:
-    """Have ``error`` raised in the thread, wherever it is."""
+    """Raise ``error`` in the thread, wherever it is."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(thread.ident or 0), ctypes.py_object(error)
     )
 
 
 def _interrupted(trial: ObjectTrial, work: Callable[[Ground], None]) -> None:
-    """Have ``work`` go on for ever in two threads, interrupt them, and look at the store."""
+    """Run ``work`` again and again in two threads, interrupt them, and check the store."""
     trial.tolerated += _INTERRUPTIONS
 
     def resume(ground: Ground, ended: threading.Event) -> None:
@@ -54,7 +54,7 @@ def _interrupted(trial: ObjectTrial, work: Callable[[Ground], None]) -> None:
             while not ended.is_set():
                 work(ground)
         except lsmkv.BackgroundError:
-            trial.counts["BackgroundErrors"] += 1  # of the other's interruption
+            trial.counts["BackgroundErrors"] += 1  # the interruption of the other thread caused it
         except _INTERRUPTIONS:
             pass
 
@@ -72,19 +72,21 @@ def _interrupted(trial: ObjectTrial, work: Callable[[Ground], None]) -> None:
                 interrupt(thread, trial.chances.choice(_INTERRUPTIONS))
                 trial.counts["interruptions"] += 1
         if trial.chances.random() < 0.5:
-            hit[0].join(_USUAL_END_S)  # not for ever: a finalizer may have swallowed it
+            hit[0].join(_USUAL_END_S)  # a finalizer may swallow the interruption
         ended.set()
         for thread in threads:
             thread.join(_END_S)
             if thread.is_alive():
-                raise UnsoundError("a thread does not end: it was interrupted, or another was")
+                raise UnsoundError(
+                    "a thread does not end after an interruption of it or of another"
+                )
         _check_goes_on(trial, ground)
 
     undisturbed(trial, step)
 
 
 def _check_goes_on(trial: ObjectTrial, ground: Ground) -> None:
-    """Whether the store takes writes."""
+    """UnsoundError if the store does not take writes."""
     key = trial.chances.choice(sorted(ground.model))
     try:
         ground.db.put(key, ground.model[key], sync=True)
@@ -99,7 +101,7 @@ def _check_goes_on(trial: ObjectTrial, ground: Ground) -> None:
 
 
 def interrupt_readers(trial: ObjectTrial) -> None:
-    """Interrupt look-ups, scans, cursors, snapshots."""
+    """Interrupt lookups, scans, cursors and snapshots."""
 
     def work(ground: Ground) -> None:
         db, dice = ground.db, trial.dice(time.monotonic_ns())
@@ -116,7 +118,7 @@ def interrupt_readers(trial: ObjectTrial) -> None:
 
 
 def interrupt_writers(trial: ObjectTrial) -> None:
-    """Interrupt puts, synced ones too, batches, flushes and syncs; all write what is there."""
+    """Interrupt puts, batches, flushes and syncs, which write existing entries again."""
 
     def work(ground: Ground) -> None:
         db, dice = ground.db, trial.dice(time.monotonic_ns())
@@ -137,10 +139,10 @@ def interrupt_writers(trial: ObjectTrial) -> None:
 
 
 def interrupt_openers(trial: ObjectTrial) -> None:
-    """Interrupt opening, writing and closing of a store in the main thread; it must open again.
+    """Interrupt opening, writing and closing in the main thread by a signal, as Ctrl-C does.
 
-    By a signal, as Ctrl-C does.  (What is meant for another thread may hit a thread that it is just
-    about to start: CPython 3.11 gives that the same identity at first.)
+    (An exception for another thread could hit a thread that this one is about to start: CPython 3.11
+    gives both the same identity at first.)
     """
     trial.tolerated += _INTERRUPTIONS
     is_armed = False
@@ -173,11 +175,11 @@ def interrupt_openers(trial: ObjectTrial) -> None:
                     db.flush()
                 db.close()
         except (*_INTERRUPTIONS, lsmkv.BackgroundError) as error:
-            where = told(error)
+            where = in_words(error)
         is_armed = False
         trial.counts["interruptions"] += 1
         if db is not None:
-            db.close()  # as whoever is interrupted should; again, if it was in the first time
+            db.close()  # as an interrupted caller should; it may be the second call
         db = None
         gc.collect()
         try:
@@ -186,9 +188,9 @@ def interrupt_openers(trial: ObjectTrial) -> None:
                 for key in list(again.keys()):
                     again.delete(key)
         except lsmkv.LockedError as error:
-            raise UnsoundError(f"after an interruption a lock is kept: {where}: {error}") from None
+            raise UnsoundError(f"an interrupted store keeps its lock: {where}: {error}") from None
         if lost:
-            raise UnsoundError(f"{len(lost)} acknowledged writes are lost, {lost[0]!r} the first")
+            raise UnsoundError(f"{len(lost)} acknowledged writes are lost, first {lost[0]!r}")
 
     undisturbed(trial, step)
 

@@ -1,4 +1,4 @@
-"""Uses of a store that change nothing of its contents, to be made where nobody expects any."""
+"""Random uses of a store that do not change its contents, for unexpected moments."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import itertools
 from collections.abc import Callable
 from typing import Final
 
-from torture.framework.part import UnsoundError
-from torture.objects.ground import Ground
+from torture.objects.ground import Ground, agree
 from torture.objects.trial import ObjectTrial
 
 _MOST_DEEP: Final = 2
@@ -15,10 +14,10 @@ _FEW: Final = 5
 
 
 class Meddler:
-    """Uses a store at random: reads and checks, writes what is there already, flushes now and then.
+    """Uses a store at random: reads and checks, writes existing entries again, flushes now and then.
 
     Attributes:
-        times: how often it has been asked.
+        times: number of uses.
     """
 
     def __init__(self, trial: ObjectTrial, ground: Ground, *, writes: bool = True) -> None:
@@ -39,7 +38,7 @@ class Meddler:
             self._uses += [self._put, self._write_batch, self._delete_absent, self._flush]
 
     def meddle(self, *_: object) -> None:
-        """One use; what it raises or answers is judged.  It may be called from within itself."""
+        """Make one use and check its result; it may be called during itself."""
         if self._depth >= _MOST_DEEP:
             return
         self._depth += 1
@@ -55,28 +54,28 @@ class Meddler:
 
     def _get(self) -> None:
         key = self._key()
-        self._agree("get", self._ground.db.get(key), self._ground.model[key])
+        agree("get", self._ground.db.get(key), self._ground.model[key])
 
     def _get_many(self) -> None:
         keys = self._dice.sample(self._keys, _FEW)
         found = self._ground.db.multi_get(keys)
-        self._agree("multi_get", found, [self._ground.model[key] for key in keys])
+        agree("multi_get", found, [self._ground.model[key] for key in keys])
 
     def _scan(self) -> None:
         reverse = self._dice.random() < 0.5
         few = list(itertools.islice(self._ground.db.items(reverse=reverse), _FEW))
-        self._agree("a scan", few, self._ground.expected("items", reverse)[:_FEW])
+        agree("a scan", few, self._ground.expected("items", reverse)[:_FEW])
 
     def _look_into_snapshot(self) -> None:
         key = self._key()
         with self._ground.db.snapshot() as snapshot:
-            self._agree("a snapshot", snapshot.get(key), self._ground.model[key])
+            agree("a snapshot", snapshot.get(key), self._ground.model[key])
 
     def _walk(self) -> None:
         key = self._key()
         with self._ground.db.cursor() as cursor:
             cursor.seek(key)
-            self._agree("a cursor", cursor.item, (key, self._ground.model[key]))
+            agree("a cursor", cursor.item, (key, self._ground.model[key]))
 
     def _put(self) -> None:
         key = self._key()
@@ -94,7 +93,3 @@ class Meddler:
     def _flush(self) -> None:
         if self._dice.random() < 0.1:
             self._ground.db.flush()
-
-    def _agree(self, what: str, found: object, expected: object) -> None:
-        if found != expected:
-            raise UnsoundError(f"{what} gives {found!r}"[:300])

@@ -1,8 +1,8 @@
-"""The part ``objects``: uses objects of the API as nobody should.
+"""The part ``objects``: misuses objects of the API.
 
-Each trial is a process of its own, so that a crash, a hang or trouble at its end is a finding.  Every
-other one runs with ``PYTHONMALLOC=debug``, where Python looks for writes to memory that is not the
-writer's.  What is tried stands in the modules ``torture.objects.part_*``, one for each family.
+Each trial has a process of its own, so that a crash, a hang or an error at exit is a failure.  Every
+other trial runs with ``PYTHONMALLOC=debug``, with which Python notices writes to foreign memory.  Each
+family of misuse is a module of this folder, listed in :mod:`torture.objects.families`.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from torture.objects.families import FAMILIES
 from torture.objects.trial import patience_s
 
 SECONDS: Final = {Scale.CI: 0.4, Scale.SHORT: 2.5, Scale.LONG: 20.0}
-"""How long a trial goes on."""
+"""Working time of a trial by scale."""
 
 _ROUNDS: Final = {Scale.CI: 1, Scale.SHORT: 2}
-_START_S: Final = 0.6  # about what a process takes besides
+_START_S: Final = 0.6  # about the start and end of a process
 _LEAST_S: Final = 0.2
 _MEMORY_BYTES: Final = 4 << 30
 _MOST_TOLD_CHARACTERS: Final = 2500
 _NOTE: Final = (
-    "threads take turns as they like: a replay does the same work with the same seed, and may have to "
-    "be tried more than once to fail again"
+    "the system schedules threads: a replay does the same work with the same seed, but may need "
+    "several tries to fail again"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A trial: what ``--replay`` takes, as ``str``."""
+    """A trial; ``str`` gives the argument of ``--replay``."""
 
     family: str
     variant: str
@@ -55,27 +55,18 @@ class Name:
 
     @classmethod
     def parsed(cls, text: str) -> Name:
-        """The trial that ``str`` gave.
-
-        Raises:
-            ValueError: it is none.
-        """
+        """The trial that ``text`` names; ValueError if there is no such trial."""
         try:
             family, variant, number = text.split("/")
             if variant in FAMILIES.get(family, ()):
                 return cls(family, variant, int(number))
         except ValueError:
             pass
-        raise ValueError(f"{text!r} is no FAMILY/VARIANT/NUMBER of objects")
+        raise ValueError(f"{text!r} is not a FAMILY/VARIANT/NUMBER of objects")
 
 
 class Trials:
-    """Runs a trial in a process of its own.
-
-    Args:
-        seed: of everything.
-        seconds: how long each goes on.
-    """
+    """Runs a trial of ``seconds`` in a process of its own."""
 
     def __init__(self, seed: int, seconds: float) -> None:
         self._seed = seed
@@ -102,7 +93,7 @@ class Trials:
 def examined(
     command: Sequence[str], environment: dict[str, str], directory: Path, limit_s: float
 ) -> Verdict:
-    """What a trial's process found, and what it died of, if it did."""
+    """The verdict of a trial's process; its crash or hang is a failure."""
     output, errors = directory / "output.txt", directory / "errors.txt"
     with output.open("wb") as out, errors.open("wb") as err:
         process = subprocess.Popen(command, env=environment, stdout=out, stderr=err)
@@ -128,11 +119,11 @@ def examined(
         if found["loaded"] != str(Path(lsmkv.__file__).parent):
             failures.append(f"lsmkv was loaded from {found['loaded']}")
         return counts, failures
-    return counts, failures or [f"the process said nothing\n{said}"]
+    return counts, failures or [f"the process printed no result\n{said}"]
 
 
 def _shortened(said: str) -> str:
-    """The beginning and the end, which tell most."""
+    """The beginning and the end of a long text."""
     part = _MOST_TOLD_CHARACTERS // 2
     return said if len(said) <= 2 * part else f"{said[:part]}\n[...]\n{said[-part:]}"
 
@@ -146,7 +137,7 @@ def _end(status: int, said: str) -> str:
 
 
 def wanted(settings: Settings) -> Iterator[Name]:
-    """Every variant, a few times; at the longest scale, over and over."""
+    """Every variant a few times; at the longest scale, over and over."""
     rounds = _ROUNDS.get(settings.scale)
     for number in count(1) if rounds is None else range(1, rounds + 1):
         for family, variants in FAMILIES.items():
@@ -155,12 +146,12 @@ def wanted(settings: Settings) -> Iterator[Name]:
 
 
 def run(settings: Settings) -> Outcome:
-    """Every variant, or the trial that ``settings.replay`` names."""
+    """Try every variant, or the trial that ``settings.replay`` names."""
     outcome = Outcome(notes=[_NOTE, f"the build is {build()}"])
     started = time.monotonic()
     deadline = started + settings.time_limit_s
     seconds = SECONDS[settings.scale]
-    workers = 1 if settings.scale is Scale.CI else os.cpu_count() or 1
+    workers = settings.workers
     if settings.replay is not None:
         names = [str(Name.parsed(settings.replay))]
         deadline = started + 1.0
@@ -192,8 +183,8 @@ def _variants() -> int:
 
 PART: Final = Part(
     "objects",
-    "Whatever is done to objects of the API (shared between threads, dropped deep in others, in cycles, "
-    "copied, re-entered, interrupted, uninitialised): a right answer or an ordinary error, no crash, no "
-    "hang; and objects that were left alone go on telling the truth.",
+    "However objects of the API are misused (shared between threads, dropped deep in others, in cycles, "
+    "copied, re-entered, interrupted, uninitialised), they give a right answer or an ordinary error, "
+    "without a crash or a hang. Objects that nobody misuses stay right.",
     run,
 )

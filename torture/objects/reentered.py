@@ -1,7 +1,7 @@
-"""Family ``reentered`` of the part ``objects``: what the store calls uses it, and so do interruptions.
+"""Family ``reentered`` of the part ``objects``: code that runs during a call of the store uses it too.
 
-Callbacks, iterables and buffers that are given to it; handlers of signals; functions that trace; hooks
-for warnings and errors.
+Such code is in callbacks, iterables and buffers that callers pass, in signal handlers, in trace
+functions, and in hooks for warnings and errors.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import ctypes
 import gc
 import itertools
 import mmap
+import random
 import signal
 import sys
 import threading
@@ -22,7 +23,7 @@ from typing import Any, Final
 
 import lsmkv
 from torture.framework.part import UnsoundError
-from torture.objects.ground import Bystander, Ground
+from torture.objects.ground import Bystander, Ground, agree
 from torture.objects.meddling import Meddler
 from torture.objects.trial import ObjectTrial, Variant, undisturbed
 
@@ -33,76 +34,106 @@ _LONGEST_S: Final = 0.002
 
 
 def call_back(trial: ObjectTrial) -> None:
-    """What is given to the store uses it: callbacks, iterables, operands, values to compare with."""
+    """Callbacks, iterables, operands and compared values use the store."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
-        db, dice = ground.db, trial.chances
-        meddler = Meddler(trial, ground)
-        keys = dice.sample(sorted(ground.model), _MANY)
-        values = [ground.model[key] for key in keys]
-
-        def meddling(items: Any) -> Any:
-            for item in items:
-                meddler.meddle()
-                yield item
-
-        class Equal:
-            def __init__(self, value: bytes) -> None:
-                self._value = value
-
-            def __eq__(self, other: object) -> bool:
-                if dice.random() < 0.1:
-                    meddler.meddle()
-                return self._value == other
-
-            __hash__ = None  # type: ignore[assignment]
-
-        def itself(key: bytes) -> bytes:
-            meddler.meddle()
-            return key
-
-        def progress(done: int, of: int) -> None:
-            meddler.meddle()
-            if dice.random() < 0.02:
-                db.verify()
-
-        def agree(what: str, found: object, expected: object) -> None:
-            if found != expected:
-                raise UnsoundError(f"{what} gives {found!r}"[:300])
-
-        kind = dice.randrange(9)
-        if kind == 0:
-            agree("verify", db.verify(progress).ok, True)
-        elif kind == 1:
-            db.update(meddling(zip(keys, values, strict=True)))
-        elif kind == 2:
-            agree("multi_get", db.multi_get(meddling(keys)), values)
-            with db.snapshot() as snapshot:
-                agree("multi_get", snapshot.multi_get(meddling(keys)), values)
-        elif kind == 3:
-            with db.write_batch() as batch:
-                for key, value in meddling(zip(keys, values, strict=True)):
-                    batch.put(key, value)
-        elif kind == 4:
-            agree("a value in values", Equal(values[0]) in db.values(), True)
-            pair: Any = (keys[0], Equal(values[0]))
-            agree("an item in items", pair in db.items(), True)
-        elif kind == 5:
-            agree("keys & others", db.keys() & meddling(keys), set(keys))
-            agree("keys | others", db.keys() | meddling(keys), set(ground.model))
-        elif kind == 6:
-            agree("map over items", dict(meddling(iter(db.items()))), ground.model)
-        elif kind == 7:
-            agree("sorted keys", sorted(db.keys(), key=itself), list(ground.model))
-        else:
-            _end_from_within(trial, ground)
-        trial.counts["uses of the store"] += meddler.times
+        calls = _CallsWithMeddling(trial, ground)
+        trial.chances.choice(calls.kinds)()
+        trial.counts["uses of the store"] += calls.meddler.times
 
     undisturbed(trial, step)
 
 
-def _end_from_within(trial: ObjectTrial, ground: Ground) -> None:
-    """Close what is at work from a callback of it."""
+class _CallsWithMeddling:
+    """Calls of the store, each with an argument that uses the store."""
+
+    def __init__(self, trial: ObjectTrial, ground: Ground) -> None:
+        self.meddler = Meddler(trial, ground)
+        self.kinds: tuple[Callable[[], None], ...] = (
+            self._verify,
+            self._update,
+            self._multi_get,
+            self._fill_batch,
+            self._compare,
+            self._combine_keys,
+            self._list_items,
+            self._sort_keys,
+            lambda: _close_from_within(trial, ground),
+        )
+        self._db = ground.db
+        self._model = ground.model
+        self._dice = trial.chances
+        self._keys = self._dice.sample(sorted(ground.model), _MANY)
+        self._items = [(key, ground.model[key]) for key in self._keys]
+        self._values = [value for _, value in self._items]
+
+    def _meddling(self, items: Any) -> Any:
+        for item in items:
+            self.meddler.meddle()
+            yield item
+
+    def _verify(self) -> None:
+        def progress(done: int, of: int) -> None:
+            self.meddler.meddle()
+            if self._dice.random() < 0.02:
+                self._db.verify()
+
+        agree("verify", self._db.verify(progress).ok, True)
+
+    def _update(self) -> None:
+        self._db.update(self._meddling(self._items))
+
+    def _multi_get(self) -> None:
+        agree("multi_get", self._db.multi_get(self._meddling(self._keys)), self._values)
+        with self._db.snapshot() as snapshot:
+            agree("multi_get", snapshot.multi_get(self._meddling(self._keys)), self._values)
+
+    def _fill_batch(self) -> None:
+        with self._db.write_batch() as batch:
+            for key, value in self._meddling(self._items):
+                batch.put(key, value)
+
+    def _compare(self) -> None:
+        key, value = self._items[0]
+        equal = _MeddlingEqual(value, self.meddler, self._dice)
+        agree("a value in values", equal in self._db.values(), True)
+        pair: Any = (key, equal)
+        agree("an item in items", pair in self._db.items(), True)
+
+    def _combine_keys(self) -> None:
+        keys = self._keys
+        agree("keys & others", self._db.keys() & self._meddling(keys), set(keys))
+        agree("keys | others", self._db.keys() | self._meddling(keys), set(self._model))
+
+    def _list_items(self) -> None:
+        agree("a dict of items", dict(self._meddling(iter(self._db.items()))), self._model)
+
+    def _sort_keys(self) -> None:
+        def itself(key: bytes) -> bytes:
+            self.meddler.meddle()
+            return key
+
+        agree("sorted keys", sorted(self._db.keys(), key=itself), list(self._model))
+
+
+class _MeddlingEqual:
+    """Equals a value; comparing it may use the store."""
+
+    def __init__(self, value: bytes, meddler: Meddler, dice: random.Random) -> None:
+        self._value = value
+        self._meddler = meddler
+        self._dice = dice
+
+    def __eq__(self, other: object) -> bool:
+        if self._dice.random() < 0.1:
+            self._meddler.meddle()
+        return self._value == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _close_from_within(trial: ObjectTrial, ground: Ground) -> None:
+    """Close the handle or snapshot during its own call."""
     keys = sorted(ground.model)[:_MANY]
     db = ground.second_handle()
     snapshot = db.snapshot()
@@ -131,7 +162,7 @@ def _end_from_within(trial: ObjectTrial, ground: Ground) -> None:
 
 
 class _Bytes(bytes):
-    """Says of itself what is not so."""
+    """Lies about its length, order and contents."""
 
     def __len__(self) -> int:
         return 1_000_000
@@ -164,7 +195,7 @@ class _Index:
 
 
 def _odd_keys(data: bytes) -> Iterator[tuple[Any, bytes]]:
-    """Buffers, and the bytes that each is as a key."""
+    """Unusual buffers, and the key that each stands for."""
     yield bytearray(data), data
     yield memoryview(data), data
     yield memoryview(bytearray(data + data))[::2], (data + data)[::2]
@@ -181,7 +212,7 @@ def _odd_keys(data: bytes) -> Iterator[tuple[Any, bytes]]:
 
 
 def give_buffers(trial: ObjectTrial) -> None:
-    """Keys and values that are odd buffers, or change as soon as they have been given."""
+    """Pass unusual buffers as keys and values, and change them at once."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
         db = ground.db
@@ -192,7 +223,7 @@ def give_buffers(trial: ObjectTrial) -> None:
             with contextlib.suppress(TypeError, ValueError):
                 memoryview(odd).cast("B")[:] = (
                     b"\xee" * memoryview(odd).nbytes
-                )  # it is given back now
+                )  # the store must have copied it
             if dict(db.items(start=key, stop=key + b"\0")) != {key: key}:
                 raise UnsoundError(f"{what}: something else is stored")
             db.delete(key)
@@ -203,7 +234,7 @@ def give_buffers(trial: ObjectTrial) -> None:
         for bad in refused[1 if sys.version_info < (3, 12) else 2 :]:
             for use in (db.get, db.delete, lambda key: db.put(key, b""), db.cursor().seek):
                 _must_refuse(trial, f"{type(bad).__name__} as a key", use, bad)
-        _must_refuse(trial, "a memoryview that was released", db.get, released)
+        _must_refuse(trial, "a released memoryview", db.get, released)
         _resize_meanwhile(trial, ground)
 
     undisturbed(trial, step)
@@ -215,11 +246,11 @@ def _must_refuse(trial: ObjectTrial, what: str, use: Callable[[Any], object], ba
     except (TypeError, ValueError) as error:
         trial.judge(what, error, strict=False)
     else:
-        trial.fail(f"{what} was taken")
+        trial.fail(f"{what} was accepted")
 
 
 def _resize_meanwhile(trial: ObjectTrial, ground: Ground) -> None:
-    """A thread changes the length of a buffer that others give as a key."""
+    """Change the length of a buffer in one thread while another passes it as a key."""
     shared = bytearray(b"zz/resized")
     ended = threading.Event()
 
@@ -246,11 +277,11 @@ def _resize_meanwhile(trial: ObjectTrial, ground: Ground) -> None:
         ground.db.delete(key)
 
 
-# --- interruptions that use the store ------------------------------------------------------------
+# --- signals, trace functions and hooks ----------------------------------------------------------
 
 
 def _busy(trial: ObjectTrial, ground: Ground) -> Callable[[], None]:
-    """One more use of the store by the main thread: whatever can be asked of it."""
+    """A function that uses the store in every way, for the main thread."""
     meddler = Meddler(trial, ground)
 
     def use() -> None:
@@ -259,14 +290,14 @@ def _busy(trial: ObjectTrial, ground: Ground) -> Callable[[], None]:
         with ground.db.snapshot() as snapshot:
             found = list(iter(snapshot.items()))
         if found != ground.expected("items"):
-            raise UnsoundError("a scan that was interrupted gives something else")
+            raise UnsoundError("an interrupted scan gives wrong entries")
         trial.counts["uses of the store"] += meddler.times
 
     return use
 
 
 def handle_signals(trial: ObjectTrial) -> None:
-    """A handler of signals uses the store in the middle of its use."""
+    """A signal handler uses the store."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
         meddler = Meddler(trial, ground)
@@ -282,7 +313,7 @@ def handle_signals(trial: ObjectTrial) -> None:
                 with ground.second_handle() as other:
                     list(itertools.islice(other.items(), 3))
             meddler.meddle()
-            arm()  # now, or handlers would interrupt each other without end
+            arm()  # at the end, or handlers would interrupt each other without end
 
         before = signal.signal(signal.SIGALRM, handle)
         arm()
@@ -298,7 +329,7 @@ def handle_signals(trial: ObjectTrial) -> None:
 
 
 def trace(trial: ObjectTrial) -> None:
-    """A function that traces calls or lines, or profiles, uses the store."""
+    """A trace or profile function uses the store."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
         meddler = Meddler(trial, ground)
@@ -326,7 +357,7 @@ def trace(trial: ObjectTrial) -> None:
 
 
 def use_hooks(trial: ObjectTrial) -> None:
-    """Hooks for warnings, for errors of threads and finalizers, and for collections use the store."""
+    """Hooks for warnings, errors of threads and finalizers, and garbage collections use the store."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
         meddler = Meddler(trial, ground)
@@ -355,7 +386,7 @@ def use_hooks(trial: ObjectTrial) -> None:
                 iterator = iter(other.items()) if other is not None else iter([])
                 next(iterator)
                 del iterator
-                other = None  # not closed: a ResourceWarning
+                other = None  # it is not closed, which raises a ResourceWarning
                 Failing()
                 gc.collect()
                 thread = threading.Thread(target=fail)

@@ -1,7 +1,7 @@
-"""Family ``shared`` of the part ``objects``: several threads use one object that was made for one.
+"""Family ``shared`` of the part ``objects``: several threads use an object that is for one thread.
 
-An entry of a shared iterator must go to one thread only, and every thread must find its entries in
-order.  A thread may be refused; if none was, no entry may be missing.
+An entry of a shared iterator must go to only one thread, and every thread must get its entries in
+order.  The iterator may refuse a thread; if it refuses none, no entry may be missing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,16 @@ import lsmkv
 from lsmkv.api.snapshot import StoreReader
 from torture.framework.disturbance import collections_at_random, hasty_switches
 from torture.framework.part import UnsoundError
-from torture.objects.ground import KINDS, OPTIONS, Bystander, Ground, Item, differing, key_of
+from torture.objects.ground import (
+    KINDS,
+    OPTIONS,
+    Bystander,
+    Ground,
+    Item,
+    agree,
+    differing,
+    key_of,
+)
 from torture.objects.trial import ObjectTrial, Variant, undisturbed
 
 _MOST_THREADS: Final = 5
@@ -30,7 +39,7 @@ _BATCH_KEYS: Final = 200
 
 @contextlib.contextmanager
 def _restless(trial: ObjectTrial) -> Iterator[None]:
-    """Threads take turns all the time; in half of the trials garbage is collected at random."""
+    """Switch threads all the time, and in half of the trials collect garbage at random."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(hasty_switches(trial.chances))
         if trial.chances.random() < 0.5:
@@ -41,7 +50,7 @@ def _restless(trial: ObjectTrial) -> Iterator[None]:
 def _in_a_reader(
     trial: ObjectTrial, use: Callable[[Ground, StoreReader, Callable[[], None] | None], None]
 ) -> None:
-    """Have ``use`` try an object of a handle or a snapshot, with what closes it or without."""
+    """Call ``use`` with a handle or a snapshot, and sometimes with a function that closes it."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
         with contextlib.ExitStack() as stack:
@@ -69,7 +78,7 @@ def _in_a_reader(
 
 
 class _Taking:
-    """Threads that take from one iterator, and what each of them got."""
+    """Threads that take from one iterator, and the items that each of them got."""
 
     def __init__(self, trial: ObjectTrial, iterator: Iterator[Any]) -> None:
         self._trial = trial
@@ -79,7 +88,7 @@ class _Taking:
         self.refused = 0
 
     def run(self, close: Callable[[], None] | None) -> None:
-        """Take all there is; ``close`` is called meanwhile."""
+        """Take all items, and call ``close`` meanwhile."""
         jobs: list[Callable[[], None]] = [
             lambda found=found: self._take(found)  # type: ignore[misc]
             for found in self.taken
@@ -110,12 +119,12 @@ def _check_taken(taking: _Taking, expected: list[Any], what: str) -> None:
             raise UnsoundError(f"{what}: a thread got entries out of order, or twice")
     twice = [item for item, times in Counter(itertools.chain(*taking.taken)).items() if times > 1]
     if twice:
-        raise UnsoundError(
-            f"{what}: {len(twice)} entries were given out twice, {twice[0]!r} the first"
-        )
+        raise UnsoundError(f"{what}: {len(twice)} entries went to two threads, first {twice[0]!r}")
     together = sorted(itertools.chain(*taking.taken), key=places.__getitem__)
     if not taking.refused and together != expected:
-        raise UnsoundError(f"{what}: nobody was refused, but got {differing(together, expected)}")
+        raise UnsoundError(
+            f"{what}: no thread was refused, but they got {differing(together, expected)}"
+        )
 
 
 def _plain(iterator: Iterator[Any], kind: str) -> Iterable[Any]:
@@ -139,7 +148,7 @@ def share_iterators(trial: ObjectTrial) -> None:
 
 
 def share_wrapped_iterators(trial: ObjectTrial) -> None:
-    """Take through a tool of :mod:`itertools` each, from one iterator below them all."""
+    """Take from one iterator through tools of :mod:`itertools` in several threads."""
 
     def use(ground: Ground, reader: StoreReader, close: Callable[[], None] | None) -> None:
         kind, reverse = trial.chances.choice(KINDS), trial.chances.random() < 0.5
@@ -166,7 +175,7 @@ def share_wrapped_iterators(trial: ObjectTrial) -> None:
             jobs.append(close)
         trial.in_threads(jobs)
         if not places.issuperset(found):
-            raise UnsoundError(f"a shared iterator of {kind} gave what was never written")
+            raise UnsoundError(f"a shared iterator of {kind} gave an entry that was never written")
         if len(set(found)) != len(found):
             raise UnsoundError(f"a shared iterator of {kind} gave an entry to two threads")
         trial.counts["iterators"] += 1
@@ -174,11 +183,11 @@ def share_wrapped_iterators(trial: ObjectTrial) -> None:
     _in_a_reader(trial, use)
 
 
-# --- what is not an iterator ---------------------------------------------------------------------
+# --- other objects -------------------------------------------------------------------------------
 
 
 def share_cursors(trial: ObjectTrial) -> None:
-    """Move one cursor in several threads; a move made alone must then go to the right place."""
+    """Move one cursor in several threads; later moves in one thread must be right again."""
 
     def use(ground: Ground, reader: StoreReader, close: Callable[[], None] | None) -> None:
         cursor = reader.cursor()
@@ -224,21 +233,17 @@ def _check_walk(ground: Ground, cursor: lsmkv.Cursor) -> None:
         going = cursor.next()
     if found != expected[at : at + _MOVES]:
         problem = differing(found, expected[at : at + _MOVES])
-        raise UnsoundError(f"a cursor that was shared before, sought alone, gives {problem}")
+        raise UnsoundError(f"a cursor that was shared before gives {problem}")
 
 
 def share_readers(trial: ObjectTrial) -> None:
-    """Read a snapshot or handle in every way, in several threads, while it is closed."""
+    """Read a snapshot or handle in several threads while it is closed."""
 
     def use(ground: Ground, reader: StoreReader, close: Callable[[], None] | None) -> None:
         views = {kind: getattr(reader, kind)() for kind in KINDS}
         keys = trial.chances.sample(sorted(ground.model), 10)
         wanted = [ground.model[key] for key in keys]
         some = dict(itertools.islice(ground.model.items(), 50))
-
-        def agree(what: str, found: object, expected: object) -> None:
-            if found != expected:
-                raise UnsoundError(f"{what} gives {str(found)[:200]}")
 
         def look_up() -> None:
             for key, value in zip(keys, wanted, strict=True):
@@ -268,7 +273,7 @@ def share_readers(trial: ObjectTrial) -> None:
 
 
 def share_batches(trial: ObjectTrial) -> None:
-    """Fill one batch in several threads; another commits it meanwhile, or gives it up."""
+    """Fill one batch in several threads while another commits or drops it."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
         trial.counts["batches"] += 1
@@ -297,7 +302,7 @@ def share_batches(trial: ObjectTrial) -> None:
             found = _check_batch(db, certain if end == batch.commit else [])
         with lsmkv.open(path, OPTIONS) as db:
             if dict(db.items()) != found:
-                raise UnsoundError("a store shows something else of a shared batch after reopening")
+                raise UnsoundError("the entries of a shared batch differ after reopening")
         shutil.rmtree(path)
 
     with _restless(trial):
@@ -305,23 +310,23 @@ def share_batches(trial: ObjectTrial) -> None:
 
 
 def _check_batch(db: lsmkv.DB, certain: list[bytes]) -> dict[bytes, bytes]:
-    """What the store shows of a batch, with the next write: nothing else than before, and in the log."""
+    """Entries of a store after a shared batch and a later write; the log must hold the same."""
     found = dict(db.items())
     if any(key != value for key, value in found.items()):
-        raise UnsoundError("a batch that was shared has written what nobody put into it")
+        raise UnsoundError("a shared batch has written a value that was never put")
     if not certain and found:
-        raise UnsoundError("a batch that was given up has written something")
+        raise UnsoundError("a dropped batch has written something")
     if not found.keys() >= set(certain):
-        raise UnsoundError("a batch that was shared lost a put that had returned")
+        raise UnsoundError("a shared batch lost a put that had returned")
     db.put(b"later", b"later")
     found[b"later"] = b"later"
     if dict(db.items()) != found:
-        raise UnsoundError("entries of a batch that was shared come to light with the next write")
-    with lsmkv.open(db.path, OPTIONS, read_only=True) as other:  # which reads the log
+        raise UnsoundError("entries of a shared batch appear with the next write")
+    with lsmkv.open(db.path, OPTIONS, read_only=True) as other:  # it reads the log
         logged = dict(other.items())
     if logged != found:
         problem = f"{len(found)} entries in memory, {len(logged)} in the log"
-        raise UnsoundError(f"a batch that was shared has {problem}")
+        raise UnsoundError(f"a shared batch has {problem}")
     return found
 
 

@@ -1,9 +1,4 @@
-"""A trial of the part ``objects``: what it is given, what it may find, and the process that runs it.
-
-``python -m torture.objects.child NAME SEED SECONDS DIRECTORY`` runs one trial, and prints a line of JSON:
-where ``lsmkv`` was loaded from, what was counted, and what failed.  A crash, a hang, or an error at
-the end of the process is for whoever started it to see.
-"""
+"""A trial of the part ``objects``: its settings, its allowed errors and its results."""
 
 from __future__ import annotations
 
@@ -22,7 +17,7 @@ import lsmkv
 from torture.framework.part import UnsoundError
 from torture.objects.ground import Bystander, Ground
 
-NATURAL: Final = (
+ALLOWED: Final = (
     lsmkv.Error,
     TypeError,
     ValueError,
@@ -33,14 +28,13 @@ NATURAL: Final = (
     BufferError,
     OverflowError,
 )
-"""What may be raised to one who misuses an object."""
+"""Errors that misuse of an object may raise."""
 
-UNNATURAL: Final = (lsmkv.CorruptionError, lsmkv.BackgroundError, NotImplementedError)
-"""What may not, though its base may: nothing is damaged, and nothing failed."""
+FORBIDDEN: Final = (lsmkv.CorruptionError, lsmkv.BackgroundError, NotImplementedError)
+"""Subclasses of these that it must not raise: no file is damaged, and no background work failed."""
 
 _INTERNAL: Final = ("deallocated", "bad internal call", "returned NULL", "'NoneType'")
-_MOST_FAILURES: Final = 5
-"""That one trial tells; one defect shows in many ways."""
+_MOST_FAILURES: Final = 5  # of one trial: one defect fails in many ways
 
 
 @dataclass
@@ -48,13 +42,9 @@ class ObjectTrial:
     """One run of a variant.
 
     Attributes:
-        variant: its name.
-        seed: of everything random.
         directory: an empty directory of its own.
-        seconds: how long it may go on.
-        counts: what was tried, to be filled.
-        failures: what must not happen and did.
-        tolerated: errors of the trial's own making, which finalizers may be hit by.
+        seconds: how long it may work.
+        tolerated: errors that the trial itself causes, also in finalizers.
     """
 
     variant: str
@@ -71,11 +61,11 @@ class ObjectTrial:
         self.chances = self.dice("itself")
 
     def dice(self, name: object) -> random.Random:
-        """Chances of their own for whoever has that name."""
+        """A random generator of its own for each name."""
         return random.Random(f"objects {self.seed} {name}")
 
     def goes_on(self) -> bool:
-        """Whether there is time left, which begins with the first question, and little failed."""
+        """Whether there is time left, counted from the first call, and few failures."""
         if self._deadline is None:
             self._deadline = time.monotonic() + self.seconds
         return time.monotonic() < self._deadline and len(self.failures) < _MOST_FAILURES
@@ -86,19 +76,16 @@ class ObjectTrial:
         return Ground(self.directory / f"store-{self._stores}", self.chances, keys)
 
     def fail(self, what: str) -> None:
-        """Something is not as it must be."""
+        """Note a failure."""
         if what not in self.failures and len(self.failures) < _MOST_FAILURES:
             self.failures.append(what)
 
     def attempt(
         self, what: str, call: Callable[..., Any], *arguments: Any, strict: bool = False
     ) -> Any:
-        """What ``call`` returns; None if it raises, which must be something natural.
+        """Call ``call`` and return its result; None if it raises an allowed error.
 
-        Args:
-            what: says what is tried.
-            call, arguments: what is called.
-            strict: the use is a documented one: an error must not tell of internals.
+        A ``strict`` call is a documented one: its errors must not mention internals.
         """
         try:
             return call(*arguments)
@@ -108,14 +95,14 @@ class ObjectTrial:
 
     def judge(self, what: str, error: BaseException, *, strict: bool = False) -> None:
         """Count an error, or fail if it is not natural."""
-        reason = unnatural(error, strict=strict)
+        reason = why_wrong(error, strict=strict)
         if reason:
-            self.fail(f"{what}: {reason}: {told(error)}")
+            self.fail(f"{what}: {reason}: {in_words(error)}")
         else:
             self.counts[f"refused with {type(error).__name__}"] += 1
 
     def in_threads(self, jobs: Iterable[Callable[[], None]]) -> None:
-        """Run each job in a thread of its own; what one raises must be natural."""
+        """Run each job in a thread of its own; they may raise only allowed errors."""
         threads = [
             threading.Thread(
                 target=self.attempt, args=("a thread", job), kwargs={"strict": True}, daemon=True
@@ -129,31 +116,31 @@ class ObjectTrial:
 
 
 Variant = Callable[[ObjectTrial], None]
-"""What a family does in one of its ways."""
+"""One kind of misuse."""
 
 
-def unnatural(error: BaseException, *, strict: bool = False) -> str:
-    """Why nobody should get this error; empty if one may."""
+def why_wrong(error: BaseException, *, strict: bool = False) -> str:
+    """Why the store must not raise this error; empty if it may."""
     if isinstance(error, UnsoundError):
-        return "wrong"
-    if isinstance(error, UNNATURAL) or not isinstance(error, NATURAL):
-        return "an error that is not natural here"
+        return "a wrong answer"
+    if isinstance(error, FORBIDDEN) or not isinstance(error, ALLOWED):
+        return "misuse must not raise this error"
     if strict and any(word in str(error) for word in _INTERNAL):
-        return "an error that tells of internals"
+        return "the error mentions internals"
     if "deallocated" in str(error):
-        return "an object was used after it had gone"
+        return "an object was used after it was freed"
     return ""
 
 
-def told(error: BaseException) -> str:
-    """The error and the last places it came through."""
+def in_words(error: BaseException) -> str:
+    """The error and the end of its traceback."""
     places = traceback.extract_tb(error.__traceback__)[-4:]
     where = ", ".join(f"{Path(place.filename).name}:{place.lineno}" for place in places)
     return f"{type(error).__name__}: {str(error)[:300]} (at {where})"
 
 
 def undisturbed(trial: ObjectTrial, step: Callable[[Ground, Bystander], None]) -> None:
-    """Call ``step`` over and over, with objects beside it that must go on telling the truth."""
+    """Call ``step`` over and over, beside objects that nobody misuses."""
     ground = trial.ground()
     bystander = Bystander(ground)
     while trial.goes_on():
@@ -171,20 +158,20 @@ _PATIENCE_S: Final = 20.0
 
 
 def patience_s(seconds: float) -> float:
-    """After this long a trial hangs."""
+    """Time after which a trial hangs."""
     return 3 * seconds + _PATIENCE_S
 
 
 def watch_hooks(trial: ObjectTrial) -> None:
-    """Errors that nobody is there to get are failures."""
+    """Make errors in finalizers and threads failures."""
 
     def unraisable(args: sys.UnraisableHookArgs) -> None:
         if args.exc_value is not None and not isinstance(args.exc_value, trial.tolerated):
-            trial.fail(f"nobody got {told(args.exc_value)} in {args.object!r}")
+            trial.fail(f"{in_words(args.exc_value)} could not be raised in {args.object!r}")
 
     def in_thread(args: threading.ExceptHookArgs) -> None:
         if args.exc_value is not None and not isinstance(args.exc_value, trial.tolerated):
-            trial.fail(f"a thread ended with {told(args.exc_value)}")
+            trial.fail(f"a thread ended with {in_words(args.exc_value)}")
 
     sys.unraisablehook = unraisable
     threading.excepthook = in_thread

@@ -1,4 +1,4 @@
-"""What the checks of the part ``security`` share: findings, a store, and what can be done with it."""
+"""A store, and uses of it, for the checks of the part ``security``."""
 
 from __future__ import annotations
 
@@ -15,24 +15,16 @@ from lsmkv.errors import CorruptionError, NotAStoreError, UnsupportedFormatError
 from lsmkv.salvage.repair import repair
 from lsmkv.storage.file_names import parse_file_name
 from torture.corruption.samples import SMALL
+from torture.framework.part import UnsoundError, expect
 
 ERRORS: Final = (CorruptionError, UnsupportedFormatError, NotAStoreError, OSError)
-SECRET: Final = b"a value that nobody is to see"
+SECRET: Final = b"a value that nobody must see"
 KINDS: Final = ("table", "log", "manifest", "current", "lock")
 _HANG_S: Final = 10
 
 
-class Broken(Exception):  # noqa: N818  # it is a finding
-    """A promise that was not kept."""
-
-
-def expect(holds: bool, what: str) -> None:
-    if not holds:
-        raise Broken(what)
-
-
 def store(path: Path, **options: Any) -> dict[str, Path]:
-    """A closed store with a table and a log; its files by kind."""
+    """Make a closed store with a table and a log; return its files by kind."""
     with lsmkv.open(path, SMALL, **options) as db:
         for number in range(30):
             db.put(b"key%03d" % number, SECRET)
@@ -41,12 +33,12 @@ def store(path: Path, **options: Any) -> dict[str, Path]:
     files = {
         (parse_file_name(file.name) or (file.name.lower(), 0))[0]: file for file in path.iterdir()
     }
-    expect(set(files) == set(KINDS), f"a store of other files than expected: {files}")
+    expect(set(files) == set(KINDS), f"unexpected files in the store: {files}")
     return files
 
 
 def uses(path: Path) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Everything that opens a store's files."""
+    """Calls that open a store's files."""
 
     def read() -> None:
         with lsmkv.open(path, read_only=True, create_if_missing=False) as db:
@@ -64,12 +56,12 @@ def uses(path: Path) -> Iterator[tuple[str, Callable[[], object]]]:
 
 @contextmanager
 def no_hang(doing: str) -> Iterator[None]:
-    """Break off what waits for something, with a finding."""
+    """UnsoundError if the block waits too long."""
 
-    def broken_off(_signal: int, _frame: FrameType | None) -> None:
-        raise Broken(f"{doing} had no end after {_HANG_S} s")
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise UnsoundError(f"{doing} did not end within {_HANG_S} s")
 
-    before = signal.signal(signal.SIGALRM, broken_off)
+    before = signal.signal(signal.SIGALRM, interrupt)
     signal.alarm(_HANG_S)
     try:
         yield

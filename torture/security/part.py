@@ -1,7 +1,7 @@
-"""The part ``security``: what a hostile file, or somebody else in the directory, must not bring about.
+"""The part ``security``: hostile files, and other users with access to the directory.
 
-Each check is a function that is given an empty directory and raises ``Broken`` for what does not hold.
-What is promised at all stands in ``SECURITY.md``.
+Each check is a function that gets an empty directory and raises ``UnsoundError`` for a broken promise.
+``SECURITY.md`` has the promises.
 """
 
 from __future__ import annotations
@@ -35,15 +35,13 @@ from lsmkv.sstable.format import (
 from lsmkv.storage.file_names import parse_file_name
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.manifest import read_current, read_state
-from torture.framework.part import Failure, Outcome, Part, Settings
-from torture.fuzz.memory_files import MemoryStorage
+from torture.framework.part import Failure, Outcome, Part, Settings, UnsoundError, expect
+from torture.fuzz.memory_files import ReadOnlyMemoryStorage
 from torture.fuzz.sealing import NUMBER, log_of, seal_current, seal_footer
 from torture.security.checks import (
     ERRORS,
     KINDS,
     SECRET,
-    Broken,
-    expect,
     no_hang,
     remove,
     store,
@@ -52,11 +50,11 @@ from torture.security.checks import (
 )
 from torture.security.planting import planted, planted_for_writers
 
-# Who may read it
+# Permissions
 
 
 def modes(directory: Path) -> None:
-    """Whatever the umask, files are for the owner alone, and so are the directories made for them."""
+    """Only the owner may access files and new directories, whatever the umask."""
     for mask in (0o000, 0o022, 0o077):
         path = directory / f"store-{mask:o}"
         with umask(mask):
@@ -70,19 +68,19 @@ def modes(directory: Path) -> None:
 
 
 def chosen_modes(directory: Path) -> None:
-    """``file_mode`` is what files get, whatever the umask."""
+    """Files get the mode ``file_mode``, whatever the umask."""
     with umask(0o077):
         files = store(directory / "store", file_mode=0o640)
     for file in files.values():
         mode = stat.S_IMODE(file.stat().st_mode)
-        expect(mode == 0o640, f"{file} has mode {mode:o}, and not the 640 asked for")
+        expect(mode == 0o640, f"{file} has mode {mode:o}, not 640 as chosen")
 
 
-# What files name
+# Names in files
 
 
 def names_in_current(directory: Path) -> None:
-    """CURRENT can name nothing outside its directory, though its checksum holds."""
+    """CURRENT cannot name a file outside its directory, even with a correct checksum."""
     files = store(directory / "store")
     outside = directory / "outside"
     outside.mkdir()
@@ -108,11 +106,11 @@ def names_in_current(directory: Path) -> None:
                 except CorruptionError:
                     pass
                 else:
-                    expect(doing == "repair", f"{doing} took the name {name!r} in CURRENT")
+                    expect(doing == "repair", f"{doing} accepted the name {name!r} in CURRENT")
             strange = [path for path in opened if not path.startswith(str(directory / "store"))]
             strange = [path for path in strange if not path.startswith(str(directory / "output"))]
             expect(strange in ([], [str(directory)]), f"{doing} opened {strange}")
-            _clear(directory / "output")
+            remove(directory / "output")
 
 
 @contextmanager
@@ -128,15 +126,8 @@ def _recorded_opens() -> Iterator[list[str]]:
         yield opened
 
 
-def _clear(path: Path) -> None:
-    if path.is_dir():
-        for file in path.iterdir():
-            file.unlink()
-        path.rmdir()
-
-
 def names_in_the_manifest(_directory: Path) -> None:
-    """Tables and logs are numbers, of which no path out of the directory can be made."""
+    """The manifest names tables and logs by number, so no path can lead out of the directory."""
     good = (
         b'{"level":0,"run":1,"meta":{"number":%s,"size_bytes":900,"smallest":"","largest":"",'
         b'"smallest_seq":1,"largest_seq":1,"entry_count":1,"tombstone_count":0}}'
@@ -147,30 +138,30 @@ def names_in_the_manifest(_directory: Path) -> None:
             b'{"added":[%s],"next_file":99,"log_number":1}' % (good % number),
         )
         for edit in edits[number == b"0" :]:
-            storage = MemoryStorage({f"d/MANIFEST-{NUMBER:06}": log_of([edit], kind=1)})
+            storage = ReadOnlyMemoryStorage({f"d/MANIFEST-{NUMBER:06}": log_of([edit], kind=1)})
             try:
                 state = read_state(storage, "d", NUMBER)
             except CorruptionError:
                 continue
-            expect(state.log_number == 0, f"the manifest may say {edit!r}")
+            expect(state.log_number == 0, f"the manifest accepts {edit!r}")
 
 
-# What lengths and frames say
+# Lengths and frames
 
 
 def bombs(_directory: Path) -> None:
-    """Compressed blocks take no more memory than they state, and state no more than they can hold."""
+    """Compressed blocks take no more memory than they state, and state no more than is possible."""
     unpack = Decompressor(b"")
     zeros = zstandard.ZstdCompressor().compress(bytes(64 << 20))
     no_size = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(1 << 20))
     frames = {
-        "one that states less": (zeros, 100),
-        "one that states nothing": (no_size, 1 << 20),
-        "an empty one that states 2 GiB": (_frame_stating(1 << 31), 1 << 31),
-        "an empty one that states 2^63": (_frame_stating(1 << 63), (1 << 32) - 1),
-        "one that holds more than it states": (_restated(zeros, 1000), 1000),
-        "skipped bytes alone": (b"\x50\x2a\x4d\x18\x04\0\0\0abcd", 4),
-        "nothing": (b"", 0),
+        "a frame that states too little": (zeros, 100),
+        "a frame that states no size": (no_size, 1 << 20),
+        "an empty frame that states 2 GiB": (_frame_stating(1 << 31), 1 << 31),
+        "an empty frame that states 2^63": (_frame_stating(1 << 63), (1 << 32) - 1),
+        "a frame that holds more than it states": (_restated(zeros, 1000), 1000),
+        "a frame of skipped bytes only": (b"\x50\x2a\x4d\x18\x04\0\0\0abcd", 4),
+        "an empty input": (b"", 0),
     }
     for what, (frame, raw_length) in frames.items():
         for codec in (CODEC_ZSTD, CODEC_ZSTD_REDUCED):
@@ -185,12 +176,12 @@ def _frame_stating(size: int) -> bytes:
 
 
 def _restated(frame: bytes, size: int) -> bytes:
-    """The same frame with another size in its header, in which it has four bytes."""
+    """The frame with another size in the four bytes of its header."""
     return frame[:5] + struct.pack("<I", size) + frame[9:]
 
 
 def _peak_of(call: Callable[[], object]) -> int:
-    """Memory that a call takes, which must be refused."""
+    """Peak memory of a call, which must raise a documented error."""
     tracemalloc.start()
     try:
         call()
@@ -198,11 +189,11 @@ def _peak_of(call: Callable[[], object]) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    raise Broken("it was taken for whole")
+    raise UnsoundError("a malformed frame was accepted")
 
 
 def sparse_files(directory: Path) -> None:
-    """A file's length is no reason to take memory: lengths in it have limits of their own."""
+    """A huge sparse file takes no memory: lengths in files have limits."""
     size = 1 << 40
     lengths = [0, 0, 0, 0, 0]
     for section, what in enumerate(("dictionary", "filters", "index", "properties"), 1):
@@ -214,20 +205,20 @@ def sparse_files(directory: Path) -> None:
             decode_footer(sealed, "p", size)
         except CorruptionError:
             continue
-        raise Broken(f"{what} of a TiB is taken for possible")
+        raise UnsoundError(f"a footer with {what} of 1 TiB was accepted")
     files = store(directory / "store")
     for kind in ("log", "manifest", "current"):
         data = files[kind].read_bytes()
         os.truncate(files[kind], size)
         for doing, use in uses(directory / "store"):
-            with no_hang(f"{doing} with a {kind} of a TiB"), suppress(*ERRORS):
+            with no_hang(f"{doing} with a {kind} of 1 TiB"), suppress(*ERRORS):
                 use()
             remove(directory / "output")
         files[kind].write_bytes(data)
 
 
 def deep_json(_directory: Path) -> None:
-    """JSON nested however deeply is refused as what it is."""
+    """Deeply nested JSON is refused."""
     for depth in (1000, 100_000, 1_000_000):
         for opening in (b"[", b'{"a":'):
             nested = opening * depth
@@ -237,7 +228,7 @@ def deep_json(_directory: Path) -> None:
                         call(data)
                     except CorruptionError:
                         continue
-                    raise Broken(f"JSON of depth {depth} was taken")
+                    raise UnsoundError(f"JSON of depth {depth} was accepted")
 
 
 def _properties_of(data: bytes) -> None:
@@ -245,15 +236,15 @@ def _properties_of(data: bytes) -> None:
 
 
 def _state_of(data: bytes) -> None:
-    storage = MemoryStorage({f"d/MANIFEST-{NUMBER:06}": log_of([data], kind=1)})
+    storage = ReadOnlyMemoryStorage({f"d/MANIFEST-{NUMBER:06}": log_of([data], kind=1)})
     read_state(storage, "d", NUMBER)
 
 
-# What is said, and what is run
+# Messages and code
 
 
 def messages(directory: Path) -> None:
-    """Errors about damage tell neither values nor long keys."""
+    """Errors about damage show neither values nor long keys."""
     path = directory / "store"
     files = store(path)
     long_key = b"k" * 60_000
@@ -267,14 +258,14 @@ def messages(directory: Path) -> None:
             data = file.read_bytes()
             for at in range(0, len(data), 1 + len(data) // 60):
                 file.write_bytes(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
-                for text in _said_of(path):
-                    expect(SECRET.decode() not in text, f"an error tells a value: {text[:200]}")
-                    expect(len(text) < 2000, f"an error of {len(text)} characters")
+                for text in _messages_of(path):
+                    expect(SECRET.decode() not in text, f"an error shows a value: {text[:200]}")
+                    expect(len(text) < 2000, f"an error message has {len(text)} characters")
             file.write_bytes(data)
     expect(files["table"].exists(), "the store is gone")
 
 
-def _said_of(path: Path) -> list[str]:
+def _messages_of(path: Path) -> list[str]:
     said = []
     try:
         with lsmkv.open(path, read_only=True) as db:
@@ -290,21 +281,21 @@ _FORBIDDEN: Final = {
     *("yaml", "jsonpickle", "ctypes", "cffi", "subprocess", "importlib", "runpy", "code"),
 }
 _ALLOWED: Final = {
-    ("runtime.py", "importlib"),  # of names in the source, when they are first used
-    ("malloc_trim.py", "ctypes"),  # for one function of the C library, without what files say
-    ("parent.py", "subprocess"),  # this interpreter, on a module of this package
+    ("runtime.py", "importlib"),  # imports modules that the source names, on first use
+    ("malloc_trim.py", "ctypes"),  # calls one function of the C library, without data from files
+    ("parent.py", "subprocess"),  # starts this interpreter with a module of this package
 }
 _FORBIDDEN_CALLS: Final = {"eval", "exec", "compile", "__import__"}
 
 
 def nothing_is_run(_directory: Path) -> None:
-    """No module of the package can make code, or objects of any kind, out of bytes."""
+    """No module of the package makes code or arbitrary objects from bytes."""
     broken = forbidden_uses(Path(lsmkv.__file__).parent)
     expect(not broken, f"{broken}")
 
 
 def forbidden_uses(package: Path) -> list[str]:
-    """Imports and calls in ``package`` that could run what a file says."""
+    """Imports and calls in ``package`` that could run code from a file."""
     found = []
     for path in sorted(package.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -323,7 +314,7 @@ def forbidden_uses(package: Path) -> list[str]:
 
 
 def names_of_locks(directory: Path) -> None:
-    """What the lock file says is no more than shown: digits of any number, or anything else."""
+    """Any text in the lock file is at most shown in a short message."""
     path = directory / "store"
     files = store(path)
     for said in (b"", b"9" * 5000, b"-1", b"\xff\xfe", "٣".encode(), b"1 2 3"):
@@ -333,9 +324,9 @@ def names_of_locks(directory: Path) -> None:
         try:
             lsmkv.open(path)
         except lsmkv.LockedError as error:
-            expect(len(str(error)) < 1000, "a long message")
+            expect(len(str(error)) < 1000, "the error message is too long")
         else:
-            raise Broken("a store that is locked was opened")
+            raise UnsoundError("a locked store was opened")
         finally:
             held.release()
     expect(read_current(Storage(), str(path)) > 0, "the store is gone")
@@ -358,7 +349,7 @@ CHECKS: Final[tuple[Callable[[Path], None], ...]] = (
 
 
 def run(settings: Settings) -> Outcome:
-    """Make every check once; the scales are the same."""
+    """Make every check once; all scales do the same."""
     outcome = Outcome()
     deadline = time.monotonic() + settings.time_limit_s
     for check in CHECKS:
@@ -372,14 +363,14 @@ def run(settings: Settings) -> Outcome:
         directory.mkdir(parents=True)
         try:
             check(directory)
-        except Broken as error:
+        except UnsoundError as error:
             outcome.failures.append(Failure(f"{name}: {error}", name))
         except Exception as error:
             outcome.failures.append(Failure(f"{name}: {type(error).__name__}: {error}", name))
         outcome.counts["checks"] += 1
     if os.geteuid() == 0:
         outcome.notes.append(
-            "run as root, for whom modes are no hindrance: they are only looked at"
+            "run as root, who may access everything: file modes are checked, but not their effect"
         )
     return outcome
 
@@ -387,8 +378,8 @@ def run(settings: Settings) -> Outcome:
 PART: Final = Part(
     name="security",
     promise=(
-        "Files are their owner's alone; what a file names, states or holds leads nowhere outside "
-        "its directory, takes no memory or time out of proportion, and is never run."
+        "Only the owner may access the files. Nothing that a file contains leads outside its "
+        "directory, takes memory or time out of proportion, or runs as code."
     ),
     run=run,
 )

@@ -1,4 +1,4 @@
-"""Checks of the part ``security``: links, pipes and the like in the place of a store's files."""
+"""Checks of the part ``security``: links, pipes and the like in place of a store's files."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ import lsmkv
 from lsmkv.salvage.repair import repair
 from lsmkv.storage.file_names import parse_file_name
 from torture.corruption.samples import SMALL
+from torture.framework.part import UnsoundError, expect
 from torture.security.checks import (
     ERRORS,
     KINDS,
-    Broken,
-    expect,
     no_hang,
     remove,
     store,
@@ -25,7 +24,7 @@ from torture.security.checks import (
 
 
 def planted(directory: Path) -> None:
-    """Links, pipes, sockets and directories in the place of files are refused at once."""
+    """Links, pipes, sockets and directories in place of files are refused at once."""
     outside = directory / "outside"
     for kind in KINDS:
         for what in ("link", "dangling link", "pipe", "socket", "directory"):
@@ -40,10 +39,10 @@ def planted(directory: Path) -> None:
                     try:
                         use()
                     except ERRORS as error:
-                        expect(str(path) in str(error), f"an error that names nothing: {error}")
+                        expect(str(path) in str(error), f"the error names no file: {error}")
                     else:
                         may = doing == "repair" or (doing == "reading" and kind == "lock")
-                        expect(may, f"{doing} took a {what} as {kind}")
+                        expect(may, f"{doing} accepted a {what} as {kind}")
                 remove(directory / "output")
             expect(outside.read_bytes() == before, f"a {what} as {kind}: the file was changed")
             expect(not (directory / "nowhere").exists(), f"a {what} as {kind}: a file was made")
@@ -61,7 +60,7 @@ def _plant(what: str, at: Path, outside: Path) -> None:
         at.mkdir()
     else:
         with socket.socket(socket.AF_UNIX) as made, _inside(at.parent):
-            made.bind(at.name)  # a path of a socket may have 107 bytes
+            made.bind(at.name)  # the path of a socket has at most 107 bytes
 
 
 @contextmanager
@@ -75,7 +74,7 @@ def _inside(path: Path) -> Iterator[None]:
 
 
 def planted_for_writers(directory: Path) -> None:
-    """Links where a writer will make files are replaced or refused, never followed."""
+    """Links in place of a writer's new files are replaced or refused, never followed."""
     outside = directory / "outside"
     outside.write_bytes(b"whole")
     path = directory / "store"
@@ -89,13 +88,13 @@ def planted_for_writers(directory: Path) -> None:
     with suppress(*ERRORS, lsmkv.BackgroundError), lsmkv.open(path, SMALL) as db:
         db.put(b"k", b"v", sync=True)
         db.flush()
-    expect(outside.read_bytes() == b"whole", "a link where a file was to be made was followed")
+    expect(outside.read_bytes() == b"whole", "a writer followed a link in place of a new file")
     (path / "lost").symlink_to(directory / "elsewhere")
     (directory / "elsewhere").mkdir()
     try:
         repair(path, in_place=True)
     except OSError as error:
-        expect("lost" in str(error), f"an error that names nothing: {error}")
+        expect("lost" in str(error), f"the error names no file: {error}")
     else:
-        raise Broken("repair in place took a link as its folder of lost files")
+        raise UnsoundError("repair in place accepted a link as its folder of lost files")
     expect(not list((directory / "elsewhere").iterdir()), "repair wrote through a link")
