@@ -35,7 +35,7 @@ COMPILED = (
     "storage/storage",
     "sstable/block_cache",
     "sstable/block/trailer",
-    "sstable/block/fingerprints",
+    "sstable/block/layout",
     "sstable/block/lengths",
     "encoding/fences",
     "sstable/index_arrays",

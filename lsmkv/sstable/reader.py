@@ -22,8 +22,9 @@ from lsmkv.encoding.absent import ABSENT, Absent
 from lsmkv.encoding.checksums import checksum, running_checksum
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.policy import FilterPolicy
-from lsmkv.sstable.block.block import MAX_BLOCK_BYTES, Block
+from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.codec import Decompressor
+from lsmkv.sstable.block.layout import MAX_BLOCK_BYTES
 from lsmkv.sstable.block.trailer import BlockTrailer, decode_block_frame, stored_payload
 from lsmkv.sstable.block_cache import BlockCache, TableCacheSlots
 from lsmkv.sstable.block_checks import check_block, check_trailer

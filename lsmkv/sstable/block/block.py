@@ -31,7 +31,7 @@ import struct
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-from librt.strings import read_i16_le, read_i32_le, read_i64_le
+from librt.strings import read_i32_le, read_i64_le
 from librt.vecs import vec
 from mypy_extensions import i64
 
@@ -46,32 +46,32 @@ from lsmkv.encoding.entries import (
 )
 from lsmkv.encoding.fences import end_before_head, first_head, head_of
 from lsmkv.encoding.words import COMPILED, compare, find_byte, is_same
-from lsmkv.sstable.block.fingerprints import made_fingerprints
-from lsmkv.sstable.block.lengths import (
-    append_parts,
-    common_width,
-    put_ends,
-    running_ends,
+from lsmkv.sstable.block.layout import (
+    FLAGS_AT,
+    HAS_TAGS,
+    HAS_VERSIONS,
+    HEADER_BYTES,
+    KEY_LENGTH_BYTES,
+    SEQ_WIDTH_AT,
+    VALUE_LENGTH_BYTES,
+    section_offsets,
     u32,
-    with_prefix,
+    width_and_ends,
 )
+from lsmkv.sstable.block.lengths import append_parts, put_ends, with_fingerprints, with_prefix
 from lsmkv.sstable.block.order import ascend
 from lsmkv.sstable.block_cache import CacheItem
 
-HEADER_BYTES: Final = 24
-HAS_TAGS: Final = 1
-HAS_VERSIONS: Final = 2
 _SEQ_TYPES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
-MAX_BLOCK_BYTES: Final = (1 << 31) - 1
 ENTRY_OVERHEAD_BYTES: Final = 7  # fingerprint, key length, value length
 # What a Block costs in memory besides its payload: the object and the heads of three bytes objects.
 _OBJECT_BYTES: Final = 400
 
 
 _CACHE_LINE_BYTES: Final = 64  # of most processors
-_MOST_TOUCHED_BYTES: Final = 512
-_MOST_DISTANCE: Final = (1 << 32) - 1  # of a sequence number from the base, in 4 bytes
+_MAX_PREFETCH_BYTES: Final = 512
+_MAX_SEQ_DISTANCE: Final = (1 << 32) - 1  # of a sequence number from the base, in 4 bytes
 
 
 class Block(CacheItem):
@@ -86,69 +86,50 @@ class Block(CacheItem):
     ) -> None:
         if len(raw) < HEADER_BYTES:
             fail(f"block payload of {len(raw)} bytes is shorter than its header")
-        count = u32(raw, 0)
-        flags, seq_width = raw[4], raw[5]
-        prefix_length: int = read_i16_le(raw, 6)
-        prefix_length &= 0xFFFF
-        base_seq: int = read_i64_le(raw, 8)
-        if base_seq < 0:
-            base_seq += 1 << 64
-        keys_length = u32(raw, 16)
-        values_length = u32(raw, 20)
-        has_tags = flags & HAS_TAGS
+        count, fingerprints, key_lengths, value_lengths, tags, seqs, keys, values = section_offsets(
+            raw, False
+        )
+        flags, seq_width = raw[FLAGS_AT], raw[SEQ_WIDTH_AT]
         if flags & ~(HAS_TAGS | HAS_VERSIONS) or seq_width not in (0, 1, 2, 4, 8) or count == 0:
             fail(f"bad block header: {count} entries, flags {flags}, sequence width {seq_width}")
-        fingerprints = HEADER_BYTES + prefix_length
-        key_lengths = fingerprints + count
-        value_lengths = key_lengths + 2 * count
-        tags = value_lengths + 4 * count
-        seqs = tags + (count if has_tags else 0)
-        keys = seqs + seq_width * count
-        values = keys + keys_length
+        values_length = u32(raw, 20)
         if values + values_length != len(raw):
             fail(f"block sections of {values + values_length} bytes in a payload of {len(raw)}")
-        # Where all are equally long, positions are multiplied; else they are looked up.
-        key_width = common_width(raw, key_lengths, value_lengths, 2)
-        value_width = common_width(raw, value_lengths, tags, 4)
-        key_ends: bytes | None = b""
-        value_ends: bytes | None = b""
-        if key_width < 0:
-            key_ends = running_ends(raw[key_lengths:value_lengths], 2, keys_length)
-        if value_width < 0:
-            value_ends = running_ends(raw[value_lengths:tags], 4, values_length)
-        if (
-            key_width * count not in (keys_length, -count)
-            or value_width * count not in (values_length, -count)
-            or key_ends is None
-            or value_ends is None
-        ):
+        key_width, key_ends = width_and_ends(
+            raw, key_lengths, value_lengths, KEY_LENGTH_BYTES, values - keys
+        )
+        value_width, value_ends = width_and_ends(
+            raw, value_lengths, tags, VALUE_LENGTH_BYTES, values_length
+        )
+        if key_ends is None or value_ends is None:
             fail("key or value lengths of a block do not add up")
-        if has_tags:
+        if tags < seqs:
             for tag in set(raw[tags:seqs]) - {TAG_DELETE, TAG_PUT}:
                 meaning = TAGS_RESERVED.get(tag, "unknown")
                 fail(f"entry tag {tag} ({meaning}) is not supported by this release")
         self.has_versions: bool = flags & HAS_VERSIONS != 0
-        prints_bytes = key_lengths if lacks_fingerprints else 0
-        super().__init__(len(raw) + prints_bytes + len(key_ends) + len(value_ends) + _OBJECT_BYTES)
-        # In this order: what look-ups read stands in as few cache lines as can be.
+        made_bytes = key_lengths if lacks_fingerprints else 0
+        super().__init__(len(raw) + made_bytes + len(key_ends) + len(value_ends) + _OBJECT_BYTES)
+        # In this order, what lookups read lies in as few cache lines as possible.
         self.raw = raw
         self.count: i64 = count
-        self.prefix_length: i64 = prefix_length
+        self.prefix_length: i64 = fingerprints - HEADER_BYTES
         self._fingerprints: i64 = fingerprints
         self._keys: i64 = keys
         self._values: i64 = values
-        # What holds the fingerprints, at the place that they have in a payload.
+        # The bytes that hold the fingerprints, at their offset in a payload; empty until made.
         self._prints = b"" if lacks_fingerprints else raw
         self._key_width: i64 = key_width
         self._value_width: i64 = value_width
-        self._tags: i64 = tags if has_tags else -1
+        self._tags: i64 = tags if tags < seqs else -1
         self._key_ends = key_ends
         self._value_ends = value_ends
         self._seqs: i64 = seqs
         self._seq_width: i64 = seq_width
-        self._base_seq: int = base_seq
-        # All are looked at only where the width of their distances does not tell.
-        may_exceed = base_seq > MAX_SEQUENCE - _MOST_DISTANCE or seq_width == 8
+        base_seq: int = read_i64_le(raw, 8)
+        self._base_seq: int = base_seq if base_seq >= 0 else base_seq + (1 << 64)
+        # Narrow distances from a base that is not near the limit cannot exceed it.
+        may_exceed = self._base_seq > MAX_SEQUENCE - _MAX_SEQ_DISTANCE or seq_width == 8
         if may_exceed and max(self.seqs()) > MAX_SEQUENCE:
             fail(f"sequence number {max(self.seqs())} of a block is out of range")
 
@@ -185,7 +166,7 @@ class Block(CacheItem):
     def prefetch_keys(self) -> i64:
         """As :meth:`prefetch`, for what :meth:`lower_bound` reads; of very many keys only the first."""
         raw, at = self.raw, self._keys
-        end = min(self._values, at + _MOST_TOUCHED_BYTES)
+        end = min(self._values, at + _MAX_PREFETCH_BYTES)
         fetched: i64 = raw[HEADER_BYTES]
         while at < end:
             fetched += raw[at]
@@ -205,7 +186,7 @@ class Block(CacheItem):
     def prefetch_value(self, position: i64) -> i64:
         """As :meth:`prefetch_values`, for one to its very end; of a long one only the first bytes."""
         raw, at = self.raw, self._value_at(position)
-        end = min(self._value_at(position + 1), at + _MOST_TOUCHED_BYTES)
+        end = min(self._value_at(position + 1), at + _MAX_PREFETCH_BYTES)
         fetched: i64 = raw[end - 1]  # of an empty one what stands before it
         while at < end:
             fetched += raw[at]
@@ -239,7 +220,7 @@ class Block(CacheItem):
 
     def _make_fingerprints(self) -> bytes:
         end, width, ends = self._fingerprints, self._key_width, self._key_ends
-        made = made_fingerprints(self.raw, HEADER_BYTES, end, self._keys, self.count, width, ends)
+        made = with_fingerprints(self.raw, HEADER_BYTES, end, self._keys, self.count, width, ends)
         self._prints = made
         return made
 

@@ -12,7 +12,7 @@ from lsmkv.encoding.entries import TAG_PUT, Value
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, cut, run_length
 from lsmkv.encoding.words import COMPILED, append_range, shared_length
 from lsmkv.filters.hashing import append_digest, digests
-from lsmkv.sstable.block.block import HAS_TAGS, HAS_VERSIONS
+from lsmkv.sstable.block.layout import HAS_TAGS, HAS_VERSIONS
 
 _SEQ_WIDTHS: Final = (1, 2, 4)
 
