@@ -1,6 +1,6 @@
-"""Checks of the arrays that an index is made of: each is one pass over packed numbers.
+"""Checks of an index's arrays, each in one pass over packed numbers.
 
-All of them take an array by the place ``at`` where it begins in ``data``, which must hold all of it.
+An array starts at ``at`` in ``data``, which must hold all of it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from librt.vecs import vec
 from mypy_extensions import i64
 
 _SLOTS: Final = 256
-# Spreads shapes over the slots: lengths of filters hardly differ, and parameters are small.
-_SPREAD: Final = 31
+_SPREAD: Final = 31  # spreads shapes over the slots: lengths hardly differ, parameters are small
 
 
 def last_of_ascending_u64(data: bytes, at: i64, last: i64, step: i64) -> i64:
-    """The number at position ``last``; -1 unless all up to it ascend from 0, by ``step`` at most."""
+    """The array's item ``last``; -1 unless the items up to it ascend from 0 by at most ``step``."""
     before: i64 = 0
     end = at + 8 * last
     if read_i64_le(data, at) != 0:
@@ -32,7 +31,7 @@ def last_of_ascending_u64(data: bytes, at: i64, last: i64, step: i64) -> i64:
 
 
 def last_of_ascending_u32(data: bytes, at: i64, last: i64, step: i64) -> i64:
-    """As :func:`last_of_ascending_u64`, of numbers half as wide."""
+    """As :func:`last_of_ascending_u64`, for 32-bit numbers."""
     before: i64 = 0
     end = at + 4 * last
     if read_i32_le(data, at) != 0:
@@ -47,9 +46,9 @@ def last_of_ascending_u32(data: bytes, at: i64, last: i64, step: i64) -> i64:
 
 
 def last_of_ascending_pairs(data: bytes, at: i64, other_at: i64, count: i64, lowest: i64) -> i64:
-    """The last number of the array ``other_at``; -1 unless the two ascend in turn from ``lowest``.
+    """The last item of the array ``other_at``; -1 unless the pairs ascend from ``lowest``.
 
-    In turn: a number of the array ``at``, then one of the other.  Numbers have 64 bits and a sign.
+    Each pair is an item of the array ``at`` and one of ``other_at``, signed 64-bit numbers.
     """
     if read_i64_le(data, at) != lowest:
         return -1
@@ -66,7 +65,7 @@ def last_of_ascending_pairs(data: bytes, at: i64, other_at: i64, count: i64, low
 
 
 def sum_of_positive(data: bytes, at: i64, count: i64) -> i64:
-    """The sum of ``count`` numbers of 32 bits; -1 when one of them is 0, or 2^31 or above."""
+    """The sum of ``count`` 32-bit numbers; -1 if one of them is 0, or 2^31 or above."""
     total: i64 = 0
     end = at + 4 * count
     while at < end:
@@ -79,14 +78,12 @@ def sum_of_positive(data: bytes, at: i64, count: i64) -> i64:
 
 
 def filter_shapes(data: bytes, ends_at: i64, parameters_at: i64, count: i64) -> set[int]:
-    """The shapes that ``count`` filters have, each ``length << 8 | parameter``.
+    """The distinct shapes of ``count`` filters, each ``length << 8 | parameter``.
 
-    Args:
-        ends_at: where a 0 and the ends of the filters stand, 32 bits each.
-        parameters_at: where their parameters stand, a byte each.
+    At ``ends_at`` are a 0 and the filters' ends, 32 bits each; at ``parameters_at`` one byte each.
     """
     shapes: set[int] = set()
-    noted = vec[i64]([-1] * _SLOTS)  # shapes that are in the set: to look there is dear
+    noted = vec[i64]([-1] * _SLOTS)  # shapes already in the set, which is slower to ask
     start: i64 = 0
     position: i64 = 0
     while position < count:

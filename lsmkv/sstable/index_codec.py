@@ -1,4 +1,4 @@
-"""A table's index as it is stored in a table that is compressed: what follows from the rest left out.
+"""The index of a compressed table: without derivable fields, compressed with zstd.
 
 It is unpacked into the form that is searched (:mod:`lsmkv.sstable.index`).  Little-endian::
 
@@ -11,7 +11,7 @@ It is unpacked into the form that is searched (:mod:`lsmkv.sstable.index`).  Lit
     entry_counts    n u32
     probe_counts    n u8
     key_lengths     2n u16     first and last key of each block
-    chunk_starts    c+1 u32    as in the index, like all that follows
+    chunk_starts    c+1 u32    this and the rest as in the index
     chunk_checksums c u64
     keys
 """
@@ -39,21 +39,21 @@ from lsmkv.errors import CorruptionError
 from lsmkv.sstable.block.codec import Compressor, Decompressor
 from lsmkv.sstable.block.trailer import TRAILER_BYTES
 from lsmkv.sstable.format import Footer, TableProperties
-from lsmkv.sstable.index import HEADER, TableIndex, array_places
+from lsmkv.sstable.index import HEADER, TableIndex, array_offsets
 
 _PACKED: Final = struct.Struct("<III")
-# What one block, with its keys and a chunk of its own, can add to the arrays.
-_MOST_BLOCK_BYTES: Final = 4 + 4 + 4 + 1 + 2 * (2 + MAX_KEY_BYTES) + 4 + 8
+# The most that one block, with its keys and a chunk of its own, adds to the arrays.
+_MAX_BYTES_PER_BLOCK: Final = 4 + 4 + 4 + 1 + 2 * (2 + MAX_KEY_BYTES) + 4 + 8
 _HALF_16: Final = i64(1 << 15)
 _HALF_32: Final = i64(1 << 31)
 _MASK_63: Final = i64(0x7FFF_FFFF_FFFF_FFFF)
 
 
 def pack_index(section: bytes, level: int) -> bytes:
-    """The index ``section``, packed, at that level of zstd's."""
+    """The index ``section``, packed with zstd at ``level``."""
     count, _, chunk_count = HEADER.unpack_from(section)
-    places = array_places(count, chunk_count)
-    _, _, offsets, filter_ends, entry_counts, _, key_ends, chunk_starts, _, _ = places
+    starts = array_offsets(count, chunk_count)
+    _, _, offsets, filter_ends, entry_counts, _, key_ends, chunk_starts, _, _ = starts
     raw = b"".join(
         (
             section[: HEADER.size],
@@ -69,7 +69,7 @@ def pack_index(section: bytes, level: int) -> bytes:
 
 
 def _differences(section: bytes, at: i64, count: i64, width: i64, narrow: i64) -> bytes:
-    """By how much each of ``count`` numbers, ``width`` bytes each, is exceeded by the one after it."""
+    """``count`` differences between successive numbers of ``width`` bytes, in ``narrow`` bytes each."""
     out = BytesWriter()
     before: i64 = 0
     end = at + width * count
@@ -85,18 +85,16 @@ def _differences(section: bytes, at: i64, count: i64, width: i64, narrow: i64) -
 
 
 def _signed(number: i64, half: i64) -> i64:
-    """``number``, of 0 to twice ``half``, as the number with a sign that has the same bits."""
+    """The signed number with the same bits as the unsigned ``number``, which is below 2 * ``half``."""
     return number - 2 * half if number >= half else number
 
 
 def open_index(
     data: bytes, path: str, offset: int, data_length: int, filters_length: int
 ) -> TableIndex:
-    """The index in a section, packed or not, of a table whose blocks and filters are so long.
+    """The index in a section, packed or not, of a table with blocks and filters of these lengths.
 
-    Raises:
-        CorruptionError: it cannot be unpacked, or its arrays do not fit together.
-        UnsupportedFormatError: it is packed by an unknown codec.
+    Raises CorruptionError if it is damaged, UnsupportedFormatError if its codec is unknown.
     """
     if data[:4] == b"\0\0\0\0":
         data = _Unpacking(data, path, offset, data_length, filters_length).section()
@@ -128,7 +126,7 @@ class _Unpacking:
             self._fail("index is shorter than its header")
         _, codec, raw_length = _PACKED.unpack_from(data)
         most_blocks = data_length // TRAILER_BYTES
-        if not HEADER.size <= raw_length <= HEADER.size + 4 + most_blocks * _MOST_BLOCK_BYTES:
+        if not HEADER.size <= raw_length <= HEADER.size + 4 + most_blocks * _MAX_BYTES_PER_BLOCK:
             self._fail(f"index of {raw_length} bytes for blocks of {data_length}")
         self._raw = Decompressor(b"").decompress(
             codec, data[_PACKED.size :], raw_length, path, offset
@@ -138,7 +136,7 @@ class _Unpacking:
         raise CorruptionError(self._path, self._offset, reason)
 
     def section(self) -> bytes:
-        """The form that is searched."""
+        """The section in the form that is searched."""
         raw = self._raw
         count, prefix_length, chunk_count = HEADER.unpack_from(raw)
         lengths = HEADER.size
@@ -164,7 +162,7 @@ class _Unpacking:
         )
 
     def _offsets(self, at: i64, count: i64) -> bytes:
-        """Sums, 8 bytes each, of the ``count`` numbers at ``at``, the first 0."""
+        """Running sums of the ``count`` numbers at ``at``, 8 bytes each, with a leading 0."""
         raw = self._raw
         out = BytesWriter()
         total: i64 = 0
@@ -177,7 +175,7 @@ class _Unpacking:
         return out.getvalue()
 
     def _sums(self, at: i64, count: i64, width: i64, most: i64, what: str) -> bytes:
-        """Sums, 4 bytes each, of the ``count`` numbers of that width at ``at``, the first 0."""
+        """Running sums of ``count`` numbers of ``width`` bytes, 4 bytes each, with a leading 0."""
         raw = self._raw
         out = BytesWriter()
         total: i64 = 0
@@ -197,7 +195,7 @@ class _Unpacking:
     def _fences(
         self, keys: i64, key_ends: bytes, which: i64, count: i64, prefix_length: i64
     ) -> bytes:
-        """The fence of the first (0) or last (1) key of each block; ``key_ends`` are their ends."""
+        """The fences of the first (``which`` 0) or last (1) key of each block."""
         raw = self._raw
         out = BytesWriter()
         at = 4 * which

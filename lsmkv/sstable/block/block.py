@@ -1,4 +1,4 @@
-"""A data block's payload: sorted entries, laid out so that it is searched in place.
+"""A data block's payload: sorted entries in a layout that is searched in place.
 
 Layout, little-endian, before compression::
 
@@ -19,10 +19,10 @@ Layout, little-endian, before compression::
              keys          keys_length bytes: the keys without the prefix, one after another
              values        values_length bytes
 
-Entries are in key order; versions of one key stand newest first.  A look-up finds its fingerprint,
-eight at a time, and compares one key; nothing is decoded.  Lengths compress to almost
-nothing; in memory they are held as running ends, unless all are equal, so that an entry is found
-without summing.  What is compressed is the reduced form (:mod:`lsmkv.sstable.block.transposed`).
+Entries are in key order, the versions of one key newest first.  A lookup searches the fingerprints,
+eight at a time, and compares one key; nothing is decoded.  A range scan searches the keys.  In memory,
+lengths are held as running ends, unless all are equal, so that an entry is found without summing.
+Compressed blocks store the reduced form of the payload (:mod:`lsmkv.sstable.block.transposed`).
 """
 
 from __future__ import annotations
@@ -62,23 +62,19 @@ from lsmkv.sstable.block.lengths import append_parts, put_ends, with_fingerprint
 from lsmkv.sstable.block.order import ascend
 from lsmkv.sstable.block_cache import CacheItem
 
-_SEQ_TYPES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
-
 ENTRY_OVERHEAD_BYTES: Final = 7  # fingerprint, key length, value length
-# What a Block costs in memory besides its payload: the object and the heads of three bytes objects.
-_OBJECT_BYTES: Final = 400
-
-
+_OBJECT_BYTES: Final = 400  # of a Block in memory, besides its payload
 _CACHE_LINE_BYTES: Final = 64  # of most processors
 _MAX_PREFETCH_BYTES: Final = 512
 _MAX_SEQ_DISTANCE: Final = (1 << 32) - 1  # of a sequence number from the base, in 4 bytes
+_SEQ_TYPES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 class Block(CacheItem):
-    """A payload, checked and ready to be searched; fingerprints that it lacks are made by look-ups.
+    """A payload, checked and ready to be searched.
 
-    Raises (through ``fail``, which is given the reason and must raise): anything in the payload that does
-    not add up.
+    A restored payload lacks fingerprints; the first lookup makes them.  Whatever does not add up is
+    handed to ``fail``, which must raise.
     """
 
     def __init__(
@@ -134,29 +130,29 @@ class Block(CacheItem):
             fail(f"sequence number {max(self.seqs())} of a block is out of range")
 
     def _key_at(self, position: i64) -> i64:
-        """Where in the payload the key at ``position`` starts; of ``count``, where the last ends."""
+        """Start of the key at ``position`` in the payload; for ``count``, the end of the last."""
         if self._key_width >= 0:
             return self._keys + self._key_width * position
         distance: int = read_i32_le(self._key_ends, 4 * position)
         return self._keys + distance
 
     def _value_at(self, position: i64) -> i64:
-        """As :meth:`_key_at`, for values."""
+        """Start of the value at ``position`` in the payload; for ``count``, the end of the last."""
         if self._value_width >= 0:
             return self._values + self._value_width * position
         distance: int = read_i32_le(self._value_ends, 4 * position)
         return self._values + distance
 
     def find(self, key: bytes, h: i64) -> i64:
-        """Position of the newest version of ``key``, whose hash is ``h``; -1 when it is not here.
+        """Position of the newest version of ``key``, whose hash is ``h``; -1 if it is not here.
 
         ``key`` must lie between the block's first and last key, and so share their prefix.
-        O(n / 8), and n / 256 comparisons of keys.
+        O(n / 8), with n / 256 needless key comparisons on average.
         """
         return self._find_from(key, h, 0)
 
     def prefetch(self) -> i64:
-        """Have the processor fetch what :meth:`find` reads, without waiting; of many keys the ends."""
+        """Fetch what :meth:`find` reads into the processor's cache; of many keys, the ends."""
         raw, first = self.raw, self._fingerprints
         prints = self._prints if self._prints else raw
         before_keys = self._keys - 1  # the keys themselves may have no bytes
@@ -164,7 +160,7 @@ class Block(CacheItem):
         return prints[first] + prints[first + self.count - 1] + ends
 
     def prefetch_keys(self) -> i64:
-        """As :meth:`prefetch`, for what :meth:`lower_bound` reads; of very many keys only the first."""
+        """Fetch what :meth:`lower_bound` reads into the processor's cache; of many keys, the first."""
         raw, at = self.raw, self._keys
         end = min(self._values, at + _MAX_PREFETCH_BYTES)
         fetched: i64 = raw[HEADER_BYTES]
@@ -174,7 +170,7 @@ class Block(CacheItem):
         return fetched
 
     def prefetch_values(self, low: i64, high: i64) -> i64:
-        """Have the processor fetch the values from ``low`` to ``high`` (not included), all at once."""
+        """Fetch the values from ``low`` to ``high`` (not included) into the processor's cache."""
         raw = self.raw
         at, end = self._value_at(low), self._value_at(high)
         fetched: i64 = 0
@@ -184,17 +180,17 @@ class Block(CacheItem):
         return fetched
 
     def prefetch_value(self, position: i64) -> i64:
-        """As :meth:`prefetch_values`, for one to its very end; of a long one only the first bytes."""
+        """Fetch one value into the processor's cache; of a long one, the first bytes."""
         raw, at = self.raw, self._value_at(position)
         end = min(self._value_at(position + 1), at + _MAX_PREFETCH_BYTES)
-        fetched: i64 = raw[end - 1]  # of an empty one what stands before it
+        fetched: i64 = raw[end - 1]  # the byte before it, if it is empty
         while at < end:
             fetched += raw[at]
             at += _CACHE_LINE_BYTES
         return fetched
 
     def find_visible(self, key: bytes, h: i64, max_seq: int) -> i64:
-        """As :meth:`find`, for the newest version numbered ``max_seq`` or lower."""
+        """As :meth:`find`, for the newest version with a sequence number up to ``max_seq``."""
         position = self._find_from(key, h, 0)
         while position >= 0 and self.seq(position) > max_seq:
             position = self._find_from(key, h, position + 1)
@@ -241,10 +237,7 @@ class Block(CacheItem):
         return self._base_seq + int.from_bytes(self.raw[at : at + width], "little")
 
     def lower_bound(self, key: bytes) -> i64:
-        """Position of the first entry whose key is ``key`` or above; ``count`` if there is none.
-
-        O(log n) key comparisons.
-        """
+        """Position of the first entry whose key is not below ``key``; O(log n) comparisons."""
         raw = self.raw
         prefix, length = self.prefix_length, i64(len(key))
         order = compare(raw, HEADER_BYTES, HEADER_BYTES + prefix, key, 0, min(prefix, length))
@@ -276,11 +269,11 @@ class Block(CacheItem):
         return compare(self.raw, start, end, key, self.prefix_length, len(key)) >= 0
 
     def prefix(self) -> bytes:
-        """What all keys start with."""
+        """The bytes that all keys start with."""
         return self.raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length]
 
     def key_after(self, prefix: bytes, position: i64) -> bytes:
-        """As :meth:`key`, for those who have the prefix at hand."""
+        """As :meth:`key`, for a caller that has the prefix."""
         start, end = self._key_at(position), self._key_at(position + 1)
         suffix = self.raw[start:end]
         return prefix + suffix
@@ -305,7 +298,7 @@ class Block(CacheItem):
         )
 
     def ascends(self, may_repeat: bool) -> bool:
-        """Whether the keys ascend, none over its limit; with ``may_repeat`` some may be the same."""
+        """Whether the keys ascend, or with ``may_repeat`` never descend, and are within the limit."""
         most, width, ends = MAX_KEY_BYTES - self.prefix_length, self._key_width, self._key_ends
         return ascend(self.raw, self._keys, self.count, width, ends, most, may_repeat)
 
@@ -358,10 +351,9 @@ class Block(CacheItem):
         end: i64,
         step: i64,
     ) -> None:
-        """Append keys and values from position ``at`` towards ``end`` (not included) to ``found``.
+        """Append keys and values from position ``at`` to ``end`` (not included), but no deletions.
 
-        Deletions are left out.  ``step`` is 1 or -1; ``first`` is the key at ``at``.
-        ``prefix`` is :meth:`prefix`.
+        ``step`` is 1 or -1, ``first`` the key at ``at``, ``prefix`` the :meth:`prefix`.
         """
         raw, tags = self.raw, self._tags
         key_width, value_width = self._key_width, self._value_width
@@ -369,7 +361,7 @@ class Block(CacheItem):
         key = first
         while at != end:
             if tags < 0 or raw[tags + at] != TAG_DELETE:
-                if value_width >= 0:  # without calls, which are dear where this is interpreted
+                if value_width >= 0:  # no calls: they are slow when interpreted
                     start = values + value_width * at
                     found.append((key, raw[start : start + value_width]))
                 else:
@@ -385,14 +377,14 @@ class Block(CacheItem):
                     key = prefix + raw[start:stop]
 
     def keys(self) -> list[bytes]:
-        """Every key, in order (a key with several versions as often).  O(n)."""
+        """The key of every entry, in order.  O(n)."""
         found: list[bytes] = []
         raw, length = self.raw, self.prefix_length
         count, width = self.count, self._key_width
         if length == 0:
             append_parts(found, raw, self._keys, count, width, self._key_ends, 0)
         elif COMPILED:
-            # Whole keys are put behind one another first, so that no object is made of a part of one.
+            # Joined first, so that no object is made of a key without its prefix.
             keys = self.key_data()
             append_parts(found, keys, 0, count, width, self._key_ends, length)
         else:
@@ -403,7 +395,7 @@ class Block(CacheItem):
         return found
 
     def values(self) -> list[Value]:
-        """Every value, in the order of :meth:`keys`; None for a deletion.  O(n)."""
+        """The value of every entry, in order; None for a deletion.  O(n)."""
         found: list[Value] = []
         width = self._value_width
         append_parts(found, self.raw, self._values, self.count, width, self._value_ends, 0)
@@ -434,26 +426,26 @@ class Block(CacheItem):
 
     @property
     def has_tags(self) -> bool:
-        """Whether there are :meth:`tags`; without, nothing here is a deletion."""
+        """Whether the payload has tags; without them no entry is a deletion."""
         return self._tags >= 0
 
     def tags(self) -> bytes:
-        """For each entry ``TAG_DELETE`` or ``TAG_PUT``."""
+        """``TAG_DELETE`` or ``TAG_PUT`` for each entry."""
         if self._tags < 0:
             return bytes([TAG_PUT]) * self.count
         return self.raw[self._tags : self._tags + self.count]
 
     def put_ends(self, key_ends: vec[i64], value_ends: vec[i64], at: i64) -> None:
-        """Set, from position ``at`` + 1 on, where each in :meth:`key_data` and :meth:`value_data` ends.
+        """Set the ends of the pieces of :meth:`key_data` and :meth:`value_data`, from ``at`` + 1 on.
 
-        The first begins where ``key_ends[at]`` and ``value_ends[at]`` say.
+        The first key starts at ``key_ends[at]``, the first value at ``value_ends[at]``.
         """
         count = self.count
         put_ends(key_ends, at, count, self._key_width, self._key_ends, self.prefix_length)
         put_ends(value_ends, at, count, self._value_width, self._value_ends, 0)
 
     def seqs(self) -> list[int]:
-        """Every sequence number, in the order of :meth:`keys`.  O(n)."""
+        """The sequence number of every entry, in order.  O(n)."""
         width = self._seq_width
         if width == 0:
             return [self._base_seq] * self.count
@@ -464,11 +456,11 @@ class Block(CacheItem):
         ]
 
     def one_seq(self) -> int:
-        """The sequence number that every entry has; -1 when they differ."""
+        """The one sequence number of all entries; -1 if they differ."""
         return self._base_seq if self._seq_width == 0 else -1
 
     def check_order(self, fail: Callable[[str], NoReturn]) -> None:
-        """Check that keys ascend (sequence numbers descend within one) and none is over its limit."""
+        """Check limits and order: ascending keys, descending sequence numbers within a key."""
         last_key: bytes | None = None
         last_seq = 0
         for key, seq, value in zip(self.keys(), self.seqs(), self.values(), strict=True):

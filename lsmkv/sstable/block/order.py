@@ -1,4 +1,4 @@
-"""Whether the keys of a block ascend: what a merge goes by, and a block's checksum does not tell."""
+"""Checks that the keys of a block ascend: merges rely on it, and no checksum covers it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,15 @@ from lsmkv.encoding.words import COMPILED, compare
 from lsmkv.sstable.block.lengths import append_parts
 
 _ONE: Final = i64(1)
-_SIGN: Final = i64(-1 << 63)  # turns numbers without a sign into those with one, in their order
+_SIGN: Final = i64(-1 << 63)  # maps unsigned numbers to signed ones, keeping their order
 
 
 def ascend(
     raw: bytes, at: i64, count: i64, width: i64, ends: bytes, most: i64, may_repeat: bool
 ) -> bool:
-    """Whether the ``count`` keys that stand in ``raw`` from ``at`` on ascend, none over ``most`` bytes.
+    """Whether the run of keys at ``at`` ascends, with no key over ``most`` bytes.
 
-    Each is ``width`` bytes long, or else they end where ``ends`` says.  At least eight bytes stand
-    before the first.
-
-    Args:
-        may_repeat: whether neighbours may be the same.
+    With ``may_repeat`` neighbours may be equal.  At least eight bytes precede the run.
     """
     if width > most:
         return False
@@ -64,9 +60,9 @@ def ascend(
 
 
 def _numbers_ascend(raw: bytes, at: i64, count: i64, width: i64, least: i64) -> bool:
-    """Whether each key of ``width`` bytes, up to 7, is ``least`` or more above the one before.
+    """Whether each key, as a number of up to 7 bytes, exceeds the one before by ``least`` or more.
 
-    The first ends eight bytes after ``at``.
+    ``at`` is eight bytes before the end of the first.
     """
     mask = (_ONE << (8 * width)) - 1
     before: i64 = -1
