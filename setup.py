@@ -39,7 +39,6 @@ COMPILED = (
     "sstable/block/lengths",
     "encoding/fences",
     "sstable/index_arrays",
-    "sstable/block/order",
     "sstable/block/block",
     "encoding/entry_batch",
     "sstable/block/builder",

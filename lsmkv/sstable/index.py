@@ -45,9 +45,8 @@ from lsmkv.encoding.words import common_prefix_length
 from lsmkv.errors import CorruptionError
 from lsmkv.sstable.index_arrays import (
     filter_shapes,
+    last_of_ascending,
     last_of_ascending_pairs,
-    last_of_ascending_u32,
-    last_of_ascending_u64,
     sum_of_positive,
 )
 
@@ -215,14 +214,14 @@ class TableIndex:
         if self.filter_start(count) == 0:
             filters_length = 0  # one for the whole table, or none
         data = self._data
-        if last_of_ascending_u64(data, self._offsets, count, _MAX_BLOCK_BYTES) != data_length:
+        if last_of_ascending(data, self._offsets, 8, count, _MAX_BLOCK_BYTES) != data_length:
             self._fail("blocks of the index do not fit their section")
         for at, last, step, total, what in (
             (self._filter_ends, count, filters_length, filters_length, "filters"),
             (self._key_ends, 2 * count, MAX_KEY_BYTES, len(data) - self._keys, "keys"),
             (self._chunk_starts, self.chunk_count, count, count, "filter chunks"),
         ):
-            if last_of_ascending_u32(data, at, last, step) != total:
+            if last_of_ascending(data, at, 4, last, step) != total:
                 self._fail(f"{what} of the index do not fit their section")
 
     def check_properties(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import read_i32_le, read_i64_le
+from librt.strings import read_i16_le, read_i32_le, read_i64_le
 from librt.vecs import vec
 from mypy_extensions import i64
 
@@ -15,34 +15,31 @@ _SLOTS: Final = 256
 _SPREAD: Final = 31  # spreads shapes over the slots: lengths hardly differ, parameters are small
 
 
-def last_of_ascending_u64(data: bytes, at: i64, last: i64, step: i64) -> i64:
-    """The array's item ``last``; -1 unless the items up to it ascend from 0 by at most ``step``."""
-    before: i64 = 0
-    end = at + 8 * last
-    if read_i64_le(data, at) != 0:
+def last_of_ascending(data: bytes, at: i64, width: i64, last: i64, step: i64) -> i64:
+    """The array's item ``last``; -1 unless the items up to it ascend from 0 by at most ``step``.
+
+    Items are unsigned numbers of ``width`` bytes, 4 or 8.
+    """
+    before = number_at(data, at, width)
+    if before != 0:
         return -1
+    end = at + width * last
     while at < end:
-        at += 8
-        number = read_i64_le(data, at)
+        at += width
+        number = number_at(data, at, width)
         if number < before or number - before > step:  # or 2^63 and above
             return -1
         before = number
     return before
 
 
-def last_of_ascending_u32(data: bytes, at: i64, last: i64, step: i64) -> i64:
-    """As :func:`last_of_ascending_u64`, for 32-bit numbers."""
-    before: i64 = 0
-    end = at + 4 * last
-    if read_i32_le(data, at) != 0:
-        return -1
-    while at < end:
-        at += 4
-        number = i64(read_i32_le(data, at)) & 0xFFFF_FFFF
-        if number < before or number - before > step:
-            return -1
-        before = number
-    return before
+def number_at(data: bytes, at: i64, width: i64) -> i64:
+    """The unsigned number of 2, 4 or 8 bytes at ``at``; 2^63 and above come out negative."""
+    if width == 8:
+        return read_i64_le(data, at)
+    if width == 4:
+        return i64(read_i32_le(data, at)) & 0xFFFF_FFFF
+    return i64(read_i16_le(data, at)) & 0xFFFF
 
 
 def last_of_ascending_pairs(data: bytes, at: i64, other_at: i64, count: i64, lowest: i64) -> i64:
@@ -87,7 +84,7 @@ def filter_shapes(data: bytes, ends_at: i64, parameters_at: i64, count: i64) -> 
     start: i64 = 0
     position: i64 = 0
     while position < count:
-        stop = i64(read_i32_le(data, ends_at + 4 * position + 4)) & 0xFFFF_FFFF
+        stop = number_at(data, ends_at + 4 * position + 4, 4)
         shape = (stop - start) << 8 | data[parameters_at + position]
         slot = ((stop - start) * _SPREAD + shape) & (_SLOTS - 1)
         if noted[slot] != shape:

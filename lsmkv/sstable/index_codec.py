@@ -23,10 +23,7 @@ from typing import Final, NoReturn
 
 from librt.strings import (
     BytesWriter,
-    read_i16_le,
-    read_i32_le,
     read_i64_be,
-    read_i64_le,
     write_i16_le,
     write_i32_le,
     write_i64_le,
@@ -40,20 +37,22 @@ from lsmkv.sstable.block.codec import Compressor, Decompressor
 from lsmkv.sstable.block.trailer import TRAILER_BYTES
 from lsmkv.sstable.format import Footer, TableProperties
 from lsmkv.sstable.index import HEADER, TableIndex, array_offsets
+from lsmkv.sstable.index_arrays import number_at
 
 _PACKED: Final = struct.Struct("<III")
 # The most that one block, with its keys and a chunk of its own, adds to the arrays.
 _MAX_BYTES_PER_BLOCK: Final = 4 + 4 + 4 + 1 + 2 * (2 + MAX_KEY_BYTES) + 4 + 8
-_HALF_16: Final = i64(1 << 15)
-_HALF_32: Final = i64(1 << 31)
+_SIGN_16: Final = i64(1 << 15)
+_SIGN_32: Final = i64(1 << 31)
 _MASK_63: Final = i64(0x7FFF_FFFF_FFFF_FFFF)
 
 
 def pack_index(section: bytes, level: int) -> bytes:
     """The index ``section``, packed with zstd at ``level``."""
     count, _, chunk_count = HEADER.unpack_from(section)
-    starts = array_offsets(count, chunk_count)
-    _, _, offsets, filter_ends, entry_counts, _, key_ends, chunk_starts, _, _ = starts
+    _, _, offsets, filter_ends, entry_counts, _, key_ends, chunk_starts, _, _ = array_offsets(
+        count, chunk_count
+    )
     raw = b"".join(
         (
             section[: HEADER.size],
@@ -75,18 +74,20 @@ def _differences(section: bytes, at: i64, count: i64, width: i64, narrow: i64) -
     end = at + width * count
     while at < end:
         at += width
-        number: i64 = read_i64_le(section, at) if width == 8 else i64(read_i32_le(section, at))
-        if narrow == 2:
-            write_i16_le(out, i16(_signed(number - before, _HALF_16)))
-        else:
-            write_i32_le(out, i32(_signed(number - before, _HALF_32)))
+        number = number_at(section, at, width)
+        _write(out, number - before, narrow)
         before = number
     return out.getvalue()
 
 
-def _signed(number: i64, half: i64) -> i64:
-    """The signed number with the same bits as the unsigned ``number``, which is below 2 * ``half``."""
-    return number - 2 * half if number >= half else number
+def _write(out: BytesWriter, number: i64, width: i64) -> None:
+    """Append an unsigned number of 2, 4 or 8 bytes."""
+    if width == 8:
+        write_i64_le(out, number)
+    elif width == 4:
+        write_i32_le(out, i32((number ^ _SIGN_32) - _SIGN_32))
+    else:
+        write_i16_le(out, i16((number ^ _SIGN_16) - _SIGN_16))
 
 
 def open_index(
@@ -121,6 +122,7 @@ class _Unpacking:
     ) -> None:
         self._path = path
         self._offset = offset
+        self._data_length = data_length
         self._filters_length = filters_length
         if len(data) < _PACKED.size:
             self._fail("index is shorter than its header")
@@ -147,48 +149,32 @@ class _Unpacking:
         keys = chunk_starts + 4 * (chunk_count + 1) + 8 * chunk_count
         if count == 0 or keys > len(raw):
             self._fail(f"packed index of {len(raw)} bytes cannot hold {count} blocks")
-        key_ends = self._sums(key_lengths, 2 * count, 2, len(raw) - keys, "keys")
+        key_ends = self._sums(key_lengths, 2 * count, (2, 4), len(raw) - keys, "keys")
         return b"".join(
             (
                 raw[:lengths],
                 self._fences(keys, key_ends, 1, count, prefix_length),
                 self._fences(keys, key_ends, 0, count, prefix_length),
-                self._offsets(lengths, count),
-                self._sums(filter_lengths, count, 4, self._filters_length, "filters"),
+                self._sums(lengths, count, (4, 8), self._data_length, "blocks"),
+                self._sums(filter_lengths, count, (4, 4), self._filters_length, "filters"),
                 raw[entry_counts:key_lengths],
                 key_ends,
                 raw[chunk_starts:],
             )
         )
 
-    def _offsets(self, at: i64, count: i64) -> bytes:
-        """Running sums of the ``count`` numbers at ``at``, 8 bytes each, with a leading 0."""
-        raw = self._raw
-        out = BytesWriter()
-        total: i64 = 0
-        end = at + 4 * count
-        write_i64_le(out, total)
-        while at < end:
-            total += i64(read_i32_le(raw, at)) & 0xFFFF_FFFF
-            write_i64_le(out, total)
-            at += 4
-        return out.getvalue()
-
-    def _sums(self, at: i64, count: i64, width: i64, most: i64, what: str) -> bytes:
-        """Running sums of ``count`` numbers of ``width`` bytes, 4 bytes each, with a leading 0."""
-        raw = self._raw
-        out = BytesWriter()
+    def _sums(self, at: i64, count: i64, widths: tuple[i64, i64], most: i64, what: str) -> bytes:
+        """Running sums of ``count`` numbers, with a leading 0; the widths are theirs and the sums'."""
+        raw, out = self._raw, BytesWriter()
+        width, wide = widths
         total: i64 = 0
         end = at + width * count
-        write_i32_le(out, 0)
+        _write(out, 0, wide)
         while at < end:
-            if width == 2:
-                total += i64(read_i16_le(raw, at)) & 0xFFFF
-            else:
-                total += i64(read_i32_le(raw, at)) & 0xFFFF_FFFF
+            total += number_at(raw, at, width)
             if total > most:
                 self._fail(f"{what} of the index do not fit their section")
-            write_i32_le(out, i32(_signed(total, _HALF_32)))
+            _write(out, total, wide)
             at += width
         return out.getvalue()
 
@@ -201,8 +187,7 @@ class _Unpacking:
         at = 4 * which
         end = at + 8 * count
         while at < end:
-            start = i64(read_i32_le(key_ends, at)) & 0xFFFF_FFFF
-            stop = i64(read_i32_le(key_ends, at + 4)) & 0xFFFF_FFFF
+            start, stop = number_at(key_ends, at, 4), number_at(key_ends, at + 4, 4)
             start += prefix_length
             write_i64_le(out, _fence_at(raw, keys + start, stop - start))
             at += 8

@@ -54,36 +54,17 @@ class TableFormat:
     error_rate: float
 
 
+@dataclass
 class _FinishedBlock:
     """A block without its offset in the file."""
 
-    __slots__ = (
-        "entry_count",
-        "filter_bits",
-        "filter_key_count",
-        "first",
-        "last",
-        "payload",
-        "probe_count",
-    )
-
-    def __init__(
-        self,
-        payload: bytes,
-        first: bytes,
-        last: bytes,
-        entry_count: int,
-        filter_bits: bytes,
-        filter_key_count: int,
-        probe_count: int,
-    ) -> None:
-        self.payload = payload
-        self.first = first
-        self.last = last
-        self.entry_count = entry_count
-        self.filter_bits = filter_bits
-        self.filter_key_count = filter_key_count
-        self.probe_count = probe_count
+    payload: bytes
+    first: bytes
+    last: bytes
+    entry_count: int
+    filter_bits: bytes
+    filter_key_count: int
+    probe_count: int
 
 
 class TableWriter:

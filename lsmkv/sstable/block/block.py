@@ -58,8 +58,13 @@ from lsmkv.sstable.block.layout import (
     u32,
     width_and_ends,
 )
-from lsmkv.sstable.block.lengths import append_parts, put_ends, with_fingerprints, with_prefix
-from lsmkv.sstable.block.order import ascend
+from lsmkv.sstable.block.lengths import (
+    append_parts,
+    ascend,
+    put_ends,
+    with_fingerprints,
+    with_prefix,
+)
 from lsmkv.sstable.block_cache import CacheItem
 
 ENTRY_OVERHEAD_BYTES: Final = 7  # fingerprint, key length, value length
@@ -161,33 +166,18 @@ class Block(CacheItem):
 
     def prefetch_keys(self) -> i64:
         """Fetch what :meth:`lower_bound` reads into the processor's cache; of many keys, the first."""
-        raw, at = self.raw, self._keys
-        end = min(self._values, at + _MAX_PREFETCH_BYTES)
-        fetched: i64 = raw[HEADER_BYTES]
-        while at < end:
-            fetched += raw[at]
-            at += _CACHE_LINE_BYTES
-        return fetched
+        end = min(self._values, self._keys + _MAX_PREFETCH_BYTES)
+        return _fetch(self.raw, self._keys, end) + self.raw[HEADER_BYTES]
 
     def prefetch_values(self, low: i64, high: i64) -> i64:
         """Fetch the values from ``low`` to ``high`` (not included) into the processor's cache."""
-        raw = self.raw
-        at, end = self._value_at(low), self._value_at(high)
-        fetched: i64 = 0
-        while at < end:
-            fetched += raw[at]
-            at += _CACHE_LINE_BYTES
-        return fetched
+        return _fetch(self.raw, self._value_at(low), self._value_at(high))
 
     def prefetch_value(self, position: i64) -> i64:
         """Fetch one value into the processor's cache; of a long one, the first bytes."""
         raw, at = self.raw, self._value_at(position)
         end = min(self._value_at(position + 1), at + _MAX_PREFETCH_BYTES)
-        fetched: i64 = raw[end - 1]  # the byte before it, if it is empty
-        while at < end:
-            fetched += raw[at]
-            at += _CACHE_LINE_BYTES
-        return fetched
+        return _fetch(raw, at, end) + raw[end - 1]  # the byte before it, if it is empty
 
     def find_visible(self, key: bytes, h: i64, max_seq: int) -> i64:
         """As :meth:`find`, for the newest version with a sequence number up to ``max_seq``."""
@@ -379,19 +369,11 @@ class Block(CacheItem):
     def keys(self) -> list[bytes]:
         """The key of every entry, in order.  O(n)."""
         found: list[bytes] = []
-        raw, length = self.raw, self.prefix_length
-        count, width = self.count, self._key_width
+        length, count, width = self.prefix_length, self.count, self._key_width
         if length == 0:
-            append_parts(found, raw, self._keys, count, width, self._key_ends, 0)
-        elif COMPILED:
-            # Joined first, so that no object is made of a key without its prefix.
-            keys = self.key_data()
-            append_parts(found, keys, 0, count, width, self._key_ends, length)
+            append_parts(found, self.raw, self._keys, count, width, self._key_ends, 0)
         else:
-            suffixes: list[bytes] = []
-            append_parts(suffixes, raw, self._keys, count, width, self._key_ends, 0)
-            prefix = raw[HEADER_BYTES : HEADER_BYTES + length]
-            found += [prefix + suffix for suffix in suffixes]
+            append_parts(found, self.key_data(), 0, count, width, self._key_ends, length)
         return found
 
     def values(self) -> list[Value]:
@@ -469,3 +451,12 @@ class Block(CacheItem):
             if last_key is not None and (key < last_key or (key == last_key and seq >= last_seq)):
                 fail(f"key {key[:40]!r} is out of order")
             last_key, last_seq = key, seq
+
+
+def _fetch(raw: bytes, at: i64, end: i64) -> i64:
+    """Read a byte of each cache line of ``raw[at:end]``; summed, or the compiler drops the reads."""
+    fetched: i64 = 0
+    while at < end:
+        fetched += raw[at]
+        at += _CACHE_LINE_BYTES
+    return fetched

@@ -28,25 +28,6 @@ class BlockBuilder:
         smallest_seq, largest_seq: the bounds of the sequence numbers.
     """
 
-    __slots__ = (
-        "_key_lengths",
-        "_keys",
-        "_keys_length",
-        "_parts",
-        "_prefix_length",
-        "_seqs",
-        "_tags",
-        "_value_lengths",
-        "_values",
-        "_values_length",
-        "count",
-        "digests",
-        "first",
-        "largest_seq",
-        "last",
-        "smallest_seq",
-    )
-
     def __init__(self, parts: list[EntrySlice]) -> None:
         """Build from slices, at least one, that together are the block's entries in order."""
         tail = parts[-1]

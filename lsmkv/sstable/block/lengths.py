@@ -1,4 +1,4 @@
-"""Runs of keys or values in a block: cut apart, joined with the prefix, hashed.
+"""Runs of keys or values in a block: cut apart, joined with the prefix, hashed, checked.
 
 A run is ``count`` pieces, one after another.  Each is ``width`` bytes long; or, if ``width`` is -1, they
 end where ``ends`` says, packed 32-bit distances from the start of the run with a leading 0
@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import struct
 from itertools import pairwise
+from operator import le, lt
 from typing import Any, Final
 
-from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i64_le
+from librt.strings import BytesWriter, read_i32_le, read_i64_be, read_i64_le, write_i64_le
 from librt.vecs import vec
 from mypy_extensions import i64
 
-from lsmkv.encoding.words import COMPILED, append_range
+from lsmkv.encoding.words import COMPILED, append_range, compare
 from lsmkv.filters.hashing import DIGEST_BYTES, append_fingerprint, digests
 
 _MAX_UNPACKED: Final = 1024  # pieces that one struct unpacks
 _MAX_STRUCTS: Final = 64  # cached; each takes 32 bytes for each piece
 _structs: Final[dict[int, struct.Struct]] = {}
+_ONE: Final = i64(1)
+_SIGN: Final = i64(-1 << 63)  # maps unsigned numbers to signed ones, keeping their order
 _MAX_PREFIX_BYTES: Final = 64 * 1024  # of the whole keys that are made at a time, to be hashed
 
 
@@ -153,3 +156,64 @@ def with_fingerprints(
             out.write(digests(found)[::DIGEST_BYTES])
         start = stop
     return out.getvalue()
+
+
+def ascend(
+    raw: bytes, at: i64, count: i64, width: i64, ends: bytes, most: i64, may_repeat: bool
+) -> bool:
+    """Whether the run of keys at ``at`` ascends, with no key over ``most`` bytes.
+
+    With ``may_repeat`` neighbours may be equal.  At least eight bytes precede the run.
+    """
+    if width > most:
+        return False
+    if not COMPILED:
+        keys: list[bytes] = []
+        append_parts(keys, raw, at, count, width, ends, 0)
+        in_order = le if may_repeat else lt
+        return max(map(len, keys)) <= most and all(map(in_order, keys, keys[1:]))
+    if width == 0:
+        return count == 1 or may_repeat
+    least: i64 = 0 if may_repeat else 1
+    if 0 < width < 8:
+        return _numbers_ascend(raw, at + width - 8, count, width, least)
+    start = at
+    end = at + (width if width >= 0 else i64(read_i32_le(ends, 4)))
+    if end - start > most:
+        return False
+    position: i64 = 1
+    while position < count:
+        position += 1
+        stop = at + (width * position if width >= 0 else i64(read_i32_le(ends, 4 * position)))
+        if stop - end > most:
+            return False
+        if end - start >= 8 and stop - end >= 8:
+            low, high = read_i64_be(raw, start), read_i64_be(raw, end)
+            if low != high:
+                if (low ^ _SIGN) > (high ^ _SIGN):
+                    return False
+                start = end
+                end = stop
+                continue
+        if compare(raw, start, end, raw, end, stop) > -least:
+            return False
+        start = end
+        end = stop
+    return True
+
+
+def _numbers_ascend(raw: bytes, at: i64, count: i64, width: i64, least: i64) -> bool:
+    """Whether each key, as a number of up to 7 bytes, exceeds the one before by ``least`` or more.
+
+    ``at`` is eight bytes before the end of the first.
+    """
+    mask = (_ONE << (8 * width)) - 1
+    before: i64 = -1
+    while count > 0:
+        number = read_i64_be(raw, at) & mask
+        if number - before < least:
+            return False
+        before = number
+        at += width
+        count -= 1
+    return True

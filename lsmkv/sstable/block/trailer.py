@@ -30,6 +30,7 @@ from mypy_extensions import i32, i64
 
 from lsmkv.encoding.checksums import checksum, short_checksum
 from lsmkv.errors import CorruptionError
+from lsmkv.sstable.block.layout import u32
 
 TRAILER: Final = struct.Struct("<IIIIIBBHII")
 TRAILER_BYTES: Final = 32
@@ -134,8 +135,8 @@ def stored_payload(
     if end < start:
         reason = f"block of {stop - start} bytes is shorter than its trailer"
         raise CorruptionError(path, offset, reason)
-    filter_start = start + _u32(data, end)
-    filter_length = _u32(data, end + 8)
+    filter_start = start + u32(data, end)
+    filter_length = u32(data, end + 8)
     if read_i16_le(data, end + 22) != BLOCK_MAGIC or filter_start + filter_length != end:
         reason = "block trailer does not fit its block"
         got = filter_start + filter_length - start
@@ -144,7 +145,7 @@ def stored_payload(
     payload = data[start:filter_start]
     check_payload(payload, data, end, seed, path, offset)
     check_filter(data[filter_start:end], data, end, seed, path, offset)
-    return payload, _u32(data, end + 4), _u32(data, end + 12), data[end + 20]
+    return payload, u32(data, end + 4), u32(data, end + 12), data[end + 20]
 
 
 def check_payload(payload: bytes, data: bytes, at: i64, seed: int, path: str, offset: int) -> None:
@@ -164,11 +165,6 @@ def _check(part: bytes, seed: int, data: bytes, at: i64, what: str, path: str, o
         reason = f"checksum of a block's {what} fails"
         expected = stored & _MASK_32
         raise CorruptionError(path, offset, reason, expected=expected, got=got & _MASK_32)
-
-
-def _u32(data: bytes, at: i64) -> i64:
-    stored: int = read_i32_le(data, at)
-    return stored & _MASK_32
 
 
 def _write_u32(out: BytesWriter, number: i64) -> None:
