@@ -223,7 +223,9 @@ class TableReader:
 
         ``group`` is :meth:`~lsmkv.sstable.index.TableIndex.group_of` the key.
         """
-        filters = self.filters
+        filters = self._filters
+        if filters is None:
+            filters = self._load_filters()
         if filters.per_table and not filters.table_may_hold(filters.hash_of(key, h)):
             self._stats.filter_negatives += 1
             return -1
@@ -234,7 +236,9 @@ class TableReader:
 
     def filter_allows(self, block_number: i64, key: bytes, h: i64) -> bool:
         """Whether the filter of a block, if it has one, says that the block may hold ``key``."""
-        filters = self.filters
+        filters = self._filters
+        if filters is None:
+            filters = self._load_filters()
         if filters.per_block and not filters.block_may_hold(block_number, filters.hash_of(key, h)):
             self._stats.filter_negatives += 1
             return False
