@@ -337,33 +337,33 @@ class Block(CacheItem):
         found: list[tuple[bytes, bytes]],
         prefix: bytes,
         first: bytes,
-        at: i64,
+        position: i64,
         end: i64,
         step: i64,
     ) -> None:
-        """Append keys and values from position ``at`` to ``end`` (not included), but no deletions.
+        """Append keys and values from ``position`` to ``end`` (not included), but no deletions.
 
-        ``step`` is 1 or -1, ``first`` the key at ``at``, ``prefix`` the :meth:`prefix`.
+        ``step`` is 1 or -1, ``first`` the key at ``position``, ``prefix`` the :meth:`prefix`.
         """
         raw, tags = self.raw, self._tags
         key_width, value_width = self._key_width, self._value_width
         keys, values = self._keys, self._values
         key = first
-        while at != end:
-            if tags < 0 or raw[tags + at] != TAG_DELETE:
+        while position != end:
+            if tags < 0 or raw[tags + position] != TAG_DELETE:
                 if value_width >= 0:  # no calls: they are slow when interpreted
-                    start = values + value_width * at
+                    start = values + value_width * position
                     found.append((key, raw[start : start + value_width]))
                 else:
-                    start, stop = self._value_at(at), self._value_at(at + 1)
+                    start, stop = self._value_at(position), self._value_at(position + 1)
                     found.append((key, raw[start:stop]))
-            at += step
-            if at != end:
+            position += step
+            if position != end:
                 if key_width >= 0:
-                    start = keys + key_width * at
+                    start = keys + key_width * position
                     key = prefix + raw[start : start + key_width]
                 else:
-                    start, stop = self._key_at(at), self._key_at(at + 1)
+                    start, stop = self._key_at(position), self._key_at(position + 1)
                     key = prefix + raw[start:stop]
 
     def keys(self) -> list[bytes]:
