@@ -33,8 +33,8 @@ from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, ascending, joined
 from lsmkv.encoding.fences import fence
 from lsmkv.encoding.words import COMPILED, common_prefix_length, compare
 from lsmkv.sstable.block.block import Block
+from lsmkv.sstable.read_ahead import every_block
 from lsmkv.sstable.reader import TableReader
-from lsmkv.storage.storage import ReadKind
 
 # A table is read in batches of at least so many entries, or so many bytes if that comes first.
 _BATCH_ENTRIES: Final = 128
@@ -131,7 +131,7 @@ def _run_batches(run: list[TableReader]) -> Iterator[EntryBatch]:
         held: list[Block] = []
         held_count: i64 = 0
         held_bytes: i64 = 0
-        for block in table.every_block(ReadKind.COMPACTION):
+        for block in every_block(table):
             held.append(block)
             held_count += block.count
             held_bytes += len(block.raw)

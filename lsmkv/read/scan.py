@@ -25,8 +25,8 @@ from lsmkv.read.sources import (
 from lsmkv.read.view import ReadView
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.index import TableIndex
+from lsmkv.sstable.read_ahead import blocks_ahead
 from lsmkv.sstable.reader import TableReader
-from lsmkv.storage.storage import ReadKind
 
 _Entry = tuple[bytes, Value]
 _KEY: Final = itemgetter(0)
@@ -271,7 +271,7 @@ def _visible_entries(
     reverse: bool,
 ) -> Iterator[list[_Entry]]:
     """The newest visible entry of each key of a table, in lists."""
-    blocks = table.blocks_ahead(numbers, ReadKind.DATA, cached_first=CACHED_BLOCKS)
+    blocks = blocks_ahead(table, numbers, cached_first=CACHED_BLOCKS)
     decoded = map(_entries, blocks, repeat(max_seq))  # mypyc would make a list of a generator
     for entries in _whole_keys(table, numbers, decoded, reverse):
         # Only the first and the last block can reach past the bounds; to look at their ends is cheap.

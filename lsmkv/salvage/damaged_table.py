@@ -19,8 +19,9 @@ from typing import Final, NoReturn
 
 from lsmkv.encoding.checksums import checksum
 from lsmkv.errors import CorruptionError
-from lsmkv.sstable.block.block import MAX_BLOCK_BYTES, Block
+from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.codec import Decompressor
+from lsmkv.sstable.block.layout import MAX_BLOCK_BYTES
 from lsmkv.sstable.block.trailer import BLOCK_MAGIC, TRAILER, TRAILER_BYTES, checksum_seed
 from lsmkv.sstable.format import (
     CODEC_ZSTD_REDUCED,
@@ -31,7 +32,7 @@ from lsmkv.sstable.format import (
     decode_properties,
 )
 from lsmkv.sstable.index import TableIndex
-from lsmkv.sstable.tail import checked_index
+from lsmkv.sstable.index_codec import checked_index
 from lsmkv.storage.storage import RandomFile, ReadKind, Storage
 
 _MAGIC_AT: Final = 22

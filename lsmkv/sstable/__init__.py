@@ -1,6 +1,6 @@
-"""One table file's bytes: blocks, index, writer, reader.
+"""Tables (SSTables): immutable files of sorted entries, written once from entries in order.
 
-A table (SSTable) is written once, from entries in order, and never changed.  ``layout`` holds the
-shape of the file, ``block`` that of a data block's payload, ``index`` the part that is kept in
-memory; ``writer`` and ``reader`` are the two ends of it.
+``format`` is the shape of the file, ``block`` that of a data block.  ``writer`` writes a table and
+``multi_writer`` as many as a flush or compaction needs.  ``reader`` answers lookups with the help of
+``index`` and ``table_filters``; ``read_ahead`` reads many blocks for scans and compactions.
 """

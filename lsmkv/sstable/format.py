@@ -20,14 +20,17 @@ Footer (72 bytes)::
     60  u32  low half of the XXH3-64 of the bytes before it
     64       magic "lsmkvSST"
 
-Every release keeps the last 16 bytes as they are, so that a newer file is told from a damaged one.
+The last 16 bytes stay as they are in every release, which tells a newer file from a damaged one.
+
+To look a key up, a reader opens the footer, properties and index, finds the one block whose key range
+spans the key, asks that block's filter in the filter section, and only then reads the block.
 """
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -42,38 +45,22 @@ TABLE_MAGIC: Final = b"lsmkvSST"
 _FOOTER: Final = struct.Struct("<QQQQQQQII8s")
 FOOTER_BYTES: Final = 72
 
-# Sections that are read whole.  Within filters and index, offsets have 32 bits; properties are two
-# keys and some numbers; the largest dictionary that can be asked for has 1 MiB.
-_MOST_DICTIONARY_BYTES: Final = 16 << 20
-_MOST_SECTION_BYTES: Final = (1 << 32) - 1
-_MOST_PROPERTIES_BYTES: Final = 1 << 20
+# Limits for sections that are read whole.  Filters and index have 32-bit offsets; properties are two
+# keys and some numbers; options allow a dictionary of at most 1 MiB.
+_MAX_DICTIONARY_BYTES: Final = 16 << 20
+_MAX_SECTION_BYTES: Final = (1 << 32) - 1
+_MAX_PROPERTIES_BYTES: Final = 1 << 20
 
 CODEC_NONE: Final = 0
 CODEC_ZSTD: Final = 1
 CODEC_ZSTD_REDUCED: Final = 2
-"""zstd of the reduced payload (:mod:`lsmkv.sstable.block.transposed`), which only blocks have."""
-
-
-class BlockInfo(NamedTuple):
-    """One block, for inspection: place, keys, and its filter's n, m (bits) and k."""
-
-    position: int
-    offset: int
-    length: int
-    entry_count: int
-    first_key: bytes
-    last_key: bytes
-    filter_key_count: int
-    filter_bits: int
-    probe_count: int
-    codec: int
-    raw_length: int
+"""zstd of the reduced payload (:mod:`lsmkv.sstable.block.transposed`); for blocks only."""
 
 
 class TableMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the manifest knows of a table; keys are base64 in JSON.
+    """The manifest's record of a table; keys are base64 in JSON.
 
-    ``checksum`` is that of index and properties, from the footer: no other table has the same.
+    ``checksum`` covers index and properties, as in the footer: it identifies the table.
     """
 
     number: int
@@ -87,7 +74,7 @@ class TableMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     checksum: int = 0
 
     def problem(self) -> str | None:
-        """What is impossible about these values; None when nothing is."""
+        """The reason why these values are impossible, or None."""
         if self.smallest > self.largest:
             return "its smallest key is above its largest"
         if not 0 <= self.smallest_seq <= self.largest_seq <= MAX_SEQUENCE:
@@ -98,17 +85,19 @@ class TableMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What a table says of itself, as JSON in its properties section.
+    """A table's description of itself, as JSON in its properties section.
 
-    ``filter_key`` is a :class:`~lsmkv.filters.keys.FilterKey` in its text form; ``granularity`` is
-    ``"block"`` or ``"table"``; ``has_versions`` tells whether some key stands more than once;
-    ``probe_count`` and ``filter_key_count`` are those of a table-wide filter, 0 with filters per
-    block.  ``raw_bytes`` counts payloads before compression.  ``filter_scheme`` is that of every
-    filter: a reader that does not know it would take the wrong bits for an answer; so would one
-    where scheme 6 or 7 is another policy's, which ``filter_policy``, the name, is there to tell.
-    ``replaces`` are the tables whose place this one took, together with the tables ``beside`` it,
-    which the same compaction wrote before it.  Repair goes by it when the manifest is lost.  None:
-    not noted.
+    Attributes:
+        has_versions: whether a key occurs more than once.
+        raw_bytes: size of all payloads before compression.
+        filter_key: a :class:`~lsmkv.filters.keys.FilterKey` in its text form.
+        granularity: ``"block"`` or ``"table"``.
+        filter_key_count, probe_count: those of a filter for the whole table; 0 with filters per block.
+        filter_scheme: the scheme of every filter; a reader must know it to use them.
+        filter_policy: the policy's name if the scheme is 6 or 7, which policies may share.
+        replaces: numbers of the tables that this one replaces, together with those ``beside`` it, which
+            the same compaction wrote before it; None if not noted.  Repair uses it when the manifest
+            is lost.
     """
 
     number: int
@@ -149,10 +138,9 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
 
 
 def decode_properties(data: bytes, path: str, offset: int) -> TableProperties:
-    """Properties from their section, which stands at ``offset``.
+    """Parse the properties section, which starts at ``offset``.
 
-    Raises:
-        CorruptionError: they are no JSON of this form, or hold what no table can say.
+    Raises CorruptionError if it is not JSON of this form, or holds impossible values.
     """
     try:
         properties = msgspec.json.decode(data, type=TableProperties)
@@ -164,7 +152,7 @@ def decode_properties(data: bytes, path: str, offset: int) -> TableProperties:
 
 
 def _impossible(properties: TableProperties) -> str | None:
-    """What no writer would say; None when there is nothing of the kind."""
+    """The reason why no writer can have written these properties, or None."""
     counts = (
         properties.block_count,
         properties.raw_bytes,
@@ -228,9 +216,7 @@ class Footer:
 def decode_footer(data: bytes, path: str, file_size: int) -> Footer:
     """The footer in ``data``, the last 72 bytes of a file of ``file_size`` bytes.
 
-    Raises:
-        CorruptionError: it is not a table's footer, or is damaged.
-        UnsupportedFormatError: the table is of another format version.
+    Raises CorruptionError if it is damaged, UnsupportedFormatError for another format version.
     """
     offset = file_size - FOOTER_BYTES
     if len(data) != FOOTER_BYTES:
@@ -253,11 +239,11 @@ def decode_footer(data: bytes, path: str, file_size: int) -> Footer:
     if footer.properties_offset + footer.properties_length != offset:
         raise CorruptionError(path, offset, "sections of a table do not fill the file")
     for length, most, what in (
-        (footer.dictionary_length, _MOST_DICTIONARY_BYTES, "dictionary"),
-        (footer.filters_length, _MOST_SECTION_BYTES, "filters"),
-        (footer.index_length, _MOST_SECTION_BYTES, "index"),
-        (footer.properties_length, _MOST_PROPERTIES_BYTES, "properties"),
+        (footer.dictionary_length, _MAX_DICTIONARY_BYTES, "dictionary"),
+        (footer.filters_length, _MAX_SECTION_BYTES, "filters"),
+        (footer.index_length, _MAX_SECTION_BYTES, "index"),
+        (footer.properties_length, _MAX_PROPERTIES_BYTES, "properties"),
     ):
-        if length > most:  # a file need not have on disk what its length says
+        if length > most:  # a sparse file may be longer than what it has on disk
             raise CorruptionError(path, offset, f"{what} of {length} bytes: {most} are the most")
     return footer

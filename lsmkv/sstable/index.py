@@ -1,7 +1,7 @@
-"""A table's index: where its blocks lie, which keys they span, where their filters are.
+"""A table's index: where its blocks are, which keys they span, where their filters are.
 
-It is checked when the table is opened and read when the table is first used, and it is searched as it
-stands in the file: arrays of fixed-width integers (little-endian) and one run of key bytes::
+Its checksum is checked when the table is opened; it is read at first use, and searched as it stands in
+the file: arrays of fixed-width integers (little-endian) and one run of key bytes::
 
     u32 block_count n, u32 prefix_length (bytes that every key of the table shares), u32 chunk_count c
     last_fences     n u64      the fence of each block's last key
@@ -18,9 +18,9 @@ stands in the file: arrays of fixed-width integers (little-endian) and one run o
 
 A *fence* is the 8 bytes of a key after the table's common prefix, zero-padded, as a big-endian
 integer without its lowest bit (63 bits: the same in a Python integer and in a signed machine word).
-Fences are searched first; real keys are compared only where fences are equal.
+Fences are searched first; keys are compared only where fences are equal.
 
-In tables that are compressed it is stored packed: see :mod:`lsmkv.sstable.index_codec`.
+Compressed tables store it packed: see :mod:`lsmkv.sstable.index_codec`.
 """
 
 from __future__ import annotations
@@ -45,24 +45,22 @@ from lsmkv.encoding.words import common_prefix_length
 from lsmkv.errors import CorruptionError
 from lsmkv.sstable.index_arrays import (
     filter_shapes,
+    last_of_ascending,
     last_of_ascending_pairs,
-    last_of_ascending_u32,
-    last_of_ascending_u64,
     sum_of_positive,
 )
 
 HEADER: Final = struct.Struct("<III")
 _FILTER_CHUNK_BYTES: Final = 16 * 1024
-_GROUP: Final = 16  # fences: two lines of the processor's cache
-_LINE_BYTES: Final = 64  # of most processors
-# Payload and filter of a block have lengths of 32 bits, and memory is taken for a whole block.
-_MOST_BLOCK_BYTES: Final = i64(0xFFFF_FFFF)
+_GROUP: Final = 16  # fences: two cache lines
+_CACHE_LINE_BYTES: Final = 64  # of most processors
+_MAX_BLOCK_BYTES: Final = i64(0xFFFF_FFFF)
 
 
-def array_places(count: int, chunk_count: int) -> list[int]:
-    """Where the arrays of a section start, in order, and last its keys."""
+def array_offsets(count: int, chunk_count: int) -> list[int]:
+    """Where the arrays of a section start, in order, and the keys after them."""
     at = HEADER.size
-    places: list[int] = []
+    starts: list[int] = []
     for width, length in (
         (8, count),
         (8, count),
@@ -74,17 +72,17 @@ def array_places(count: int, chunk_count: int) -> list[int]:
         (4, chunk_count + 1),
         (8, chunk_count),
     ):
-        places.append(at)
+        starts.append(at)
         at += width * length
-    places.append(at)
-    return places
+    starts.append(at)
+    return starts
 
 
 class IndexBuilder:
-    """Collects blocks: ``add* finish``."""
+    """Builds an index section: ``add`` for each block, then ``finish``."""
 
     def __init__(self) -> None:
-        # Packed as they will stand in the file: it takes a fraction of what objects would.
+        # Packed as in the file: that takes a fraction of the memory of objects.
         self._ends = BytesWriter()
         self._filter_ends = BytesWriter()
         self._entry_counts = BytesWriter()
@@ -111,7 +109,7 @@ class IndexBuilder:
         entry_count: int,
         probe_count: int,
     ) -> None:
-        """The next block of the file, which is ``length`` bytes long."""
+        """Add the next block of the file, which is ``length`` bytes long."""
         if self.block_count == 0:
             self._smallest = first
         self._largest = last
@@ -128,7 +126,7 @@ class IndexBuilder:
             write_i32_le(self._key_ends, i32(self.key_bytes))
 
     def finish(self, filters: bytes) -> bytes:
-        """The index section, for a table whose filter section is ``filters``."""
+        """The index section of a table whose filter section is ``filters``."""
         prefix_length = common_prefix_length([self._smallest, self._largest])
         starts, checksums = self._chunks(filters)
         keys, key_ends = self._keys.getvalue(), self._key_ends.getvalue()
@@ -155,14 +153,14 @@ class IndexBuilder:
         )
 
     def _chunks(self, filters: bytes) -> tuple[list[int], list[int]]:
-        """Block at which each chunk of filters starts (and the block count), and its checksum."""
+        """The first block of each chunk of filters, then the block count; and the checksums."""
         if self._filter_end != len(filters):  # one filter for the whole table
             return [0, self.block_count], [checksum(filters, 0)]
         ends = struct.unpack(f"<{self.block_count + 1}I", self._filter_ends.getvalue())
         starts = [0]
-        for block in range(1, self.block_count):
-            if ends[block + 1] - ends[starts[-1]] > _FILTER_CHUNK_BYTES:
-                starts.append(block)
+        for block_number in range(1, self.block_count):
+            if ends[block_number + 1] - ends[starts[-1]] > _FILTER_CHUNK_BYTES:
+                starts.append(block_number)
         starts.append(self.block_count)
         checksums = [
             checksum(filters[ends[start] : ends[stop]], 0) for start, stop in pairwise(starts)
@@ -171,15 +169,9 @@ class IndexBuilder:
 
 
 class TableIndex:
-    """An index section, checked, searched in place.
+    """An index section, searched in place.
 
-    Attributes:
-        block_count: number of blocks.
-        chunk_count: number of chunks in which the filters can be read.
-        memory_bytes: size in memory.
-
-    Raises:
-        CorruptionError: its arrays do not fit together.
+    Raises CorruptionError if its arrays do not fit together.
     """
 
     def __init__(
@@ -191,25 +183,25 @@ class TableIndex:
         if len(data) < HEADER.size:
             self._fail("index is shorter than its header")
         count, prefix_length, chunk_count = HEADER.unpack_from(data)
-        places = array_places(count, chunk_count)
-        at = places[-1]
+        starts = array_offsets(count, chunk_count)
+        at = starts[-1]
         if count == 0 or at > len(data):
             self._fail(f"index of {len(data)} bytes cannot hold {count} blocks")
         self.block_count: i64 = count
         self.prefix_length: i64 = prefix_length
         self.chunk_count: i64 = chunk_count
-        self._last_fences: i64 = places[0]
-        self._first_fences: i64 = places[1]
-        self._offsets: i64 = places[2]
-        self._filter_ends: i64 = places[3]
-        self._entry_counts: i64 = places[4]
-        self._probe_counts: i64 = places[5]
-        self._key_ends: i64 = places[6]
-        self._chunk_starts: i64 = places[7]
-        self._chunk_checksums: i64 = places[8]
+        self._last_fences: i64 = starts[0]
+        self._first_fences: i64 = starts[1]
+        self._offsets: i64 = starts[2]
+        self._filter_ends: i64 = starts[3]
+        self._entry_counts: i64 = starts[4]
+        self._probe_counts: i64 = starts[5]
+        self._key_ends: i64 = starts[6]
+        self._chunk_starts: i64 = starts[7]
+        self._chunk_checksums: i64 = starts[8]
         self._keys: i64 = at
-        # The last fence of each whole group, so close together that they stay in the processor's
-        # cache; made when they are first wanted.
+        # The last fence of each whole group, made at first use.  They are so close together that they
+        # stay in the processor's cache.
         self._samples = b""
         self.memory_bytes = len(data) + 8 * (count // _GROUP)
         self._check(data_length, filters_length)
@@ -222,27 +214,22 @@ class TableIndex:
         if self.filter_start(count) == 0:
             filters_length = 0  # one for the whole table, or none
         data = self._data
-        if last_of_ascending_u64(data, self._offsets, count, _MOST_BLOCK_BYTES) != data_length:
+        if last_of_ascending(data, self._offsets, 8, count, _MAX_BLOCK_BYTES) != data_length:
             self._fail("blocks of the index do not fit their section")
         for at, last, step, total, what in (
             (self._filter_ends, count, filters_length, filters_length, "filters"),
             (self._key_ends, 2 * count, MAX_KEY_BYTES, len(data) - self._keys, "keys"),
             (self._chunk_starts, self.chunk_count, count, count, "filter chunks"),
         ):
-            if last_of_ascending_u32(data, at, last, step) != total:
+            if last_of_ascending(data, at, 4, last, step) != total:
                 self._fail(f"{what} of the index do not fit their section")
 
-    # What the table's properties say, too
-
-    def check_said(
+    def check_properties(
         self, smallest: bytes, largest: bytes, block_count: int, entry_count: int
     ) -> None:
-        """Check the index against what the properties of its table say.  O(blocks).
+        """Check the index against its table's properties, and that fences ascend.  O(blocks).
 
-        Afterwards every key from ``smallest`` to ``largest`` is found at or before the last block.
-
-        Raises:
-            CorruptionError: they contradict each other, or its fences do not ascend.
+        After that, every key from ``smallest`` to ``largest`` is found at or before the last block.
         """
         count = self.block_count
         if count != block_count:
@@ -260,13 +247,13 @@ class TableIndex:
             self._fail(f"entries of the index are not the {entry_count} of the table")
 
     def filter_shapes(self) -> set[int]:
-        """What :func:`~lsmkv.sstable.index_arrays.filter_shapes` says of the filters.  O(blocks)."""
+        """The filters' shapes, by :func:`~lsmkv.sstable.index_arrays.filter_shapes`.  O(blocks)."""
         return filter_shapes(self._data, self._filter_ends, self._probe_counts, self.block_count)
 
     # Search
 
     def seek(self, key: bytes) -> i64:
-        """The first block whose last key is ``key`` or above; ``block_count`` when there is none.
+        """The first block whose last key is not below ``key``; ``block_count`` if there is none.
 
         ``key`` must share the table's common prefix, as every key between its smallest and its
         largest does.  O(log n).
@@ -275,7 +262,7 @@ class TableIndex:
         return self._seek(key, target, self._group_of(target))
 
     def group_of(self, key: bytes) -> i64:
-        """The first block of the group in which ``key`` is to be searched.  O(log n)."""
+        """The first block of the group of fences to search for ``key``.  O(log n)."""
         return self._group_of(fence(key, self.prefix_length, len(key)))
 
     def _group_of(self, target: i64) -> i64:
@@ -288,16 +275,18 @@ class TableIndex:
         return _GROUP * lower_bound(samples, 0, groups, target)
 
     def prefetch(self, group: i64) -> i64:
-        """Have the processor fetch what :meth:`find_in` reads of ``group``, and where filters start."""
+        """Fetch what :meth:`find_in` reads of ``group`` into the processor's cache."""
         if self.block_count < _GROUP:
             return 0
-        data = self._data  # past the last block stand the arrays that follow
+        data = self._data  # past the last block these read from the arrays that follow
         last = self._last_fences + 8 * group
         first = self._first_fences + 8 * group
-        fetched = read_i64_le(data, last) ^ read_i64_le(data, last + _LINE_BYTES)
+        fetched = read_i64_le(data, last) ^ read_i64_le(data, last + _CACHE_LINE_BYTES)
         fetched ^= read_i64_le(data, last + 8 * _GROUP - 8)
-        fetched ^= read_i64_le(data, first) ^ read_i64_le(data, first + _LINE_BYTES)
-        return fetched ^ read_i64_le(data, self._filter_ends + 4 * group)  # or C leaves it all out
+        fetched ^= read_i64_le(data, first) ^ read_i64_le(data, first + _CACHE_LINE_BYTES)
+        return fetched ^ read_i64_le(
+            data, self._filter_ends + 4 * group
+        )  # used, or the compiler drops it
 
     def _seek(self, key: bytes, target: i64, group: i64) -> i64:
         """:meth:`seek` for a key whose fence is ``target``, which falls into ``group``."""
@@ -331,7 +320,7 @@ class TableIndex:
         return low
 
     def find(self, key: bytes) -> i64:
-        """The first block that spans ``key``; -1 when the key lies in a gap between two blocks.
+        """The first block that spans ``key``; -1 if the key lies between two blocks.
 
         ``key`` must lie between the table's smallest and largest key.  O(log n).
         """
@@ -339,85 +328,83 @@ class TableIndex:
         return self._find(key, target, self._group_of(target))
 
     def find_in(self, key: bytes, group: i64) -> i64:
-        """:meth:`find`, where :meth:`group_of` the key is known."""
+        """As :meth:`find`, for a key whose :meth:`group_of` is known."""
         return self._find(key, fence(key, self.prefix_length, len(key)), group)
 
     def _find(self, key: bytes, target: i64, group: i64) -> i64:
-        block = self._seek(key, target, group)
-        if block == self.block_count:
+        block_number = self._seek(key, target, group)
+        if block_number == self.block_count:
             return -1
-        first = read_i64_le(self._data, self._first_fences + 8 * block)
-        if target < first or (target == first and key < self.first_key(block)):
+        first = read_i64_le(self._data, self._first_fences + 8 * block_number)
+        if target < first or (target == first and key < self.first_key(block_number)):
             return -1
-        return block
+        return block_number
 
-    def begins_above(self, block: i64, key: bytes) -> bool:
-        """Whether the first key of ``block`` is above ``key``, which is as for :meth:`seek`."""
+    def begins_above(self, block_number: i64, key: bytes) -> bool:
+        """Whether the first key of ``block_number`` is above ``key``, which is as for :meth:`seek`."""
         target = fence(key, self.prefix_length, len(key))
-        first = read_i64_le(self._data, self._first_fences + 8 * block)
-        return target < first or (target == first and key < self.first_key(block))
+        first = read_i64_le(self._data, self._first_fences + 8 * block_number)
+        return target < first or (target == first and key < self.first_key(block_number))
 
     # One block
 
-    def offset(self, block: i64) -> int:
-        """Where in the file ``block`` starts; of ``block_count``, where the blocks end."""
-        return read_i64_le(self._data, self._offsets + 8 * block)
+    def offset(self, block_number: i64) -> int:
+        """Where in the file ``block_number`` starts; of ``block_count``, where the blocks end."""
+        return read_i64_le(self._data, self._offsets + 8 * block_number)
 
-    def filter_start(self, block: i64) -> i64:
-        """Where in the filter section the filter of ``block`` starts."""
-        return i64(read_i32_le(self._data, self._filter_ends + 4 * block)) & 0xFFFF_FFFF
+    def filter_start(self, block_number: i64) -> i64:
+        """Where in the filter section the filter of ``block_number`` starts."""
+        return i64(read_i32_le(self._data, self._filter_ends + 4 * block_number)) & 0xFFFF_FFFF
 
-    def entry_count(self, block: i64) -> int:
-        return read_i32_le(self._data, self._entry_counts + 4 * block)
+    def entry_count(self, block_number: i64) -> int:
+        return read_i32_le(self._data, self._entry_counts + 4 * block_number)
 
-    def probe_count(self, block: i64) -> i64:
-        return self._data[self._probe_counts + block]
+    def probe_count(self, block_number: i64) -> i64:
+        return self._data[self._probe_counts + block_number]
 
-    def first_key(self, block: i64) -> bytes:
-        return self._key(2 * block)
+    def first_key(self, block_number: i64) -> bytes:
+        return self._key(2 * block_number)
 
-    def last_key(self, block: i64) -> bytes:
-        return self._key(2 * block + 1)
+    def last_key(self, block_number: i64) -> bytes:
+        return self._key(2 * block_number + 1)
 
     @property
     def section(self) -> bytes:
         """The bytes that :meth:`key_start` points into."""
         return self._data
 
-    def key_start(self, position: i64) -> i64:
-        """Where first (``2 * block``) or last key (one more) start, and the one before ends."""
-        at = self._key_ends + 4 * position
+    def key_start(self, key_number: i64) -> i64:
+        """Start of a first key (``2 * block_number``) or last key (+ 1), where the one before ends."""
+        at = self._key_ends + 4 * key_number
         return self._keys + (i64(read_i32_le(self._data, at)) & 0xFFFF_FFFF)
 
-    def _key(self, position: i64) -> bytes:
-        at = self._key_ends + 4 * position
-        low = i64(read_i32_le(self._data, at)) & 0xFFFF_FFFF
-        high = i64(read_i32_le(self._data, at + 4)) & 0xFFFF_FFFF
-        return self._data[self._keys + low : self._keys + high]
+    def _key(self, key_number: i64) -> bytes:
+        start, end = self.key_start(key_number), self.key_start(key_number + 1)
+        return self._data[start:end]
 
     # Filter chunks
 
-    def chunk_of(self, block: i64) -> i64:
-        """The chunk that holds the filter of ``block``.  O(log chunk_count)."""
+    def chunk_of(self, block_number: i64) -> i64:
+        """The chunk that holds a block's filter.  O(log chunk_count)."""
         low: i64 = 0
         high: i64 = self.chunk_count - 1
         while low < high:
             middle = (low + high + 1) >> 1
-            if i64(read_i32_le(self._data, self._chunk_starts + 4 * middle)) <= block:
+            if i64(read_i32_le(self._data, self._chunk_starts + 4 * middle)) <= block_number:
                 low = middle
             else:
                 high = middle - 1
         return low
 
     def chunk_start(self, chunk: i64) -> i64:
-        """The first block whose filter is in ``chunk``; of ``chunk_count``, ``block_count``."""
+        """The first block whose filter is in ``chunk``; for ``chunk_count``, ``block_count``."""
         return i64(read_i32_le(self._data, self._chunk_starts + 4 * chunk)) & 0xFFFF_FFFF
 
     def chunk_span(self, chunk: i64) -> tuple[i64, i64]:
-        """First and last-plus-one byte of ``chunk`` in the filter section."""
+        """Start and end of ``chunk`` in the filter section."""
         first, stop = self.chunk_start(chunk), self.chunk_start(chunk + 1)
         return self.filter_start(first), self.filter_start(stop)
 
     def chunk_checksum(self, chunk: i64) -> int:
         at = self._chunk_checksums + 8 * chunk
-        return int.from_bytes(self._data[at : at + 8], "little")  # 64 bits without a sign
+        return int.from_bytes(self._data[at : at + 8], "little")  # unsigned 64 bits

@@ -1,55 +1,51 @@
-"""Checks of the arrays that an index is made of: each is one pass over packed numbers.
+"""Checks of an index's arrays, each in one pass over packed numbers.
 
-All of them take an array by the place ``at`` where it begins in ``data``, which must hold all of it.
+An array starts at ``at`` in ``data``, which must hold all of it.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import read_i32_le, read_i64_le
+from librt.strings import read_i16_le, read_i32_le, read_i64_le
 from librt.vecs import vec
 from mypy_extensions import i64
 
 _SLOTS: Final = 256
-# Spreads shapes over the slots: lengths of filters hardly differ, and parameters are small.
-_SPREAD: Final = 31
+_SPREAD: Final = 31  # spreads shapes over the slots: lengths hardly differ, parameters are small
 
 
-def last_of_ascending_u64(data: bytes, at: i64, last: i64, step: i64) -> i64:
-    """The number at position ``last``; -1 unless all up to it ascend from 0, by ``step`` at most."""
-    before: i64 = 0
-    end = at + 8 * last
-    if read_i64_le(data, at) != 0:
+def last_of_ascending(data: bytes, at: i64, width: i64, last: i64, step: i64) -> i64:
+    """The array's item ``last``; -1 unless the items up to it ascend from 0 by at most ``step``.
+
+    Items are unsigned numbers of ``width`` bytes, 4 or 8.
+    """
+    before = number_at(data, at, width)
+    if before != 0:
         return -1
+    end = at + width * last
     while at < end:
-        at += 8
-        number = read_i64_le(data, at)
+        at += width
+        number = number_at(data, at, width)
         if number < before or number - before > step:  # or 2^63 and above
             return -1
         before = number
     return before
 
 
-def last_of_ascending_u32(data: bytes, at: i64, last: i64, step: i64) -> i64:
-    """As :func:`last_of_ascending_u64`, of numbers half as wide."""
-    before: i64 = 0
-    end = at + 4 * last
-    if read_i32_le(data, at) != 0:
-        return -1
-    while at < end:
-        at += 4
-        number = i64(read_i32_le(data, at)) & 0xFFFF_FFFF
-        if number < before or number - before > step:
-            return -1
-        before = number
-    return before
+def number_at(data: bytes, at: i64, width: i64) -> i64:
+    """The unsigned number of 2, 4 or 8 bytes at ``at``; 2^63 and above come out negative."""
+    if width == 8:
+        return read_i64_le(data, at)
+    if width == 4:
+        return i64(read_i32_le(data, at)) & 0xFFFF_FFFF
+    return i64(read_i16_le(data, at)) & 0xFFFF
 
 
 def last_of_ascending_pairs(data: bytes, at: i64, other_at: i64, count: i64, lowest: i64) -> i64:
-    """The last number of the array ``other_at``; -1 unless the two ascend in turn from ``lowest``.
+    """The last item of the array ``other_at``; -1 unless the pairs ascend from ``lowest``.
 
-    In turn: a number of the array ``at``, then one of the other.  Numbers have 64 bits and a sign.
+    Each pair is an item of the array ``at`` and one of ``other_at``, signed 64-bit numbers.
     """
     if read_i64_le(data, at) != lowest:
         return -1
@@ -66,7 +62,7 @@ def last_of_ascending_pairs(data: bytes, at: i64, other_at: i64, count: i64, low
 
 
 def sum_of_positive(data: bytes, at: i64, count: i64) -> i64:
-    """The sum of ``count`` numbers of 32 bits; -1 when one of them is 0, or 2^31 or above."""
+    """The sum of ``count`` 32-bit numbers; -1 if one of them is 0, or 2^31 or above."""
     total: i64 = 0
     end = at + 4 * count
     while at < end:
@@ -79,18 +75,16 @@ def sum_of_positive(data: bytes, at: i64, count: i64) -> i64:
 
 
 def filter_shapes(data: bytes, ends_at: i64, parameters_at: i64, count: i64) -> set[int]:
-    """The shapes that ``count`` filters have, each ``length << 8 | parameter``.
+    """The distinct shapes of ``count`` filters, each ``length << 8 | parameter``.
 
-    Args:
-        ends_at: where a 0 and the ends of the filters stand, 32 bits each.
-        parameters_at: where their parameters stand, a byte each.
+    At ``ends_at`` are a 0 and the filters' ends, 32 bits each; at ``parameters_at`` one byte each.
     """
     shapes: set[int] = set()
-    noted = vec[i64]([-1] * _SLOTS)  # shapes that are in the set: to look there is dear
+    noted = vec[i64]([-1] * _SLOTS)  # shapes already in the set, which is slower to ask
     start: i64 = 0
     position: i64 = 0
     while position < count:
-        stop = i64(read_i32_le(data, ends_at + 4 * position + 4)) & 0xFFFF_FFFF
+        stop = number_at(data, ends_at + 4 * position + 4, 4)
         shape = (stop - start) << 8 | data[parameters_at + position]
         slot = ((stop - start) * _SPREAD + shape) & (_SLOTS - 1)
         if noted[slot] != shape:

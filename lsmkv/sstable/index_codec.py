@@ -1,4 +1,4 @@
-"""A table's index as it is stored in a table that is compressed: what follows from the rest left out.
+"""The index of a compressed table: without derivable fields, compressed with zstd.
 
 It is unpacked into the form that is searched (:mod:`lsmkv.sstable.index`).  Little-endian::
 
@@ -11,7 +11,7 @@ It is unpacked into the form that is searched (:mod:`lsmkv.sstable.index`).  Lit
     entry_counts    n u32
     probe_counts    n u8
     key_lengths     2n u16     first and last key of each block
-    chunk_starts    c+1 u32    as in the index, like all that follows
+    chunk_starts    c+1 u32    this and the rest as in the index
     chunk_checksums c u64
     keys
 """
@@ -23,9 +23,6 @@ from typing import Final, NoReturn
 
 from librt.strings import (
     BytesWriter,
-    read_i16_le,
-    read_i32_le,
-    read_i64_le,
     write_i16_le,
     write_i32_le,
     write_i64_le,
@@ -37,20 +34,23 @@ from lsmkv.encoding.fences import fence
 from lsmkv.errors import CorruptionError
 from lsmkv.sstable.block.codec import Compressor, Decompressor
 from lsmkv.sstable.block.trailer import TRAILER_BYTES
-from lsmkv.sstable.index import HEADER, TableIndex, array_places
+from lsmkv.sstable.format import Footer, TableProperties
+from lsmkv.sstable.index import HEADER, TableIndex, array_offsets
+from lsmkv.sstable.index_arrays import number_at
 
 _PACKED: Final = struct.Struct("<III")
-# What one block, with its keys and a chunk of its own, can add to the arrays.
-_MOST_BLOCK_BYTES: Final = 4 + 4 + 4 + 1 + 2 * (2 + MAX_KEY_BYTES) + 4 + 8
-_HALF_16: Final = i64(1 << 15)
-_HALF_32: Final = i64(1 << 31)
+# The most that one block, with its keys and a chunk of its own, adds to the arrays.
+_MAX_BYTES_PER_BLOCK: Final = 4 + 4 + 4 + 1 + 2 * (2 + MAX_KEY_BYTES) + 4 + 8
+_SIGN_16: Final = i64(1 << 15)
+_SIGN_32: Final = i64(1 << 31)
 
 
 def pack_index(section: bytes, level: int) -> bytes:
-    """The index ``section``, packed, at that level of zstd's."""
+    """The index ``section``, packed with zstd at ``level``."""
     count, _, chunk_count = HEADER.unpack_from(section)
-    places = array_places(count, chunk_count)
-    _, _, offsets, filter_ends, entry_counts, _, key_ends, chunk_starts, _, _ = places
+    _, _, offsets, filter_ends, entry_counts, _, key_ends, chunk_starts, _, _ = array_offsets(
+        count, chunk_count
+    )
     raw = b"".join(
         (
             section[: HEADER.size],
@@ -66,38 +66,50 @@ def pack_index(section: bytes, level: int) -> bytes:
 
 
 def _differences(section: bytes, at: i64, count: i64, width: i64, narrow: i64) -> bytes:
-    """By how much each of ``count`` numbers, ``width`` bytes each, is exceeded by the one after it."""
+    """``count`` differences between successive numbers of ``width`` bytes, in ``narrow`` bytes each."""
     out = BytesWriter()
     before: i64 = 0
     end = at + width * count
     while at < end:
         at += width
-        number: i64 = read_i64_le(section, at) if width == 8 else i64(read_i32_le(section, at))
-        if narrow == 2:
-            write_i16_le(out, i16(_signed(number - before, _HALF_16)))
-        else:
-            write_i32_le(out, i32(_signed(number - before, _HALF_32)))
+        number = number_at(section, at, width)
+        _write(out, number - before, narrow)
         before = number
     return out.getvalue()
 
 
-def _signed(number: i64, half: i64) -> i64:
-    """``number``, of 0 to twice ``half``, as the number with a sign that has the same bits."""
-    return number - 2 * half if number >= half else number
+def _write(out: BytesWriter, number: i64, width: i64) -> None:
+    """Append an unsigned number of 2, 4 or 8 bytes."""
+    if width == 8:
+        write_i64_le(out, number)
+    elif width == 4:
+        write_i32_le(out, i32((number ^ _SIGN_32) - _SIGN_32))
+    else:
+        write_i16_le(out, i16((number ^ _SIGN_16) - _SIGN_16))
 
 
 def open_index(
     data: bytes, path: str, offset: int, data_length: int, filters_length: int
 ) -> TableIndex:
-    """The index in a section, packed or not, of a table whose blocks and filters are so long.
+    """The index in a section, packed or not, of a table with blocks and filters of these lengths.
 
-    Raises:
-        CorruptionError: it cannot be unpacked, or its arrays do not fit together.
-        UnsupportedFormatError: it is packed by an unknown codec.
+    Raises CorruptionError if it is damaged, UnsupportedFormatError if its codec is unknown.
     """
     if data[:4] == b"\0\0\0\0":
         data = _Unpacking(data, path, offset, data_length, filters_length).section()
     return TableIndex(data, path, offset, data_length, filters_length)
+
+
+def checked_index(
+    section: bytes, path: str, footer: Footer, properties: TableProperties
+) -> TableIndex:
+    """As :func:`open_index`, for the table with that footer; it must agree with the properties."""
+    offset = footer.index_offset
+    index = open_index(section, path, offset, footer.data_length, footer.filters_length)
+    index.check_properties(
+        properties.smallest, properties.largest, properties.block_count, properties.entry_count
+    )
+    return index
 
 
 class _Unpacking:
@@ -108,12 +120,13 @@ class _Unpacking:
     ) -> None:
         self._path = path
         self._offset = offset
+        self._data_length = data_length
         self._filters_length = filters_length
         if len(data) < _PACKED.size:
             self._fail("index is shorter than its header")
         _, codec, raw_length = _PACKED.unpack_from(data)
         most_blocks = data_length // TRAILER_BYTES
-        if not HEADER.size <= raw_length <= HEADER.size + 4 + most_blocks * _MOST_BLOCK_BYTES:
+        if not HEADER.size <= raw_length <= HEADER.size + 4 + most_blocks * _MAX_BYTES_PER_BLOCK:
             self._fail(f"index of {raw_length} bytes for blocks of {data_length}")
         self._raw = Decompressor(b"").decompress(
             codec, data[_PACKED.size :], raw_length, path, offset
@@ -123,7 +136,7 @@ class _Unpacking:
         raise CorruptionError(self._path, self._offset, reason)
 
     def section(self) -> bytes:
-        """The form that is searched."""
+        """The section in the form that is searched."""
         raw = self._raw
         count, prefix_length, chunk_count = HEADER.unpack_from(raw)
         lengths = HEADER.size
@@ -134,62 +147,45 @@ class _Unpacking:
         keys = chunk_starts + 4 * (chunk_count + 1) + 8 * chunk_count
         if count == 0 or keys > len(raw):
             self._fail(f"packed index of {len(raw)} bytes cannot hold {count} blocks")
-        key_ends = self._sums(key_lengths, 2 * count, 2, len(raw) - keys, "keys")
+        key_ends = self._sums(key_lengths, 2 * count, (2, 4), len(raw) - keys, "keys")
         return b"".join(
             (
                 raw[:lengths],
                 self._fences(keys, key_ends, 1, count, prefix_length),
                 self._fences(keys, key_ends, 0, count, prefix_length),
-                self._offsets(lengths, count),
-                self._sums(filter_lengths, count, 4, self._filters_length, "filters"),
+                self._sums(lengths, count, (4, 8), self._data_length, "blocks"),
+                self._sums(filter_lengths, count, (4, 4), self._filters_length, "filters"),
                 raw[entry_counts:key_lengths],
                 key_ends,
                 raw[chunk_starts:],
             )
         )
 
-    def _offsets(self, at: i64, count: i64) -> bytes:
-        """Sums, 8 bytes each, of the ``count`` numbers at ``at``, the first 0."""
-        raw = self._raw
-        out = BytesWriter()
-        total: i64 = 0
-        end = at + 4 * count
-        write_i64_le(out, total)
-        while at < end:
-            total += i64(read_i32_le(raw, at)) & 0xFFFF_FFFF
-            write_i64_le(out, total)
-            at += 4
-        return out.getvalue()
-
-    def _sums(self, at: i64, count: i64, width: i64, most: i64, what: str) -> bytes:
-        """Sums, 4 bytes each, of the ``count`` numbers of that width at ``at``, the first 0."""
-        raw = self._raw
-        out = BytesWriter()
+    def _sums(self, at: i64, count: i64, widths: tuple[i64, i64], most: i64, what: str) -> bytes:
+        """Running sums of ``count`` numbers, with a leading 0; the widths are theirs and the sums'."""
+        raw, out = self._raw, BytesWriter()
+        width, wide = widths
         total: i64 = 0
         end = at + width * count
-        write_i32_le(out, 0)
+        _write(out, 0, wide)
         while at < end:
-            if width == 2:
-                total += i64(read_i16_le(raw, at)) & 0xFFFF
-            else:
-                total += i64(read_i32_le(raw, at)) & 0xFFFF_FFFF
+            total += number_at(raw, at, width)
             if total > most:
                 self._fail(f"{what} of the index do not fit their section")
-            write_i32_le(out, i32(_signed(total, _HALF_32)))
+            _write(out, total, wide)
             at += width
         return out.getvalue()
 
     def _fences(
         self, keys: i64, key_ends: bytes, which: i64, count: i64, prefix_length: i64
     ) -> bytes:
-        """The fence of the first (0) or last (1) key of each block; ``key_ends`` are their ends."""
+        """The fences of the first (``which`` 0) or last (1) key of each block."""
         raw = self._raw
         out = BytesWriter()
         at = 4 * which
         end = at + 8 * count
         while at < end:
-            start = i64(read_i32_le(key_ends, at)) & 0xFFFF_FFFF
-            stop = i64(read_i32_le(key_ends, at + 4)) & 0xFFFF_FFFF
+            start, stop = number_at(key_ends, at, 4), number_at(key_ends, at + 4, 4)
             start += prefix_length
             write_i64_le(out, fence(raw, keys + start, keys + stop))
             at += 8

@@ -13,23 +13,23 @@ from lsmkv.sstable.writer import TableFormat, TableWriter
 from lsmkv.storage.file_names import table_path
 from lsmkv.storage.storage import Storage
 
-_MOST_NOTED = 1 << 16  # a table's properties are at most 1 MiB
+_MAX_NOTED = 1 << 16  # numbers of tables; properties are at most 1 MiB
 
 
 class CancelledError(Error):
-    """The store is closing; the job stopped and removed what it had written."""
+    """The store is closing: the job stopped and removed the tables it had written."""
 
 
 def no_pace(entries: int) -> None:
-    """Give way to nobody."""
+    """Never sleeps."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableJob:
     """Where and how a flush or compaction writes its tables.
 
-    ``give_way`` is told how many entries have been written; it may sleep, before more are.
-    ``replaces``: numbers of the tables whose place all the written ones take.
+    ``give_way`` is called with the number of entries written so far, and may sleep.  ``replaces`` are
+    the numbers of the tables that the written tables replace.
     """
 
     storage: Storage
@@ -43,16 +43,12 @@ class TableJob:
 
 
 def write_tables(stretches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta]:
-    """Write versions in order to as many tables as they need; all are synced, the directory too.
+    """Write batches in order to as many tables as they need, and sync files and directory.
 
-    A new table starts only at a new key; all versions of a key stand in one stretch.  On any failure
-    the tables written so far are removed.
+    A new table starts only at a new key; all versions of a key are in one batch.  On any failure,
+    which includes CancelledError, the tables written so far are removed.
 
-    This loop is interpreted on purpose: other threads get their turn between two stretches.
-
-    Raises:
-        CancelledError: the job was cancelled.
-        OSError: a table could not be written.
+    This loop is interpreted on purpose: other threads may run between two batches.
     """
     done: list[TableMeta] = []
     writer: TableWriter | None = None
@@ -73,12 +69,12 @@ def write_tables(stretches: Iterator[EntryBatch], job: TableJob) -> list[TableMe
                 if at < versions.count:
                     done.append(writer.finish([]))
                     writer = None
-        if writer is not None:  # the last: with it all are there
+        if writer is not None:  # only the last table says what all of them replace
             done.append(writer.finish(*_note(job.replaces, done)))
         if done:
             job.storage.sync_directory(job.directory)
     except BaseException:
-        with contextlib.suppress(OSError):  # the next open removes what is left over
+        with contextlib.suppress(OSError):  # the next open removes leftovers
             if writer is not None:
                 writer.abandon()
             remove_tables(job.storage, job.directory, done)
@@ -87,8 +83,8 @@ def write_tables(stretches: Iterator[EntryBatch], job: TableJob) -> list[TableMe
 
 
 def _note(replaces: tuple[int, ...], beside: list[TableMeta]) -> tuple[list[int] | None, list[int]]:
-    """What the last table says of those that it replaces; nothing of too many."""
-    if len(replaces) + len(beside) > _MOST_NOTED:
+    """``replaces`` and ``beside`` for the last table's properties; nothing if they are too many."""
+    if len(replaces) + len(beside) > _MAX_NOTED:
         return None, []
     return list(replaces), [table.number for table in beside] if replaces else []
 

@@ -1,12 +1,11 @@
-"""When to have the operating system fetch more of a table than was asked for.
+"""Decides when the operating system is to fetch more of a table than one block.
 
-A read at a random place is taken to cost a disk as much as 64 KiB in sequence (docs/design.md says
-from what; it is more on a disk that turns).  So a table costs less to read whole than block by block,
-if a 16th of its blocks or more will be asked for; but nobody knows whether they will.  This is the
-ski-rental problem (Karlin, Manasse, Rudolph, Sleator 1988, Competitive snoopy caching): to rent, block
-by block, until that has cost as much as buying, costs at most twice what the best choice would have
-cost.  Looked up at random a table is asked for all over, so that it pays to buy earlier, after an
-eighth, and by the MiB.
+A random read is assumed to cost a disk as much as 64 KiB in sequence (docs/design.md says why; it is
+more on a spinning disk).  So reading a whole table costs less than reading a 16th of its blocks or more
+one by one, but nobody knows how many will be asked for.  This is the ski-rental problem (Karlin,
+Manasse, Rudolph, Sleator 1988, Competitive snoopy caching): to rent, block by block, until that has
+cost as much as buying, costs at most twice what the best choice would have cost.  Random lookups
+spread over the whole table, so it pays to buy earlier, after an eighth, and by the MiB.
 """
 
 from __future__ import annotations
@@ -19,23 +18,18 @@ from lsmkv.stats import Stats
 from lsmkv.storage.files import RandomFile
 
 PART_BYTES: Final = 1024 * 1024
-"""So much is fetched at once, at multiples of it."""
+"""Bytes fetched at once, at multiples of it."""
 
-_RANDOM_READ_BYTES: Final = 64 * 1024  # so much in sequence costs a read at random
-_SHARE: Final = 8  # of what reading it whole would cost is spent before
+_RANDOM_READ_BYTES: Final = 64 * 1024  # bytes in sequence that cost as much as a random read
+_SHARE: Final = 8  # one part in 8 of the cost of the whole table is spent on blocks first
 _ENDLESS: Final = 1 << 60
 
 
 class ReadAround:
     """Counts the blocks read from one table, and fetches the rest in parts once it pays.
 
-    No part is fetched twice, so that a store that is larger than was thought costs at most one reading.
-    Any number of threads may use it: a part may be fetched by two at once, which does no harm.
-
-    Args:
-        file: the table.
-        stats: what was fetched is counted there.
-        may_fetch: False: nothing ever is; nor is anything of a file that cannot fetch.
+    No part is fetched twice, so a store larger than memory costs at most one extra reading.  Any number
+    of threads may use it; two may fetch the same part at once, which does no harm.
     """
 
     def __init__(self, file: RandomFile, stats: Stats, may_fetch: bool) -> None:
@@ -47,7 +41,7 @@ class ReadAround:
         self._fetched = bytearray(-(-file.size // PART_BYTES))
 
     def note(self, offset: i64) -> None:
-        """A block at ``offset`` was read.  O(1)."""
+        """Count the reading of a block at ``offset``.  O(1)."""
         if self._reads_left > 0:
             self._reads_left -= 1
             return

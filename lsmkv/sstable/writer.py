@@ -1,4 +1,8 @@
-"""Writes one table file from entries in order."""
+"""Writes one table file from entries in order.
+
+Blocks are filled up to a size, given a filter, compressed and appended.  With a dictionary, the first
+blocks wait until there are enough of them to train it.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +33,10 @@ from lsmkv.storage.storage import Storage
 
 WRITER: Final = "lsmkv 0.1"
 _NO_LIMIT: Final = 1 << 62
-_NO_BITS: Final = (b"", 0, 0)  # filter, key count, parameter of a block without a filter
-_WRITE_BYTES: Final = 256 * 1024  # blocks are handed to the file in pieces of about this size
-_MOST_HELD_BLOCKS: Final = 16  # sizes of a block that the rest of a stretch is held for
-_SAMPLES_PER_DICTIONARY_BYTE: Final = 100  # zstd's advice on how much to train a dictionary on
+_NO_FILTER: Final = (b"", 0, 0)  # filter, key count and parameter of a block without a filter
+_WRITE_BYTES: Final = 256 * 1024  # blocks are appended to the file in pieces of about this size
+_MAX_HELD_BLOCKS: Final = 16  # the last entries of a larger batch are copied, so that it can go
+_SAMPLES_PER_DICTIONARY_BYTE: Final = 100  # how much zstd advises to train a dictionary on
 _MAX_SECTION_BYTES: Final = 1 << 30  # keys and filters of the index are addressed with 32 bits
 
 
@@ -53,43 +57,24 @@ class TableFormat:
     error_rate: float
 
 
+@dataclass
 class _FinishedBlock:
-    """A block that only its place in the file is missing from."""
+    """A block without its offset in the file."""
 
-    __slots__ = (
-        "entry_count",
-        "filter_bits",
-        "filter_key_count",
-        "first",
-        "last",
-        "payload",
-        "probe_count",
-    )
-
-    def __init__(
-        self,
-        payload: bytes,
-        first: bytes,
-        last: bytes,
-        entry_count: int,
-        filter_bits: bytes,
-        filter_key_count: int,
-        probe_count: int,
-    ) -> None:
-        self.payload = payload
-        self.first = first
-        self.last = last
-        self.entry_count = entry_count
-        self.filter_bits = filter_bits
-        self.filter_key_count = filter_key_count
-        self.probe_count = probe_count
+    payload: bytes
+    first: bytes
+    last: bytes
+    entry_count: int
+    filter_bits: bytes
+    filter_key_count: int
+    probe_count: int
 
 
 class TableWriter:
-    """One table: ``add* finish``, or ``abandon``.
+    """Writes one table: any number of ``add`` or ``add_from``, then ``finish`` or ``abandon``.
 
-    Entries come in key order, versions of one key newest first.  The file is complete and synced
-    when ``finish`` returns; its directory is the caller's to sync.
+    Entries come in key order, the versions of one key newest first.  ``finish`` syncs the file; the
+    caller syncs the directory.
     """
 
     def __init__(self, storage: Storage, path: str, number: int, form: TableFormat) -> None:
@@ -99,7 +84,7 @@ class TableWriter:
         self._form = form
         self._policy = policy_named(form.policy)
         self._filter_key: FilterKey = filter_key_from_spec(form.filter_key)
-        # What is looked at for every block is held apart from what is interpreted.
+        # Copies: attributes of FilterPolicy and TableFormat are slow to read here.
         self._scheme: int = self._policy.scheme
         self._is_compressed = form.compression == "zstd"
         self._trains = form.dictionary_size_bytes > 0
@@ -108,28 +93,28 @@ class TableWriter:
         self._index = IndexBuilder()
         self._compressor: Compressor | None = None
         self._dictionary = b""
-        self._untrained: list[_FinishedBlock] = []  # blocks that wait for the dictionary
+        self._untrained: list[_FinishedBlock] = []  # blocks that wait for the dictionary's training
         self._untrained_bytes = 0
-        self._pieces: list[bytes] = []  # parts of blocks not yet handed to the file
+        self._pieces: list[bytes] = []  # parts of blocks not yet appended to the file
         self._pieces_bytes = 0
         self._filters = BytesWriter()
         self._filters_bytes = 0
         self._table_hashes: dict[int, None] = {}
-        # Half of what one filter can hold: a block's keys may still follow.
+        # Half of what one filter can hold: the keys of a block may still follow.
         self._table_filter_keys = keys_for(MAX_BITS, min(form.error_rate, 0.5)) // 2
         self._stats = storage.stats
-        # the block being filled
+        # The block being filled.
         self._block: list[EntrySlice] = []
         self._block_repeats = False
         self._block_bytes = 0
-        # the table so far
+        # The table so far.
         self._table_has_versions = False
         self._smallest = b""
         self._last_key = b""
         self._smallest_seq = MAX_SEQUENCE
         self._largest_seq = 0
         self._has_entries = False
-        self._entry_count = 0  # those in finished blocks
+        self._entry_count = 0  # in finished blocks
         self._tombstone_count = 0
         self._raw_bytes = 0
         self._data_bytes = 0
@@ -141,12 +126,12 @@ class TableWriter:
 
     @property
     def size_bytes(self) -> int:
-        """About how long the file would be if it were finished now."""
+        """About how long the file would be if the table were finished now."""
         return self._data_bytes + self._untrained_bytes + self._block_bytes + self._filters_bytes
 
     @property
     def is_full(self) -> bool:
-        """Whether index or filter cannot hold much more; the next key belongs in a new table."""
+        """Whether index or filter cannot hold much more: the next key belongs in a new table."""
         return (
             max(self._index.key_bytes, self._filters_bytes) > _MAX_SECTION_BYTES
             or len(self._table_hashes) > self._table_filter_keys
@@ -157,10 +142,10 @@ class TableWriter:
         self.add_from(EntryBatch([key], [value], [seq], may_repeat=False), 0, _NO_LIMIT)
 
     def add_from(self, versions: EntryBatch, start: i64, limit_bytes: i64) -> int:
-        """Add ``versions`` from position ``start`` on; returns the position of the first not added.
+        """Add ``versions`` from ``start`` on; returns the number of the first entry not added.
 
-        That is their number; or that of the first new key at which the table has ``limit_bytes`` or
-        is full.  A table without entries takes at least one key.
+        That is their count, or the first new key at which the table has ``limit_bytes`` or is full.  A
+        table without entries takes at least one key.
         """
         count: i64 = versions.count
         order, tags, may_repeat = versions.order, versions.tags, versions.may_repeat
@@ -172,7 +157,7 @@ class TableWriter:
         room = self._room(limit_bytes)
         has_entries = self._has_entries
         repeats = has_entries and start < count and versions.key(start) == self._last_key
-        begun = number = start  # begun: where the block being filled begins, or goes on
+        begun = number = start  # begun: the first entry that the block being filled takes from here
         while number < count:
             if block_bytes >= room and not repeats and has_entries:
                 break
@@ -197,14 +182,14 @@ class TableWriter:
                 + ENTRY_OVERHEAD_BYTES
             )
             number += 1
-            # Within versions that do not repeat only the first can be of the key before.
+            # If keys do not repeat in the batch, only its first can repeat the one added before.
             repeats = may_repeat and number < count and not versions.is_new_key(number)
         if number > start:
             self._last_key = versions.key(number - 1)
             self._tombstone_count += tombstones
             self._fill(versions, begun, number)
             self._block_bytes = block_bytes
-            if begun < number and versions.size_bytes > _MOST_HELD_BLOCKS * block_size:
+            if begun < number and versions.size_bytes > _MAX_HELD_BLOCKS * block_size:
                 self._block.append(EntrySlice(joined([self._block.pop()]), 0, number - begun))
         return number
 
@@ -215,58 +200,33 @@ class TableWriter:
         return limit_bytes - (self._data_bytes + self._untrained_bytes + self._filters_bytes)
 
     def _fill(self, versions: EntryBatch, start: i64, stop: i64) -> None:
-        """Take versions into the block being filled."""
+        """Add a slice to the block being filled."""
         if start < stop:
             self._block.append(EntrySlice(versions, start, stop))
 
     def finish(
         self, replaces: list[int] | None = None, beside: list[int] | None = None
     ) -> TableMeta:
-        """Write what is left, the index and the footer, and sync the file.
+        """Write the last block, the sections after the blocks and the footer, and sync the file.
 
-        Args:
-            replaces, beside: numbers of the tables whose place it takes, and of those that take it
-                with it, as its properties are to say.
-
-        Raises:
-            ValueError: nothing was added.
-            OSError: the file cannot be written.
+        ``replaces`` and ``beside`` are noted in :class:`~lsmkv.sstable.format.TableProperties`.
+        Raises ValueError if nothing was added.
         """
         if not self._has_entries:
             raise ValueError("a table needs at least one entry")
         self._finish_block()
         self._train()
-        self._hand_over()
+        self._write_pieces()
         filters = self._filters.getvalue()
         filter_key_count = probe_count = 0
         if self._form.granularity == "table":
             filters, filter_key_count, probe_count = self._build_table_filter()
+        properties = self._properties(
+            len(filters), filter_key_count, probe_count, replaces, beside or []
+        )
         index = self._index.finish(filters)
         if self._is_compressed:
             index = pack_index(index, self._form.compression_level)
-        properties = TableProperties(
-            number=self._number,
-            smallest=self._smallest,
-            largest=self._last_key,
-            smallest_seq=self._smallest_seq,
-            largest_seq=self._largest_seq,
-            entry_count=self._entry_count,
-            tombstone_count=self._tombstone_count,
-            has_versions=self._table_has_versions,
-            block_count=self._index.block_count,
-            raw_bytes=self._raw_bytes,
-            filter_bytes=len(filters),
-            filter_key=self._form.filter_key,
-            granularity=self._form.granularity,
-            error_rate=self._form.error_rate,
-            filter_key_count=filter_key_count,
-            probe_count=probe_count,
-            filter_scheme=self._policy.scheme,
-            filter_policy=self._policy.name if self._policy.scheme in PRIVATE_SCHEMES else "",
-            writer=WRITER,
-            replaces=replaces,
-            beside=beside or [],
-        )
         tail = index + msgspec.json.encode(properties)
         footer = Footer(
             data_length=self._data_bytes,
@@ -283,6 +243,38 @@ class TableWriter:
         size_bytes = self._file.offset
         self._file.close()
         return properties.meta(size_bytes, footer.tail_checksum)
+
+    def _properties(
+        self,
+        filter_bytes: int,
+        filter_key_count: int,
+        probe_count: int,
+        replaces: list[int] | None,
+        beside: list[int],
+    ) -> TableProperties:
+        return TableProperties(
+            number=self._number,
+            smallest=self._smallest,
+            largest=self._last_key,
+            smallest_seq=self._smallest_seq,
+            largest_seq=self._largest_seq,
+            entry_count=self._entry_count,
+            tombstone_count=self._tombstone_count,
+            has_versions=self._table_has_versions,
+            block_count=self._index.block_count,
+            raw_bytes=self._raw_bytes,
+            filter_bytes=filter_bytes,
+            filter_key=self._form.filter_key,
+            granularity=self._form.granularity,
+            error_rate=self._form.error_rate,
+            filter_key_count=filter_key_count,
+            probe_count=probe_count,
+            filter_scheme=self._policy.scheme,
+            filter_policy=self._policy.name if self._policy.scheme in PRIVATE_SCHEMES else "",
+            writer=WRITER,
+            replaces=replaces,
+            beside=beside,
+        )
 
     def abandon(self) -> None:
         """Close and remove the unfinished file."""
@@ -363,9 +355,9 @@ class TableWriter:
         self._pieces += (stored, bits, tail)
         self._pieces_bytes += length
         if self._pieces_bytes >= _WRITE_BYTES:
-            self._hand_over()
+            self._write_pieces()
 
-    def _hand_over(self) -> None:
+    def _write_pieces(self) -> None:
         self._file.append(b"".join(self._pieces))
         self._pieces = []
         self._pieces_bytes = 0
@@ -373,12 +365,9 @@ class TableWriter:
     # Filters
 
     def _block_filter(self, packed: bytes) -> tuple[bytes, int, int]:
-        """The filter of the block being filled, its key count and k; nothing when it has none.
-
-        ``packed``: the digests of its keys.
-        """
+        """Filter, key count and parameter for the block being filled; ``packed`` are its digests."""
         if self._scheme == SCHEME_NONE:
-            return _NO_BITS
+            return _NO_FILTER
         started_ns = time.perf_counter_ns()
         if not self._whole_keys:
             part_of = self._filter_key.part
@@ -387,7 +376,7 @@ class TableWriter:
             packed = digests(list(dict.fromkeys(self._block_keys())))
         if self._form.granularity == "table":
             self._table_hashes.update(dict.fromkeys(hashes_of(packed)))
-            built = _NO_BITS
+            built = _NO_FILTER
         else:
             bits, parameter = self._policy.build_from_digests(packed, self._form.error_rate)
             built = self._checked(bits, len(packed) // DIGEST_BYTES, parameter)
@@ -400,7 +389,7 @@ class TableWriter:
 
     def _build_table_filter(self) -> tuple[bytes, int, int]:
         if not self._table_hashes:
-            return _NO_BITS
+            return _NO_FILTER
         started_ns = time.perf_counter_ns()
         hashes = list(self._table_hashes)
         bits, parameter = self._policy.build(hashes, self._form.error_rate)
@@ -410,10 +399,10 @@ class TableWriter:
         return built
 
     def _checked(self, bits: bytes, key_count: int, parameter: int) -> tuple[bytes, int, int]:
-        """A filter that the policy built, with its key count and parameter."""
+        """The same filter, if its parameter fits the trailer."""
         if not bits:
-            return _NO_BITS
-        if not 0 <= parameter <= MAX_PARAMETER:  # one more bit would change the scheme
+            return _NO_FILTER
+        if not 0 <= parameter <= MAX_PARAMETER:  # it shares a byte with the scheme
             raise ValueError(
                 f"filter policy {self._policy.name!r} built a filter with the parameter {parameter}, "
                 f"which does not lie between 0 and {MAX_PARAMETER}"

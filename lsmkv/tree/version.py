@@ -139,7 +139,7 @@ def _find_blocks(
             filters[at].index.prefetch(places[at])
     for at in range(asked_count):
         position = asked[at]
-        places[at] = filters[at].block_near(keys[position], hashes[position], places[at])
+        places[at] = tables[at].block_near(keys[position], hashes[position], places[at])
     if COMPILED:
         for at in range(asked_count):
             if places[at] >= 0:
@@ -147,7 +147,7 @@ def _find_blocks(
     count: i64 = 0
     for at in range(asked_count):
         position, block_number = asked[at], places[at]
-        if block_number >= 0 and filters[at].may_be_in(
+        if block_number >= 0 and tables[at].filter_allows(
             block_number, keys[position], hashes[position]
         ):
             asked[count] = position

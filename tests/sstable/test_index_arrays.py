@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from lsmkv.sstable.index_arrays import (
     filter_shapes,
+    last_of_ascending,
     last_of_ascending_pairs,
-    last_of_ascending_u32,
-    last_of_ascending_u64,
     sum_of_positive,
 )
 
@@ -33,12 +32,12 @@ def test_numbers_ascend_as_they_compare(numbers: list[int], step: int) -> None:
     last = len(numbers) - 1
     narrow = PADDING + struct.pack(f"<{len(numbers)}I", *numbers)
     wide = PADDING + struct.pack(f"<{len(numbers)}Q", *numbers)
-    assert last_of_ascending_u32(narrow, 3, last, step) == plain_last(numbers, step)
-    assert last_of_ascending_u64(wide, 3, last, step) == plain_last(numbers, step)
+    assert last_of_ascending(narrow, 3, 4, last, step) == plain_last(numbers, step)
+    assert last_of_ascending(wide, 3, 8, last, step) == plain_last(numbers, step)
 
 
 def test_a_number_of_64_bits_with_its_highest_set_does_not_ascend() -> None:
-    assert last_of_ascending_u64(struct.pack("<2Q", 0, 1 << 63), 0, 1, (1 << 63) - 1) == -1
+    assert last_of_ascending(struct.pack("<2Q", 0, 1 << 63), 0, 8, 1, (1 << 63) - 1) == -1
 
 
 @given(nearby | ascending)

@@ -27,7 +27,7 @@ from lsmkv.sstable.format import (
     TableProperties,
     decode_footer,
 )
-from lsmkv.sstable.index import HEADER, array_places
+from lsmkv.sstable.index import HEADER, array_offsets
 from lsmkv.sstable.index_codec import open_index
 from lsmkv.storage.file_names import CURRENT, manifest_path
 from lsmkv.storage.storage import Storage
@@ -223,7 +223,7 @@ def take_apart(data: bytes) -> CraftedTable:
     index = open_index(stored, "", 0, footer.data_length, footer.filters_length)
     section = index.section
     count, prefix_length, chunk_count = HEADER.unpack_from(section)
-    places = array_places(count, chunk_count)
+    places = array_offsets(count, chunk_count)
     numbers: dict[str, list[int]] = {}
     for name, (at, end) in zip(_ARRAYS, pairwise(places), strict=True):
         form = _FORMS[name]

@@ -1,4 +1,4 @@
-"""A data block's payload: sorted entries, laid out so that it is searched in place.
+"""A data block's payload: sorted entries in a layout that is searched in place.
 
 Layout, little-endian, before compression::
 
@@ -19,10 +19,10 @@ Layout, little-endian, before compression::
              keys          keys_length bytes: the keys without the prefix, one after another
              values        values_length bytes
 
-Entries are in key order; versions of one key stand newest first.  A look-up finds its fingerprint,
-eight at a time, and compares one key; nothing is decoded.  Lengths compress to almost
-nothing; in memory they are held as running ends, unless all are equal, so that an entry is found
-without summing.  What is compressed is the reduced form (:mod:`lsmkv.sstable.block.transposed`).
+Entries are in key order, the versions of one key newest first.  A lookup searches the fingerprints,
+eight at a time, and compares one key; nothing is decoded.  A range scan searches the keys.  In memory,
+lengths are held as running ends, unless all are equal, so that an entry is found without summing.
+Compressed blocks store the reduced form of the payload (:mod:`lsmkv.sstable.block.transposed`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import struct
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-from librt.strings import read_i16_le, read_i32_le, read_i64_le
+from librt.strings import read_i32_le, read_i64_le
 from librt.vecs import vec
 from mypy_extensions import i64
 
@@ -46,39 +46,40 @@ from lsmkv.encoding.entries import (
 )
 from lsmkv.encoding.fences import end_before_head, fence, first_head
 from lsmkv.encoding.words import COMPILED, compare, find_byte, is_same
-from lsmkv.sstable.block.fingerprints import made_fingerprints
+from lsmkv.sstable.block.layout import (
+    FLAGS_AT,
+    HAS_TAGS,
+    HAS_VERSIONS,
+    HEADER_BYTES,
+    KEY_LENGTH_BYTES,
+    SEQ_WIDTH_AT,
+    VALUE_LENGTH_BYTES,
+    section_offsets,
+    u32,
+    width_and_ends,
+)
 from lsmkv.sstable.block.lengths import (
     append_parts,
-    common_width,
+    ascend,
     put_ends,
-    running_ends,
-    u32,
+    with_fingerprints,
     with_prefix,
 )
-from lsmkv.sstable.block.order import ascend
 from lsmkv.sstable.block_cache import CacheItem
 
-HEADER_BYTES: Final = 24
-HAS_TAGS: Final = 1
-HAS_VERSIONS: Final = 2
-_SEQ_TYPES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
-
-MAX_BLOCK_BYTES: Final = (1 << 31) - 1
 ENTRY_OVERHEAD_BYTES: Final = 7  # fingerprint, key length, value length
-# What a Block costs in memory besides its payload: the object and the heads of three bytes objects.
-_OBJECT_BYTES: Final = 400
-
-
+_OBJECT_BYTES: Final = 400  # of a Block in memory, besides its payload
 _CACHE_LINE_BYTES: Final = 64  # of most processors
-_MOST_TOUCHED_BYTES: Final = 512
-_MOST_DISTANCE: Final = (1 << 32) - 1  # of a sequence number from the base, in 4 bytes
+_MAX_PREFETCH_BYTES: Final = 512
+_MAX_SEQ_DISTANCE: Final = (1 << 32) - 1  # of a sequence number from the base, in 4 bytes
+_SEQ_TYPES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 class Block(CacheItem):
-    """A payload, checked and ready to be searched; fingerprints that it lacks are made by look-ups.
+    """A payload, checked and ready to be searched.
 
-    Raises (through ``fail``, which is given the reason and must raise): anything in the payload that does
-    not add up.
+    A restored payload lacks fingerprints; the first lookup makes them.  Whatever does not add up is
+    handed to ``fail``, which must raise.
     """
 
     def __init__(
@@ -86,96 +87,77 @@ class Block(CacheItem):
     ) -> None:
         if len(raw) < HEADER_BYTES:
             fail(f"block payload of {len(raw)} bytes is shorter than its header")
-        count = u32(raw, 0)
-        flags, seq_width = raw[4], raw[5]
-        prefix_length: int = read_i16_le(raw, 6)
-        prefix_length &= 0xFFFF
-        base_seq: int = read_i64_le(raw, 8)
-        if base_seq < 0:
-            base_seq += 1 << 64
-        keys_length = u32(raw, 16)
-        values_length = u32(raw, 20)
-        has_tags = flags & HAS_TAGS
+        count, fingerprints, key_lengths, value_lengths, tags, seqs, keys, values = section_offsets(
+            raw, False
+        )
+        flags, seq_width = raw[FLAGS_AT], raw[SEQ_WIDTH_AT]
         if flags & ~(HAS_TAGS | HAS_VERSIONS) or seq_width not in (0, 1, 2, 4, 8) or count == 0:
             fail(f"bad block header: {count} entries, flags {flags}, sequence width {seq_width}")
-        fingerprints = HEADER_BYTES + prefix_length
-        key_lengths = fingerprints + count
-        value_lengths = key_lengths + 2 * count
-        tags = value_lengths + 4 * count
-        seqs = tags + (count if has_tags else 0)
-        keys = seqs + seq_width * count
-        values = keys + keys_length
+        values_length = u32(raw, 20)
         if values + values_length != len(raw):
             fail(f"block sections of {values + values_length} bytes in a payload of {len(raw)}")
-        # Where all are equally long, positions are multiplied; else they are looked up.
-        key_width = common_width(raw, key_lengths, value_lengths, 2)
-        value_width = common_width(raw, value_lengths, tags, 4)
-        key_ends: bytes | None = b""
-        value_ends: bytes | None = b""
-        if key_width < 0:
-            key_ends = running_ends(raw[key_lengths:value_lengths], 2, keys_length)
-        if value_width < 0:
-            value_ends = running_ends(raw[value_lengths:tags], 4, values_length)
-        if (
-            key_width * count not in (keys_length, -count)
-            or value_width * count not in (values_length, -count)
-            or key_ends is None
-            or value_ends is None
-        ):
+        key_width, key_ends = width_and_ends(
+            raw, key_lengths, value_lengths, KEY_LENGTH_BYTES, values - keys
+        )
+        value_width, value_ends = width_and_ends(
+            raw, value_lengths, tags, VALUE_LENGTH_BYTES, values_length
+        )
+        if key_ends is None or value_ends is None:
             fail("key or value lengths of a block do not add up")
-        if has_tags:
+        if tags < seqs:
             for tag in set(raw[tags:seqs]) - {TAG_DELETE, TAG_PUT}:
                 meaning = TAGS_RESERVED.get(tag, "unknown")
                 fail(f"entry tag {tag} ({meaning}) is not supported by this release")
         self.has_versions: bool = flags & HAS_VERSIONS != 0
-        prints_bytes = key_lengths if lacks_fingerprints else 0
-        super().__init__(len(raw) + prints_bytes + len(key_ends) + len(value_ends) + _OBJECT_BYTES)
-        # In this order: what look-ups read stands in as few cache lines as can be.
+        made_bytes = key_lengths if lacks_fingerprints else 0
+        super().__init__(len(raw) + made_bytes + len(key_ends) + len(value_ends) + _OBJECT_BYTES)
+        # In this order, what lookups read lies in as few cache lines as possible.
         self.raw = raw
         self.count: i64 = count
-        self.prefix_length: i64 = prefix_length
+        self.prefix_length: i64 = fingerprints - HEADER_BYTES
         self._fingerprints: i64 = fingerprints
         self._keys: i64 = keys
         self._values: i64 = values
-        # What holds the fingerprints, at the place that they have in a payload.
+        # The bytes that hold the fingerprints, at their offset in a payload; empty until made.
         self._prints = b"" if lacks_fingerprints else raw
         self._key_width: i64 = key_width
         self._value_width: i64 = value_width
-        self._tags: i64 = tags if has_tags else -1
+        self._tags: i64 = tags if tags < seqs else -1
         self._key_ends = key_ends
         self._value_ends = value_ends
         self._seqs: i64 = seqs
         self._seq_width: i64 = seq_width
-        self._base_seq: int = base_seq
-        # All are looked at only where the width of their distances does not tell.
-        may_exceed = base_seq > MAX_SEQUENCE - _MOST_DISTANCE or seq_width == 8
+        base_seq: int = read_i64_le(raw, 8)
+        self._base_seq: int = base_seq if base_seq >= 0 else base_seq + (1 << 64)
+        # Narrow distances from a base that is not near the limit cannot exceed it.
+        may_exceed = self._base_seq > MAX_SEQUENCE - _MAX_SEQ_DISTANCE or seq_width == 8
         if may_exceed and max(self.seqs()) > MAX_SEQUENCE:
             fail(f"sequence number {max(self.seqs())} of a block is out of range")
 
     def _key_at(self, position: i64) -> i64:
-        """Where in the payload the key at ``position`` starts; of ``count``, where the last ends."""
+        """Start of the key at ``position`` in the payload; for ``count``, the end of the last."""
         if self._key_width >= 0:
             return self._keys + self._key_width * position
         distance: int = read_i32_le(self._key_ends, 4 * position)
         return self._keys + distance
 
     def _value_at(self, position: i64) -> i64:
-        """As :meth:`_key_at`, for values."""
+        """Start of the value at ``position`` in the payload; for ``count``, the end of the last."""
         if self._value_width >= 0:
             return self._values + self._value_width * position
         distance: int = read_i32_le(self._value_ends, 4 * position)
         return self._values + distance
 
     def find(self, key: bytes, h: i64) -> i64:
-        """Position of the newest version of ``key``, whose hash is ``h``; -1 when it is not here.
+        """Position of the newest version of ``key``, whose hash is ``h``; -1 if it is not here.
 
         ``key`` must lie between the block's first and last key, and so share their prefix.
-        O(n / 8), and n / 256 comparisons of keys.
+        O(n / 8), with n / 256 needless key comparisons on average.
         """
         return self._find_from(key, h, 0)
 
     def prefetch(self) -> i64:
-        """Have the processor fetch what :meth:`find` reads, without waiting; of many keys the ends."""
+        """Fetch what :meth:`find` reads into the processor's cache; of many keys, the ends."""
         raw, first = self.raw, self._fingerprints
         prints = self._prints if self._prints else raw
         before_keys = self._keys - 1  # the keys themselves may have no bytes
@@ -183,37 +165,22 @@ class Block(CacheItem):
         return prints[first] + prints[first + self.count - 1] + ends
 
     def prefetch_keys(self) -> i64:
-        """As :meth:`prefetch`, for what :meth:`lower_bound` reads; of very many keys only the first."""
-        raw, at = self.raw, self._keys
-        end = min(self._values, at + _MOST_TOUCHED_BYTES)
-        fetched: i64 = raw[HEADER_BYTES]
-        while at < end:
-            fetched += raw[at]
-            at += _CACHE_LINE_BYTES
-        return fetched
+        """Fetch what :meth:`lower_bound` reads into the processor's cache; of many keys, the first."""
+        end = min(self._values, self._keys + _MAX_PREFETCH_BYTES)
+        return _fetch(self.raw, self._keys, end) + self.raw[HEADER_BYTES]
 
     def prefetch_values(self, low: i64, high: i64) -> i64:
-        """Have the processor fetch the values from ``low`` to ``high`` (not included), all at once."""
-        raw = self.raw
-        at, end = self._value_at(low), self._value_at(high)
-        fetched: i64 = 0
-        while at < end:
-            fetched += raw[at]
-            at += _CACHE_LINE_BYTES
-        return fetched
+        """Fetch the values from ``low`` to ``high`` (not included) into the processor's cache."""
+        return _fetch(self.raw, self._value_at(low), self._value_at(high))
 
     def prefetch_value(self, position: i64) -> i64:
-        """As :meth:`prefetch_values`, for one to its very end; of a long one only the first bytes."""
+        """Fetch one value into the processor's cache; of a long one, the first bytes."""
         raw, at = self.raw, self._value_at(position)
-        end = min(self._value_at(position + 1), at + _MOST_TOUCHED_BYTES)
-        fetched: i64 = raw[end - 1]  # of an empty one what stands before it
-        while at < end:
-            fetched += raw[at]
-            at += _CACHE_LINE_BYTES
-        return fetched
+        end = min(self._value_at(position + 1), at + _MAX_PREFETCH_BYTES)
+        return _fetch(raw, at, end) + raw[end - 1]  # the byte before it, if it is empty
 
     def find_visible(self, key: bytes, h: i64, max_seq: int) -> i64:
-        """As :meth:`find`, for the newest version numbered ``max_seq`` or lower."""
+        """As :meth:`find`, for the newest version with a sequence number up to ``max_seq``."""
         position = self._find_from(key, h, 0)
         while position >= 0 and self.seq(position) > max_seq:
             position = self._find_from(key, h, position + 1)
@@ -239,7 +206,7 @@ class Block(CacheItem):
 
     def _make_fingerprints(self) -> bytes:
         end, width, ends = self._fingerprints, self._key_width, self._key_ends
-        made = made_fingerprints(self.raw, HEADER_BYTES, end, self._keys, self.count, width, ends)
+        made = with_fingerprints(self.raw, HEADER_BYTES, end, self._keys, self.count, width, ends)
         self._prints = made
         return made
 
@@ -260,10 +227,7 @@ class Block(CacheItem):
         return self._base_seq + int.from_bytes(self.raw[at : at + width], "little")
 
     def lower_bound(self, key: bytes) -> i64:
-        """Position of the first entry whose key is ``key`` or above; ``count`` if there is none.
-
-        O(log n) key comparisons.
-        """
+        """Position of the first entry whose key is not below ``key``; O(log n) comparisons."""
         raw = self.raw
         prefix, length = self.prefix_length, i64(len(key))
         order = compare(raw, HEADER_BYTES, HEADER_BYTES + prefix, key, 0, min(prefix, length))
@@ -295,11 +259,11 @@ class Block(CacheItem):
         return compare(self.raw, start, end, key, self.prefix_length, len(key)) >= 0
 
     def prefix(self) -> bytes:
-        """What all keys start with."""
+        """The bytes that all keys start with."""
         return self.raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length]
 
     def key_after(self, prefix: bytes, position: i64) -> bytes:
-        """As :meth:`key`, for those who have the prefix at hand."""
+        """As :meth:`key`, for a caller that has the prefix."""
         start, end = self._key_at(position), self._key_at(position + 1)
         suffix = self.raw[start:end]
         return prefix + suffix
@@ -324,7 +288,7 @@ class Block(CacheItem):
         )
 
     def ascends(self, may_repeat: bool) -> bool:
-        """Whether the keys ascend, none over its limit; with ``may_repeat`` some may be the same."""
+        """Whether the keys ascend, or with ``may_repeat`` never descend, and are within the limit."""
         most, width, ends = MAX_KEY_BYTES - self.prefix_length, self._key_width, self._key_ends
         return ascend(self.raw, self._keys, self.count, width, ends, most, may_repeat)
 
@@ -373,56 +337,47 @@ class Block(CacheItem):
         found: list[tuple[bytes, bytes]],
         prefix: bytes,
         first: bytes,
-        at: i64,
+        position: i64,
         end: i64,
         step: i64,
     ) -> None:
-        """Append keys and values from position ``at`` towards ``end`` (not included) to ``found``.
+        """Append keys and values from ``position`` to ``end`` (not included), but no deletions.
 
-        Deletions are left out.  ``step`` is 1 or -1; ``first`` is the key at ``at``.
-        ``prefix`` is :meth:`prefix`.
+        ``step`` is 1 or -1, ``first`` the key at ``position``, ``prefix`` the :meth:`prefix`.
         """
         raw, tags = self.raw, self._tags
         key_width, value_width = self._key_width, self._value_width
         keys, values = self._keys, self._values
         key = first
-        while at != end:
-            if tags < 0 or raw[tags + at] != TAG_DELETE:
-                if value_width >= 0:  # without calls, which are dear where this is interpreted
-                    start = values + value_width * at
+        while position != end:
+            if tags < 0 or raw[tags + position] != TAG_DELETE:
+                if value_width >= 0:  # no calls: they are slow when interpreted
+                    start = values + value_width * position
                     found.append((key, raw[start : start + value_width]))
                 else:
-                    start, stop = self._value_at(at), self._value_at(at + 1)
+                    start, stop = self._value_at(position), self._value_at(position + 1)
                     found.append((key, raw[start:stop]))
-            at += step
-            if at != end:
+            position += step
+            if position != end:
                 if key_width >= 0:
-                    start = keys + key_width * at
+                    start = keys + key_width * position
                     key = prefix + raw[start : start + key_width]
                 else:
-                    start, stop = self._key_at(at), self._key_at(at + 1)
+                    start, stop = self._key_at(position), self._key_at(position + 1)
                     key = prefix + raw[start:stop]
 
     def keys(self) -> list[bytes]:
-        """Every key, in order (a key with several versions as often).  O(n)."""
+        """The key of every entry, in order.  O(n)."""
         found: list[bytes] = []
-        raw, length = self.raw, self.prefix_length
-        count, width = self.count, self._key_width
+        length, count, width = self.prefix_length, self.count, self._key_width
         if length == 0:
-            append_parts(found, raw, self._keys, count, width, self._key_ends, 0)
-        elif COMPILED:
-            # Whole keys are put behind one another first, so that no object is made of a part of one.
-            keys = self.key_data()
-            append_parts(found, keys, 0, count, width, self._key_ends, length)
+            append_parts(found, self.raw, self._keys, count, width, self._key_ends, 0)
         else:
-            suffixes: list[bytes] = []
-            append_parts(suffixes, raw, self._keys, count, width, self._key_ends, 0)
-            prefix = raw[HEADER_BYTES : HEADER_BYTES + length]
-            found += [prefix + suffix for suffix in suffixes]
+            append_parts(found, self.key_data(), 0, count, width, self._key_ends, length)
         return found
 
     def values(self) -> list[Value]:
-        """Every value, in the order of :meth:`keys`; None for a deletion.  O(n)."""
+        """The value of every entry, in order; None for a deletion.  O(n)."""
         found: list[Value] = []
         width = self._value_width
         append_parts(found, self.raw, self._values, self.count, width, self._value_ends, 0)
@@ -453,26 +408,26 @@ class Block(CacheItem):
 
     @property
     def has_tags(self) -> bool:
-        """Whether there are :meth:`tags`; without, nothing here is a deletion."""
+        """Whether the payload has tags; without them no entry is a deletion."""
         return self._tags >= 0
 
     def tags(self) -> bytes:
-        """For each entry ``TAG_DELETE`` or ``TAG_PUT``."""
+        """``TAG_DELETE`` or ``TAG_PUT`` for each entry."""
         if self._tags < 0:
             return bytes([TAG_PUT]) * self.count
         return self.raw[self._tags : self._tags + self.count]
 
     def put_ends(self, key_ends: vec[i64], value_ends: vec[i64], at: i64) -> None:
-        """Set, from position ``at`` + 1 on, where each in :meth:`key_data` and :meth:`value_data` ends.
+        """Set the ends of the pieces of :meth:`key_data` and :meth:`value_data`, from ``at`` + 1 on.
 
-        The first begins where ``key_ends[at]`` and ``value_ends[at]`` say.
+        The first key starts at ``key_ends[at]``, the first value at ``value_ends[at]``.
         """
         count = self.count
         put_ends(key_ends, at, count, self._key_width, self._key_ends, self.prefix_length)
         put_ends(value_ends, at, count, self._value_width, self._value_ends, 0)
 
     def seqs(self) -> list[int]:
-        """Every sequence number, in the order of :meth:`keys`.  O(n)."""
+        """The sequence number of every entry, in order.  O(n)."""
         width = self._seq_width
         if width == 0:
             return [self._base_seq] * self.count
@@ -483,11 +438,11 @@ class Block(CacheItem):
         ]
 
     def one_seq(self) -> int:
-        """The sequence number that every entry has; -1 when they differ."""
+        """The one sequence number of all entries; -1 if they differ."""
         return self._base_seq if self._seq_width == 0 else -1
 
     def check_order(self, fail: Callable[[str], NoReturn]) -> None:
-        """Check that keys ascend (sequence numbers descend within one) and none is over its limit."""
+        """Check limits and order: ascending keys, descending sequence numbers within a key."""
         last_key: bytes | None = None
         last_seq = 0
         for key, seq, value in zip(self.keys(), self.seqs(), self.values(), strict=True):
@@ -496,3 +451,12 @@ class Block(CacheItem):
             if last_key is not None and (key < last_key or (key == last_key and seq >= last_seq)):
                 fail(f"key {key[:40]!r} is out of order")
             last_key, last_seq = key, seq
+
+
+def _fetch(raw: bytes, at: i64, end: i64) -> i64:
+    """Read a byte of each cache line of ``raw[at:end]``; summed, or the compiler drops the reads."""
+    fetched: i64 = 0
+    while at < end:
+        fetched += raw[at]
+        at += _CACHE_LINE_BYTES
+    return fetched

@@ -1,4 +1,4 @@
-"""Makes the payload of a block (:mod:`lsmkv.sstable.block.block`) of versions in columns."""
+"""Builds the payload of a block (:mod:`lsmkv.sstable.block.block`) from slices of entry batches."""
 
 from __future__ import annotations
 
@@ -12,49 +12,30 @@ from lsmkv.encoding.entries import TAG_PUT, Value
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, cut, run_length
 from lsmkv.encoding.words import COMPILED, append_range, common_prefix_length
 from lsmkv.filters.hashing import append_digest, digests
-from lsmkv.sstable.block.block import HAS_TAGS, HAS_VERSIONS
+from lsmkv.sstable.block.layout import HAS_TAGS, HAS_VERSIONS
 
 _SEQ_WIDTHS: Final = (1, 2, 4)
 
 
 class BlockBuilder:
-    """What a block's payload is made of, but for the fingerprints of its keys.
+    """The sections of a block's payload, except for the fingerprints.
 
     Attributes:
-        count: how many entries it has.
-        first, last: its first and its last key.
-        digests: those of its keys (:func:`~lsmkv.filters.hashing.digests`), from which fingerprints
-            and filter are made.
-        smallest_seq, largest_seq: the bounds of its sequence numbers.
+        count: number of entries.
+        first, last: the first and the last key.
+        digests: the keys' digests (:func:`~lsmkv.filters.hashing.digests`), from which the writer
+            makes fingerprints and filter.
+        smallest_seq, largest_seq: the bounds of the sequence numbers.
     """
 
-    __slots__ = (
-        "_key_lengths",
-        "_keys",
-        "_keys_length",
-        "_parts",
-        "_prefix_length",
-        "_seqs",
-        "_tags",
-        "_value_lengths",
-        "_values",
-        "_values_length",
-        "count",
-        "digests",
-        "first",
-        "largest_seq",
-        "last",
-        "smallest_seq",
-    )
-
     def __init__(self, parts: list[EntrySlice]) -> None:
-        """The parts, one behind another, are the block's entries in order: at least one."""
+        """Build from slices, at least one, that together are the block's entries in order."""
         tail = parts[-1]
         self._parts = parts
         self.first = parts[0].batch.key(parts[0].start)
         self.last = tail.batch.key(tail.end - 1)
         self._prefix_length: i64 = common_prefix_length([self.first, self.last])
-        self._keys: list[bytes] = []  # without the prefix, many in a piece
+        self._keys: list[bytes] = []  # without the prefix, many keys in one piece
         self._values: list[bytes] = []
         self._keys_length = 0
         self._values_length = 0
@@ -96,7 +77,7 @@ class BlockBuilder:
             if end > last:
                 append_range(keys, data, start, end)
             elif start < end:
-                while start < end:  # what is written past the key is taken back
+                while start < end:  # bytes written past the key are truncated
                     write_i64_le(keys, read_i64_le(data, start))
                     start += 8
                 keys.truncate(written)
@@ -104,7 +85,7 @@ class BlockBuilder:
         self._keys_length = written
 
     def _add_key_objects(self, part: EntrySlice, packed: BytesWriter, lengths: BytesWriter) -> None:
-        """As :meth:`_add_keys`: calls for many keys, where a loop over words is slow."""
+        """As :meth:`_add_keys`, interpreted: one call for many keys, as loops over words are slow."""
         keys, prefix_length = part.key_objects(), self._prefix_length
         suffixes = [key[prefix_length:] for key in keys]
         packed.write(digests(keys))
@@ -113,7 +94,7 @@ class BlockBuilder:
         self._keys_length += sum(map(len, suffixes))
 
     def _add_values(self, part: EntrySlice, lengths: BytesWriter) -> None:
-        """Those that stand side by side are taken at once."""
+        """Add values, with one cut for all that are contiguous."""
         versions, values = part.batch, self._values
         data, ends, order = versions.value_data, versions.value_ends, versions.order
         at = part.start
@@ -132,12 +113,12 @@ class BlockBuilder:
             self._values_length += end - ends[position - length]
 
     def _tags_of_all(self) -> bytes:
-        """A tag for each entry; nothing if none of them is a deletion."""
+        """A tag for each entry; empty if none of them is a deletion."""
         tags = b"".join([part.tags() for part in self._parts])
         return b"" if tags.count(TAG_PUT) == len(tags) else tags
 
     def _seqs_of_all(self) -> list[int]:
-        """The sequence number of each entry, or the one that all have."""
+        """The sequence number of each entry, or the one number that all share."""
         one_seq = self._parts[0].batch.one_seq
         for part in self._parts:
             if part.batch.one_seq != one_seq:
@@ -147,12 +128,7 @@ class BlockBuilder:
         return [seq for part in self._parts for seq in part.seqs()]
 
     def finish(self, fingerprints: bytes, *, has_versions: bool) -> bytes:
-        """The payload.
-
-        Args:
-            fingerprints: a byte for each entry.
-            has_versions: whether some key stands more than once.
-        """
+        """The payload; ``has_versions`` tells whether a key occurs more than once."""
         base_seq = self.smallest_seq
         seq_width = _width_of(self.largest_seq - base_seq)
         flags = (HAS_TAGS if self._tags else 0) | (HAS_VERSIONS if has_versions else 0)
@@ -184,7 +160,7 @@ def encode_block(
     *,
     has_versions: bool,
 ) -> bytes:
-    """The payload for entries already in order; the lists are of one length, at least 1."""
+    """The payload for entries in order; the lists have the same length, at least 1."""
     versions = EntryBatch(keys, values, seqs, may_repeat=has_versions)
     payload = BlockBuilder([EntrySlice(versions, 0, versions.count)])
     return payload.finish(fingerprints, has_versions=has_versions)

@@ -1,7 +1,4 @@
-"""Compression of blocks, whose payloads are reduced first, and of indexes.
-
-The only user of ``zstandard``.
-"""
+"""zstd compression of blocks, whose payloads are reduced first, and of indexes."""
 
 from __future__ import annotations
 
@@ -14,25 +11,22 @@ from lsmkv.errors import CorruptionError, Error, UnsupportedFormatError, caused
 from lsmkv.sstable.block.transposed import reduce, restore
 from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD, CODEC_ZSTD_REDUCED
 
-# What every frame begins with (RFC 8878, 3.1.1); blocks, which are many, keep it to themselves.
+# The start of every frame (RFC 8878, 3.1.1); omitted from blocks: 4 bytes each.
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
-_FRAME_KEEPS_NO_CHECKSUM: Final = False  # blocks carry their own
-# Fewer and smaller samples than this train nothing useful (zstd asks for about 100 times the size).
-_MIN_SAMPLES: Final = 8
+_MIN_SAMPLES: Final = 8  # fewer train nothing useful
 # A zstd block is at least 4 bytes, header included, and at most 128 KiB uncompressed (RFC 8878).
-_MOST_PER_4_BYTES: Final = 128 * 1024
-# How zstd names a failure to get memory, which is no fault of what it was given.
-_NO_MEMORY: Final = "not enough memory"
-_WORKING_BYTES: Final = 256 * 1024  # what it takes to load most dictionaries
+_MAX_PER_4_BYTES: Final = 128 * 1024
+_NO_MEMORY: Final = "not enough memory"  # in zstd's message for a failed allocation
+_WORKING_BYTES: Final = 256 * 1024  # enough to load most dictionaries
 
 
 def _failure(error: zstandard.ZstdError, otherwise: Exception) -> Exception:
-    """What to raise for ``error``: MemoryError, if zstd got none, or else ``otherwise``."""
+    """MemoryError if that is why zstd failed, or else ``otherwise``."""
     has_memory = _NO_MEMORY not in str(error)
     try:
         bytearray(_WORKING_BYTES)
     except MemoryError:
-        has_memory = False  # of a dictionary that cannot be loaded zstd does not say why
+        has_memory = False  # zstd does not say why it cannot load a dictionary
     if has_memory:
         return caused(otherwise, error)
     return caused(MemoryError(f"zstd: {error}"), error)
@@ -41,28 +35,23 @@ def _failure(error: zstandard.ZstdError, otherwise: Exception) -> Exception:
 class Compressor:
     """Compresses at one level, with or without a dictionary.  For one thread.
 
-    Raises, as its methods do:
-        MemoryError: there is not enough for zstd.
-        Error: zstd fails otherwise.
+    It and its methods raise MemoryError or Error if zstd fails.
     """
 
     def __init__(self, level: int, dictionary: bytes) -> None:
         try:
-            self._zstd = self._made(level, dictionary)
+            trained = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
+            self._zstd = zstandard.ZstdCompressor(
+                level=level,
+                dict_data=trained,
+                write_checksum=False,  # block trailers have checksums
+                write_content_size=True,
+            )
         except zstandard.ZstdError as error:
             raise _failure(error, Error(f"zstd cannot compress at level {level}: {error}"))
 
-    def _made(self, level: int, dictionary: bytes) -> zstandard.ZstdCompressor:
-        trained = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
-        return zstandard.ZstdCompressor(
-            level=level,
-            dict_data=trained,
-            write_checksum=_FRAME_KEEPS_NO_CHECKSUM,
-            write_content_size=True,
-        )
-
     def compress(self, raw: bytes) -> tuple[int, bytes]:
-        """Codec and stored bytes: ``raw`` itself when compression would save less than 1/16."""
+        """Codec and stored bytes: ``raw`` itself if compression would save less than 1/16."""
         return _smaller(CODEC_ZSTD, self._frame(raw), raw)
 
     def compress_block(self, payload: bytes) -> tuple[int, bytes]:
@@ -78,7 +67,7 @@ class Compressor:
 
 
 def _smaller(codec: int, packed: bytes, raw: bytes) -> tuple[int, bytes]:
-    """Codec and stored bytes: ``packed``, or ``raw`` when that saves less than 1/16."""
+    """Codec and stored bytes: ``packed``, or ``raw`` if that saves less than 1/16."""
     if len(packed) > len(raw) - len(raw) // 16:
         return CODEC_NONE, raw
     return codec, packed
@@ -94,10 +83,7 @@ class Decompressor:
     def decompress(self, codec: int, data: bytes, raw_length: int, path: str, offset: int) -> bytes:
         """The ``raw_length`` bytes that ``data`` was made from.  Allocates no more than that.
 
-        Raises:
-            CorruptionError: it does not decompress to that length.
-            UnsupportedFormatError: no such codec.
-            MemoryError: there is not enough for zstd.
+        Raises CorruptionError if they are not that many, UnsupportedFormatError for an unknown codec.
         """
         if codec == CODEC_NONE:
             if len(data) != raw_length:
@@ -114,7 +100,7 @@ class Decompressor:
     def decompress_block(
         self, codec: int, data: bytes, raw_length: int, path: str, offset: int
     ) -> bytes:
-        """As :meth:`decompress`, for the payload of a block; of a reduced one without fingerprints.
+        """As :meth:`decompress`, for the payload of a block; a reduced one lacks fingerprints.
 
         Allocates no more than the payload and its reduced form, which is no longer.
         """
@@ -124,15 +110,15 @@ class Decompressor:
         return restore(reduced, raw_length, path, offset)
 
     def _inflated(self, data: bytes, least: int, most: int, path: str, offset: int) -> bytes:
-        """What zstd made ``data`` of: at least and at most so many bytes."""
-        possible = (len(data) // 4 + 1) * _MOST_PER_4_BYTES
+        """The ``least`` to ``most`` bytes that zstd made ``data`` from."""
+        possible = (len(data) // 4 + 1) * _MAX_PER_4_BYTES
         if least > possible:
             raise CorruptionError(
                 path, offset, f"{len(data)} compressed bytes cannot hold {least} bytes"
             )
         try:
             zstd: zstandard.ZstdDecompressor | None = getattr(self._local, "zstd", None)
-            if zstd is None:  # a dictionary that is none is an error here
+            if zstd is None:  # an invalid dictionary fails here
                 zstd = zstandard.ZstdDecompressor(dict_data=self._dictionary)
                 self._local.zstd = zstd
             if not least <= zstandard.frame_content_size(data) <= min(most, possible):
@@ -144,7 +130,7 @@ class Decompressor:
 
 
 def train_dictionary(payloads: list[bytes], size_bytes: int) -> bytes:
-    """A dictionary of up to ``size_bytes`` from payloads of blocks; empty when they are too few."""
+    """A dictionary of up to ``size_bytes`` from payloads of blocks; empty if they are too few."""
     if len(payloads) < _MIN_SAMPLES:
         return b""
     try:
