@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lsmkv.errors import BackgroundError, CorruptionError
-from lsmkv.log.reader import HEADER_BYTES, MOST_LOOKS, LogReader, read_log
+from lsmkv.log.chain import log_numbers, trusted_logs
+from lsmkv.log.reader import MOST_LOOKS, LogReader
 from lsmkv.log.replay import replay
 from lsmkv.memtable.memtable import Memtable
-from lsmkv.storage.file_names import CURRENT, log_path, manifest_path, parse_file_name
+from lsmkv.storage.file_names import CURRENT, manifest_path, parse_file_name
 from lsmkv.storage.storage import UNFINISHED, Storage
 from lsmkv.tree.levels import Levels
 from lsmkv.tree.manifest import State, read_current, read_manifest
@@ -66,12 +67,8 @@ def recover(storage: Storage, directory: str) -> Recovered:
     """
     state, manifest = read_manifest(storage, directory, read_current(storage, directory))
     names = storage.list_directory(directory)
-    numbers = [
-        number
-        for kind, number in filter(None, map(parse_file_name, names))
-        if kind == "log" and number >= state.log_number
-    ]
-    logs = _chain(storage, directory, state, sorted(numbers))
+    first = state.log_number
+    logs = trusted_logs(storage, directory, log_numbers(names, first), first, state.closed)
     expected = state.last_seq + 1
     memtables: list[Memtable] = []
     for contents in logs:
@@ -122,77 +119,6 @@ def _manifest_extent(storage: Storage, directory: str) -> tuple[int, int]:
         return number, storage.file_size(manifest_path(directory, number))
     except FileNotFoundError:
         return number, -1
-
-
-def _chain(storage: Storage, directory: str, state: State, numbers: list[int]) -> list[LogReader]:
-    """The logs from the manifest's on, as far as they follow each other without a gap."""
-    if state.log_number not in numbers:
-        path = log_path(directory, state.log_number)
-        raise CorruptionError(path, None, "the log that the manifest names is missing")
-    logs: list[LogReader] = []
-    closed, closed_end = state.closed_log or (0, 0)
-    for number in numbers:
-        path = log_path(directory, number)
-        contents = read_log(storage, path, number, "log")
-        if contents is None:
-            if number == state.log_number:
-                raise CorruptionError(path, 0, "the log is cut short inside its header")
-            continue  # the making of this log was cut short; nothing was written to it
-        if len(logs) > 1 and _was_given_up(logs[-1], contents):
-            logs.pop()
-        if logs:
-            before = logs[-1]
-            if _was_passed_over(contents, before):
-                continue
-            if contents.previous_number != before.number or contents.previous_end < before.end:
-                raise CorruptionError(
-                    path,
-                    0,
-                    "it does not follow the log before it",
-                    expected=(before.number, before.end),
-                    got=(contents.previous_number, contents.previous_end),
-                )
-            if contents.previous_end > before.end:
-                if contents.durable > HEADER_BYTES:
-                    raise CorruptionError(
-                        before.path, before.end, "damaged record in a log that had been synced"
-                    )
-                break  # the unsynced end of the log before is lost, and so is all that came after
-        if closed == number and state.closed_salt not in (None, contents.salt):
-            raise CorruptionError(path, 0, "it is the log of another store")
-        if closed == number and contents.end < closed_end:
-            raise CorruptionError(
-                path,
-                contents.end,
-                "the log ends before what the store was closed with",
-                expected=closed_end,
-                got=contents.end,
-            )
-        logs.append(contents)
-    if closed and closed not in [contents.number for contents in logs]:
-        path = log_path(directory, closed)
-        raise CorruptionError(path, None, "the log that the store was closed with is missing")
-    return logs
-
-
-def _was_given_up(log: LogReader, following: LogReader) -> bool:
-    """Whether ``log`` was made to follow the one before it, but ``following`` took that place.
-
-    That happens when making a log fails after its header is on disk, and it cannot be removed.
-    """
-    return log.end == HEADER_BYTES and log.previous_number == following.previous_number
-
-
-def _was_passed_over(log: LogReader, before: LogReader) -> bool:
-    """Whether ``log`` was made to follow ``before``, which was written to all the same.
-
-    That is so after the same, or an interrupt, as long as no other log follows.
-    """
-    return (
-        log.end == HEADER_BYTES
-        and log.previous_number == before.number
-        and log.previous_end < before.end
-    )
 
 
 def remove_leftovers(

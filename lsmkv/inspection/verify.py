@@ -15,11 +15,12 @@ from lsmkv.errors import CorruptionError, NotAStoreError
 from lsmkv.inspection.report import Problem, Report, count, count_entries
 from lsmkv.inspection.table_check import _DAMAGE, check_table
 from lsmkv.log.batch import decode_batch
-from lsmkv.log.reader import HEADER_BYTES, MOST_LOOKS, LogReader, read_log
+from lsmkv.log.chain import log_numbers, missing_logs, read_chain
+from lsmkv.log.reader import MOST_LOOKS, LogReader
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.reader import TableReader
-from lsmkv.storage.file_names import CURRENT, log_path, manifest_path, parse_file_name
+from lsmkv.storage.file_names import CURRENT, manifest_path
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.manifest import State, read_current, read_manifest
 
@@ -176,7 +177,7 @@ def _check_logs(storage: Storage, directory: str) -> _LogCheck:
         check = _LogCheck()
         state = _read_manifest(storage, directory, check)
         if state is not None:
-            _read_logs(storage, directory, state, check)
+            _check_chain(storage, directory, state, check)
         lasting = [problem for problem in check.problems if problem in earlier]
         if lasting == check.problems:
             return check
@@ -216,66 +217,23 @@ def _is_replaced(storage: Storage, directory: str, number: int) -> bool:
         return False
 
 
-def _read_logs(storage: Storage, directory: str, state: State, check: _LogCheck) -> None:
-    parsed = filter(None, map(parse_file_name, storage.list_directory(directory)))
-    numbers = sorted(
-        number for kind, number in parsed if kind == "log" and number >= state.log_number
-    )
-    if state.log_number not in numbers:
-        path = log_path(directory, state.log_number)
-        check.problems.append(Problem(path, None, "the log that the manifest names is missing"))
-    chain: list[LogReader] = []
+def _check_chain(storage: Storage, directory: str, state: State, check: _LogCheck) -> None:
+    """Check the logs that the manifest needs, and that they follow each other without a gap."""
+    first, closed = state.log_number, state.closed
+    numbers = log_numbers(storage.list_directory(directory), first)
+    chain = read_chain(storage, directory, numbers, closed)
+    check.count += len(numbers)
+    for missing in missing_logs(directory, [log.number for log in chain], first, closed):
+        check.problems.append(Problem.of(missing, missing.path))
     expected: int | None = state.last_seq + 1
-    closed, closed_end = state.closed_log or (0, 0)
-    for number in numbers:
-        path = log_path(directory, number)
-        check.count += 1
-        try:
-            contents = read_log(storage, path, number, "log")
-        except _DAMAGE as error:
-            check.problems.append(Problem.of(error, path))
-            chain, expected = [], None
-            continue
-        if contents is None:  # its making was cut short
-            continue
-        if len(chain) > 1 and was_given_up(chain[-1], contents):
-            chain.pop()
-        if chain and not _follows(chain[-1], contents, check):
+    for log in chain:
+        problems = [log.error] if log.error is not None else [log.gap, log.shortfall]
+        check.problems += [Problem.of(problem, log.path) for problem in problems if problem]
+        if log.error is not None or log.gap is not None:
             expected = None
-        if closed == number and state.closed_salt not in (None, contents.salt):
-            check.problems.append(Problem(path, 0, "it is the log of another store"))
-            chain, expected = [], None
-            continue
-        if closed == number and contents.end < closed_end:
-            reason = f"the log ends before {closed_end}, where it was closed"
-            check.problems.append(Problem(path, contents.end, reason))
-        check.torn += contents.torn_bytes
-        expected = _check_records(contents, expected, check)
-        chain.append(contents)
-    if closed and closed not in numbers:
-        reason = "the log that the store was closed with is missing"
-        check.problems.append(Problem(log_path(directory, closed), None, reason))
-
-
-def was_given_up(log: LogReader, following: LogReader) -> bool:
-    """Whether ``log`` was made to follow the one before it, but ``following`` took that place.
-
-    That happens when making a log fails after its header is on disk, and it cannot be removed.
-    """
-    return log.end == HEADER_BYTES and log.previous_number == following.previous_number
-
-
-def _follows(before: LogReader, contents: LogReader, check: _LogCheck) -> bool:
-    """Whether nothing is missing between two logs."""
-    if contents.previous_number != before.number:
-        reason = f"it follows log {contents.previous_number}, which is missing"
-        check.problems.append(Problem(contents.path, 0, reason))
-        return False
-    if contents.previous_end > before.end:
-        reason = f"the log ended at {contents.previous_end} when the next one was begun"
-        check.problems.append(Problem(before.path, before.end, reason))
-        return False
-    return True
+        if log.error is None and log.contents is not None:
+            check.torn += log.contents.torn_bytes
+            expected = _check_records(log.contents, expected, check)
 
 
 def _check_records(contents: LogReader, expected: int | None, check: _LogCheck) -> int | None:

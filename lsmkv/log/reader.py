@@ -107,15 +107,15 @@ class Payloads:
         return False
 
 
-def read_log(storage: Storage, path: str, number: int, kind: LogKind) -> LogReader | None:
+def read_log(
+    storage: Storage, path: str, number: int, kind: LogKind, *, stop: int = MAX_LOG_BYTES
+) -> LogReader | None:
     """Read and check the log at ``path``; None when its creation was cut short.
 
-    Raises:
-        CorruptionError: damage to the header, or to records that had been synced.
-        UnsupportedFormatError: another format version.
-        OSError: the file cannot be read.
+    It raises CorruptionError for damage to the header, or to records that had been synced.  Whoever
+    wants the good records before such damage reads again, with its offset as ``stop``.
     """
-    data = storage.read_whole(path, ReadKind.LOG, MAX_LOG_BYTES)
+    data = storage.read_whole(path, ReadKind.LOG, MAX_LOG_BYTES)[:stop]
     head = data[: HEADER_BYTES - 8]
     stored = int.from_bytes(data[HEADER_BYTES - 8 : HEADER_BYTES], "little")
     if len(data) < HEADER_BYTES or checksum(head, 0) != stored:

@@ -6,6 +6,7 @@ import errno
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from lsmkv.errors import UnsupportedFormatError
 from lsmkv.inspection.report import Problem, Report, count, count_entries
 
 LOST_FOLDER: Final = "lost"
@@ -15,11 +16,13 @@ _NO_DAMAGE: Final = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errn
 
 
 def raise_unless_damage(error: Exception) -> None:
-    """Raise an error of the operating system that says nothing of the file's bytes.
+    """Raise an error that does not mean that the file's bytes are lost.
 
-    Whoever may not read a file, or has too many open, has not lost it.
+    A file is not lost because it may not be read, because too many are open, or because another
+    release wrote it.
     """
-    if isinstance(error, OSError) and error.errno in _NO_DAMAGE:
+    is_other = isinstance(error, OSError) and error.errno in _NO_DAMAGE
+    if is_other or isinstance(error, UnsupportedFormatError):
         raise error
 
 
