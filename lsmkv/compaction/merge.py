@@ -21,8 +21,8 @@ from lsmkv.encoding.entries import MAX_SEQUENCE, TAG_DELETE
 from lsmkv.encoding.entry_batch import EntryBatch, EntrySlice, ascending, joined
 from lsmkv.encoding.words import COMPILED, compare, shared_length, short_number
 from lsmkv.sstable.block.block import Block
+from lsmkv.sstable.read_ahead import every_block
 from lsmkv.sstable.reader import TableReader
-from lsmkv.storage.storage import ReadKind
 
 # A run is merged so many entries at a time, or so many bytes if that is fewer.
 _STRETCH_ENTRIES: Final = 128
@@ -39,7 +39,7 @@ def run_versions(run: list[TableReader]) -> Iterator[EntryBatch]:
         held: list[Block] = []
         held_count: i64 = 0
         held_bytes: i64 = 0
-        for block in table.every_block(ReadKind.COMPACTION):
+        for block in every_block(table):
             held.append(block)
             held_count += block.count
             held_bytes += len(block.raw)

@@ -291,21 +291,24 @@ def block_infos(table: TableReader) -> Iterator[BlockInfo]:
         CorruptionError, OSError: a block is damaged or cannot be read.
     """
     for number in range(table.index.block_count):
-        block = table.block_info(number)
+        block, index = table.block_trailer(number), table.index
         yield BlockInfo(
             number,
-            block.offset,
-            block.length,
+            index.offset(number),
+            table.block_length(number),
             block.raw_length,
             _CODECS.get(block.codec, str(block.codec)),
             block.entry_count,
-            block.first_key,
-            block.last_key,
+            index.first_key(number),
+            index.last_key(number),
             block.filter_key_count,
-            block.filter_bits,
+            block.filter_length * 8,
             block.probe_count,
             _rate(
-                table.filters.policy, block.filter_bits, block.filter_key_count, block.probe_count
+                table.filters.policy,
+                block.filter_length * 8,
+                block.filter_key_count,
+                block.probe_count,
             ),
         )
 

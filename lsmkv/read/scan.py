@@ -24,8 +24,8 @@ from lsmkv.read.sources import (
 from lsmkv.read.view import ReadView
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.index import TableIndex
+from lsmkv.sstable.read_ahead import blocks_ahead
 from lsmkv.sstable.reader import TableReader
-from lsmkv.storage.storage import ReadKind
 
 _Dated = tuple[bytes, bytes | None]  # a deletion has no value
 _KEY: Final = itemgetter(0)
@@ -274,7 +274,7 @@ def _scan_versions(
     reverse: bool,
 ) -> Iterator[list[_Dated]]:
     """The newest visible entry of each key of a table; a key may have several, or none."""
-    blocks = table.blocks_ahead(numbers, ReadKind.DATA, cached_first=CACHED_BLOCKS)
+    blocks = blocks_ahead(table, numbers, cached_first=CACHED_BLOCKS)
     decoded = map(_entries, blocks, repeat(max_seq))  # mypyc would make a list of a generator
     for entries in _whole_keys(table, numbers, decoded, reverse):
         # Only a first and a last block can reach past the range; a look at their ends is cheap.

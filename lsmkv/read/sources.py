@@ -11,8 +11,8 @@ from lsmkv.encoding.absent import Absent
 from lsmkv.encoding.words import COMPILED, compare
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.sstable.block.block import Block
+from lsmkv.sstable.read_ahead import read_ahead
 from lsmkv.sstable.reader import TableReader
-from lsmkv.storage.storage import ReadKind
 
 Value = bytes | None  # None is a deletion
 Entry = tuple[bytes, bytes]
@@ -219,7 +219,7 @@ class BlockSource(Source):
             places = [kept[place] for place in places]
         passed = sum(map(table.block_length, places[:CACHED_BLOCKS]))
         rest = places[(at - self._first) * step :]
-        return table.blocks_further(rest, ReadKind.DATA, passed)
+        return read_ahead(table, rest, passed)
 
     def take(self, bound: bytes | None, size: i64, found: list[Entry]) -> None:
         block, at = self._block, self._at

@@ -31,7 +31,7 @@ from lsmkv.sstable.format import (
     decode_properties,
 )
 from lsmkv.sstable.index import TableIndex
-from lsmkv.sstable.tail import checked_index
+from lsmkv.sstable.index_codec import checked_index
 from lsmkv.storage.storage import RandomFile, ReadKind, Storage
 
 _MAGIC_AT: Final = 22

@@ -1,9 +1,8 @@
-"""The block cache: decoded blocks (and filter chunks) in memory, within one byte budget.
+"""The block cache: decoded blocks and filter chunks in memory, within one byte budget.
 
-Each table has a *shelf*, with a place for each of its blocks, so that a look-up finds a cached block
-by its number, without hashing.  Eviction is CLOCK (Corbato 1969): a hit only marks its item as
-visited, which takes no lock and moves nothing; the oldest item goes first, and a marked one is given
-one more round instead.
+Each table has an array of slots, one for each block, so that a lookup finds a cached block by its
+number, without hashing.  Eviction is CLOCK (Corbato 1969): a hit only marks its item as visited, which
+takes no lock and moves nothing; the oldest item is evicted first, but a marked one gets one more round.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from lsmkv.stats import Stats
 
 
 class CacheItem:
-    """What the cache can hold.  ``charge_bytes`` is its memory, roughly."""
+    """An item that the cache can hold; ``charge_bytes`` is about its memory."""
 
     charge_bytes: int
     visited: bool
@@ -28,41 +27,40 @@ class CacheItem:
 
 
 class TableCacheSlots:
-    """Places for the blocks of one table; made by :meth:`BlockCache.shelf`."""
+    """Slots for the blocks, or the filter chunks, of one table."""
 
-    def __init__(self, first_key: int, place_count: int) -> None:
-        self.first_key = first_key
-        self.items: list[CacheItem | None] = [None] * place_count
+    def __init__(self, first_key: int, slot_count: int) -> None:
+        self.first_key = first_key  # of slot 0 in the cache's order; the others follow
+        self.items: list[CacheItem | None] = [None] * slot_count
         self.closed = False
 
-    def holds(self, place: i64) -> bool:
-        """Whether there is an item at ``place``; neither counted nor a visit."""
-        return self.items[place] is not None
+    def holds(self, slot: i64) -> bool:
+        """Whether there is an item in ``slot``; neither counted nor a visit."""
+        return self.items[slot] is not None
 
 
 class BlockCache:
-    """Items on shelves, evicted oldest first (visited ones get a second chance).  Thread-safe."""
+    """Items of all tables, evicted oldest first, visited ones a round later.  Thread-safe."""
 
     def __init__(self, capacity_bytes: int, stats: Stats) -> None:
         self.capacity_bytes = capacity_bytes
         self.used_bytes = 0
         self._stats = stats
-        # Whose turn it is to go: each taken place by its number, oldest first.
-        self._order: OrderedDict[int, TableCacheSlots] = OrderedDict()
+        self._order: OrderedDict[int, TableCacheSlots] = OrderedDict()  # taken slots, oldest first
         self._next_key = 0
         self._lock = threading.RLock()
         self._is_changing = False
 
-    def shelf(self, place_count: int) -> TableCacheSlots:
-        """A shelf with places 0 to ``place_count`` - 1, all empty."""
+    def slots(self, slot_count: int) -> TableCacheSlots:
+        """New empty slots for a table."""
         with self._lock:
             first_key = self._next_key
-            self._next_key += place_count
-            return TableCacheSlots(first_key, place_count)
+            self._next_key += slot_count
+            return TableCacheSlots(first_key, slot_count)
 
-    def get(self, shelf: TableCacheSlots, place: i64) -> CacheItem | None:
-        """The item at ``place``, marked as visited; None when there is none.  O(1)."""
-        item = shelf.items[place]
+    def get(self, slots: TableCacheSlots, slot: i64) -> CacheItem | None:
+        """The item in ``slot``, marked as visited; None if there is none.  O(1)."""
+        item = slots.items[slot]
         if item is None:
             self._stats.block_cache_misses += 1
             return None
@@ -70,32 +68,32 @@ class BlockCache:
         self._stats.block_cache_hits += 1
         return item
 
-    def put(self, shelf: TableCacheSlots, place: i64, item: CacheItem) -> None:
-        """Keep ``item`` at ``place``, evicting others to make room.
+    def put(self, slots: TableCacheSlots, slot: i64, item: CacheItem) -> None:
+        """Keep ``item`` in ``slot``, evicting others to make room.  O(1) amortised.
 
-        An item larger than the whole budget is not kept, nor one for a shelf that was cleared.
-        O(1) amortised.
+        An item larger than the whole budget is not kept, nor is one for slots that were cleared.
         """
         if item.charge_bytes > self.capacity_bytes:
             return
         with self._lock:
-            if shelf.closed or self._is_changing:  # by this thread, in which a finalizer looks up
+            # The lock is re-entrant: a finalizer run by this thread, within a put, may look keys up.
+            if slots.closed or self._is_changing:
                 return
             try:
                 self._is_changing = True
-                self._put(shelf, place, item)
+                self._put(slots, slot, item)
             finally:
                 self._is_changing = False
 
-    def _put(self, shelf: TableCacheSlots, place: i64, item: CacheItem) -> None:
-        self._drop(shelf, place)
+    def _put(self, slots: TableCacheSlots, slot: i64, item: CacheItem) -> None:
+        self._drop(slots, slot)
         order = self._order
         while self.used_bytes + item.charge_bytes > self.capacity_bytes:
-            # An interrupt may come after each call: turn, place and bytes change between two.
+            # An interrupt may come after each call, so order, slot and bytes change between two calls.
             key = next(iter(order))
             owner = order[key]
             oldest = owner.items[key - owner.first_key]
-            assert oldest is not None  # whatever has a turn has a place
+            assert oldest is not None  # every key in the order has an item
             if oldest.visited:
                 oldest.visited = False
                 order.move_to_end(key)
@@ -104,22 +102,22 @@ class BlockCache:
                 self.used_bytes -= oldest.charge_bytes
                 self._stats.block_cache_evictions += 1
                 del order[key]
-        self._order[shelf.first_key + place] = shelf
-        shelf.items[place] = item
+        self._order[slots.first_key + slot] = slots
+        slots.items[slot] = item
         self.used_bytes += item.charge_bytes
 
-    def clear(self, shelf: TableCacheSlots) -> None:
-        """Empty a shelf for good: its table is no more.  O(places)."""
+    def clear(self, slots: TableCacheSlots) -> None:
+        """Empty a table's slots for good.  O(slots)."""
         with self._lock:
-            shelf.closed = True
-            for place in range(len(shelf.items)):
-                self._drop(shelf, place)
+            slots.closed = True
+            for slot in range(len(slots.items)):
+                self._drop(slots, slot)
 
-    def _drop(self, shelf: TableCacheSlots, place: i64) -> None:
-        item = shelf.items[place]
+    def _drop(self, slots: TableCacheSlots, slot: i64) -> None:
+        item = slots.items[slot]
         if item is not None:
-            shelf.items[place] = None
-            del self._order[shelf.first_key + place]
+            slots.items[slot] = None
+            del self._order[slots.first_key + slot]
             self.used_bytes -= item.charge_bytes
 
     def __len__(self) -> int:

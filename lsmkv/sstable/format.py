@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -52,22 +52,6 @@ CODEC_NONE: Final = 0
 CODEC_ZSTD: Final = 1
 CODEC_ZSTD_REDUCED: Final = 2
 """zstd of the reduced payload (:mod:`lsmkv.sstable.block.transposed`), which only blocks have."""
-
-
-class BlockInfo(NamedTuple):
-    """One block, for inspection: place, keys, and its filter's n, m (bits) and k."""
-
-    position: int
-    offset: int
-    length: int
-    entry_count: int
-    first_key: bytes
-    last_key: bytes
-    filter_key_count: int
-    filter_bits: int
-    probe_count: int
-    codec: int
-    raw_length: int
 
 
 class TableMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

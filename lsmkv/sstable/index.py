@@ -234,7 +234,7 @@ class TableIndex:
 
     # What the table's properties say, too
 
-    def check_said(
+    def check_properties(
         self, smallest: bytes, largest: bytes, block_count: int, entry_count: int
     ) -> None:
         """Check the index against what the properties of its table say.  O(blocks).

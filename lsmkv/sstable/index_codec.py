@@ -38,6 +38,7 @@ from lsmkv.encoding.words import short_number
 from lsmkv.errors import CorruptionError
 from lsmkv.sstable.block.codec import Compressor, Decompressor
 from lsmkv.sstable.block.trailer import TRAILER_BYTES
+from lsmkv.sstable.format import Footer, TableProperties
 from lsmkv.sstable.index import HEADER, TableIndex, array_places
 
 _PACKED: Final = struct.Struct("<III")
@@ -100,6 +101,18 @@ def open_index(
     if data[:4] == b"\0\0\0\0":
         data = _Unpacking(data, path, offset, data_length, filters_length).section()
     return TableIndex(data, path, offset, data_length, filters_length)
+
+
+def checked_index(
+    section: bytes, path: str, footer: Footer, properties: TableProperties
+) -> TableIndex:
+    """As :func:`open_index`, for the table with that footer; it must agree with the properties."""
+    offset = footer.index_offset
+    index = open_index(section, path, offset, footer.data_length, footer.filters_length)
+    index.check_properties(
+        properties.smallest, properties.largest, properties.block_count, properties.entry_count
+    )
+    return index
 
 
 class _Unpacking:

@@ -1,63 +1,60 @@
-"""Reads one table file: asks its filters, fetches its blocks, answers look-ups.
+"""Reads one table file: lookups, blocks and the sections at the end of the file.
 
-A look-up in a table goes: table filter (if it has one) -> fence search -> that block's filter ->
-cache or disk -> search in the block.  Each step may end it, and each is counted.
+A lookup (:meth:`TableReader.get`) takes these steps, and the first that rules the key out ends it:
+
+1. the filter of the whole table, if it has one;
+2. the index: a binary search of fences for the one block whose key range spans the key;
+3. that block's own filter, if it has one;
+4. the block, from the cache or from disk, searched in place.
+
+A block is only read after every filter has said "maybe".  Each outcome is counted.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from typing import Final, NoReturn
 
 from mypy_extensions import i64
 
 from lsmkv.encoding.absent import ABSENT, Absent
+from lsmkv.encoding.checksums import checksum, running_checksum
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.policy import FilterPolicy
 from lsmkv.sstable.block.block import MAX_BLOCK_BYTES, Block
 from lsmkv.sstable.block.codec import Decompressor
-from lsmkv.sstable.block.trailer import (
-    BlockTrailer,
-    checked_payload,
-    codec_at,
-    decode_block_frame,
-    entry_count_at,
-    raw_length_at,
-)
+from lsmkv.sstable.block.trailer import BlockTrailer, decode_block_frame, stored_payload
 from lsmkv.sstable.block_cache import BlockCache, TableCacheSlots
-from lsmkv.sstable.block_checks import check_block, check_trailer, why_not_mergeable
+from lsmkv.sstable.block_checks import check_block, check_trailer
 from lsmkv.sstable.format import (
     CODEC_NONE,
     CODEC_ZSTD_REDUCED,
-    BlockInfo,
+    FOOTER_BYTES,
     Footer,
     TableMeta,
     TableProperties,
+    decode_footer,
+    decode_properties,
 )
 from lsmkv.sstable.index import TableIndex
+from lsmkv.sstable.index_codec import checked_index
 from lsmkv.sstable.read_around import ReadAround
 from lsmkv.sstable.table_filters import FilterKind, TableFilters, filter_kind
-from lsmkv.sstable.tail import read_dictionary, read_footer, read_index, read_properties
-from lsmkv.storage.storage import ReadKind, Storage
+from lsmkv.storage.storage import RandomFile, ReadKind, Storage
 
-_READ_AHEAD_BYTES: Final = 256 * 1024  # a long scan or a compaction reads about this much at once
+_CHECKSUM_STEP_BYTES: Final = 64 * 1024  # small enough for the allocator to reuse the memory
 
 
 class TableReader:
-    """An open table.  Any number of threads may read it.
+    """An open table, shared by any number of threads.
 
-    Index and filters are read at the first use (:meth:`load`), so that opening a large store takes
-    little.
+    Opening reads footer and properties; index and filters are read at first use, or by
+    :meth:`load`, so that a store of many tables opens fast.  Either may raise CorruptionError,
+    UnsupportedFormatError (the format version, index codec or filter scheme is unknown) or OSError.
 
-    The file is closed when the last reference to the reader goes, so that a look-up or an iterator
-    that still uses it is never cut off, even if the file has lost its name.
-
-    Raises:
-        CorruptionError: footer, index or properties do not check out, or the table is not the one
-            that ``meta`` describes.
-        UnsupportedFormatError: another format version, or an unknown filter scheme.
-        OSError: the file cannot be opened or read.
+    The file is closed when the last reference to the reader goes: lookups and iterators may use it
+    even after the file was deleted.
     """
 
     def __init__(
@@ -70,15 +67,16 @@ class TableReader:
         filter_residency: str,
         read_around: bool = False,
     ) -> None:
-        self._is_retired = False
+        """Open the table at ``path``, which must be the one that ``meta`` describes."""
+        self._is_obsolete = False
         self._storage = storage
         self._cache = cache
         self._stats = storage.stats
         self.path = path
         self._file = storage.open_random(path)
-        self.footer: Footer = read_footer(self._file, path)
+        self.footer: Footer = _read_footer(self._file, path)
         footer = self.footer
-        self.properties: TableProperties = read_properties(self._file, path, footer)
+        self.properties: TableProperties = _read_properties(self._file, path, footer)
         self.meta: TableMeta = self.properties.meta(self._file.size, footer.tail_checksum)
         if meta is not None and meta != self.meta:
             raise CorruptionError(
@@ -88,49 +86,37 @@ class TableReader:
                 expected=meta,
                 got=self.meta,
             )
-        # Looked at by every scan or for every block, and so held where that is cheap.
+        # Copies: attributes of ``meta`` and ``properties`` are slow to read on hot paths.
         self._number: int = self.meta.number
         self.smallest: bytes = self.meta.smallest
         self.largest: bytes = self.meta.largest
         self.largest_seq: int = self.meta.largest_seq
         self.has_versions: bool = self.properties.has_versions
-        self._decompressor = Decompressor(read_dictionary(self._file, path, footer))
+        self._decompressor = Decompressor(_read_dictionary(self._file, path, footer))
         self._around = ReadAround(self._file, self._stats, read_around)
         self._filter_residency = filter_residency
         self._filter_kind: FilterKind = filter_kind(self.properties, path, footer)
         self._has_filters: bool = footer.filters_length > 0 and filter_residency != "off"
-        # Read at the first use.
-        # Re-entrant: a finalizer may run while this thread loads, and load too.  Both results are equal.
+        # Re-entrant: a finalizer may run while this thread loads, and load too; the results are equal.
         self._loading = threading.RLock()
         self._index: TableIndex | None = None
         self._filters: TableFilters | None = None
-        self._blocks: TableCacheSlots = cache.shelf(0)
+        self._blocks: TableCacheSlots = cache.slots(0)
 
-    # What is read at the first use
+    # Index and filters, read at first use
 
     @property
     def index(self) -> TableIndex:
-        """Where the blocks lie.  Raises as :meth:`load`."""
         index = self._index
         return self._load_index() if index is None else index
 
     @property
     def filters(self) -> TableFilters:
-        """The filters.  Raises as :meth:`load`."""
         filters = self._filters
         return self._load_filters() if filters is None else filters
 
     def load(self, *, filters: bool = True) -> None:
-        """Read index and resident filters, unless that is done; the first use of each does it.
-
-        Args:
-            filters: whether these, too.
-
-        Raises:
-            CorruptionError: they are damaged.
-            UnsupportedFormatError: the index is packed by an unknown codec.
-            OSError: they cannot be read.
-        """
+        """Read the index, and with ``filters`` the filters too, unless that was done before."""
         self._load_index()
         if filters:
             self._load_filters()
@@ -139,11 +125,11 @@ class TableReader:
         with self._loading:
             index = self._index
             if index is None:
-                index = read_index(self._file, self.path, self.footer, self.properties)
-                self._blocks = self._cache.shelf(index.block_count)
-                if self._is_retired:
+                index = _read_index(self._file, self.path, self.footer, self.properties)
+                self._blocks = self._cache.slots(index.block_count)
+                if self._is_obsolete:
                     self._cache.clear(self._blocks)
-                self._index = index  # last: who sees it needs the shelf
+                self._index = index  # last: whoever sees the index needs the slots
             return index
 
     def _load_filters(self) -> TableFilters:
@@ -162,10 +148,10 @@ class TableReader:
                     self._filter_residency,
                     self._stats,
                 )
-                if self._is_retired:
-                    filters.forget()
+                if self._is_obsolete:
+                    filters.clear_cache()
                 self._filters = filters
-        filters.take_notice()
+        filters.report_rebuilt()
         return filters
 
     @property
@@ -180,29 +166,23 @@ class TableReader:
 
     @property
     def filter_policy(self) -> FilterPolicy:
-        """What kind of filter it has."""
         return self._filter_kind.policy
 
     def mark_obsolete(self) -> None:
-        """Keep nothing of it in the cache any more: it is in the tree no more."""
+        """Drop the table's blocks from the cache for good: the tree no longer has the table."""
         with self._loading:
-            self._is_retired = True
+            self._is_obsolete = True
             self._cache.clear(self._blocks)
             if self._filters is not None:
-                self._filters.forget()
+                self._filters.clear_cache()
 
-    # Look-ups
+    # Lookups
 
     def get(self, key: bytes, h: i64, max_seq: int) -> bytes | Absent | None:
-        """The newest version of ``key`` numbered ``max_seq`` or lower.
+        """The newest version of ``key`` with a sequence number up to ``max_seq``.
 
-        Args:
-            key: lies between the table's smallest and largest key.
-            h: its hash (:func:`~lsmkv.filters.hashing.hash_key`).
-            max_seq: a sequence number.
-
-        Returns:
-            The value; None when that version is a deletion; ABSENT when there is none.
+        ``key`` must lie between the table's smallest and largest key; ``h`` is its hash.  Returns the
+        value, None if that version is a deletion, or ABSENT if the table has no such version.
         """
         block_number = self.block_for(key, h)
         if block_number < 0:
@@ -211,21 +191,63 @@ class TableReader:
         position = self.find_in(block, key, h)
         if position >= 0 and max_seq < self.largest_seq:
             position = block.find_visible(key, h, max_seq)
-            while position < 0 and self._goes_on(block_number, key):
+            while position < 0 and self._continues(block_number, key):
                 block_number += 1
                 block = self.block(block_number, True)
                 position = block.find_visible(key, h, max_seq)
         return ABSENT if position < 0 else block.value(position)
 
     def block_for(self, key: bytes, h: i64) -> i64:
-        """Number of the block that may hold ``key``; -1 when index or filters know of none."""
+        """Number of the block that may hold ``key``; -1 if the index or a filter rules it out.
+
+        The steps of :meth:`block_near` and :meth:`filter_allows`, without the cost of two calls.
+        """
         filters = self._filters
         if filters is None:
             filters = self._load_filters()
-        return filters.block_for(key, h)
+        if filters.per_table and not filters.table_may_hold(filters.hash_of(key, h)):
+            self._stats.filter_negatives += 1
+            return -1
+        block_number = filters.index.find(key)
+        if block_number < 0:
+            self._count_gap()
+            return -1
+        if filters.per_block and not filters.block_may_hold(block_number, filters.hash_of(key, h)):
+            self._stats.filter_negatives += 1
+            return -1
+        return block_number
+
+    def block_near(self, key: bytes, h: i64, group: i64) -> i64:
+        """Number of the block that spans ``key``; -1 if none does, or the table's filter says no.
+
+        ``group`` is :meth:`~lsmkv.sstable.index.TableIndex.group_of` the key.
+        """
+        filters = self.filters
+        if filters.per_table and not filters.table_may_hold(filters.hash_of(key, h)):
+            self._stats.filter_negatives += 1
+            return -1
+        block_number = filters.index.find_in(key, group)
+        if block_number < 0:
+            self._count_gap()
+        return block_number
+
+    def filter_allows(self, block_number: i64, key: bytes, h: i64) -> bool:
+        """Whether the filter of a block, if it has one, says that the block may hold ``key``."""
+        filters = self.filters
+        if filters.per_block and not filters.block_may_hold(block_number, filters.hash_of(key, h)):
+            self._stats.filter_negatives += 1
+            return False
+        return True
+
+    def _count_gap(self) -> None:
+        """Count a lookup whose key lies between two blocks."""
+        self._stats.fence_negatives += 1
+        filters = self._filters
+        if filters is not None and filters.per_table:
+            self._stats.filter_false_positives += 1
 
     def find_in(self, block: Block, key: bytes, h: i64) -> i64:
-        """Position of the newest version of ``key`` in the block that :meth:`block_for` named, or -1."""
+        """Position of the newest version of ``key`` in the block found for it, or -1; counted."""
         position = block.find(key, h)
         if not self._has_filters:
             self._stats.unfiltered_probes += 1
@@ -235,8 +257,8 @@ class TableReader:
             self._stats.filter_false_positives += 1
         return position
 
-    def _goes_on(self, block_number: i64, key: bytes) -> bool:
-        """Whether older versions of ``key`` may stand in the block after this one."""
+    def _continues(self, block_number: i64, key: bytes) -> bool:
+        """Whether the next block may hold older versions of ``key``."""
         return (
             block_number + 1 < self.index.block_count
             and self.index.first_key(block_number + 1) == key
@@ -244,213 +266,96 @@ class TableReader:
 
     # Blocks
 
-    def block(self, number: i64, fill_cache: bool) -> Block:
-        """Block ``number``, from the cache or from disk (and then kept, if ``fill_cache``)."""
+    def block(self, block_number: i64, fill_cache: bool) -> Block:
+        """A block from the cache, or from disk; a block read is cached if ``fill_cache``."""
         index = self._index
         if index is None:
             index = self._load_index()
-        cached = self._cache.get(self._blocks, number)
+        cached = self._cache.get(self._blocks, block_number)
         if cached is not None:
             assert isinstance(cached, Block)
             return cached
-        offset = index.offset(number)
-        length = index.offset(number + 1) - offset
+        offset = index.offset(block_number)
+        length = index.offset(block_number + 1) - offset
         data = self._file.pread(offset, length, ReadKind.DATA)
         self._around.note(offset)
-        block = self._decode(data, 0, length, number, offset)
+        block = self.decode(data, offset, block_number)
         if fill_cache:
-            self._cache.put(self._blocks, number, block)
+            self._cache.put(self._blocks, block_number, block)
         return block
 
-    def prefetch(self, number: i64) -> None:
-        """Have the processor fetch what a scan reads first of block ``number``, if it is in the cache."""
-        if self._blocks.holds(number):
-            cached = self._blocks.items[number]
-            assert isinstance(cached, Block)
-            cached.prefetch_keys()
+    def read_frames(self, first: i64, end: i64, kind: ReadKind) -> bytes:
+        """Blocks ``first`` to ``end`` (not included) as they stand in the file, with one read."""
+        offset = self.index.offset(first)
+        return self._file.pread(offset, self.index.offset(end) - offset, kind, end - first)
 
-    def count_prefix_skips(self, count: int) -> None:
-        """Note that a prefix scan passed over ``count`` blocks thanks to their filters."""
-        self._stats.prefix_filter_skips += count
-
-    def is_cached(self, number: int) -> bool:
-        """Whether block ``number`` is in the cache now."""
-        return self._index is not None and self._blocks.holds(number)
-
-    def blocks_ahead(
-        self, numbers: Sequence[int], kind: ReadKind, *, cached_first: int
-    ) -> Iterator[Block]:
-        """The blocks ``numbers``, which ascend or descend, of which many may be wanted.
-
-        The first ``cached_first`` go through the cache, the rest as :meth:`blocks_further` says; with
-        none, the cache is let alone.
-        """
-        for number in numbers[:cached_first]:
-            yield self.block(number, True)
-        passed_bytes = sum(map(self.block_length, numbers[:cached_first])) if cached_first else None
-        yield from self.blocks_further(numbers[cached_first:], kind, passed_bytes)
-
-    def blocks_further(
-        self, numbers: Sequence[int], kind: ReadKind, passed_bytes: int | None
-    ) -> Iterator[Block]:
-        """The blocks ``numbers``, for a scan that goes on, which has read ``passed_bytes`` before.
-
-        They only profit from what is in the cache, so that a long scan does not drive out what look-ups
-        need; neighbours are read together.  Each read is twice as long as the one before, up to about
-        256 KiB, and the first as long as ``passed_bytes``: how far a scan goes shows only as it goes, and
-        so it reads at most about as much in vain as it needs.
-        With None (a compaction goes to the end) reads are long at once, and the cache is let alone.
-        """
-        at = 0
-        use_cache = passed_bytes is not None
-        ahead = _READ_AHEAD_BYTES if passed_bytes is None else min(passed_bytes, _READ_AHEAD_BYTES)
-        while at < len(numbers):
-            if use_cache and self.is_cached(numbers[at]):
-                yield self.block(numbers[at], False)
-                at += 1
-                continue
-            end = self._neighbours_end(numbers, at, ahead, use_cache)
-            ahead = min(2 * ahead, _READ_AHEAD_BYTES)
-            yield from self._read_together(numbers[at:end], kind)
-            at = end
-
-    def every_block(self, kind: ReadKind) -> Iterator[Block]:
-        """All blocks in order, past the cache, in reads of about 256 KiB: for a compaction.
-
-        Raises:
-            CorruptionError: a block is damaged, or its keys do not ascend.
-        """
+    def decode(self, data: bytes, base: int, block_number: i64) -> Block:
+        """A block out of ``data``, which starts at offset ``base`` of the file; checked."""
         index = self.index
-        count = index.block_count
-        number: i64 = 0
-        start: i64 = 0
-        while number < count:
-            first, end = start, number + 1
-            stop: i64 = index.offset(end)
-            while end < count and stop - first < _READ_AHEAD_BYTES:
-                end += 1
-                stop = index.offset(end)
-            data = self._file.pread(first, stop - first, kind, end - number)
-            while number < end:
-                low = start - first
-                start = index.offset(number + 1)
-                high = start - first
-                block = self._decode(data, low, high, number, first + low)
-                problem = why_not_mergeable(block, index, number, self.has_versions)
-                if problem:
-                    raise CorruptionError(self.path, first + low, problem)
-                yield block
-                number += 1
-
-    def _neighbours_end(
-        self, numbers: Sequence[int], at: int, size_bytes: int, stop_at_cached: bool
-    ) -> int:
-        """How far from ``at`` on ``numbers`` can be read at once, in about ``size_bytes``."""
-        end = at + 1
-        size = self.block_length(numbers[at])
-        while (
-            end < len(numbers)
-            and size < size_bytes
-            and abs(numbers[end] - numbers[end - 1]) == 1
-            and not (stop_at_cached and self.is_cached(numbers[end]))
-        ):
-            size += self.block_length(numbers[end])
-            end += 1
-        return end
-
-    def _read_together(self, numbers: Sequence[int], kind: ReadKind) -> Iterator[Block]:
-        """Blocks that stand side by side, with one read, past the cache; each decoded in its turn."""
-        low, high = sorted((numbers[0], numbers[-1]))
-        first = self.index.offset(low)
-        length = self.index.offset(high + 1) - first
-        data = self._file.pread(first, length, kind, len(numbers))
-        for number in numbers:
-            start = self.index.offset(number)
-            stop = self.index.offset(number + 1)
-            yield self._decode(data, start - first, stop - first, number, start)
-
-    def block_length(self, number: i64) -> int:
-        """Bytes of block ``number`` on disk."""
-        return self.index.offset(number + 1) - self.index.offset(number)
-
-    def _decode(self, data: bytes, start: i64, stop: i64, number: i64, offset: int) -> Block:
-        """Block ``number``, which stands at ``offset`` and in ``data[start:stop]``."""
-        raw = checked_payload(data, start, stop, self.path, self._number, offset)
-        raw_length, codec = raw_length_at(data, stop), codec_at(data, stop)
+        offset = index.offset(block_number)
+        start: i64 = offset - base
+        stop: i64 = index.offset(block_number + 1) - base
+        raw, raw_length, entry_count, codec = stored_payload(
+            data, start, stop, self.path, self._number, offset
+        )
         if raw_length > MAX_BLOCK_BYTES:
             raise CorruptionError(self.path, offset, f"block states {raw_length} bytes")
         if codec != CODEC_NONE or len(raw) != raw_length:
             raw = self._decompressor.decompress_block(codec, raw, raw_length, self.path, offset)
-
-        def fail(reason: str) -> NoReturn:
-            raise CorruptionError(self.path, offset, reason)
-
-        index = self.index
+        fail = self._failure_at(offset)
         block = Block(raw, fail, codec == CODEC_ZSTD_REDUCED)
-        if not block.count == entry_count_at(data, stop) == index.entry_count(number):
-            fail(f"block of {block.count} entries where the index has {index.entry_count(number)}")
-        # The last key is left to those that read every block: a look-up does without it.
-        if not block.is_key(
-            0, index.section, index.key_start(2 * number), index.key_start(2 * number + 1)
-        ):
+        indexed_count = index.entry_count(block_number)
+        if not block.count == entry_count == indexed_count:
+            fail(f"block of {block.count} entries where the index has {indexed_count}")
+        # Only merging and verifying check the last key: a lookup does not rely on it.
+        first_key, end = index.key_start(2 * block_number), index.key_start(2 * block_number + 1)
+        if not block.is_key(0, index.section, first_key, end):
             fail("first key of a block is not the index's")
         return block
 
-    # Inspection
+    def block_length(self, block_number: i64) -> int:
+        """Bytes of a block in the file."""
+        return self.index.offset(block_number + 1) - self.index.offset(block_number)
 
-    def block_info(self, number: int) -> BlockInfo:
-        """What block ``number`` is made of; reads it from disk."""
-        offset = self.index.offset(number)
-        frame, trailer = self._frame(number)
+    def is_cached(self, block_number: int) -> bool:
+        """Whether a block is in the cache now."""
+        return self._index is not None and self._blocks.holds(block_number)
 
-        def fail(reason: str) -> NoReturn:
-            raise CorruptionError(self.path, offset, reason)
+    def prefetch(self, block_number: i64) -> None:
+        """Fetch the keys of a cached block into the processor's cache, for a scan."""
+        if self._blocks.holds(block_number):
+            cached = self._blocks.items[block_number]
+            assert isinstance(cached, Block)
+            cached.prefetch_keys()
 
-        check_trailer(trailer, number, self.index, self._filter_kind.policy, fail)
-        return BlockInfo(
-            number,
-            offset,
-            len(frame),
-            trailer.entry_count,
-            self.index.first_key(number),
-            self.index.last_key(number),
-            trailer.filter_key_count,
-            trailer.filter_length * 8,
-            trailer.probe_count,
-            trailer.codec,
-            trailer.raw_length,
-        )
+    def count_prefix_skips(self, count: int) -> None:
+        """Count blocks that a prefix scan skipped because their filters ruled the prefix out."""
+        self._stats.prefix_filter_skips += count
 
-    def _frame(self, number: i64) -> tuple[bytes, BlockTrailer]:
-        offset = self.index.offset(number)
-        length = self.index.offset(number + 1) - offset
-        frame = self._file.pread(offset, length, ReadKind.COMPACTION)
-        return frame, decode_block_frame(frame, self.path, self.meta.number, offset)[2]
+    # Verification
 
-    def verify_block(self, number: int) -> Block:
-        """Check one block to the last byte: checksums, order, the index's word on it, its filter.
+    def block_trailer(self, block_number: i64) -> BlockTrailer:
+        """The trailer of a block, read from disk and checked against the index."""
+        trailer = self._read_frame(block_number)[1]
+        fail = self._failure_at(self.index.offset(block_number))
+        check_trailer(trailer, block_number, self.index, self._filter_kind.policy, fail)
+        return trailer
 
-        Returns:
-            The block, read from disk past the cache.
+    def verify_block(self, block_number: int) -> Block:
+        """Read a block past the cache and check every byte: order, index, filter, checksums.
 
-        Raises:
-            CorruptionError: what does not hold.
+        Raises CorruptionError for whatever does not hold.
         """
-        offset = self.index.offset(number)
-        frame, trailer = self._frame(number)
-        block = self._decode(frame, 0, len(frame), number, offset)
-
-        def fail(reason: str) -> NoReturn:
-            raise CorruptionError(self.path, offset, reason)
-
-        check_block(block, frame, trailer, number, self.filters, fail)
+        frame, trailer = self._read_frame(block_number)
+        block = self.decode(frame, self.index.offset(block_number), block_number)
+        fail = self._failure_at(self.index.offset(block_number))
+        check_block(block, frame, trailer, block_number, self.filters, fail)
         return block
 
     def verify_tail(self) -> None:
-        """Check everything but the blocks: filters and the first and last key of the table.
+        """Check what follows the blocks: the filter section and the table's key range.
 
-        Raises:
-            CorruptionError: what does not hold.
+        Raises CorruptionError for whatever does not hold.
         """
         if self.footer.filters_length:
             self.filters.read_all()
@@ -459,3 +364,71 @@ class TableReader:
         if first != self.meta.smallest or last != self.meta.largest:
             reason = "key range of a table is not its index's"
             raise CorruptionError(self.path, self.footer.index_offset, reason)
+
+    def _read_frame(self, block_number: i64) -> tuple[bytes, BlockTrailer]:
+        frame = self.read_frames(block_number, block_number + 1, ReadKind.COMPACTION)
+        offset = self.index.offset(block_number)
+        return frame, decode_block_frame(frame, self.path, self._number, offset)[2]
+
+    def _failure_at(self, offset: int) -> Callable[[str], NoReturn]:
+        """A function that raises CorruptionError at ``offset`` for the reason it is given."""
+
+        def fail(reason: str) -> NoReturn:
+            raise CorruptionError(self.path, offset, reason)
+
+        return fail
+
+
+# The sections after the blocks.  Index and properties share a checksum, which is checked at opening
+# too: damage is found at once, although the index is not kept.
+
+
+def _read_footer(file: RandomFile, path: str) -> Footer:
+    size = file.size
+    offset = max(0, size - FOOTER_BYTES)
+    return decode_footer(file.pread(offset, size - offset, ReadKind.INDEX), path, size)
+
+
+def _read_properties(file: RandomFile, path: str, footer: Footer) -> TableProperties:
+    """The properties, checked together with the index."""
+    running = running_checksum()
+    offset = footer.index_offset
+    while offset < footer.properties_offset:
+        length = min(_CHECKSUM_STEP_BYTES, footer.properties_offset - offset)
+        running.update(file.pread(offset, length, ReadKind.INDEX))
+        offset += length
+    data = file.pread(footer.properties_offset, footer.properties_length, ReadKind.INDEX)
+    running.update(data)
+    _check_tail(running.intdigest(), path, footer)
+    return decode_properties(data, path, footer.properties_offset)
+
+
+def _read_dictionary(file: RandomFile, path: str, footer: Footer) -> bytes:
+    """The compression dictionary, checked; empty if there is none."""
+    if not footer.dictionary_length:
+        return b""
+    data = file.pread(footer.data_length, footer.dictionary_length, ReadKind.INDEX)
+    expected, got = footer.dictionary_checksum, checksum(data, 0)
+    if got != expected:
+        reason = "checksum of a table's dictionary fails"
+        raise CorruptionError(path, footer.data_length, reason, expected=expected, got=got)
+    return data
+
+
+def _read_index(
+    file: RandomFile, path: str, footer: Footer, properties: TableProperties
+) -> TableIndex:
+    """The index, checked together with the properties."""
+    section = file.pread(footer.index_offset, footer.index_length, ReadKind.INDEX)
+    running = running_checksum()
+    running.update(section)
+    running.update(file.pread(footer.properties_offset, footer.properties_length, ReadKind.INDEX))
+    _check_tail(running.intdigest(), path, footer)
+    return checked_index(section, path, footer, properties)
+
+
+def _check_tail(got: int, path: str, footer: Footer) -> None:
+    expected = footer.tail_checksum
+    if got != expected:
+        reason = "checksum of a table's index fails"
+        raise CorruptionError(path, footer.index_offset, reason, expected=expected, got=got)

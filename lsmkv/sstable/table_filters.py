@@ -1,4 +1,8 @@
-"""The filters of one open table: in memory, read when asked, or left alone."""
+"""The filters of one open table: resident in memory, cached in chunks, or off.
+
+The filters of blocks are stored twice: in each block, and together in the filter section, which is what
+lookups read.  Where the filter section is damaged, the copies in the blocks replace it.
+"""
 
 from __future__ import annotations
 
@@ -22,30 +26,30 @@ from lsmkv.storage.storage import RandomFile, ReadKind
 
 _RESIDENT: Final = "resident"
 _OFF: Final = "off"
+_CHUNK_OBJECT_BYTES: Final = 64
 
 
 class FilterChunk(CacheItem):
-    """Filters of consecutive blocks, held in the block cache with ``filter_residency="cached"``."""
+    """Filters of consecutive blocks, from byte ``start`` of the filter section on."""
 
     def __init__(self, bits: bytes, start: i64) -> None:
-        super().__init__(len(bits) + 64)
+        super().__init__(len(bits) + _CHUNK_OBJECT_BYTES)
         self.bits = bits
         self.start = start
 
 
 class FilterKind(NamedTuple):
-    """What a table's filters hold of a key, and how."""
+    """Which part of a key a table's filters hold, and how."""
 
     key: FilterKey
     policy: FilterPolicy
 
 
 def filter_kind(properties: TableProperties, path: str, footer: Footer) -> FilterKind:
-    """The kind that the properties of a table name.
+    """The kind that a table's properties name.
 
-    Raises:
-        CorruptionError: which part of a key they hold is not to be understood.
-        UnsupportedFormatError: they are of a kind that is not known here.
+    Raises CorruptionError if the filter key does not parse, UnsupportedFormatError if no policy of
+    that scheme and name is registered.
     """
     try:
         key = filter_key_from_spec(properties.filter_key)
@@ -59,22 +63,17 @@ def filter_kind(properties: TableProperties, path: str, footer: Footer) -> Filte
 
 
 class TableFilters:
-    """What a table's filters say of a key.  Any number of threads may ask.
+    """A table's filters, asked by any number of threads.
 
-    Filters of blocks stand twice in the file.  Where the copy in the filter section is damaged, the
-    one in the blocks is read instead, once; then ``take_notice`` has something to tell.
+    Raises CorruptionError if a filter has a size or parameter that its policy cannot have, or if
+    resident filters are damaged in both copies.
 
     Attributes:
-        index: the table's.
-        filter_key: which part of a key they hold.
+        index: the table's index.
+        filter_key: which part of a key the filters hold.
         policy: what kind of filter they are.
-        per_block: whether there is one for each block, to be asked.
-        per_table: whether there is one for the whole table, to be asked.
-
-    Raises:
-        CorruptionError: some have a size or a parameter that their policy cannot have; or they are
-            resident, and both copies are damaged, or the only one.
-        OSError: they are resident, and cannot be read.
+        per_block: whether each block has a filter to ask.
+        per_table: whether the table has one filter to ask.
     """
 
     def __init__(
@@ -99,18 +98,18 @@ class TableFilters:
         self.policy: FilterPolicy = kind.policy
         self._is_bloom: bool = self.policy is BLOOM
         self._whole_keys: bool = self.filter_key.is_whole
-        self._one_for_all: bool = properties.granularity == "table"
+        self._has_table_filter: bool = properties.granularity == "table"
         self._table_probe_count: i64 = properties.probe_count
-        asked = footer.filters_length > 0 and residency != _OFF
-        self.per_table: bool = asked and self._one_for_all
-        self.per_block: bool = asked and not self._one_for_all
+        is_asked = footer.filters_length > 0 and residency != _OFF
+        self.per_table: bool = is_asked and self._has_table_filter
+        self.per_block: bool = is_asked and not self._has_table_filter
         self._check_shapes(properties)
         self._rebuilding = threading.RLock()
-        self._rebuilt: dict[int, FilterChunk] = {}  # chunks that were damaged, kept for good
-        self._untold: list[int] = []  # where in the file damage was found that nobody knows of
-        self._chunks: TableCacheSlots = cache.shelf(index.chunk_count)
+        self._rebuilt: dict[int, FilterChunk] = {}  # damaged chunks, kept for good
+        self._unreported: list[int] = []  # offsets of damage not yet logged
+        self._chunks: TableCacheSlots = cache.slots(index.chunk_count)
         self._resident: bytes | None = None
-        if asked and residency == _RESIDENT:
+        if is_asked and residency == _RESIDENT:
             self._resident = self._read_resident()
 
     def _check_shapes(self, properties: TableProperties) -> None:
@@ -118,10 +117,10 @@ class TableFilters:
         footer, policy = self._footer, self.policy
         if footer.filters_length == 0:
             return
-        place = footer.properties_offset
+        offset = footer.properties_offset
         shapes = [footer.filters_length << 8 | properties.probe_count]
-        if not self._one_for_all:
-            place = footer.index_offset
+        if not self._has_table_filter:
+            offset = footer.index_offset
             shapes = sorted(self.index.filter_shapes())
         for shape in shapes:
             length, parameter = shape >> 8, shape & 0xFF
@@ -130,134 +129,92 @@ class TableFilters:
                     f"no filter of policy {policy.name!r} has {length} bytes "
                     f"and the parameter {parameter}"
                 )
-                raise CorruptionError(self._path, place, reason)
+                raise CorruptionError(self._path, offset, reason)
 
     @property
     def exist(self) -> bool:
         """Whether there are filters to ask."""
         return self.per_table or self.per_block
 
-    # Asking for a key
-
-    def block_for(self, key: bytes, h: i64) -> i64:
-        """Number of the block that may hold ``key``, whose hash is ``h``; -1: there is none.
-
-        It is :meth:`block_near` and :meth:`may_be_in`, without what handing on between them takes.
-        """
-        if self.per_table and not self.table_may_hold(self.hash_of(key, h)):
-            self._stats.filter_negatives += 1
-            return -1
-        number = self.index.find(key)
-        if number < 0:
-            self._stats.fence_negatives += 1
-            if self.per_table:
-                self._stats.filter_false_positives += 1
-            return -1
-        if self.per_block and not self.block_may_hold(number, self.hash_of(key, h)):
-            self._stats.filter_negatives += 1
-            return -1
-        return number
-
-    def block_near(self, key: bytes, h: i64, group: i64) -> i64:
-        """Number of the block that spans ``key``; -1: none does, or the table's filter says no.
-
-        ``group`` is the index's for ``key``.
-        """
-        if self.per_table and not self.table_may_hold(self.hash_of(key, h)):
-            self._stats.filter_negatives += 1
-            return -1
-        number = self.index.find_in(key, group)
-        if number < 0:
-            self._stats.fence_negatives += 1
-            if self.per_table:
-                self._stats.filter_false_positives += 1
-        return number
-
-    def may_be_in(self, number: i64, key: bytes, h: i64) -> bool:
-        """Whether the filter of block ``number``, if it has one, leaves it open that it holds ``key``."""
-        if self.per_block and not self.block_may_hold(number, self.hash_of(key, h)):
-            self._stats.filter_negatives += 1
-            return False
-        return True
-
-    def prefetch(self, number: i64) -> i64:
-        """Have the processor fetch the filter of block ``number``, if it is in memory."""
-        index, bits = self.index, self._resident
-        start, end = index.filter_start(number), index.filter_start(number + 1)
-        fetched = index.probe_count(number)
-        if bits is not None and start < end:
-            fetched += bits[start] + bits[end - 1]
-        return fetched
-
-    # Asking for a hash
+    # Asking
 
     def hash_of(self, key: bytes, h: i64) -> i64:
         """The hash that the filters hold for ``key``, whose own hash is ``h``."""
         return h if self._whole_keys else hash_key(self.filter_key.part(key))
 
     def table_may_hold(self, filter_hash: i64) -> bool:
-        """What the table's one filter says of ``filter_hash``; it must have one."""
+        """The answer of the table's one filter, which it must have."""
         return self._ask(0, 0, self._footer.filters_length, self._table_probe_count, filter_hash)
 
-    def block_may_hold(self, block: i64, filter_hash: i64) -> bool:
-        """What the filter of ``block`` says of ``filter_hash``; True when that block has none."""
+    def block_may_hold(self, block_number: i64, filter_hash: i64) -> bool:
+        """The answer of a block's filter; True if that block has none."""
         index = self.index
-        start = index.filter_start(block)
-        length = index.filter_start(block + 1) - start
-        probes = index.probe_count(block)
+        start = index.filter_start(block_number)
+        length = index.filter_start(block_number + 1) - start
+        probes = index.probe_count(block_number)
         bits = self._resident
-        if self._is_bloom and bits is not None:  # the usual, without a detour
+        if self._is_bloom and bits is not None:  # the usual case, without a detour
             return bloom.may_contain(bits, start, length, probes, filter_hash)
-        return self._ask(block, start, length, probes, filter_hash)
+        return self._ask(block_number, start, length, probes, filter_hash)
 
-    def may_hold(self, block: i64, filter_hash: i64) -> bool:
-        """Whether whatever filters there are leave it open that ``filter_hash`` is in ``block``."""
+    def may_hold(self, block_number: i64, filter_hash: i64) -> bool:
+        """Whether the filters, if there are any, say that a block may contain ``filter_hash``."""
         if self.per_table:
             return self.table_may_hold(filter_hash)
-        return not self.per_block or self.block_may_hold(block, filter_hash)
+        return not self.per_block or self.block_may_hold(block_number, filter_hash)
 
-    def _ask(self, block: i64, start: i64, length: i64, probes: i64, filter_hash: i64) -> bool:
+    def _ask(
+        self, block_number: i64, start: i64, length: i64, probes: i64, filter_hash: i64
+    ) -> bool:
         bits = self._resident
         if bits is None:
             if length == 0:
                 return True
-            chunk = self._chunk(self.index.chunk_of(block))
+            chunk = self._chunk(self.index.chunk_of(block_number))
             bits = chunk.bits
             start -= chunk.start
-        if self._is_bloom:  # the usual one, without the detour that takes any policy
+        if self._is_bloom:  # a direct call instead of one through the policy
             return bloom.may_contain(bits, start, length, probes, filter_hash)
         return self.policy.may_contain(bits, start, length, probes, filter_hash)
 
-    # Bits
+    def prefetch(self, block_number: i64) -> i64:
+        """Fetch the filter of a block into the processor's cache, if it is resident."""
+        index, bits = self.index, self._resident
+        start, end = index.filter_start(block_number), index.filter_start(block_number + 1)
+        fetched = index.probe_count(block_number)
+        if bits is not None and start < end:
+            fetched += bits[start] + bits[end - 1]
+        return fetched
+
+    # Reading the filter section
 
     def read_all(self) -> bytes:
-        """The filter section, from disk, checked: no other copy will do.
+        """The filter section, read from disk and checked; blocks' copies are not used.
 
-        Raises:
-            CorruptionError: it is damaged.
+        Raises CorruptionError if it is damaged.
         """
         bits = self._read_section()
         for chunk in range(self.index.chunk_count):
-            error = self._problem(bits, 0, chunk)
+            error = self._damage(bits, 0, chunk)
             if error is not None:
                 raise error
         return bits
 
-    def read_block_bits(self, block: i64, length: i64) -> bytes:
-        """``length`` bytes of the filter section, from where the filter of ``block`` starts."""
-        at = self._footer.filters_offset + self.index.filter_start(block)
-        return self._file.pread(at, length, ReadKind.FILTER)
+    def read_block_bits(self, block_number: i64, length: i64) -> bytes:
+        """``length`` bytes of the filter section, from the start of a block's filter."""
+        offset = self._footer.filters_offset + self.index.filter_start(block_number)
+        return self._file.pread(offset, length, ReadKind.FILTER)
 
     def _read_section(self) -> bytes:
         footer = self._footer
         return self._file.pread(footer.filters_offset, footer.filters_length, ReadKind.FILTER)
 
     def _read_resident(self) -> bytes:
-        """The filters, from the section; chunks of it that are damaged, from the blocks."""
+        """The filter section, with damaged chunks rebuilt from the blocks."""
         bits = self._read_section()
         rebuilt: dict[int, bytes] = {}
         for chunk in range(self.index.chunk_count):
-            error = self._problem(bits, 0, chunk)
+            error = self._damage(bits, 0, chunk)
             if error is not None:
                 rebuilt[chunk] = self._rebuild(chunk, error)
         if not rebuilt:
@@ -279,7 +236,7 @@ class TableFilters:
             return cached
         low, high = self._span(chunk)
         bits = self._file.pread(self._footer.filters_offset + low, high - low, ReadKind.FILTER)
-        error = self._problem(bits, low, chunk)
+        error = self._damage(bits, low, chunk)
         if error is not None:
             return self._rebuilt_chunk(chunk, error)
         item = FilterChunk(bits, low)
@@ -287,88 +244,83 @@ class TableFilters:
         return item
 
     def _span(self, chunk: i64) -> tuple[i64, i64]:
-        if self._one_for_all:
+        """Start and end of a chunk in the filter section."""
+        if self._has_table_filter:
             return 0, self._footer.filters_length
         return self.index.chunk_span(chunk)
 
-    def _problem(self, bits: bytes, start: i64, chunk: i64) -> CorruptionError | None:
-        """What is wrong with ``chunk`` of the section, of which ``bits`` stand from ``start`` on."""
+    def _damage(self, bits: bytes, start: i64, chunk: i64) -> CorruptionError | None:
+        """The error for a damaged chunk, or None; ``bits`` are the section's from ``start`` on."""
         low, high = self._span(chunk)
         first, end = low - start, high - start
         expected, got = self.index.chunk_checksum(chunk), checksum(bits[first:end], 0)
         if got == expected:
             return None
         reason = "checksum of a table's filter chunk fails"
-        place = self._footer.filters_offset + low
-        return CorruptionError(self._path, place, reason, expected=expected, got=got)
+        offset = self._footer.filters_offset + low
+        return CorruptionError(self._path, offset, reason, expected=expected, got=got)
 
-    # Bits from the blocks
+    # Rebuilding damaged chunks from the blocks
 
     def _rebuilt_chunk(self, chunk: i64, error: CorruptionError) -> FilterChunk:
-        """``chunk``, which is damaged in the section, from the blocks; read by one thread, once."""
+        """A damaged chunk, rebuilt once by one thread."""
         with self._rebuilding:
             kept = self._rebuilt.get(chunk)
             if kept is None:
                 low, _ = self._span(chunk)
                 kept = FilterChunk(self._rebuild(chunk, error), low)
                 self._rebuilt[chunk] = kept
-        self.take_notice()  # without the lock: a handler of log records may use the store
+        self.report_rebuilt()  # without the lock: a logging handler may use the store
         return kept
 
     def _rebuild(self, chunk: i64, error: CorruptionError) -> bytes:
-        """The filters of ``chunk`` as they stand in its blocks.
+        """A chunk's filters as its blocks hold them; raises ``error`` if that copy is damaged too.
 
-        Their checksum is held against the one that the index has of the chunk: no trailer is needed.
-
-        Raises:
-            CorruptionError: ``error``, when they are damaged too, or blocks have none.
+        The index's checksum of the chunk covers them, so no block trailer is read.
         """
-        if self._one_for_all:
+        if self._has_table_filter:
             raise error
         index = self.index
         parts: list[bytes] = []
-        for block in range(index.chunk_start(chunk), index.chunk_start(chunk + 1)):
-            length = index.filter_start(block + 1) - index.filter_start(block)
-            end: i64 = index.offset(block + 1)
-            at = end - TRAILER_BYTES - length
-            if at < index.offset(block):
+        for block_number in range(index.chunk_start(chunk), index.chunk_start(chunk + 1)):
+            length = index.filter_start(block_number + 1) - index.filter_start(block_number)
+            end: i64 = index.offset(block_number + 1)
+            offset = end - TRAILER_BYTES - length
+            if offset < index.offset(block_number):
                 raise error
-            parts.append(self._file.pread(at, length, ReadKind.FILTER))
+            parts.append(self._file.pread(offset, length, ReadKind.FILTER))
         bits = b"".join(parts)
         if checksum(bits, 0) != index.chunk_checksum(chunk):
             raise error
         self._stats.filter_rebuilds += 1
         assert error.offset is not None
-        self._untold.append(error.offset)
+        self._unreported.append(error.offset)
         return bits
 
-    def take_notice(self) -> None:
-        """Tell of damage that was found since this was called last."""
-        if self._untold:
-            places, self._untold = self._untold, []
-            if places:  # another thread may have been faster
-                note_rebuilt_filters(self._path, min(places), len(places))
+    def report_rebuilt(self) -> None:
+        """Log the damage found since the last call."""
+        if self._unreported:
+            offsets, self._unreported = self._unreported, []
+            if offsets:  # another thread may have been faster
+                note_rebuilt_filters(self._path, min(offsets), len(offsets))
 
-    def forget(self) -> None:
-        """Give back what the cache holds of them; nothing more will be kept there."""
+    def clear_cache(self) -> None:
+        """Drop all chunks from the block cache, for good."""
         self._cache.clear(self._chunks)
 
     # Inspection
 
     @property
     def memory_bytes(self) -> int:
-        """Memory of resident filters, and of those that were rebuilt."""
+        """Memory of resident and of rebuilt filters."""
         rebuilt = sum([chunk.charge_bytes for chunk in self._rebuilt.copy().values()])
         return rebuilt + (len(self._resident) if self._resident is not None else 0)
 
-    def bytes_to_read(self, block: i64) -> int:
-        """Bytes that asking the filter of ``block`` would read from disk now.
-
-        0 when it is in memory, or there is none to ask.
-        """
+    def bytes_to_read(self, block_number: i64) -> int:
+        """Bytes that asking a block's filter would read from disk now; 0 if there is none to ask."""
         if not self.exist or self._resident is not None:
             return 0
-        chunk = 0 if self.per_table else self.index.chunk_of(block)
+        chunk = 0 if self.per_table else self.index.chunk_of(block_number)
         if self._chunks.holds(chunk) or chunk in self._rebuilt:
             return 0
         low, high = self._span(chunk)

@@ -130,7 +130,7 @@ class Run:
                 filters[at].index.prefetch(places[at])
         for at in range(count):
             position = asked[at]
-            places[at] = filters[at].block_near(keys[position], hashes[position], places[at])
+            places[at] = tables[at].block_near(keys[position], hashes[position], places[at])
         if COMPILED:
             for at in range(count):
                 if places[at] >= 0:
@@ -138,7 +138,7 @@ class Run:
         asked_count, count = count, 0
         for at in range(asked_count):
             position, number = asked[at], places[at]
-            if number >= 0 and filters[at].may_be_in(number, keys[position], hashes[position]):
+            if number >= 0 and tables[at].filter_allows(number, keys[position], hashes[position]):
                 asked[count] = position
                 places[count] = number
                 tables[count] = tables[at]

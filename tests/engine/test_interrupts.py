@@ -145,17 +145,17 @@ def test_a_store_that_failed_is_resumed_after_an_interrupted_resume(path: str, s
 
 def test_a_cache_that_is_interrupted_knows_what_it_holds() -> None:
     cache = BlockCache(100, Stats())
-    shelf = cache.shelf(50)
+    slots = cache.slots(50)
     places = iter(range(10**6))
 
     def put() -> None:
         for _ in range(2):
             place = next(places) % 50
-            cache.get(shelf, place)
-            cache.put(shelf, place, CacheItem(30))
+            cache.get(slots, place)
+            cache.put(slots, place, CacheItem(30))
 
     def check() -> None:
-        held = [place for place, item in enumerate(shelf.items) if item is not None]
+        held = [place for place, item in enumerate(slots.items) if item is not None]
         assert sorted(cache._order) == held
         assert cache.used_bytes == 30 * len(held) <= 100
 

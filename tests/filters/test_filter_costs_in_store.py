@@ -95,7 +95,7 @@ def test_filter_bytes_on_disk_are_those_of_the_blocks(path: str) -> None:
     """The reported size is the sum of the filters embedded in the blocks."""
     with loaded(path) as (db, _):
         embedded = sum(
-            table.block_info(number).filter_bits // 8
+            table.block_trailer(number).filter_length
             for table in tables_of(db)
             for number in range(table.index.block_count)
         )

@@ -45,7 +45,9 @@ def test_a_prefix_scan_skips_blocks_whose_filter_denies_the_prefix(
         load_rows(db)
         prefixes = absent_rows(db)
         tables = tables_of(db)
-        infos = [place[0].block_info(place[1]) for p in prefixes if (place := block_of(tables, p))]
+        infos = [
+            place[0].block_trailer(place[1]) for p in prefixes if (place := block_of(tables, p))
+        ]
         storage.reset()
         before = db.stats()
         assert not any(found for prefix in prefixes for found in db.items(prefix=prefix))
@@ -53,7 +55,7 @@ def test_a_prefix_scan_skips_blocks_whose_filter_denies_the_prefix(
         assert counts.prefix_filter_skips + counts.block_reads == len(prefixes) > 1000
         assert_likely(
             storage.reads(ReadKind.DATA),
-            [exact_rate(i.filter_bits, i.filter_key_count, i.probe_count) for i in infos],
+            [exact_rate(i.filter_length * 8, i.filter_key_count, i.probe_count) for i in infos],
         )
 
 

@@ -201,8 +201,10 @@ def test_a_look_up_of_an_absent_key_asks_every_run(path: str) -> None:
             for key in keys:
                 place = block_of(tables, key)
                 if place is not None:
-                    info = place[0].block_info(place[1])
-                    rate = exact_rate(info.filter_bits, info.filter_key_count, info.probe_count)
+                    info = place[0].block_trailer(place[1])
+                    rate = exact_rate(
+                        info.filter_length * 8, info.filter_key_count, info.probe_count
+                    )
                     expected.append(rate)
         storage.reset()
         counts = look_up(db, keys)
@@ -221,7 +223,7 @@ def test_a_filter_is_sized_for_the_distinct_keys_of_its_block(path: str) -> None
         db.flush()
         for table in tables_of(db):
             for number in range(table.index.block_count):
-                info = table.block_info(number)
+                info = table.block_trailer(number)
                 keys = set(table.block(number, False).keys())
                 assert info.filter_key_count == len(keys) < info.entry_count
 

@@ -193,13 +193,13 @@ def test_a_filters_numbers_are_those_of_its_block(db: lsmkv.DB) -> None:
     step = _only_run(explanation)
     assert step.filter is not None and step.block is not None
     file = Path(db.path) / str(step.file_name)
-    info = open_table(file).block_info(step.block)
+    info = open_table(file).block_trailer(step.block)
     assert step.filter.scope == "block"
     assert step.filter.key_count == info.filter_key_count
-    assert step.filter.bit_count == info.filter_bits
+    assert step.filter.bit_count == info.filter_length * 8
     assert step.filter.probe_count == info.probe_count
     assert step.filter.expected_rate == exact_rate(
-        info.filter_bits, info.filter_key_count, info.probe_count
+        info.filter_length * 8, info.filter_key_count, info.probe_count
     )
 
 

@@ -14,20 +14,20 @@ from lsmkv.stats import Stats
 
 
 class OneShelf:
-    """A cache with one shelf of 100 places."""
+    """A cache with the 100 slots of one table."""
 
     def __init__(self, capacity_bytes: int, stats: Stats) -> None:
         self.cache = BlockCache(capacity_bytes, stats)
-        self.shelf = self.cache.shelf(100)
+        self.slots = self.cache.slots(100)
 
     def put(self, place: int, item: CacheItem) -> None:
-        self.cache.put(self.shelf, place, item)
+        self.cache.put(self.slots, place, item)
 
     def get(self, place: int) -> CacheItem | None:
-        return self.cache.get(self.shelf, place)
+        return self.cache.get(self.slots, place)
 
     def holds(self, place: int) -> bool:
-        return self.shelf.holds(place)
+        return self.slots.holds(place)
 
     @property
     def used_bytes(self) -> int:
@@ -157,9 +157,9 @@ def test_a_new_item_under_a_key_takes_the_place_of_the_old() -> None:
     assert (len(cache), cache.used_bytes) == (1, 70)
 
 
-def test_clear_empties_one_shelf_and_no_other() -> None:
+def test_clear_empties_the_slots_of_one_table_alone() -> None:
     cache = BlockCache(100, Stats())
-    left, right = cache.shelf(3), cache.shelf(3)
+    left, right = cache.slots(3), cache.slots(3)
     for place in range(3):
         cache.put(left, place, CacheItem(10))
         cache.put(right, place, CacheItem(10))
@@ -173,23 +173,23 @@ def test_clear_is_no_eviction() -> None:
     stats = Stats()
     cache = OneShelf(100, stats)
     cache.put(1, CacheItem(10))
-    cache.cache.clear(cache.shelf)
+    cache.cache.clear(cache.slots)
     assert stats.block_cache_evictions == 0
 
 
-def test_a_cleared_shelf_takes_nothing_more() -> None:
+def test_cleared_slots_take_nothing_more() -> None:
     cache = cache_of(100)
-    cache.cache.clear(cache.shelf)
+    cache.cache.clear(cache.slots)
     cache.put(1, CacheItem(10))
     assert not cache.holds(1)
     assert (len(cache), cache.used_bytes) == (0, 0)
 
 
-def test_shelves_share_the_budget() -> None:
+def test_tables_share_the_budget() -> None:
     cache = BlockCache(20, Stats())
-    left, right = cache.shelf(2), cache.shelf(2)
-    for shelf, place in ((left, 1), (right, 1), (right, 0)):
-        cache.put(shelf, place, CacheItem(10))
+    left, right = cache.slots(2), cache.slots(2)
+    for slots, place in ((left, 1), (right, 1), (right, 0)):
+        cache.put(slots, place, CacheItem(10))
     assert left.items == [None, None]
     assert right.holds(0) and right.holds(1)
 
@@ -205,23 +205,23 @@ def test_the_budget_is_kept_whatever_is_done(
     capacity_bytes: int, done: list[tuple[str, int, int]]
 ) -> None:
     cache = BlockCache(capacity_bytes, Stats())
-    shelves = [cache.shelf(3) for _ in range(5)]
+    slot_sets = [cache.slots(3) for _ in range(5)]
     present: dict[int, CacheItem] = {}
     for action, key, size in done:
-        shelf, place = shelves[key // 3], key % 3
+        slots, place = slot_sets[key // 3], key % 3
         if action == "put":
             item = CacheItem(size)
-            cache.put(shelf, place, item)
-            if size <= capacity_bytes and not shelf.closed:
+            cache.put(slots, place, item)
+            if size <= capacity_bytes and not slots.closed:
                 present[key] = item
-                assert shelf.holds(place)
+                assert slots.holds(place)
         elif action == "get":
-            found = cache.get(shelf, place)
+            found = cache.get(slots, place)
             assert found is None or found is present[key]
         else:
-            cache.clear(shelf)
-            assert not shelf.holds(place)
-        kept = [present[key] for key in present if shelves[key // 3].holds(key % 3)]
+            cache.clear(slots)
+            assert not slots.holds(place)
+        kept = [present[key] for key in present if slot_sets[key // 3].holds(key % 3)]
         assert cache.used_bytes == sum(item.charge_bytes for item in kept) <= capacity_bytes
         assert len(cache) == len(kept)
 
@@ -229,22 +229,22 @@ def test_the_budget_is_kept_whatever_is_done(
 @pytest.mark.parametrize("seed", [1, 2])
 def test_many_threads_keep_the_budget_and_get_only_what_was_put(seed: int) -> None:
     cache = BlockCache(3000, Stats())
-    shelves = [cache.shelf(20) for _ in range(5)]
+    slot_sets = [cache.slots(20) for _ in range(5)]
     wrong: list[str] = []
 
     def work(number: int) -> None:
         chances = random.Random(f"{seed} {number}")
         for _ in range(3000):
             key = chances.randrange(100)
-            shelf, place = shelves[key // 20], key % 20
-            found = cache.get(shelf, place)
+            slots, place = slot_sets[key // 20], key % 20
+            found = cache.get(slots, place)
             if found is None:
-                cache.put(shelf, place, CacheItem(10 + key))
+                cache.put(slots, place, CacheItem(10 + key))
             elif found.charge_bytes != 10 + key:
                 wrong.append(f"{found!r} at {key}")
             if chances.random() < 0.002:
-                shelves[key // 20] = cache.shelf(20)
-                cache.clear(shelf)
+                slot_sets[key // 20] = cache.slots(20)
+                cache.clear(slots)
             if cache.used_bytes > 3000:
                 wrong.append(f"{cache.used_bytes} bytes used")
 
@@ -254,6 +254,6 @@ def test_many_threads_keep_the_budget_and_get_only_what_was_put(seed: int) -> No
     for thread in threads:
         thread.join()
     assert not wrong
-    for shelf in shelves:
-        cache.clear(shelf)
+    for slots in slot_sets:
+        cache.clear(slots)
     assert (len(cache), cache.used_bytes) == (0, 0)

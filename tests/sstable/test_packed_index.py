@@ -121,7 +121,7 @@ def test_golden_packed_table_is_read(tables: Tables, golden: Golden) -> None:
         tables.storage, tables.path(1), tables.cache, meta=None, filter_residency="resident"
     )
     assert table.footer.index_length < table.index.memory_bytes
-    assert {table.block_info(number).codec for number in range(table.index.block_count)} == {1}
+    assert {table.block_trailer(number).codec for number in range(table.index.block_count)} == {1}
     assert contents(table) == numbered(300)
 
 

@@ -23,9 +23,9 @@ from lsmkv.filters.keys import DelimitedPrefix, FixedPrefix
 from lsmkv.options import Options
 from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES
 from lsmkv.sstable.format import FOOTER_BYTES, decode_footer
+from lsmkv.sstable.read_ahead import read_ahead
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.writer import TableWriter
-from lsmkv.storage.storage import ReadKind
 from lsmkv.tree.version_set import table_format
 from table_files import RESIDENCIES, Entry, Tables, alike, ask, contents, expected, numbered
 
@@ -175,7 +175,7 @@ def test_meta_and_properties(tables: Tables) -> None:
     assert meta.size_bytes == os.path.getsize(table.path)
     assert properties.has_versions
     assert properties.block_count == table.index.block_count == 1
-    assert properties.raw_bytes == table.block_info(0).raw_length
+    assert properties.raw_bytes == table.block_trailer(0).raw_length
     assert properties.filter_bytes == table.footer.filters_length
     assert (properties.error_rate, properties.filter_key) == (0.02, "fixed:2")
     assert properties.granularity == "block"
@@ -227,7 +227,7 @@ def test_a_retired_table_answers_as_long_as_it_is_referred_to(tables: Tables) ->
 def test_an_iterator_reads_on_when_the_name_of_its_table_is_gone(tables: Tables) -> None:
     table: TableReader | None = tables.table(numbered(2000))
     assert table is not None
-    blocks: Iterator[Any] = table.blocks_ahead(range(40), ReadKind.DATA, cached_first=0)
+    blocks: Iterator[Any] = read_ahead(table, range(40), 1 << 20)
     next(blocks)
     table.mark_obsolete()
     os.remove(tables.path(1))

@@ -37,15 +37,15 @@ def gaps(table: TableReader) -> list[bytes]:
 def test_each_block_has_a_filter_for_just_its_keys(tables: Tables) -> None:
     table = tables.table(numbered(300), error_rate=0.01)
     for number in range(table.index.block_count):
-        info = table.block_info(number)
+        info = table.block_trailer(number)
         assert info.filter_key_count == info.entry_count
-        assert info.filter_bits == 8 * filter_bytes_for(info.entry_count, 0.01)
-        assert info.probe_count == probes_for(info.filter_bits, info.entry_count)
+        assert info.filter_length == filter_bytes_for(info.entry_count, 0.01)
+        assert info.probe_count == probes_for(info.filter_length * 8, info.entry_count)
 
 
 def test_versions_of_a_key_count_once_in_its_filter(tables: Tables) -> None:
     entries: list[Entry] = [(b"k%d" % key, b"", seq) for key in range(5) for seq in (3, 2, 1)]
-    info = tables.table(entries).block_info(0)
+    info = tables.table(entries).block_trailer(0)
     assert (info.entry_count, info.filter_key_count) == (15, 5)
 
 
@@ -239,7 +239,7 @@ def test_filters_of_prefixes_hold_each_prefix_once(tables: Tables, granularity: 
         filter_granularity=granularity,
         block_size_bytes=1 << 20,
     )
-    count = table.block_info(0).filter_key_count or table.properties.filter_key_count
+    count = table.block_trailer(0).filter_key_count or table.properties.filter_key_count
     assert count == 20
 
 

@@ -13,8 +13,9 @@ from damage import files, flip, footer_of, open_table
 from lsmkv.errors import CorruptionError
 from lsmkv.sstable.block.trailer import TRAILER_BYTES
 from lsmkv.sstable.format import TableMeta
+from lsmkv.sstable.read_ahead import every_block
 from lsmkv.sstable.reader import TableReader
-from lsmkv.storage.storage import RandomFile, ReadKind, Storage
+from lsmkv.storage.storage import RandomFile, Storage
 from table_files import Tables, ask, contents, numbered
 from threaded_stores import run_all
 
@@ -65,7 +66,7 @@ def test_whatever_is_asked_first_is_answered(
     assert contents(opened(tables, meta, residency)) == entries
     assert len(opened(tables, meta, residency).block(1, True).keys()) > 0
     assert not opened(tables, meta, residency).is_cached(1)
-    blocks = opened(tables, meta, residency).every_block(ReadKind.COMPACTION)
+    blocks = every_block(opened(tables, meta, residency))
     assert sum(block.count for block in blocks) == len(entries)
 
 

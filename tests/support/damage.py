@@ -86,7 +86,7 @@ def sections(path: Path) -> dict[str, tuple[int, int]]:
     footer = footer_of(path)
     table = open_table(path, residency="off")
     start, stop = table.index.offset(1), table.index.offset(2)
-    filter_length = table.block_info(1).filter_bits // 8
+    filter_length = table.block_trailer(1).filter_length
     filter_start = stop - TRAILER_BYTES - filter_length
     bounds = {
         "payload": (start, filter_start),

@@ -82,9 +82,9 @@ def absent_in_blocks(db: DB, per_key: int) -> tuple[list[bytes], list[float]]:
     rates: dict[tuple[int, int], float] = {}
     for table in tables:
         for number in range(table.index.block_count):
-            info = table.block_info(number)
+            info = table.block_trailer(number)
             rates[table.meta.number, number] = exact_rate(
-                info.filter_bits, info.filter_key_count, info.probe_count
+                info.filter_length * 8, info.filter_key_count, info.probe_count
             )
     keys: list[bytes] = []
     expected: list[float] = []

@@ -72,7 +72,7 @@ def codecs_of(path: Path) -> set[int]:
     """Those of all the blocks of a store."""
     tables = [open_table(file) for file in files(path, ".sst")]
     return {
-        table.block_info(number).codec
+        table.block_trailer(number).codec
         for table in tables
         for number in range(table.index.block_count)
     }

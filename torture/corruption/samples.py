@@ -252,12 +252,12 @@ def _describe(sample: Sample, path: Path) -> None:
         )
         blocks: list[BlockModel] = []
         for number in range(int(table.index.block_count)):
-            block, info = table.block(number, False), table.block_info(number)
-            end = info.offset + info.length
+            block, info = table.block(number, False), table.block_trailer(number)
+            start, end = table.index.offset(number), table.index.offset(number + 1)
             blocks.append(
                 BlockModel(
-                    info.offset,
-                    end - TRAILER_BYTES - info.filter_bits // 8,
+                    start,
+                    end - TRAILER_BYTES - info.filter_length,
                     end,
                     tuple(zip(block.keys(), block.values(), block.seqs(), strict=True)),
                     info.codec == CODEC_ZSTD_REDUCED and table.footer.dictionary_length > 0,

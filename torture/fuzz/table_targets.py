@@ -26,9 +26,10 @@ from lsmkv.sstable.block.transposed import reduce, restore
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.format import CODEC_NONE, FOOTER_BYTES, decode_footer, decode_properties
 from lsmkv.sstable.index_codec import open_index
+from lsmkv.sstable.read_ahead import blocks_ahead
 from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.writer import TableWriter
-from lsmkv.storage.storage import ReadKind, Storage
+from lsmkv.storage.storage import Storage
 from lsmkv.tree.version_set import table_format
 from torture.fuzz.memory_files import MemoryStorage
 from torture.fuzz.sealing import NUMBER, seal_footer, seal_frame, seal_index, seal_table
@@ -287,8 +288,8 @@ def _check_table(data: bytes) -> None:
                 bool(problems) or got == value or not is_newest,
                 f"{key!r} is {value!r}, looked up {got!r}",
             )
-        table.block_info(number)
-    for _ in table.blocks_ahead(numbers, ReadKind.DATA, cached_first=1):
+        table.block_trailer(number)
+    for _ in blocks_ahead(table, numbers, cached_first=1):
         pass
     for key in (b"", b"key005x", b"\xff" * 10):
         table.get(key, hash_key(key), 3)

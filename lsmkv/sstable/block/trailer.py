@@ -1,4 +1,4 @@
-"""A block as it stands in a table: payload, filter, and the trailer that seals both.
+"""A block as it is stored in a table: payload, filter, and a trailer with checksums of both.
 
 Block trailer (32 bytes)::
 
@@ -8,16 +8,16 @@ Block trailer (32 bytes)::
     12  u32  entry_count                      22  u16  magic 0x4b62
     24  u32  payload_checksum                 28  u32  filter_checksum
 
-Both checksums are the low 32 bits of XXH3-64, seeded with the XXH3-64 of the trailer's first 24
-bytes, which is itself seeded with the table's number * 2^40 + the block's offset (mod 2^64): damage
-to the trailer, or a block in the wrong place or the wrong table, fails them both.  The magic lets
-salvage find blocks when the index is lost.
+Both checksums are the low 32 bits of XXH3-64.  Their seed is the XXH3-64 of the trailer's first 24
+bytes, which is itself seeded with the table's number * 2^40 + the block's offset (mod 2^64).  So both
+fail if the trailer is damaged, or if the block stands at another offset or in another table.  The
+magic lets salvage find blocks when the index is lost.
 
-Codecs: 0 none; 1 zstd, which is read and no more written; 2 zstd of the reduced payload
+Codecs: 0 none; 1 zstd, which is read and no longer written; 2 zstd of the transposed payload
 (:mod:`lsmkv.sstable.block.transposed`), its frame without the magic number.
 
 Filter schemes: 0 no filter, 1 Bloom, 2 blocked Bloom, 3 binary fuse; 4 and 5 are reserved.  6 and 7
-are for policies that others register, so tables with these name the policy in their properties.
+are for policies that users register; tables with these name the policy in their properties.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from lsmkv.errors import CorruptionError
 
 TRAILER: Final = struct.Struct("<IIIIIBBHII")
 TRAILER_BYTES: Final = 32
-_FIELDS_BYTES: Final = 24  # what of a trailer seeds the checksums
+_SEEDING_BYTES: Final = 24  # the fields that seed the checksums
 BLOCK_MAGIC: Final = 0x4B62
 _MASK_32: Final = 0xFFFF_FFFF
 _SIGN_32: Final = i64(1 << 31)
 
 
 class BlockTrailer(NamedTuple):
-    """What the last 32 bytes of a block say, checked against the block."""
+    """The fields of a trailer that describe its block."""
 
     payload_length: int
     raw_length: int
@@ -53,8 +53,8 @@ class BlockTrailer(NamedTuple):
 
 
 def checksum_seed(trailer: bytes, number: int, offset: int) -> int:
-    """What seeds the checksums of a block of table ``number`` at ``offset``."""
-    return checksum(trailer[:_FIELDS_BYTES], (number << 40) + offset)
+    """The seed for the checksums of the block of table ``number`` at ``offset``."""
+    return checksum(trailer[:_SEEDING_BYTES], (number << 40) + offset)
 
 
 def encode_trailer(
@@ -86,20 +86,49 @@ def encode_trailer(
     return trailer.getvalue()
 
 
-def _write_u32(out: BytesWriter, number: i64) -> None:
-    """Append a 32-bit number without a sign."""
-    write_i32_le(out, i32((number ^ _SIGN_32) - _SIGN_32))
-
-
-def checked_payload(
-    data: bytes, start: i64, stop: i64, path: str, number: int, offset: int
+def encode_block_frame(
+    payload: bytes, filter_bits: bytes, trailer: BlockTrailer, number: int, offset: int
 ) -> bytes:
-    """The payload, as stored, of the block ``data[start:stop]`` of table ``number`` at ``offset``.
+    """A whole block as it is stored in table ``number`` at ``offset``."""
+    fields = trailer._asdict()
+    del fields["payload_length"], fields["filter_length"]
+    sealed = encode_trailer(payload, filter_bits, **fields, number=number, offset=offset)
+    return payload + filter_bits + sealed
 
-    It is read for every entry that is merged, and so without an object for each field.
 
-    Raises:
-        CorruptionError: lengths that do not fit, or a checksum that fails.
+def decode_trailer(data: bytes, at: i64) -> BlockTrailer:
+    """The fields of the trailer that starts at ``at``; nothing is checked."""
+    payload_length, raw_length, filter_length, entries, filter_keys, codec, scheme, *_ = (
+        TRAILER.unpack_from(data, at)
+    )
+    return BlockTrailer(
+        payload_length,
+        raw_length,
+        filter_length,
+        entries,
+        filter_keys,
+        codec,
+        scheme >> 5,
+        scheme & 31,
+    )
+
+
+def decode_block_frame(
+    data: bytes, path: str, number: int, offset: int
+) -> tuple[bytes, bytes, BlockTrailer]:
+    """Stored payload, filter and trailer of a block, checked as by :func:`stored_payload`."""
+    payload = stored_payload(data, 0, len(data), path, number, offset)[0]
+    end = len(data) - TRAILER_BYTES
+    return payload, data[len(payload) : end], decode_trailer(data, end)
+
+
+def stored_payload(
+    data: bytes, start: i64, stop: i64, path: str, number: int, offset: int
+) -> tuple[bytes, i64, i64, i64]:
+    """Stored payload, raw length, entry count and codec of the block ``data[start:stop]``.
+
+    The block is that of table ``number`` at ``offset``.  Raises CorruptionError if its lengths do not
+    fit or a checksum fails.  Reads run through here, so it makes no object for the trailer.
     """
     end = stop - TRAILER_BYTES
     if end < start:
@@ -111,22 +140,24 @@ def checked_payload(
         reason = "block trailer does not fit its block"
         got = filter_start + filter_length - start
         raise CorruptionError(path, offset, reason, expected=int(end - start), got=int(got))
-    fields = data[end : end + _FIELDS_BYTES]
-    seed = checksum_seed(fields, number, offset)
+    seed = checksum_seed(data[end : end + _SEEDING_BYTES], number, offset)
     payload = data[start:filter_start]
-    _check(payload, seed, data, end + 24, "payload", path, offset)
-    _check(data[filter_start:end], seed, data, end + 28, "filter", path, offset)
-    return payload
+    check_payload(payload, data, end, seed, path, offset)
+    check_filter(data[filter_start:end], data, end, seed, path, offset)
+    return payload, _u32(data, end + 4), _u32(data, end + 12), data[end + 20]
 
 
-def _u32(data: bytes, at: i64) -> i64:
-    """The 32-bit number without a sign at ``at``."""
-    stored: int = read_i32_le(data, at)
-    return stored & _MASK_32
+def check_payload(payload: bytes, data: bytes, at: i64, seed: int, path: str, offset: int) -> None:
+    """Raise CorruptionError unless ``payload`` has the checksum in the trailer ``data[at:]``."""
+    _check(payload, seed, data, at + 24, "payload", path, offset)
+
+
+def check_filter(bits: bytes, data: bytes, at: i64, seed: int, path: str, offset: int) -> None:
+    """As :func:`check_payload`, for the block's filter."""
+    _check(bits, seed, data, at + 28, "filter", path, offset)
 
 
 def _check(part: bytes, seed: int, data: bytes, at: i64, what: str, path: str, offset: int) -> None:
-    """Check the checksum of a part, which stands at ``at``."""
     stored: int = read_i32_le(data, at)
     got: int = short_checksum(part, seed)
     if got != stored:
@@ -135,61 +166,10 @@ def _check(part: bytes, seed: int, data: bytes, at: i64, what: str, path: str, o
         raise CorruptionError(path, offset, reason, expected=expected, got=got & _MASK_32)
 
 
-def raw_length_at(data: bytes, stop: i64) -> int:
-    """How long the payload of the block that ends at ``stop`` is before compression, by its trailer."""
-    return _u32(data, stop - TRAILER_BYTES + 4)
+def _u32(data: bytes, at: i64) -> i64:
+    stored: int = read_i32_le(data, at)
+    return stored & _MASK_32
 
 
-def entry_count_at(data: bytes, stop: i64) -> int:
-    """How many entries the block that ends at ``stop`` has, by its trailer."""
-    return _u32(data, stop - TRAILER_BYTES + 12)
-
-
-def codec_at(data: bytes, stop: i64) -> int:
-    """What the payload of the block that ends at ``stop`` is compressed with, by its trailer."""
-    return data[stop - TRAILER_BYTES + 20]
-
-
-def encode_block_frame(
-    payload: bytes, filter_bits: bytes, trailer: BlockTrailer, number: int, offset: int
-) -> bytes:
-    """A whole block as it stands in table ``number`` at ``offset``."""
-    sealed = encode_trailer(
-        payload,
-        filter_bits,
-        raw_length=trailer.raw_length,
-        entry_count=trailer.entry_count,
-        filter_key_count=trailer.filter_key_count,
-        codec=trailer.codec,
-        filter_scheme=trailer.filter_scheme,
-        probe_count=trailer.probe_count,
-        number=number,
-        offset=offset,
-    )
-    return payload + filter_bits + sealed
-
-
-def decode_block_frame(
-    data: bytes, path: str, number: int, offset: int
-) -> tuple[bytes, bytes, BlockTrailer]:
-    """Payload (as stored), filter and trailer of the block of table ``number`` at ``offset``.
-
-    Raises:
-        CorruptionError: lengths that do not fit, or a checksum that fails.
-    """
-    payload = checked_payload(data, 0, len(data), path, number, offset)
-    end = len(data) - TRAILER_BYTES
-    payload_length, raw_length, filter_length, entries, filter_keys, codec, scheme, _, _, _ = (
-        TRAILER.unpack_from(data, end)
-    )
-    trailer = BlockTrailer(
-        payload_length,
-        raw_length,
-        filter_length,
-        entries,
-        filter_keys,
-        codec,
-        scheme >> 5,
-        scheme & 31,
-    )
-    return payload, data[payload_length:end], trailer
+def _write_u32(out: BytesWriter, number: i64) -> None:
+    write_i32_le(out, i32((number ^ _SIGN_32) - _SIGN_32))

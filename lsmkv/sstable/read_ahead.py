@@ -1,0 +1,101 @@
+"""Reads many blocks of a table with few reads, for scans and compactions.
+
+A scan does not know how far it will go.  It reads its first blocks one by one, through the cache.  After
+that each read is twice as long as the one before, up to 256 KiB, so that a scan that stops has read at
+most about twice what it used.  A compaction goes to the end, so all its reads are long.
+
+Blocks read ahead are not cached: a long scan must not evict what lookups need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from mypy_extensions import i64
+
+from lsmkv.errors import CorruptionError
+from lsmkv.sstable.block.block import Block
+from lsmkv.sstable.block_checks import why_not_mergeable
+from lsmkv.sstable.reader import TableReader
+from lsmkv.storage.storage import ReadKind
+
+_READ_AHEAD_BYTES: Final = 256 * 1024
+
+
+def blocks_ahead(
+    table: TableReader, block_numbers: Sequence[int], *, cached_first: int
+) -> Iterator[Block]:
+    """Blocks for a scan, the first ``cached_first`` of them through the cache.
+
+    ``block_numbers`` ascend or descend.
+    """
+    first, rest = block_numbers[:cached_first], block_numbers[cached_first:]
+    for block_number in first:
+        yield table.block(block_number, True)
+    yield from read_ahead(table, rest, sum(map(table.block_length, first)))
+
+
+def read_ahead(
+    table: TableReader, block_numbers: Sequence[int], passed_bytes: int
+) -> Iterator[Block]:
+    """Blocks for a scan that has read ``passed_bytes`` before, neighbours with one read.
+
+    Blocks that are in the cache are taken from there.
+    """
+    at = 0
+    size_bytes = min(passed_bytes, _READ_AHEAD_BYTES)
+    while at < len(block_numbers):
+        if table.is_cached(block_numbers[at]):
+            yield table.block(block_numbers[at], False)
+            at += 1
+            continue
+        end = _neighbours_end(table, block_numbers, at, size_bytes)
+        size_bytes = min(2 * size_bytes, _READ_AHEAD_BYTES)
+        neighbours = block_numbers[at:end]
+        low, high = sorted((neighbours[0], neighbours[-1]))
+        data = table.read_frames(low, high + 1, ReadKind.DATA)
+        base = table.index.offset(low)
+        for block_number in neighbours:
+            yield table.decode(data, base, block_number)
+        at = end
+
+
+def _neighbours_end(
+    table: TableReader, block_numbers: Sequence[int], at: int, size_bytes: int
+) -> int:
+    """The end of the neighbours from ``at`` on that one read of about ``size_bytes`` takes in."""
+    end = at + 1
+    size = table.block_length(block_numbers[at])
+    while (
+        end < len(block_numbers)
+        and size < size_bytes
+        and abs(block_numbers[end] - block_numbers[end - 1]) == 1
+        and not table.is_cached(block_numbers[end])
+    ):
+        size += table.block_length(block_numbers[end])
+        end += 1
+    return end
+
+
+def every_block(table: TableReader) -> Iterator[Block]:
+    """All blocks in order, for a compaction: past the cache, in reads of about 256 KiB.
+
+    Raises CorruptionError if a block is damaged or its keys do not ascend.
+    """
+    index = table.index
+    count = index.block_count
+    block_number: i64 = 0
+    while block_number < count:
+        end = block_number + 1
+        base = index.offset(block_number)
+        while end < count and index.offset(end) - base < _READ_AHEAD_BYTES:
+            end += 1
+        data = table.read_frames(block_number, end, ReadKind.COMPACTION)
+        while block_number < end:
+            block = table.decode(data, base, block_number)
+            problem = why_not_mergeable(block, index, block_number, table.has_versions)
+            if problem:
+                raise CorruptionError(table.path, index.offset(block_number), problem)
+            yield block
+            block_number += 1
