@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lsmkv.errors import BackgroundError, CorruptionError
-from lsmkv.log.chain import log_numbers, trusted_logs
-from lsmkv.log.reader import MOST_LOOKS, LogReader
+from lsmkv.log.chain import MAX_READ_ATTEMPTS, log_numbers, trusted_logs
+from lsmkv.log.reader import LogReader
 from lsmkv.log.replay import replay
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.storage.file_names import CURRENT, manifest_path, parse_file_name
@@ -92,7 +92,7 @@ def recover_beside_writer(
     Raises: as :func:`recover`; and BackgroundError when the store changed every time.
     """
     earlier = ""
-    for _ in range(MOST_LOOKS):
+    for _ in range(MAX_READ_ATTEMPTS):
         before = _manifest_extent(storage, directory)
         try:
             found = recover(storage, directory)
@@ -105,7 +105,7 @@ def recover_beside_writer(
                 raise
             earlier = str(error)
     raise BackgroundError(
-        f"{directory} changed whenever it was looked at, {MOST_LOOKS} times in a row"
+        f"{directory} changed whenever it was looked at, {MAX_READ_ATTEMPTS} times in a row"
     )
 
 

@@ -15,8 +15,8 @@ from lsmkv.errors import CorruptionError, NotAStoreError
 from lsmkv.inspection.report import Problem, Report, count, count_entries
 from lsmkv.inspection.table_check import _DAMAGE, check_table
 from lsmkv.log.batch import decode_batch
-from lsmkv.log.chain import log_numbers, missing_logs, read_chain
-from lsmkv.log.reader import MOST_LOOKS, LogReader
+from lsmkv.log.chain import MAX_READ_ATTEMPTS, log_numbers, missing_logs, read_chain
+from lsmkv.log.reader import LogReader
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.reader import TableReader
@@ -173,7 +173,7 @@ def _check_logs(storage: Storage, directory: str) -> _LogCheck:
     file that was removed is not missed twice, because its number is never used again.
     """
     earlier: list[Problem] = []
-    for _ in range(MOST_LOOKS):
+    for _ in range(MAX_READ_ATTEMPTS):
         check = _LogCheck()
         state = _read_manifest(storage, directory, check)
         if state is not None:
@@ -188,7 +188,7 @@ def _check_logs(storage: Storage, directory: str) -> _LogCheck:
 
 def _read_manifest(storage: Storage, directory: str, check: _LogCheck) -> State | None:
     """What the manifest in force adds up to; None when it is damaged or missing."""
-    for _ in range(MOST_LOOKS):
+    for _ in range(MAX_READ_ATTEMPTS):
         path = os.path.join(directory, CURRENT)
         number: int | None = None
         try:
@@ -205,7 +205,7 @@ def _read_manifest(storage: Storage, directory: str, check: _LogCheck) -> State 
             return None
         check.torn += contents.torn_bytes
         return state
-    check.problems.append(Problem(path, None, f"it changed in each of {MOST_LOOKS} looks"))
+    check.problems.append(Problem(path, None, f"it changed in each of {MAX_READ_ATTEMPTS} looks"))
     return None
 
 

@@ -22,11 +22,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.log.reader import HEADER_BYTES, LogReader, read_log
 from lsmkv.storage.file_names import log_path, parse_file_name
 from lsmkv.storage.storage import Storage
+
+MAX_READ_ATTEMPTS: Final = 1000
+"""How often a reader beside a writer starts anew before it gives up.
+
+Each time, the writer replaced a file that the reader had just learned of, which takes a flush or a
+compaction: only a writer that never pauses can win so many races in a row.
+"""
 
 
 @dataclass(frozen=True, slots=True)
