@@ -1,8 +1,7 @@
-"""Opening what is on disk: manifest, logs, and what to make of them.
+"""Recovery: reads manifest and logs, and rebuilds the memtables.
 
-What comes back is a prefix of what was written, with no hole: a torn tail of the last log is
-dropped, and so is a log whose predecessor lost its tail; damage to anything that had been synced is
-an error that says where.
+The result is a prefix of all writes, without a hole.  :mod:`lsmkv.log.chain` tells a torn tail, which
+is dropped, from damage, which is an error that says where.
 """
 
 from __future__ import annotations
@@ -17,25 +16,26 @@ from lsmkv.log.chain import MAX_READ_ATTEMPTS, log_numbers, trusted_logs
 from lsmkv.log.reader import LogReader
 from lsmkv.log.replay import replay
 from lsmkv.memtable.memtable import Memtable
+from lsmkv.read.view import SuperVersion
 from lsmkv.storage.file_names import CURRENT, manifest_path, parse_file_name
 from lsmkv.storage.storage import UNFINISHED, Storage
 from lsmkv.tree.levels import Levels
-from lsmkv.tree.manifest import State, read_current, read_manifest
+from lsmkv.tree.manifest import Manifest, State, read_current, read_manifest
+from lsmkv.tree.version import Version
 
 _Opened = TypeVar("_Opened")
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What a store's directory holds.
+    """A store's state, as its directory holds it.
 
     Attributes:
-        state: what the manifest adds up to.
-        logs: the logs that count, oldest first; never empty.
-        memtables: what each of them holds.
+        state: the sum of the manifest's edits.
+        logs, memtables: the logs that count and their writes, oldest first; never empty.
         last_seq: number of the last write.
         manifest: the manifest as it was read.
-        names: what is in the directory.
+        names: the names in the directory.
     """
 
     state: State
@@ -47,7 +47,7 @@ class Recovered:
 
     @property
     def was_closed(self) -> bool:
-        """Whether it is as a store left it that was closed in good order: all of it on disk."""
+        """Whether the store was closed in good order, so that all of it is on disk."""
         last = self.logs[-1]
         return (
             self.manifest.ends_marked
@@ -55,15 +55,17 @@ class Recovered:
             and self.state.was_closed_at(last.number, last.end)
         )
 
+    def super_version(self, version: Version) -> SuperVersion:
+        """The store's first super version: the newest memtable is active, the others are flushing."""
+        *flushing, memtable = self.memtables
+        return SuperVersion(memtable, tuple(reversed(flushing)), version)
+
 
 def recover(storage: Storage, directory: str) -> Recovered:
-    """Read manifest and logs.  Changes nothing.
+    """Read manifest and logs; changes nothing.
 
-    Raises:
-        NotAStoreError: there is no store.
-        CorruptionError: something that had been synced is damaged or missing.
-        UnsupportedFormatError: a file is in another format version.
-        FileNotFoundError: a file went away meanwhile (a writer beside this reader removed it).
+    It raises NotAStoreError, CorruptionError, UnsupportedFormatError, or FileNotFoundError for a file
+    that a writer beside this reader removed meanwhile.
     """
     state, manifest = read_manifest(storage, directory, read_current(storage, directory))
     names = storage.list_directory(directory)
@@ -82,16 +84,14 @@ def recover(storage: Storage, directory: str) -> Recovered:
 def recover_beside_writer(
     storage: Storage, directory: str, open_tables: Callable[[Levels], _Opened]
 ) -> tuple[Recovered, _Opened]:
-    """As :func:`recover`, with the tables opened too, while another process may write.
+    """As :func:`recover`, and open the tables, while another process may write.
 
-    The writer changes the manifest before it removes anything that counts.  So when something is
-    missing or does not fit, and the manifest has changed meanwhile, it is only out of date, and
-    looked at again.  A file that is missing may also be a leftover that an opening writer removes.
-    What fails in the same way twice in a row is damage: no number of a file is used again.
-
-    Raises: as :func:`recover`; and BackgroundError when the store changed every time.
+    The writer changes the manifest before it removes a file that counts.  So if something is missing
+    or does not fit, and the manifest has changed meanwhile, the reader was only too slow and tries
+    again.  A missing file may also be a leftover that an opening writer removed.  The same failure
+    twice in a row is damage, because file numbers are never used again.
     """
-    earlier = ""
+    previous = ""
     for _ in range(MAX_READ_ATTEMPTS):
         before = _manifest_extent(storage, directory)
         try:
@@ -99,20 +99,20 @@ def recover_beside_writer(
             return found, open_tables(found.state.levels)
         except (FileNotFoundError, CorruptionError) as error:
             is_damage = isinstance(error, CorruptionError)
-            if str(error) == earlier or (
+            if str(error) == previous or (
                 is_damage and _manifest_extent(storage, directory) == before
             ):
                 raise
-            earlier = str(error)
+            previous = str(error)
     raise BackgroundError(
-        f"{directory} changed whenever it was looked at, {MAX_READ_ATTEMPTS} times in a row"
+        f"{directory} changed during each of {MAX_READ_ATTEMPTS} attempts to read it"
     )
 
 
 def _manifest_extent(storage: Storage, directory: str) -> tuple[int, int]:
     """Number and length of the manifest in force; the length is -1 when it is missing.
 
-    (It is for a moment, to a reader who saw CURRENT just before it was replaced.)
+    (A reader misses it for a moment if it read CURRENT just before a writer replaced both.)
     """
     number = read_current(storage, directory)
     try:
@@ -122,28 +122,25 @@ def _manifest_extent(storage: Storage, directory: str) -> tuple[int, int]:
 
 
 def remove_leftovers(
-    storage: Storage, directory: str, names: list[str], state: State, manifest: int
+    storage: Storage, directory: str, names: list[str], manifest: Manifest
 ) -> list[int]:
-    """Remove those of ``names`` that are the store's and that nothing needs: unfinished tables, old
-    logs and manifests.
+    """Remove the store's files that nothing needs: unfinished tables, old logs and manifests.
 
-    A file that cannot be removed is left for the next time; other files are not touched.
-
-    Returns:
-        The numbers of tables that are left: the first that could not be removed, and all newer ones,
-        which may hide what it holds.
+    A file that cannot be removed stays for the next opening; foreign files are not touched.  Returns
+    the numbers of the tables that stay: the first that could not be removed, and all newer ones,
+    which may hide its entries.
     """
-    tables = {table.number for table in state.levels.tables()}
+    tables = {table.number for table in manifest.state.levels.tables()}
     left: list[int] = []
-    for name in sorted(names, key=_age):
+    for name in sorted(names, key=_number_in):
         parsed = parse_file_name(name)
         if parsed is None and name != CURRENT + UNFINISHED:
             continue
         kind, number = parsed or ("", 0)
         needed = (
             (kind == "table" and number in tables)
-            or (kind == "log" and number >= state.log_number)
-            or (kind == "manifest" and number == manifest)
+            or (kind == "log" and number >= manifest.state.log_number)
+            or (kind == "manifest" and number == manifest.number)
         )
         if needed:
             continue
@@ -158,7 +155,6 @@ def remove_leftovers(
     return left
 
 
-def _age(name: str) -> int:
-    """The number in the name of a file: the older, the lower."""
+def _number_in(name: str) -> int:
     parsed = parse_file_name(name)
     return 0 if parsed is None else parsed[1]
