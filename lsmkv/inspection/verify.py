@@ -57,8 +57,7 @@ class VerifyReport(Report):
         """Whether everything holds."""
         return not self.problems
 
-    def text(self) -> str:
-        """What was checked, and a line for each problem."""
+    def __str__(self) -> str:
         checked = (
             f"{count(self.table_count, 'table')}, {count(self.block_count, 'block')}, "
             f"{count_entries(self.entry_count)}, {count(self.log_count, 'log')}, "
@@ -75,9 +74,6 @@ class VerifyReport(Report):
             f"{count(self.damaged_block_count, 'damaged block')}"
         )
         return "\n".join([f"{found} in {checked}{torn}", *(f"  {item}" for item in self.problems)])
-
-    def __str__(self) -> str:
-        return self.text()
 
 
 def verify_store(

@@ -121,8 +121,7 @@ class RepairReport(Report):
             self.lost_ranges or self.log_bytes_lost or self.tables_lost or self.tables_uncertain
         )
 
-    def text(self) -> str:
-        """The counts, and a line for each problem, lost range and note."""
+    def __str__(self) -> str:
         lines = [
             f"{self.path} repaired into {self.output}"
             + (": nothing is lost" if self.is_complete else ""),
@@ -146,6 +145,3 @@ class RepairReport(Report):
         lines += [f"  lost: {lost}" for lost in self.lost_ranges]
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
-
-    def __str__(self) -> str:
-        return self.text()
