@@ -77,13 +77,18 @@ def log_numbers(names: Iterable[str], first: int) -> list[int]:
 
 
 def read_chain(
-    storage: Storage, directory: str, numbers: list[int], closed: ClosedLog
+    storage: Storage, directory: str, numbers: list[int], first: int, closed: ClosedLog
 ) -> list[ChainedLog]:
-    """The logs ``numbers``, ascending, without those that do not count.  Errors are data here."""
+    """The logs ``numbers``, ascending, without those that do not count.  Errors are data here.
+
+    ``first`` is the log that the manifest names, which always counts; 0 without a manifest.
+    """
     chain: list[ChainedLog] = []
     for number in numbers:
         path = log_path(directory, number)
         contents, error = _read(storage, path, number, closed)
+        if contents is None and error is None and number == first:
+            error = CorruptionError(path, 0, "the log is cut short inside its header")
         if contents is None:
             if error is not None:
                 chain.append(ChainedLog(number, path, None, error))
@@ -108,7 +113,7 @@ def missing_logs(
     """An error for each log that the manifest names and that is not ``present``; 0 names none."""
     numbers = {0, *present}
     if first not in numbers:
-        reason = "the log that the manifest names is missing, or cut short inside its header"
+        reason = "the log that the manifest names is missing"
         yield CorruptionError(log_path(directory, first), None, reason)
     if closed.number not in {first, *numbers}:
         reason = "the log that the store was closed with is missing"
@@ -123,7 +128,7 @@ def trusted_logs(
     Raises CorruptionError for damage, UnsupportedFormatError, and OSError.
     """
     trusted: list[LogReader] = []
-    for log in read_chain(storage, directory, numbers, closed):
+    for log in read_chain(storage, directory, numbers, first, closed):
         if log.error is not None:
             raise log.error
         if log.gap is not None and log.gap_is_torn:

@@ -66,7 +66,7 @@ class _LogSalvage:
         first = 0 if state is None else state.log_number
         result.ignored = [number for number in numbers if number < first]
         needed = [number for number in numbers if number >= first]
-        chain = read_chain(self._storage, directory, needed, closed)
+        chain = read_chain(self._storage, directory, needed, first, closed)
         for log in chain:
             if log.error is not None:
                 raise_unless_damage(log.error)

@@ -335,7 +335,7 @@ def test_a_first_log_without_a_whole_header_is_an_error(store: Handmade) -> None
     os.truncate(store.log(1), HEADER_BYTES - 1)
     with pytest.raises(CorruptionError, match="cut short inside its header") as caught:
         open_small(store.path)
-    assert (caught.value.path, caught.value.offset) == (str(store.log(1)), None)
+    assert (caught.value.path, caught.value.offset) == (str(store.log(1)), 0)
 
 
 def test_a_last_log_torn_inside_its_header_was_never_written_to(store: Handmade) -> None:
