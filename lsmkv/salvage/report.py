@@ -1,4 +1,4 @@
-"""What a repair kept, and what it could not."""
+"""The report of a repair."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def raise_unless_damage(error: Exception) -> None:
 
 
 def left_out(byte_count: int) -> str:
-    """What is wrong with a log whose records end before its file does.
+    """The problem of a log whose good records end before its file does.
 
-    Whole records may stand behind the damaged one.
+    Whole records may follow the damaged one.
 
     >>> left_out(1200)
     '1,200 bytes from the first damaged record on are left out'
@@ -40,14 +40,12 @@ def left_out(byte_count: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LostRange(Report):
-    """Keys of which entries are lost.
-
-    What a look-up of such a key now finds is what older data hold for it, if anything.
+    """A range of keys with lost entries; lookups in it may find older values.
 
     Attributes:
-        table: number of the table that held them.
-        first, last: the lost keys lie between these, both included; None: no bound is known.
-        entry_count: how many entries; None when nothing tells (it may be none).
+        table: number of the table that held the entries.
+        first, last: bounds of the keys, both included; None if no bound is known.
+        entry_count: how many entries are lost; None if it is not known (it may be none).
         reason: why they are lost.
     """
 
@@ -68,26 +66,26 @@ class LostRange(Report):
 
 @dataclass(frozen=True, slots=True)
 class RepairReport(Report):
-    """What a repair kept, and what it could not.
+    """The result of a repair: what it kept, and what is lost.
 
     Attributes:
         path, output: the damaged store, and the repaired one.
-        manifest: name of the manifest that told which tables count; None when none could be read.
+        manifest: name of the manifest that named the tables; None if none could be read.
         tables_kept, tables_salvaged, tables_lost: tables that were whole, damaged, and not readable
             at all.
-        tables_merged: kept or salvaged ones that were merged, because nothing but their sequence
-            numbers told which is newer.
+        tables_merged: kept or salvaged tables that were merged, because only their sequence numbers
+            tell which is newer.
         tables_ignored: table files that the manifest does not name, or, without one, that other
             tables say they replaced.
-        tables_uncertain: numbers of the tables that were used though nothing tells whether they
-            count: compaction may have replaced them, and what they hold may be out of date.
-        blocks_kept, blocks_lost: blocks; where the index is lost, neighbours count as one.
-        entries_kept, entries_lost: entries of tables; lost ones as far as something tells of them.
-        log_records_kept, log_operations_kept: records of logs applied, and operations in them.
-        log_bytes_lost: bytes of logs that were to be applied and were not.
-        lost_ranges: keys of which entries of tables are lost.
-        problems: what is wrong with the files of the damaged store.
-        notes: what else to know of the result.
+        tables_uncertain: numbers of tables that were used although compaction may have replaced
+            them, so that their entries may be out of date.
+        blocks_kept, blocks_lost: blocks; without an index, neighbouring lost blocks count as one.
+        entries_kept, entries_lost: entries of tables; lost ones as far as their number is known.
+        log_records_kept, log_operations_kept: applied records of logs, and operations in them.
+        log_bytes_lost: bytes of logs that should have been applied and were not.
+        lost_ranges: ranges of keys with lost entries of tables.
+        problems: the damage to the files.
+        notes: other remarks on the result.
         moved: names of the files that repair in place moved to ``lost``.
     """
 
@@ -116,7 +114,7 @@ class RepairReport(Report):
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is lost, and nothing that is kept may be out of date."""
+        """Whether nothing is lost, and no kept entry may be out of date."""
         return not (
             self.lost_ranges or self.log_bytes_lost or self.tables_lost or self.tables_uncertain
         )

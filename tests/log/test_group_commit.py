@@ -266,7 +266,7 @@ def test_the_last_follower_ends_the_wait() -> None:
 
 def test_a_group_that_is_complete_twice_ends_one_wait() -> None:
     group = led(GroupCommit(0))
-    group._awaited = 2
+    group._awaited_size = 2
     writers = Writers(group)
     writers.add(10)
     gone = group.followers.pop()  # as if it had been interrupted
