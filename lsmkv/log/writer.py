@@ -100,12 +100,17 @@ class LogWriter:
         number: int,
         kind: LogKind,
         predecessor: LogWriter | None = None,
+        previous: tuple[int, int] = (0, 0),
     ) -> LogWriter:
-        """A new log with its header on disk; the caller syncs the directory."""
+        """A new log with its header on disk; the caller syncs the directory.
+
+        It follows ``predecessor``, or the log whose number and end are ``previous``.
+        """
         # Below 2^61, so that salt + offset fits a machine word; always 19 digits in the manifest.
         salt = (1 << 60) + (int.from_bytes(os.urandom(8), "little") >> 4)
-        before = (0, 0) if predecessor is None else (predecessor.number, predecessor.end)
-        head = _HEADER.pack(LOG_MAGIC, FORMAT_VERSION, _KINDS.index(kind), number, salt, *before)
+        if predecessor is not None:
+            previous = predecessor.number, predecessor.end
+        head = _HEADER.pack(LOG_MAGIC, FORMAT_VERSION, _KINDS.index(kind), number, salt, *previous)
         file = storage.create(path)
         try:
             file.append(head + checksum(head, 0).to_bytes(8, "little"))

@@ -36,7 +36,7 @@ from lsmkv.salvage.tables import RescuedTable, TableRescue
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import TableJob, write_tables
 from lsmkv.storage.file_names import CURRENT, LOCK, log_path, parse_file_name, table_path
-from lsmkv.storage.storage import AppendFile, FileLock, ReadKind, Storage, absolute_path
+from lsmkv.storage.storage import FileLock, ReadKind, Storage, absolute_path
 from lsmkv.storage.store_lock import lock_store
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import EMPTY_STATE, Manifest, State, VersionEdit, check_file_number
@@ -304,12 +304,17 @@ class _Repair:
     # The repaired store
 
     def _prepare(self, placed: list[PlacedTable], state: State | None, logs: SalvagedLogs) -> State:
-        """Write the new log; then everything but the manifest is on disk."""
+        """Write the new log; then everything but the manifest is on disk.
+
+        Until CURRENT changes, repair in place must leave the damaged store as it was.  So the new log
+        is one more log at the end of its chain, without records.
+        """
         log_number = self._allocate()
         path = log_path(self._target, log_number)
         self._created.append(path)
+        previous = logs.last_log if self._target == self._source else None
         LogWriter.create(
-            self._storage, path, log_number, "log", self._log_before(logs.last_log)
+            self._storage, path, log_number, "log", previous=previous or (0, 0)
         ).close()
         self._storage.sync_directory(self._target)
         last_seq = max(
@@ -321,20 +326,6 @@ class _Repair:
             added=placed, next_file=self._next, last_seq=last_seq, log_number=log_number
         )
         return EMPTY_STATE.changed(edit)
-
-    def _log_before(self, last_log: tuple[int, int] | None) -> LogWriter | None:
-        """The log that the new one follows; it is not open, only its number and end are used.
-
-        Until CURRENT changes, repair in place must leave the damaged store as it was: the new log
-        is one more log at the end of its chain, without records.
-        """
-        if last_log is None or self._target != self._source:
-            return None
-        number, end = last_log
-        unopened = AppendFile(log_path(self._source, number), -1, end)
-        return LogWriter(
-            self._storage, unopened, "log", number, 0, synced=end, marked=end, predecessor=None
-        )
 
     def _install(self, state: State) -> list[str]:
         """Write the manifest, and make CURRENT name it; in place, move the other files to ``lost``."""
