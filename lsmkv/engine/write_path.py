@@ -1,7 +1,7 @@
 """The write path of an open store, from top to bottom.
 
-1. :meth:`WriteState.put` and :meth:`WriteState.delete` check the key, :meth:`WriteState.write_one`
-   and :meth:`WriteState.write_batch` do the rest.
+1. :meth:`WriteState.put`, :meth:`WriteState.delete` and :meth:`WriteState.write_batch` are the ways in;
+   ``_write`` does the rest.
 2. Under the mutex, the write is appended to the log and then put into the memtable.
    A full memtable is set aside with its log first, and a new pair takes their place
    (``_rotate``); if too many wait already, the writer waits (``_wait_for_room``).
@@ -19,6 +19,8 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+
+from librt.strings import BytesWriter
 
 from lsmkv.background.maintenance import BackgroundWork
 from lsmkv.changes import Changes, await_change
@@ -121,57 +123,30 @@ class WriteState(ReadState):
 
     def put(self, key: Buffer, value: Buffer, sync: bool) -> None:
         """Set ``key``.  Raises as ``DB.put``."""
-        self.write_one(key_bytes(key), value_bytes(value), sync)
+        self._write(key_bytes(key), value_bytes(value), None, sync)
 
     def delete(self, key: Buffer, sync: bool) -> None:
         """Remove ``key``.  Raises as ``DB.put``."""
-        self.write_one(key_bytes(key), None, sync)
-
-    def write_one(self, key: bytes, value: bytes | None, sync: bool) -> None:
-        """Put (or, with None, delete) one key.  Raises as ``DB.put``."""
-        end = 0
-        while True:
-            thread = self.entering()
-            with self._mutex:
-                self._owner = thread
-                log = self._log_with_room()
-                if log is not None:
-                    memtable = self.require_open().memtable
-                    keep_old = self.read_views.any_left()
-                    memtable.prepare(1, keep_old)
-                    seq = self.last_seq + 1
-                    start = log.end
-                    if self.floor is not None and value is not None and key < self.floor:
-                        self.floor = key
-                    try:
-                        record = log.own_record()
-                        write_single(record, seq, key, value)
-                        end = log.append_record(record)
-                        memtable.put(key, value, seq, keep_old)
-                        self.last_seq = seq
-                    except BaseException as error:
-                        self._failure = error  # first of all: the next interrupt may come at once
-                        if self._was_appended(log, start, error):
-                            memtable.put(key, value, seq, keep_old)
-                            self.last_seq = seq
-                            self._take_writes_again()
-                        raise
-                    self.stats.writes += 1
-                    self._owner = 0
-            if log is not None:
-                break
-            self._wait_for_room()
-        if self._throttle.on:
-            self._throttle.delay(end - start, self._changes.ticket)
-        if sync:
-            self._sync(log, end)
+        self._write(key_bytes(key), None, None, sync)
 
     def write_batch(self, operations: list[Operation], sync: bool) -> None:
         """Apply operations in order, all or none.  Raises as ``DB.put``."""
-        if not operations:
-            return
-        record = new_record()
-        write_batch(record, 0, operations)
+        if operations:
+            self._write(b"", None, operations, sync)
+
+    def _write(
+        self, key: bytes, value: bytes | None, batch: list[Operation] | None, sync: bool
+    ) -> None:
+        """Put (or, with None, delete) one key; or apply a batch instead.
+
+        It is one function of over 60 lines because calls cost much of a put.
+        """
+        count = 1
+        encoded: BytesWriter | None = None
+        if batch is not None:
+            count = len(batch)
+            encoded = new_record()
+            write_batch(encoded, 0, batch)  # outside the mutex, for it may be long
         end = 0
         while True:
             thread = self.entering()
@@ -180,27 +155,38 @@ class WriteState(ReadState):
                 log = self._log_with_room()
                 if log is not None:
                     memtable = self.require_open().memtable
-                    first = self.last_seq + 1
-                    count = len(operations)
                     keep_old = self.read_views.any_left()
                     memtable.prepare(count, keep_old)
+                    seq = self.last_seq + 1
                     start = log.end
                     if self.floor is not None:
-                        self.lower_floor(operations)
+                        self.lower_floor([(key, value)] if batch is None else batch)
                     try:
-                        set_sequence(record, RECORD_HEAD_BYTES, first)
+                        if encoded is None:
+                            record = log.own_record()
+                            write_single(record, seq, key, value)
+                        else:
+                            record = encoded
+                            set_sequence(record, RECORD_HEAD_BYTES, seq)
                         end = log.append_record(record)
-                        memtable.put_all(operations, first, keep_old)
-                        self.last_seq = first + count - 1
+                        if batch is None:
+                            memtable.put(key, value, seq, keep_old)
+                        else:
+                            memtable.put_all(batch, seq, keep_old)
+                        self.last_seq = seq + count - 1
                     except BaseException as error:
-                        self._failure = error  # as in write_one
+                        self._failure = error  # first of all: the next interrupt may come at once
                         if self._was_appended(log, start, error):
-                            memtable.put_all(operations, first, keep_old)
-                            self.last_seq = first + count - 1
+                            if batch is None:
+                                memtable.put(key, value, seq, keep_old)
+                            else:
+                                memtable.put_all(batch, seq, keep_old)
+                            self.last_seq = seq + count - 1
                             self._take_writes_again()
                         raise
                     self.stats.writes += count
-                    self.stats.write_batches += 1
+                    if batch is not None:
+                        self.stats.write_batches += 1
                     self._owner = 0
             if log is not None:
                 break
