@@ -129,37 +129,43 @@ def trusted_logs(
     """
     trusted: list[LogReader] = []
     for log in read_chain(storage, directory, numbers, first, closed):
-        if log.error is not None:
-            raise log.error
-        if log.gap is not None and log.gap_is_torn:
+        if log.error is None and log.gap_is_torn:
             break
-        if log.gap is not None:
-            raise log.gap
-        contents = log.contents
-        assert contents is not None
-        if trusted and contents.previous_end < trusted[-1].end:
-            raise CorruptionError(
-                log.path,
-                0,
-                "the log before it holds more than it held when this one was begun",
-                expected=contents.previous_end,
-                got=trusted[-1].end,
-            )
-        if log.shortfall is not None:
-            raise log.shortfall
-        trusted.append(contents)
-    for missing in missing_logs(directory, [log.number for log in trusted], first, closed):
-        raise missing
+        overlap = _overlap(trusted[-1], log) if trusted else None
+        problem = log.error or log.gap or overlap or log.shortfall
+        if problem is not None:
+            try:
+                raise problem
+            finally:
+                del log, problem, overlap  # or its traceback would keep it, and all logs, alive
+        assert log.contents is not None
+        trusted.append(log.contents)
+    missing = list(missing_logs(directory, [log.number for log in trusted], first, closed))
+    if missing:
+        raise missing.pop(0)
     return trusted
+
+
+def _overlap(before: LogReader, log: ChainedLog) -> CorruptionError | None:
+    """Why recovery refuses a log that was begun before the log before it ended."""
+    began = before.end if log.contents is None else log.contents.previous_end
+    if began >= before.end:
+        return None
+    reason = "the log before it holds more than it held when this one was begun"
+    return CorruptionError(log.path, 0, reason, expected=began, got=before.end)
 
 
 def _read(
     storage: Storage, path: str, number: int, closed: ClosedLog
 ) -> tuple[LogReader | None, Exception | None]:
-    """A log and what is wrong with it; neither, when its creation was cut short."""
+    """A log and what is wrong with it; neither, when its creation was cut short.
+
+    The errors lose their tracebacks, whose frames would keep whole logs alive.
+    """
     try:
         contents = read_log(storage, path, number, "log")
     except CorruptionError as error:
+        error.__traceback__ = None
         if error.offset is None or error.offset < HEADER_BYTES:
             return None, error
         try:
@@ -167,7 +173,7 @@ def _read(
         except CorruptionError:
             return None, error
     except (UnsupportedFormatError, OSError) as error:
-        return None, error
+        return None, error.with_traceback(None)
     if contents is None or number != closed.number or closed.salt in (None, contents.salt):
         return contents, None
     return None, CorruptionError(path, 0, "it is the log of another store")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +14,7 @@ import pytest
 from damage import flip
 from lsmkv.errors import CorruptionError
 from lsmkv.log.chain import ClosedLog, log_numbers, read_chain, trusted_logs
-from lsmkv.log.reader import HEADER_BYTES, read_log
+from lsmkv.log.reader import HEADER_BYTES, LogReader, read_log
 from lsmkv.log.writer import LogWriter
 from lsmkv.storage.storage import Storage
 
@@ -152,7 +154,9 @@ def logs(tmp_path: Path) -> Logs:
     return Logs(tmp_path)
 
 
-@pytest.mark.parametrize(("make", "trusted", "chained"), CASES, ids=lambda case: str(case)[:40])
+@pytest.mark.parametrize(
+    ("make", "trusted", "chained"), CASES, ids=[case[0].__name__ for case in CASES]
+)
 def test_a_torn_tail_is_dropped_and_damage_is_an_error(
     logs: Logs, make: Callable[[Logs], None], trusted: list[int] | str, chained: list[int]
 ) -> None:
@@ -201,3 +205,22 @@ def test_the_records_before_damage_are_read(logs: Logs) -> None:
     assert isinstance(log.error, CorruptionError)
     assert log.contents is not None
     assert [offset for offset, _ in log.contents.records()] == offsets[:1]
+
+
+@pytest.mark.parametrize(
+    "make", [damaged_header, damage_below_a_mark, missing_in_the_middle, missing_first]
+)
+def test_an_error_that_is_dropped_keeps_no_log_in_memory(
+    logs: Logs, make: Callable[[Logs], None]
+) -> None:
+    make(logs)
+    numbers = log_numbers(os.listdir(logs.directory), 1)
+    gc.collect()
+    gc.disable()
+    try:
+        with contextlib.suppress(CorruptionError):
+            trusted_logs(logs.storage, str(logs.directory), numbers, 1, ClosedLog())
+        kept = [found for found in gc.get_objects() if isinstance(found, LogReader)]
+        assert not [log for log in kept if log.path.startswith(str(logs.directory))]
+    finally:
+        gc.enable()
