@@ -1,10 +1,9 @@
 """The write path of an open store, from top to bottom.
 
-1. :meth:`WriteState.put`, :meth:`WriteState.delete` and :meth:`WriteState.write_batch` are the ways in;
-   ``_write`` does the rest.
-2. Under the mutex, the write is appended to the log and then put into the memtable.
-   A full memtable is set aside with its log first, and a new pair takes their place
-   (``_rotate``); if too many wait already, the writer waits (``_wait_for_room``).
+1. ``put``, ``delete`` and ``write_batch`` check and encode; ``_write`` does the rest.
+2. Under the mutex, the write is appended to the log and then put into the memtable.  A full memtable
+   is set aside with its log first, and a new pair takes their place (``_rotate``).  If too many wait
+   for their flush already, the writer waits (``_wait_for_room``).
 3. Without the mutex, the throttle slows the writer down while level 0 is crowded.
 4. With ``sync``, the writer waits for the group commit of its log.
 

@@ -170,7 +170,7 @@ def _read(
             return None, error
         try:
             return read_log(storage, path, number, "log", stop=error.offset), error
-        except CorruptionError:
+        except (CorruptionError, OSError):
             return None, error
     except (UnsupportedFormatError, OSError) as error:
         return None, error.with_traceback(None)
