@@ -1,6 +1,6 @@
 """The write path of an open store, from top to bottom.
 
-1. ``put``, ``delete`` and ``write_batch`` check and encode; ``_write`` does the rest.
+1. ``put`` and ``delete`` check key and value; ``write_one`` and ``write_batch`` do the rest.
 2. Under the mutex, the write is appended to the log and then put into the memtable.  A full memtable
    is set aside with its log first, and a new pair takes their place (``_rotate``).  If too many wait
    for their flush already, the writer waits (``_wait_for_room``).
@@ -18,8 +18,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-
-from librt.strings import BytesWriter
 
 from lsmkv.background.maintenance import BackgroundWork
 from lsmkv.changes import Changes, await_change
@@ -122,30 +120,14 @@ class WriteState(ReadState):
 
     def put(self, key: Buffer, value: Buffer, sync: bool) -> None:
         """Set ``key``.  Raises as ``DB.put``."""
-        self._write(key_bytes(key), value_bytes(value), None, sync)
+        self.write_one(key_bytes(key), value_bytes(value), sync)
 
     def delete(self, key: Buffer, sync: bool) -> None:
         """Remove ``key``.  Raises as ``DB.put``."""
-        self._write(key_bytes(key), None, None, sync)
+        self.write_one(key_bytes(key), None, sync)
 
-    def write_batch(self, operations: list[Operation], sync: bool) -> None:
-        """Apply operations in order, all or none.  Raises as ``DB.put``."""
-        if operations:
-            self._write(b"", None, operations, sync)
-
-    def _write(
-        self, key: bytes, value: bytes | None, batch: list[Operation] | None, sync: bool
-    ) -> None:
-        """Put (or, with None, delete) one key; or apply a batch instead.
-
-        It is one function of over 60 lines because calls cost much of a put.
-        """
-        count = 1
-        encoded: BytesWriter | None = None
-        if batch is not None:
-            count = len(batch)
-            encoded = new_record()
-            write_batch(encoded, 0, batch)  # outside the mutex, for it may be long
+    def write_one(self, key: bytes, value: bytes | None, sync: bool) -> None:
+        """Put (or, with None, delete) one key.  Raises as ``DB.put``."""
         end = 0
         while True:
             thread = self.entering()
@@ -155,37 +137,72 @@ class WriteState(ReadState):
                 if log is not None:
                     memtable = self.require_open().memtable
                     keep_old = self.read_views.any_left()
-                    memtable.prepare(count, keep_old)
+                    memtable.prepare(1, keep_old)
                     seq = self.last_seq + 1
                     start = log.end
-                    if self.floor is not None:
-                        self.lower_floor([(key, value)] if batch is None else batch)
+                    if self.floor is not None and value is not None and key < self.floor:
+                        self.floor = key
                     try:
-                        if encoded is None:
-                            record = log.own_record()
-                            write_single(record, seq, key, value)
-                        else:
-                            record = encoded
-                            set_sequence(record, RECORD_HEAD_BYTES, seq)
+                        record = log.own_record()
+                        write_single(record, seq, key, value)
                         end = log.append_record(record)
-                        if batch is None:
-                            memtable.put(key, value, seq, keep_old)
-                        else:
-                            memtable.put_all(batch, seq, keep_old)
-                        self.last_seq = seq + count - 1
+                        memtable.put(key, value, seq, keep_old)
+                        self.last_seq = seq
                     except BaseException as error:
                         self._failure = error  # first of all: the next interrupt may come at once
                         if self._was_appended(log, start, error):
-                            if batch is None:
-                                memtable.put(key, value, seq, keep_old)
-                            else:
-                                memtable.put_all(batch, seq, keep_old)
-                            self.last_seq = seq + count - 1
+                            memtable.put(key, value, seq, keep_old)
+                            self.last_seq = seq
+                            self._take_writes_again()
+                        raise
+                    self.stats.writes += 1
+                    self._owner = 0
+            if log is not None:
+                break
+            self._wait_for_room()
+        if self._throttle.on:
+            self._throttle.delay(end - start, self._changes.ticket)
+        if sync:
+            self._sync(log, end)
+
+    def write_batch(self, operations: list[Operation], sync: bool) -> None:
+        """Apply operations in order, all or none.  Raises as ``DB.put``.
+
+        It repeats :meth:`write_one`, because sharing one function costs each put 2 % more instructions.
+        """
+        if not operations:
+            return
+        record = new_record()
+        write_batch(record, 0, operations)
+        end = 0
+        while True:
+            thread = self.entering()
+            with self._mutex:
+                self._owner = thread
+                log = self._log_with_room()
+                if log is not None:
+                    memtable = self.require_open().memtable
+                    first = self.last_seq + 1
+                    count = len(operations)
+                    keep_old = self.read_views.any_left()
+                    memtable.prepare(count, keep_old)
+                    start = log.end
+                    if self.floor is not None:
+                        self.lower_floor(operations)
+                    try:
+                        set_sequence(record, RECORD_HEAD_BYTES, first)
+                        end = log.append_record(record)
+                        memtable.put_all(operations, first, keep_old)
+                        self.last_seq = first + count - 1
+                    except BaseException as error:
+                        self._failure = error  # as in write_one
+                        if self._was_appended(log, start, error):
+                            memtable.put_all(operations, first, keep_old)
+                            self.last_seq = first + count - 1
                             self._take_writes_again()
                         raise
                     self.stats.writes += count
-                    if batch is not None:
-                        self.stats.write_batches += 1
+                    self.stats.write_batches += 1
                     self._owner = 0
             if log is not None:
                 break
