@@ -1,12 +1,12 @@
-"""The engine: one open store, from its opening to its end, and what it does in the background.
+"""The engine: one open store, from opening to closing.
 
-A full memtable is set aside together with its log and a fresh pair takes its place
-(:mod:`lsmkv.engine.write_path`); the flusher writes the old one to a table and records that in the
-manifest, after which its log is removed.  The compactor merges tables, one compaction at a time.
+Writes go through :mod:`lsmkv.engine.write_path`.  A full memtable is set aside with its log, and a new
+pair takes their place.  The flusher writes the full one to tables and records them in the manifest;
+then the log is removed.  The compactor merges tables, one compaction at a time.
 
-The tables' own lock, which serialises changes of the manifest, is taken before the mutex, never after.
-Readers take neither.  They load ``super_version`` once and use what it names.  It is replaced, never
-changed.
+Two locks order all changes.  The lock of the version set serialises changes of the manifest and is
+taken before the mutex, never after.  Readers take neither: they load ``super_version`` once and use
+what it names.  It is replaced, never changed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from librt.threading import Lock
 
 from lsmkv.background import handles
 from lsmkv.background.background_work import BackgroundWork
-from lsmkv.changes import Changes, await_change
+from lsmkv.changes import Changes
 from lsmkv.engine.recovery import recover, recover_beside_writer, remove_leftovers
 from lsmkv.engine.write_path import WriteState
 from lsmkv.errors import caused
@@ -36,7 +36,7 @@ from lsmkv.tree.version_set import VersionSet
 
 
 class Engine(WriteState):
-    """An open store.  ``DB`` is its face."""
+    """An open store; :class:`lsmkv.api.db.DB` is its public class."""
 
     def __init__(
         self, directory: str, options: Options, storage: Storage, lock: FileLock | None
@@ -45,20 +45,16 @@ class Engine(WriteState):
         self.cache = BlockCache(options.block_cache_size_bytes, storage.stats)
         self._lock = lock
         self._is_closed = False
-        self._ending = threading.Lock()  # held by the one that closes the store
+        self._ending = threading.Lock()  # held by the thread that closes the store
         self._tables = VersionSet(storage, directory, options, self.cache)
         self._background = BackgroundWork(self, self._tables, lock)
 
     # Opening
 
     def create(self) -> None:
-        """Make a new, empty store in the directory, durably.
-
-        Raises:
-            OSError: it cannot be made.
-        """
+        """Create an empty store in the directory, durably."""
         for name in self.storage.list_directory(self.directory):
-            if parse_file_name(name) is not None:  # left by a creation that was cut short
+            if parse_file_name(name) is not None:  # left by an unfinished creation
                 self.storage.remove(os.path.join(self.directory, name))
         number = 1
         try:
@@ -71,76 +67,70 @@ class Engine(WriteState):
             raise
 
     def open(self) -> None:
-        """Take up the store in the directory where it was left.
+        """Recover the store in the directory, and take writes.
 
-        Raises:
-            CorruptionError, UnsupportedFormatError: what is there cannot be trusted, or read.
-            OSError: a file cannot be read or written.
+        Raises CorruptionError or UnsupportedFormatError for files that cannot be trusted or read.
         """
         try:
             found = recover(self.storage, self.directory)
             version = self._tables.open_version(found.state.levels)
-            names, untouched = found.names, found.was_closed
-            self._logs.reopen(found.logs, names, untouched)
-            self._tables.start_manifest(found.state, names, found.manifest if untouched else None)
-            manifest = self._tables.manifest
+            was_closed = found.was_closed
+            self._logs.reopen(found.logs, found.names, was_closed)
+            self._tables.start_manifest(
+                found.state, found.names, found.manifest if was_closed else None
+            )
             self._tables.unremoved += remove_leftovers(
-                self.storage, self.directory, names, manifest.state, manifest.number
+                self.storage, self.directory, found.names, self._tables.manifest
             )
             self.last_seq = found.last_seq
-            *waiting, memtable = found.memtables
-            self._start(SuperVersion(memtable, tuple(reversed(waiting)), version))
+            self._start(found.super_version(version))
         except BaseException:
             self.abandon()
             raise
 
     def abandon(self) -> None:
-        """Close a store that nobody has used yet; a second call does nothing."""
+        """Close a store whose opening failed; a second call does nothing."""
         self._background.stop()
         self.super_version = None
         self._release()
 
     def open_read_only(self) -> None:
-        """Read the store as it is now, beside a writer or without one; ``refresh`` does it again.
-
-        Raises: as :meth:`open`.
-        """
-        with self._tables.lock:  # one look at a time, or a later one might be undone
+        """Recover the store for reading, beside a writer or without one; ``refresh`` does it again."""
+        with self._tables.lock:  # one recovery at a time, or a newer one might be undone
             found, version = recover_beside_writer(
                 self.storage, self.directory, self._tables.open_version
             )
-            *waiting, memtable = found.memtables
             thread = self.entering()
             with self._mutex:
                 self._owner = thread
                 if self._closing:
                     raise self.unusable()
                 self.last_seq = found.last_seq
-                self.super_version = SuperVersion(memtable, tuple(reversed(waiting)), version)
-                handles.watch(self)  # before a close, which ends it
+                self.super_version = found.super_version(version)
+                handles.watch(self)  # under the mutex: a close, which ends it, comes later
 
     def _start(self, current: SuperVersion) -> None:
         self.super_version = current
         handles.watch(self)
-        self._note_crowding()
+        self._update_throttle()
         self._background.start(current)
 
     # What the background work asks and tells (see background_thread.Host)
 
     def may_flush(self) -> bool:
-        """Whether flushes are wanted now."""
+        """Whether the flusher may run now."""
         return self._failure is None or self._resuming
 
     def may_compact(self) -> bool:
-        """Whether compactions are wanted now."""
+        """Whether the compactor may run now."""
         return self._failure is None
 
     def release_gil(self, wanted: bool) -> None:
-        """Whether writes are to let other threads of the interpreter have their turn."""
+        """Whether writes let other threads of the interpreter run."""
         self._logs.release_gil(wanted)
 
     def work_failed(self, error: BaseException) -> None:
-        """Take no more writes: a flush or compaction failed (unless it was told to give up)."""
+        """Take no more writes after a failed flush or compaction, unless it was only cancelled."""
         if not isinstance(error, CancelledError):
             thread = self.entering()
             with self._mutex:
@@ -148,7 +138,7 @@ class Engine(WriteState):
                 self._fail(error)
 
     def publish(self, version: Version, flushed: Memtable | None) -> None:
-        """Let readers see ``version``, and no more the memtable that is in its tables now."""
+        """Show ``version`` to readers, without the memtable that its tables hold now."""
         thread = self.entering()
         with self._mutex:
             self._owner = thread
@@ -156,147 +146,109 @@ class Engine(WriteState):
             flushing = tuple(memtable for memtable in current.flushing if memtable is not flushed)
             self._background.compactor.set_read_budget(version)
             self.super_version = SuperVersion(current.memtable, flushing, version)
-            self._note_crowding()
+            self._update_throttle()
             self._changes.announce()
 
-    def _note_crowding(self) -> None:
+    def _update_throttle(self) -> None:
         runs = self.require_open().version.levels.level0_run_count
         self._throttle.on = runs >= self.options.level0_slowdown_trigger
 
     def mark_log_obsolete(self, number: int) -> None:
-        """What the log holds is in tables now."""
+        """Remove a log whose writes are in tables."""
         self._logs.mark_obsolete(number)
 
     # Upkeep
 
     def flush(self) -> None:
-        """Write every memtable to tables, and return when that is done.
+        """Write every memtable to tables, and return when that is done.  Raises as ``DB.flush``."""
+        self._urgently(self._flush)
 
-        Raises:
-            BackgroundError: a flush failed.
-        """
-        waited_for = 0
-        is_done = False
-        thread = threading.get_ident()
-        urgency = self._background.urgency
-        try:
-            urgency.begin(thread)
-            while not is_done:
-                thread = self.entering()
-                with self._mutex:
-                    self._owner = thread
-                    self._check_writable()
-                    self._check_not_closing()
-                    if not waited_for:
-                        current = self.require_open()
-                        if not current.memtable.is_empty:
-                            self._rotate(current)
-                        waited_for = self._logs.current.number
-                    ticket = self._changes.ticket
-                    flushing = self.require_open().flushing
-                    is_done = all(memtable.log_number >= waited_for for memtable in flushing)
-                if not is_done:
-                    self._background.wake_flusher()
-                    await_change(ticket)
-        finally:
-            urgency.waiting.pop(thread, None)
+    def _flush(self) -> None:
+        thread = self.entering()
+        with self._mutex:
+            self._owner = thread
+            self._check_writable()
+            self._check_not_closing()
+            current = self.require_open()
+            if not current.memtable.is_empty:
+                self._rotate(current)
+            number = self._logs.current.number
+        self._wait_until(lambda: self._is_flushed(number))
+
+    def _is_flushed(self, log_number: int) -> bool:
+        """Whether tables hold the writes of all logs before ``log_number``."""
+        self._check_writable()
+        return all(memtable.log_number >= log_number for memtable in self.require_open().flushing)
 
     def compact_range(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
-        """Flush, and merge everything between two keys into one run.
-
-        Raises:
-            BackgroundError, OSError: a flush or the compaction failed.
-        """
+        """Flush, and merge everything between two keys into one run.  Raises as the method of ``DB``."""
         self.flush()
-        thread = threading.get_ident()
-        urgency = self._background.urgency
         try:
-            urgency.begin(thread)
-            self._background.compactor.compact_range(start, stop, force)
+            self._urgently(lambda: self._background.compactor.compact_range(start, stop, force))
         except CancelledError:
             raise caused(self.unusable(), None)
-        finally:
-            urgency.waiting.pop(thread, None)
         self._background.wake_compactor()
 
     def wait_until_settled(self) -> None:
         """Return once no flush and no compaction is due.  Raises as the method of ``DB``."""
-        is_settled = False
-        thread = threading.get_ident()
-        urgency = self._background.urgency
-        try:
-            urgency.begin(thread)
-            while not is_settled:
-                thread = self.entering()
-                with self._mutex:
-                    self._owner = thread
-                    self._check_writable()
-                    self._check_not_closing()
-                    is_settled = self._background.is_settled(self.require_open())
-                if not is_settled:
-                    self._background.wake_flusher()
-                    self._background.wake_compactor()
-                    self._background.wait_idle()
-        finally:
-            urgency.waiting.pop(thread, None)
+        self._urgently(self._settle)
 
-    # Trouble and the end
+    def _settle(self) -> None:
+        is_settled = False
+        while not is_settled:
+            thread = self.entering()
+            with self._mutex:
+                self._owner = thread
+                self._check_writable()
+                self._check_not_closing()
+                is_settled = self._background.is_settled(self.require_open())
+            if not is_settled:
+                self._background.wake_flusher()
+                self._background.wake_compactor()
+                self._background.wait_idle()
+
+    # Failures and the end
 
     def resume(self) -> None:
-        """Take writes again after a failure whose cause has been mended.
+        """Take writes again after a failure whose cause is mended.  Raises as ``DB.resume``.
 
-        What the memtables hold is flushed first: the logs it came from may be what failed.
-
-        Raises:
-            OSError, BackgroundError: it is not mended.
+        It flushes the memtables first, because their logs may be what failed.
         """
         self.require_open()
-        thread = threading.get_ident()
-        urgency = self._background.urgency
-        try:
-            urgency.begin(thread)
-            if self._failure is not None:
-                self._background.wait_idle()  # what began before it was mended may still fail
-            thread = self.entering()
-            with self._tables.lock, self._mutex:
-                self._owner = thread
-                if self.super_version is None or self.read_only:
-                    self._check_writable()
-                self._check_not_closing()
-                if self._failure is None:
-                    return
-                self._tables.mend_manifest()
-                self._rotate(self.require_open())
-                cause = self._failure
-            self._flush_after(cause)
-        finally:
-            urgency.waiting.pop(thread, None)
-        self._background.wake_compactor()
+        self._urgently(self._resume)
 
-    def _flush_after(self, cause: BaseException) -> None:
-        """Flush everything after a failure, and take writes again."""
-        is_done = False
+    def _resume(self) -> None:
+        if self._failure is not None:
+            self._background.wait_idle()  # work that began before the mending may still fail
+        thread = self.entering()
+        with self._tables.lock, self._mutex:
+            self._owner = thread
+            if self.super_version is None or self.read_only:
+                self._check_writable()
+            self._check_not_closing()
+            cause = self._failure
+            if cause is None:
+                return
+            self._tables.mend_manifest()
+            self._rotate(self.require_open())
         try:
             self._resuming = True
-            while not is_done:
-                thread = self.entering()
-                with self._mutex:
-                    self._owner = thread
-                    ticket = self._changes.ticket
-                    if self._failure is not cause:
-                        self._check_writable()
-                    self._check_not_closing()
-                    is_done = not self.require_open().flushing
-                    if is_done:
-                        self._failure = None
-                if not is_done:
-                    self._background.wake_flusher()
-                    await_change(ticket)
+            self._wait_until(lambda: self._is_mended(cause))
         finally:
             self._resuming = False
+        self._background.wake_compactor()
+
+    def _is_mended(self, cause: BaseException) -> bool:
+        """Whether everything is flushed after the failure ``cause``; writes are taken again then."""
+        if self._failure is not cause:
+            self._check_writable()
+        if self.require_open().flushing:
+            return False
+        self._failure = None
+        return True
 
     def refresh(self) -> None:
-        """Of a read-only store: see what the writer has written since."""
+        """In a read-only store: see what the writer has written since."""
         self.require_open()
         if self.read_only:
             self.open_read_only()
@@ -304,12 +256,10 @@ class Engine(WriteState):
     def close(self) -> None:
         """Stop the background work, sync the log, release the lock.  A second call does nothing.
 
-        Raises:
-            OSError: the log could not be synced; the store is closed all the same.
+        If the log cannot be synced it raises OSError, and the store is closed all the same.
         """
-        if (
-            self._is_closed or self._ending.locked()
-        ):  # by another thread, or (a garbage collection) this
+        # Another thread may be closing it, or this one, further up: a finalizer calls close() too.
+        if self._is_closed or self._ending.locked():
             return
         with self._ending:
             if not self._is_closed:
@@ -323,14 +273,14 @@ class Engine(WriteState):
             self._changes.announce()
         self._background.stop()
         thread = self.entering()
-        with self._mutex:  # no write that runs now is cut off, and none comes after it
+        with self._mutex:  # a running write ends first, and no other begins
             self._owner = thread
             self.super_version = None
             self._changes.announce()
         try:
             if not self.read_only:
                 number, end, salt = self._logs.finish(mark=self._failure is None)
-                if self._failure is None:  # or the manifest may be what failed
+                if self._failure is None:  # otherwise the manifest may be what failed
                     with self._tables.lock:
                         self._tables.manifest.note_closed_log(number, end, salt)
         finally:
@@ -345,9 +295,9 @@ class Engine(WriteState):
         self._is_closed = True
 
     def mark_forked(self) -> None:
-        """In the child of a fork: be unusable, and let go of the parent's lock."""
+        """In the child of a fork: become unusable, and drop the parent's file lock."""
         if self.super_version is not None:
-            self._mutex = Lock()  # a thread that is not here may hold the old one
+            self._mutex = Lock()  # a thread of the parent may hold the old one
             self._changes = Changes()
             self._ending = threading.Lock()
             self._tables.lock = threading.Lock()

@@ -1,8 +1,7 @@
-"""Opening what is on disk: manifest, logs, and what to make of them.
+"""Recovery: reads manifest and logs, and rebuilds the memtables.
 
-What comes back is a prefix of what was written, with no hole: a torn tail of the last log is
-dropped, and so is a log whose predecessor lost its tail; damage to anything that had been synced is
-an error that says where.
+The result is a prefix of all writes, without a hole.  :mod:`lsmkv.log.chain` tells a torn tail, which
+is dropped, from damage, which is an error that says where.
 """
 
 from __future__ import annotations
@@ -13,28 +12,30 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lsmkv.errors import BackgroundError, CorruptionError
-from lsmkv.log.reader import HEADER_BYTES, MOST_LOOKS, LogReader, read_log
+from lsmkv.log.chain import MAX_READ_ATTEMPTS, log_numbers, trusted_logs
+from lsmkv.log.reader import LogReader
 from lsmkv.log.replay import replay
 from lsmkv.memtable.memtable import Memtable
-from lsmkv.storage.file_names import CURRENT, log_path, manifest_path, parse_file_name
+from lsmkv.read.view import SuperVersion
+from lsmkv.storage.file_names import CURRENT, manifest_path, parse_file_name
 from lsmkv.storage.storage import UNFINISHED, Storage
 from lsmkv.tree.levels import Levels
-from lsmkv.tree.manifest import State, read_current, read_manifest
+from lsmkv.tree.manifest import Manifest, State, read_current, read_manifest
+from lsmkv.tree.version import Version
 
 _Opened = TypeVar("_Opened")
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What a store's directory holds.
+    """A store's state, as its directory holds it.
 
     Attributes:
-        state: what the manifest adds up to.
-        logs: the logs that count, oldest first; never empty.
-        memtables: what each of them holds.
+        state: the sum of the manifest's edits.
+        logs, memtables: the logs that count and their writes, oldest first; never empty.
         last_seq: number of the last write.
         manifest: the manifest as it was read.
-        names: what is in the directory.
+        names: the names in the directory.
     """
 
     state: State
@@ -46,7 +47,7 @@ class Recovered:
 
     @property
     def was_closed(self) -> bool:
-        """Whether it is as a store left it that was closed in good order: all of it on disk."""
+        """Whether the store was closed in good order, so that all of it is on disk."""
         last = self.logs[-1]
         return (
             self.manifest.ends_marked
@@ -54,24 +55,22 @@ class Recovered:
             and self.state.was_closed_at(last.number, last.end)
         )
 
+    def super_version(self, version: Version) -> SuperVersion:
+        """The store's first super version: the newest memtable is active, the others are flushing."""
+        *flushing, memtable = self.memtables
+        return SuperVersion(memtable, tuple(reversed(flushing)), version)
+
 
 def recover(storage: Storage, directory: str) -> Recovered:
-    """Read manifest and logs.  Changes nothing.
+    """Read manifest and logs; changes nothing.
 
-    Raises:
-        NotAStoreError: there is no store.
-        CorruptionError: something that had been synced is damaged or missing.
-        UnsupportedFormatError: a file is in another format version.
-        FileNotFoundError: a file went away meanwhile (a writer beside this reader removed it).
+    It raises NotAStoreError, CorruptionError, UnsupportedFormatError, or FileNotFoundError for a file
+    that a writer beside this reader removed meanwhile.
     """
     state, manifest = read_manifest(storage, directory, read_current(storage, directory))
     names = storage.list_directory(directory)
-    numbers = [
-        number
-        for kind, number in filter(None, map(parse_file_name, names))
-        if kind == "log" and number >= state.log_number
-    ]
-    logs = _chain(storage, directory, state, sorted(numbers))
+    first = state.log_number
+    logs = trusted_logs(storage, directory, log_numbers(names, first), first, state.closed)
     expected = state.last_seq + 1
     memtables: list[Memtable] = []
     for contents in logs:
@@ -85,37 +84,35 @@ def recover(storage: Storage, directory: str) -> Recovered:
 def recover_beside_writer(
     storage: Storage, directory: str, open_tables: Callable[[Levels], _Opened]
 ) -> tuple[Recovered, _Opened]:
-    """As :func:`recover`, with the tables opened too, while another process may write.
+    """As :func:`recover`, and open the tables, while another process may write.
 
-    The writer changes the manifest before it removes anything that counts.  So when something is
-    missing or does not fit, and the manifest has changed meanwhile, it is only out of date, and
-    looked at again.  A file that is missing may also be a leftover that an opening writer removes.
-    What fails in the same way twice in a row is damage: no number of a file is used again.
-
-    Raises: as :func:`recover`; and BackgroundError when the store changed every time.
+    The writer changes the manifest before it removes a file that counts.  So if something is missing
+    or does not fit, and the manifest has changed meanwhile, the reader was only too slow and tries
+    again.  A missing file may also be a leftover that an opening writer removed.  The same failure
+    twice in a row is damage, because file numbers are never used again.
     """
-    earlier = ""
-    for _ in range(MOST_LOOKS):
+    previous = ""
+    for _ in range(MAX_READ_ATTEMPTS):
         before = _manifest_extent(storage, directory)
         try:
             found = recover(storage, directory)
             return found, open_tables(found.state.levels)
         except (FileNotFoundError, CorruptionError) as error:
             is_damage = isinstance(error, CorruptionError)
-            if str(error) == earlier or (
+            if str(error) == previous or (
                 is_damage and _manifest_extent(storage, directory) == before
             ):
                 raise
-            earlier = str(error)
+            previous = str(error)
     raise BackgroundError(
-        f"{directory} changed whenever it was looked at, {MOST_LOOKS} times in a row"
+        f"{directory} changed during each of {MAX_READ_ATTEMPTS} attempts to read it"
     )
 
 
 def _manifest_extent(storage: Storage, directory: str) -> tuple[int, int]:
     """Number and length of the manifest in force; the length is -1 when it is missing.
 
-    (It is for a moment, to a reader who saw CURRENT just before it was replaced.)
+    (A reader misses it for a moment if it read CURRENT just before a writer replaced both.)
     """
     number = read_current(storage, directory)
     try:
@@ -124,100 +121,26 @@ def _manifest_extent(storage: Storage, directory: str) -> tuple[int, int]:
         return number, -1
 
 
-def _chain(storage: Storage, directory: str, state: State, numbers: list[int]) -> list[LogReader]:
-    """The logs from the manifest's on, as far as they follow each other without a gap."""
-    if state.log_number not in numbers:
-        path = log_path(directory, state.log_number)
-        raise CorruptionError(path, None, "the log that the manifest names is missing")
-    logs: list[LogReader] = []
-    closed, closed_end = state.closed_log or (0, 0)
-    for number in numbers:
-        path = log_path(directory, number)
-        contents = read_log(storage, path, number, "log")
-        if contents is None:
-            if number == state.log_number:
-                raise CorruptionError(path, 0, "the log is cut short inside its header")
-            continue  # the making of this log was cut short; nothing was written to it
-        if len(logs) > 1 and _was_given_up(logs[-1], contents):
-            logs.pop()
-        if logs:
-            before = logs[-1]
-            if _was_passed_over(contents, before):
-                continue
-            if contents.previous_number != before.number or contents.previous_end < before.end:
-                raise CorruptionError(
-                    path,
-                    0,
-                    "it does not follow the log before it",
-                    expected=(before.number, before.end),
-                    got=(contents.previous_number, contents.previous_end),
-                )
-            if contents.previous_end > before.end:
-                if contents.durable > HEADER_BYTES:
-                    raise CorruptionError(
-                        before.path, before.end, "damaged record in a log that had been synced"
-                    )
-                break  # the unsynced end of the log before is lost, and so is all that came after
-        if closed == number and state.closed_salt not in (None, contents.salt):
-            raise CorruptionError(path, 0, "it is the log of another store")
-        if closed == number and contents.end < closed_end:
-            raise CorruptionError(
-                path,
-                contents.end,
-                "the log ends before what the store was closed with",
-                expected=closed_end,
-                got=contents.end,
-            )
-        logs.append(contents)
-    if closed and closed not in [contents.number for contents in logs]:
-        path = log_path(directory, closed)
-        raise CorruptionError(path, None, "the log that the store was closed with is missing")
-    return logs
-
-
-def _was_given_up(log: LogReader, following: LogReader) -> bool:
-    """Whether ``log`` was made to follow the one before it, but ``following`` took that place.
-
-    That happens when making a log fails after its header is on disk, and it cannot be removed.
-    """
-    return log.end == HEADER_BYTES and log.previous_number == following.previous_number
-
-
-def _was_passed_over(log: LogReader, before: LogReader) -> bool:
-    """Whether ``log`` was made to follow ``before``, which was written to all the same.
-
-    That is so after the same, or an interrupt, as long as no other log follows.
-    """
-    return (
-        log.end == HEADER_BYTES
-        and log.previous_number == before.number
-        and log.previous_end < before.end
-    )
-
-
 def remove_leftovers(
-    storage: Storage, directory: str, names: list[str], state: State, manifest: int
+    storage: Storage, directory: str, names: list[str], manifest: Manifest
 ) -> list[int]:
-    """Remove those of ``names`` that are the store's and that nothing needs: unfinished tables, old
-    logs and manifests.
+    """Remove the store's files that nothing needs: unfinished tables, old logs and manifests.
 
-    A file that cannot be removed is left for the next time; other files are not touched.
-
-    Returns:
-        The numbers of tables that are left: the first that could not be removed, and all newer ones,
-        which may hide what it holds.
+    A file that cannot be removed stays for the next opening; foreign files are not touched.  Returns
+    the numbers of the tables that stay: the first that could not be removed, and all newer ones,
+    which may hide its entries.
     """
-    tables = {table.number for table in state.levels.tables()}
+    tables = {table.number for table in manifest.state.levels.tables()}
     left: list[int] = []
-    for name in sorted(names, key=_age):
+    for name in sorted(names, key=_number_in):
         parsed = parse_file_name(name)
         if parsed is None and name != CURRENT + UNFINISHED:
             continue
         kind, number = parsed or ("", 0)
         needed = (
             (kind == "table" and number in tables)
-            or (kind == "log" and number >= state.log_number)
-            or (kind == "manifest" and number == manifest)
+            or (kind == "log" and number >= manifest.state.log_number)
+            or (kind == "manifest" and number == manifest.number)
         )
         if needed:
             continue
@@ -232,7 +155,6 @@ def remove_leftovers(
     return left
 
 
-def _age(name: str) -> int:
-    """The number in the name of a file: the older, the lower."""
+def _number_in(name: str) -> int:
     parsed = parse_file_name(name)
     return 0 if parsed is None else parsed[1]

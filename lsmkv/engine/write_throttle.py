@@ -1,4 +1,4 @@
-"""Back-pressure: slowing writers down while compaction catches up with level 0."""
+"""Back-pressure: slows writers down while level 0 has too many runs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ from lsmkv.changes import await_change
 from lsmkv.stats import Stats
 
 SLOWED_BYTES_PER_S: Final = 16 * 1024 * 1024
-_SHORTEST_SLEEP_S: Final = 0.001  # shorter ones are saved up
+_SHORTEST_SLEEP_S: Final = 0.001  # shorter ones add up first
 
 
 class Throttle:
-    """Holds writers to :data:`SLOWED_BYTES_PER_S` while it is on.
-
-    Attributes:
-        on: whether writers are to be slowed down.
-    """
+    """Limits writers to :data:`SLOWED_BYTES_PER_S` while ``on``."""
 
     def __init__(self, stats: Stats) -> None:
         self.on = False
@@ -26,9 +22,9 @@ class Throttle:
         self._owed_s = 0.0
 
     def delay(self, size_bytes: int, ticket: threading.Lock) -> None:
-        """Let the time pass that a write of this size takes at the rate, or less: until a change.
+        """Sleep as long as a write of this size takes at the limit, or until the change of ``ticket``.
 
-        ``ticket`` is for that change.  The caller holds no lock.
+        The caller holds no lock.
         """
         self._owed_s += size_bytes / SLOWED_BYTES_PER_S
         self._stats.write_slowdowns += 1

@@ -1,7 +1,7 @@
-"""Explaining one look-up: where it looks, what each filter says, what it reads.
+"""Explains one lookup: where it looks, what each filter answers, what it reads.
 
-The look-up is really made, step by step, through the memtables, fences, filters, cache and blocks
-that ``get`` uses; it goes where ``get`` goes and stops where ``get`` stops.
+It makes the lookup step by step, through the memtables, fences, filters, cache and blocks that
+``get`` uses, and stops where ``get`` stops.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import ClassVar, Final, Literal
 from lsmkv.encoding.entries import Absent
 from lsmkv.filters.hashing import hash_key
 from lsmkv.inspection.report import Report, count
+from lsmkv.inspection.store_info import filter_rate, filter_shape
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.reader import TableReader
@@ -26,7 +27,7 @@ Outcome = Literal["found", "deleted", "absent"]
 RunOutcome = Literal["found", "deleted", "absent", "no table", "gap", "filtered"]
 
 _SHOWN_KEY_BYTES: Final = 60
-_SAID: Final[dict[RunOutcome, str]] = {
+_OUTCOME_TEXT: Final[dict[RunOutcome, str]] = {
     "found": "found",
     "deleted": "deleted here",
     "absent": "not there",
@@ -38,14 +39,14 @@ _SAID: Final[dict[RunOutcome, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class MemtableStep(Report):
-    """What one memtable knew.
+    """The lookup in one memtable.
 
     Attributes:
         role: ``"active"``, or ``"flushing"`` while its table is being written.
-        log_number: the log that holds the same writes.
-        entry_count: keys in it.
-        outcome: ``"found"``, ``"deleted"``, or ``"absent"`` when it knows nothing of the key.
-        first_seq: sequence number of the first write it can hold: what it returns is no older
+        log_number: the log with the same writes.
+        entry_count: the number of its keys.
+        outcome: ``"found"``, ``"deleted"``, or ``"absent"`` when it has no entry for the key.
+        first_seq: sequence number of the first write that it can hold.  The entry found is no older
             (memtables do not keep the number of each write).
     """
 
@@ -56,23 +57,23 @@ class MemtableStep(Report):
     first_seq: int
 
     def __str__(self) -> str:
-        said = _SAID[self.outcome]
+        outcome = _OUTCOME_TEXT[self.outcome]
         keys = count(self.entry_count, "key")
-        return f"memtable, {self.role} (log {self.log_number}, {keys}): {said}"
+        return f"memtable, {self.role} (log {self.log_number}, {keys}): {outcome}"
 
 
 @dataclass(frozen=True, slots=True)
 class FilterStep(Report):
-    """What a filter said.
+    """The answer of a filter.
 
     Attributes:
-        verdict: ``"no"`` and ``"maybe"`` are answers; ``"none"``: there is no filter; ``"off"``:
-            there is one, and the store was opened to ignore filters.
+        verdict: ``"no"`` or ``"maybe"``; ``"none"`` if there is no filter; ``"off"`` if the store was
+            opened with filters off.
         scope: whether it is the filter of a ``"block"`` or of the whole ``"table"``.
-        key_count, bit_count, probe_count: its n, m and k.  n is None when only the block, which was
-            not read, could tell it.
+        key_count, bit_count, probe_count: its n, m and k.  n is None if only the block has it and the
+            block was not read.
         expected_rate: its exact false-positive rate, where n is known.
-        read_bytes: bytes of filters read from disk to ask it; 0 when they were in memory.
+        read_bytes: bytes of filters read from disk for it; 0 if they were in memory.
     """
 
     verdict: Verdict
@@ -85,7 +86,7 @@ class FilterStep(Report):
 
     @property
     def was_asked(self) -> bool:
-        """Whether there was a filter that gave an answer."""
+        """Whether a filter gave an answer."""
         return self.verdict in ("no", "maybe")
 
     def __str__(self) -> str:
@@ -106,9 +107,9 @@ class BlockStep(Report):
     """A block that was searched.
 
     Attributes:
-        number: its place in the table, from 0.
+        number: its number in the table, from 0.
         offset, length_bytes: its place in the file.
-        was_cached: whether it was in memory; otherwise ``length_bytes`` were read.
+        was_cached: whether it was in the cache; otherwise ``length_bytes`` were read.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("read_bytes",)
@@ -130,18 +131,19 @@ class BlockStep(Report):
 
 @dataclass(frozen=True, slots=True)
 class RunStep(Report):
-    """What the look-up did in one run.
+    """The lookup in one run.
 
     Attributes:
-        level, run: which run.
-        table, file_name: the table of the run that spans the key; None when none does.
-        block: the block that spans the key by the fence keys; None when none does, or when a filter
-            of the whole table said no before the fences were searched.
-        filter: what the filter said; None when none was reached.
-        blocks: the blocks searched (more than one only for old versions of a key that has many).
-        outcome: ``"found"`` and ``"deleted"`` end the look-up; ``"absent"``: searched in vain;
-            ``"no table"``, ``"gap"`` (between two blocks) and ``"filtered"``: nothing to search.
-        seq: sequence number of the version found.  0 once compaction saw that nobody needs it.
+        level, run: the numbers of level and run.
+        table, file_name: the table of the run that spans the key; None if none does.
+        block: the block that spans the key by the fence keys; None if none does, or if the filter of
+            the whole table answered no before the fences were searched.
+        filter: the answer of the filter; None if the lookup did not reach it.
+        blocks: the blocks searched (several only for an old version of a key that has many).
+        outcome: ``"found"`` and ``"deleted"`` end the lookup.  ``"absent"``: a block was searched and
+            lacks the key.  ``"no table"``, ``"gap"`` (between two blocks) and ``"filtered"``: there
+            was no block to search.
+        seq: sequence number of the version found; 0 once compaction found that no snapshot needs it.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("is_false_positive",)
@@ -158,7 +160,7 @@ class RunStep(Report):
 
     @property
     def is_false_positive(self) -> bool:
-        """Whether the filter said maybe and the key was not there."""
+        """Whether the filter answered maybe and the key was not there."""
         if self.filter is None or self.filter.verdict != "maybe":
             return False
         return self.outcome in ("absent", "gap")
@@ -170,24 +172,24 @@ class RunStep(Report):
         if self.filter is not None:
             parts.append(str(self.filter))
         parts += map(str, self.blocks)
-        said = _SAID[self.outcome]
+        outcome = _OUTCOME_TEXT[self.outcome]
         if self.seq is not None:
-            said += f", sequence number {self.seq}"
+            outcome += f", sequence number {self.seq}"
         if self.is_false_positive:
-            said += ": a false positive"
-        return f"level {self.level}, run {self.run}: " + "; ".join([*parts, said])
+            outcome += ": a false positive"
+        return f"level {self.level}, run {self.run}: " + "; ".join([*parts, outcome])
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation(Report):
-    """The read path of one look-up.
+    """The read path of one lookup.
 
     Attributes:
-        key: what was looked for.
+        key: the key looked up.
         seq: the sequence number as of which.
-        memtables, runs: the steps, in the order in which they were made.
-        outcome: ``"found"``, ``"deleted"`` or ``"absent"`` (no trace of the key).
-        value: its value; None unless it was found.
+        memtables, runs: the steps, in order.
+        outcome: ``"found"``, ``"deleted"`` or ``"absent"`` (no entry for the key).
+        value: the value; None unless it was found.
     """
 
     derived: ClassVar[tuple[str, ...]] = (
@@ -229,20 +231,19 @@ class Explanation(Report):
 
     @property
     def filter_negatives(self) -> int:
-        """Filters that said no, each of which saved a block."""
+        """Filters that answered no; each saved reading a block."""
         return sum(step.outcome == "filtered" for step in self.runs)
 
     @property
     def false_positives(self) -> int:
-        """Filters that said maybe where the key was not there."""
+        """Filters that answered maybe where the key was not there."""
         return sum(step.is_false_positive for step in self.runs)
 
     def _blocks(self) -> Iterator[BlockStep]:
         for step in self.runs:
             yield from step.blocks
 
-    def text(self) -> str:
-        """One line for each step, and a line of totals."""
+    def __str__(self) -> str:
         shown = repr(self.key[:_SHOWN_KEY_BYTES])
         if len(self.key) > _SHOWN_KEY_BYTES:
             shown += f"... ({count(len(self.key), 'byte')})"
@@ -257,21 +258,12 @@ class Explanation(Report):
         steps = [f"  {step}" for step in (*self.memtables, *self.runs)]
         return "\n".join([f"get {shown} as of sequence number {self.seq}", *steps, totals])
 
-    def __str__(self) -> str:
-        return self.text()
-
 
 def explain_lookup(current: SuperVersion, key: bytes, seq: int) -> Explanation:
-    """Look ``key`` up in ``current`` as of sequence number ``seq``, and tell how it went.
+    """Look ``key`` up in ``current`` as of sequence number ``seq``, and report each step.
 
-    It reads what a look-up reads, fills the cache as one does, and counts as one in the counters
-    of reads and of the cache; the counters of look-ups and of filter answers it leaves alone.
-
-    O(runs log tables) and the blocks read.
-
-    Raises:
-        CorruptionError: a block or filter that the look-up needs is damaged.
-        OSError: one cannot be read.
+    It reads the same blocks as a lookup, fills the cache, and counts in the counters of reads and of
+    the cache, but not in those of lookups and filter answers.
     """
     memtable_steps: list[MemtableStep] = []
     run_steps: list[RunStep] = []
@@ -302,7 +294,7 @@ def explain_lookup(current: SuperVersion, key: bytes, seq: int) -> Explanation:
 
 
 def _search_run(run: Run, key: bytes, h: int, seq: int) -> tuple[RunStep, bytes | None]:
-    """One run's part of the look-up, as :meth:`TableReader.get` goes about it."""
+    """The lookup in one run, with the steps of :meth:`TableReader.get`."""
     table = run.table_for(key)
     if table is None:
         return RunStep(run.level, run.number, None, None, None, None, (), "no table", None), None
@@ -341,7 +333,7 @@ def _search_run(run: Run, key: bytes, h: int, seq: int) -> tuple[RunStep, bytes 
 def _search_blocks(
     table: TableReader, number: int, key: bytes, h: int, seq: int, steps: list[BlockStep]
 ) -> tuple[Block, int]:
-    """The block in which the search ended, and where in it the version stands (-1: it does not)."""
+    """The block in which the search ended, and the position of the version in it, or -1."""
     index = table.index
     is_newest = seq >= table.meta.largest_seq
     while True:
@@ -358,25 +350,12 @@ def _search_blocks(
 
 
 def _ask(table: TableReader, number: int, filter_hash: int) -> FilterStep:
-    """Ask the filter for block ``number``; it may be the whole table's."""
-    index, properties = table.index, table.properties
-    key_count: int | None
-    scope: Scope
-    if properties.granularity == "table":
-        scope = "table"
-        key_count, probes = properties.filter_key_count, properties.probe_count
-        bits = table.footer.filters_length * 8
-    else:
-        scope = "block"
-        bits = int(index.filter_start(number + 1) - index.filter_start(number)) * 8
-        probes = int(index.probe_count(number))
-        counts_entries = table.filters.filter_key.is_whole and not properties.has_versions
-        key_count = index.entry_count(number) if counts_entries else None
+    """Ask the filter for block ``number``, which may be that of the whole table."""
+    scope: Scope = "table" if table.properties.granularity == "table" else "block"
+    bits, key_count, probes = filter_shape(table, number)
     if bits == 0:
         return FilterStep("none", scope, None, 0, 0, None, 0)
-    rate = (
-        None if key_count is None else table.filters.policy.exact_rate(bits // 8, key_count, probes)
-    )
+    rate = None if key_count is None else filter_rate(table, bits, key_count, probes)
     verdict: Verdict = "off"
     read_bytes = 0
     if table.filters.exist:
@@ -388,5 +367,5 @@ def _ask(table: TableReader, number: int, filter_hash: int) -> FilterStep:
 def _with_counted_keys(asked: FilterStep, table: TableReader, block: Block) -> FilterStep:
     """The same with n, counted in the block that was read anyway."""
     key_count = len(set(map(table.filters.filter_key.part, block.keys())))
-    rate = table.filters.policy.exact_rate(asked.bit_count // 8, key_count, asked.probe_count)
+    rate = filter_rate(table, asked.bit_count, key_count, asked.probe_count)
     return replace(asked, key_count=key_count, expected_rate=rate)

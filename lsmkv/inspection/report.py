@@ -1,4 +1,4 @@
-"""What reports are made of: JSON-safe frozen dataclasses, problems, numbers with their nouns."""
+"""The base of all reports: frozen dataclasses that turn into JSON or text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BYTES_TYPES: Final = ("bytes", "bytes | None", bytes, bytes | None)  # as text 
 class Report:
     """Base of frozen dataclasses that report something.
 
-    ``derived`` names the properties that ``as_dict`` shows besides the fields.
+    ``derived`` names the properties that ``as_dict`` adds to the fields.
     """
 
     __slots__ = ()
@@ -23,8 +23,8 @@ class Report:
     def as_dict(self) -> dict[str, object]:
         """JSON-safe values by name.
 
-        Bytes are in hexadecimal, under their name followed by ``_hex``; reports inside this one are
-        dictionaries too, and tuples are lists.
+        Bytes are hexadecimal text under their name followed by ``_hex``; nested reports are
+        dictionaries, and tuples are lists.
         """
         result: dict[str, object] = {}
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
@@ -34,14 +34,18 @@ class Report:
             result[name] = _json_safe(getattr(self, name))
         return result
 
+    def text(self) -> str:
+        """The report for people, in one or more lines."""
+        return str(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Problem(Report):
-    """Something on disk that is not as it should be.
+    """Damage on disk.
 
     Attributes:
         path: the file.
-        offset: where in it, in bytes; None when no place can be named.
+        offset: where in the file, in bytes; None when no place can be named.
         reason: what is wrong.
     """
 
@@ -51,7 +55,7 @@ class Problem(Report):
 
     @classmethod
     def of(cls, error: Exception, path: str, offset: int | None = None) -> Self:
-        """The problem that ``error`` tells of, which came up while ``path`` was read."""
+        """The problem behind ``error``, which reading ``path`` raised."""
         if isinstance(error, CorruptionError):
             reason = error.reason
             if error.expected is not None or error.got is not None:
@@ -65,7 +69,7 @@ class Problem(Report):
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
-    """A number with its noun.
+    """A number and its noun.
 
     >>> count(1, "entry", "entries"), count(1200, "table")
     ('1 entry', '1,200 tables')
@@ -74,7 +78,6 @@ def count(number: int, noun: str, plural: str = "") -> str:
 
 
 def count_entries(number: int) -> str:
-    """A number of entries."""
     return count(number, "entry", "entries")
 
 

@@ -1,15 +1,14 @@
-"""Looking at a store from outside: levels, runs, tables, blocks and filters, as data and text."""
+"""The shape of a store: levels, runs, tables, blocks and filters, as data and text."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from lsmkv.filters.policy import FilterPolicy
 from lsmkv.inspection.report import Report, count, count_entries
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD, CODEC_ZSTD_REDUCED
@@ -23,14 +22,14 @@ class BlockInfo(Report):
     """One data block and its filter.
 
     Attributes:
-        number: its place in the table, from 0.
+        number: its number in the table, from 0.
         offset, length_bytes: its place in the file, filter and trailer included.
-        raw_bytes: its payload before compression.
+        raw_bytes: size of its payload before compression.
         codec: ``"none"`` or ``"zstd"``.
-        entry_count: entries in it, deletions and old versions included.
+        entry_count: its entries, deletions and old versions included.
         first_key, last_key: its key range.
-        key_count, bit_count, probe_count: its filter's n, m and k; all 0 when it has none.
-        expected_rate: the exact false-positive rate for them; 1.0 without a filter of its own.
+        key_count, bit_count, probe_count: its filter's n, m and k; all 0 without a filter.
+        expected_rate: their exact false-positive rate; 1.0 without a filter of its own.
     """
 
     number: int
@@ -61,22 +60,22 @@ class TableInfo(Report):
 
     Attributes:
         number, file_name, size_bytes: its file.
-        entry_count, tombstone_count: entries, and how many of them are deletions.
+        entry_count, tombstone_count: entries, and the deletions among them.
         smallest, largest: its key range.
-        smallest_seq, largest_seq: its sequence numbers; 0 is what compaction makes of old ones.
+        smallest_seq, largest_seq: its sequence numbers; compaction sets old ones to 0.
         block_count: data blocks.
-        raw_bytes, stored_bytes: data blocks before compression, and as they are in the file (with
-            their filters and trailers).
+        raw_bytes, stored_bytes: size of the data blocks before compression, and in the file (with
+            filters and trailers).
         dictionary_bytes, index_bytes: sizes of the compression dictionary and the index.
         filter_kind: the name of its policy (``Options.filter_policy``), or ``"none"``.
         granularity: one filter per ``"block"``, or one for the ``"table"``.
-        filter_key: which part of the key the filters hold, in text form.
-        filter_bytes: size of the filters; of those in the blocks there is a copy in the file.
-        filter_memory_bytes: how much of them is held in memory for good.
-        requested_rate: the false-positive rate the filters were sized for.
-        expected_rate: the exact rate of what came of it: the mean over the blocks.  None when only
-            the blocks themselves could tell, and they were not to be read.
-        writer: what wrote the file.
+        filter_key: the part of the key that the filters hold, in text form.
+        filter_bytes: size of the filters; those of blocks are stored twice.
+        filter_memory_bytes: size of those that stay in memory.
+        requested_rate: the false-positive rate that the filters were sized for.
+        expected_rate: their exact rate, as the mean over the blocks; None if only the blocks have what
+            it needs and they were not read.
+        writer: the program that wrote the file.
     """
 
     number: int
@@ -122,7 +121,7 @@ class TableInfo(Report):
 
 @dataclass(frozen=True, slots=True)
 class RunInfo(Report):
-    """One run: its number (higher is newer within a level), and its tables by ascending key."""
+    """One run: its number (within a level, higher is newer), and its tables by ascending key."""
 
     derived: ClassVar[tuple[str, ...]] = ("size_bytes", "entry_count")
 
@@ -214,11 +213,10 @@ class StoreInfo(Report):
 
     @property
     def filter_memory_bytes(self) -> int:
-        """Filters that are held in memory for good."""
+        """Size of the filters that stay in memory."""
         return sum(table.filter_memory_bytes for table in self.tables())
 
-    def text(self) -> str:
-        """A line for the memtables and each level, run and table."""
+    def __str__(self) -> str:
         counts = ", ".join(count(keys, "key") for keys in self.memtable_key_counts)
         lines = [f"memtables: {counts}"]
         for level in self.levels:
@@ -233,21 +231,12 @@ class StoreInfo(Report):
         )
         return "\n".join(lines)
 
-    def __str__(self) -> str:
-        return self.text()
-
 
 def inspect_store(current: SuperVersion, *, read_blocks: bool = False) -> StoreInfo:
-    """What ``current`` consists of.
+    """The shape of ``current``.
 
-    Args:
-        read_blocks: whether blocks may be read to learn the exact error rate of filters where the
-            index does not tell it (see :func:`expected_error_rate`).
-
-    O(blocks); nothing is read unless ``read_blocks``.
-
-    Raises:
-        CorruptionError, OSError: with ``read_blocks``, a block is damaged or cannot be read.
+    ``read_blocks`` allows reading blocks for the exact error rate of filters that the index alone does
+    not give (:func:`expected_error_rate`); otherwise nothing is read.
     """
     runs: dict[int, list[RunInfo]] = {
         level: [] for level in range(len(current.version.levels.by_depth))
@@ -264,94 +253,87 @@ def inspect_store(current: SuperVersion, *, read_blocks: bool = False) -> StoreI
 def expected_error_rate(table: TableReader) -> float:
     """The false-positive rate to expect of the table's filters: the mean of ``exact_rate``.
 
-    Blocks weigh the same, those without a filter with a rate of 1.  It is that of the filters in
-    the file, whether look-ups ask them or not.  When filters hold whole keys and no key stands
-    twice, the index tells every n; otherwise every block is read for it.
-
-    O(blocks), and a few milliseconds at most for the rates.
-
-    Raises:
-        CorruptionError, OSError: a block that has to be read is damaged or cannot be.
+    All blocks weigh the same; one without a filter has a rate of 1.  It is that of the filters in the
+    file, whether lookups ask them or not.  If filters hold whole keys and no key has several versions,
+    the index has every n; otherwise every block is read.
     """
     known = _rate_by_index(table)
     if known is not None:
         return known
     return _mean_rate(
-        table.filters.policy,
-        Counter(
-            (block.bit_count, block.key_count, block.probe_count) for block in block_infos(table)
-        ),
+        table,
+        ((block.bit_count, block.key_count, block.probe_count) for block in block_infos(table)),
     )
 
 
 def block_infos(table: TableReader) -> Iterator[BlockInfo]:
-    """Each block of ``table``, in order; reads one block per step, past the cache.
-
-    Raises:
-        CorruptionError, OSError: a block is damaged or cannot be read.
-    """
-    for number in range(table.index.block_count):
-        block, index = table.block_trailer(number), table.index
+    """Each block of ``table``, in order; reads one block per step, past the cache."""
+    index = table.index
+    for number in range(index.block_count):
+        trailer = table.block_trailer(number)
+        shape = trailer.filter_length * 8, trailer.filter_key_count, trailer.probe_count
         yield BlockInfo(
-            number,
-            index.offset(number),
-            table.block_length(number),
-            block.raw_length,
-            _CODECS.get(block.codec, str(block.codec)),
-            block.entry_count,
-            index.first_key(number),
-            index.last_key(number),
-            block.filter_key_count,
-            block.filter_length * 8,
-            block.probe_count,
-            _rate(
-                table.filters.policy,
-                block.filter_length * 8,
-                block.filter_key_count,
-                block.probe_count,
-            ),
+            number=number,
+            offset=index.offset(number),
+            length_bytes=table.block_length(number),
+            raw_bytes=trailer.raw_length,
+            codec=_CODECS.get(trailer.codec, str(trailer.codec)),
+            entry_count=trailer.entry_count,
+            first_key=index.first_key(number),
+            last_key=index.last_key(number),
+            bit_count=shape[0],
+            key_count=shape[1],
+            probe_count=shape[2],
+            expected_rate=filter_rate(table, *shape),
         )
 
 
-def _rate_by_index(table: TableReader) -> float | None:
-    """The expected rate as far as the load-on-open part of the table tells it."""
-    footer, properties, index = table.footer, table.properties, table.index
-    if footer.filters_length == 0:
-        return 1.0
+def filter_shape(table: TableReader, number: int) -> tuple[int, int | None, int]:
+    """m, n and k of the filter for block ``number``, which may be that of the whole table.
+
+    n is None if only the block has it.  Nothing is read.
+    """
+    index, properties = table.index, table.properties
     if properties.granularity == "table":
-        bits = footer.filters_length * 8
-        return _rate(
-            table.filters.policy, bits, properties.filter_key_count, properties.probe_count
-        )
-    if properties.has_versions or not table.filters.filter_key.is_whole:
-        return None
-    starts = [int(index.filter_start(number)) for number in range(index.block_count + 1)]
-    return _mean_rate(
-        table.filters.policy,
-        Counter(
-            (
-                (starts[number + 1] - starts[number]) * 8,
-                index.entry_count(number),
-                int(index.probe_count(number)),
-            )
-            for number in range(index.block_count)
-        ),
+        bits = table.footer.filters_length * 8
+        return bits, properties.filter_key_count, properties.probe_count
+    counts_entries = table.filters.filter_key.is_whole and not properties.has_versions
+    return (
+        int(index.filter_start(number + 1) - index.filter_start(number)) * 8,
+        index.entry_count(number) if counts_entries else None,
+        int(index.probe_count(number)),
     )
 
 
-def _mean_rate(policy: FilterPolicy, shapes: Counter[tuple[int, int, int]]) -> float:
-    """The mean exact rate of filters whose (m, n, k) are counted."""
-    total = math.fsum(times * _rate(policy, *shape) for shape, times in shapes.items())
-    return total / shapes.total()
+def filter_rate(table: TableReader, bit_count: int, key_count: int, probe_count: int) -> float:
+    """The exact rate of one filter; 1.0 without bits."""
+    policy = table.filters.policy
+    return policy.exact_rate(bit_count // 8, key_count, probe_count) if bit_count else 1.0
 
 
-def _rate(policy: FilterPolicy, bit_count: int, key_count: int, parameter: int) -> float:
-    """The exact rate of one filter; 1.0 without one."""
-    return policy.exact_rate(bit_count // 8, key_count, parameter) if bit_count else 1.0
+def _rate_by_index(table: TableReader) -> float | None:
+    """The expected rate, if the index has what it needs."""
+    if table.footer.filters_length == 0:
+        return 1.0
+    is_per_block = table.properties.granularity != "table"
+    shapes: list[tuple[int, int, int]] = []
+    for number in range(int(table.index.block_count) if is_per_block else 1):
+        bits, key_count, probes = filter_shape(table, number)
+        if key_count is None:
+            return None
+        shapes.append((bits, key_count, probes))
+    return _mean_rate(table, shapes)
+
+
+def _mean_rate(table: TableReader, shapes: Iterable[tuple[int, int, int]]) -> float:
+    """The mean exact rate of filters of these shapes (m, n, k); equal shapes are computed once."""
+    counted = Counter(shapes)
+    total = math.fsum(times * filter_rate(table, *shape) for shape, times in counted.items())
+    return total / counted.total()
 
 
 def _table_info(table: TableReader, read_blocks: bool) -> TableInfo:
-    table.load()  # what it takes in memory is told as it is in use
+    table.load()  # the memory of its filters is that of a table in use
     meta, footer, properties = table.meta, table.footer, table.properties
     rate = expected_error_rate(table) if read_blocks else _rate_by_index(table)
     return TableInfo(

@@ -11,19 +11,30 @@ from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.filters.hashing import hash_key
 from lsmkv.inspection.report import Problem
 from lsmkv.sstable.block.block import Block
+from lsmkv.sstable.block_cache import BlockCache
+from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.reader import TableReader
+from lsmkv.storage.storage import Storage
 
-_DAMAGE: Final = (CorruptionError, UnsupportedFormatError, OSError)
+UNREADABLE: Final = (CorruptionError, UnsupportedFormatError, OSError)
+
+
+def open_uncached(
+    storage: Storage, path: str, meta: TableMeta | None = None, *, filter_residency: str = "off"
+) -> TableReader:
+    """A reader of the table at ``path`` that keeps no block; ``meta`` is what it must be."""
+    cache = BlockCache(0, storage.stats)
+    return TableReader(storage, path, cache, meta=meta, filter_residency=filter_residency)
 
 
 @dataclass(frozen=True, slots=True)
 class TableCheck:
-    """What reading every block of a table found.
+    """The result of checking a table.
 
     Attributes:
         entry_count: entries in whole blocks.
-        damaged: numbers of the blocks that are not.
-        problems: everything that does not hold.
+        damaged: numbers of the damaged blocks.
+        problems: all damage.
     """
 
     entry_count: int
@@ -32,24 +43,21 @@ class TableCheck:
 
 
 def check_table(table: TableReader, step: Callable[[], None] | None = None) -> TableCheck:
-    """Check every block of ``table``, what lies behind them, and what the table says of itself.
+    """Check every block of ``table``, the sections behind them, and its properties.
 
-    Args:
-        step: called after each block.
-
-    O(size of the file).
+    ``step`` is called after each block.
     """
     problems: list[Problem] = []
     damaged: list[int] = []
-    astray: list[int] = []
+    unreachable: list[int] = []
     sums = _Sums()
     try:
         table.load()
-    except _DAMAGE as error:
+    except UNREADABLE as error:
         return TableCheck(0, (), (Problem.of(error, table.path),))
     try:
         table.verify_tail()
-    except _DAMAGE as error:
+    except UNREADABLE as error:
         problems.append(Problem.of(error, table.path))
     for number in range(table.index.block_count):
         offset = table.index.offset(number)
@@ -59,8 +67,8 @@ def check_table(table: TableReader, step: Callable[[], None] | None = None) -> T
             _check_table_filter(table, block, offset)
             _check_fingerprints(table, block, offset)
             if not _is_reachable(table, block, number):
-                astray.append(number)
-        except _DAMAGE as error:
+                unreachable.append(number)
+        except UNREADABLE as error:
             problems.append(Problem.of(error, table.path, offset))
             damaged.append(number)
         else:
@@ -70,18 +78,19 @@ def check_table(table: TableReader, step: Callable[[], None] | None = None) -> T
                 damaged.append(number)
         if step is not None:
             step()
-    if not damaged:  # or it is no wonder that look-ups go astray
-        reason = "look-ups of keys of this block are led elsewhere by the index"
-        problems += [Problem(table.path, table.index.offset(number), reason) for number in astray]
-        damaged = astray
+    if not damaged:  # damaged blocks make others unreachable
+        reason = "the index leads lookups of this block's keys elsewhere"
+        offsets = map(table.index.offset, unreachable)
+        problems += [Problem(table.path, offset, reason) for offset in offsets]
+        damaged = unreachable
     if not damaged:
-        place = table.footer.properties_offset
-        problems += [Problem(table.path, place, text) for text in _wrong_properties(table, sums)]
+        offset = table.footer.properties_offset
+        problems += [Problem(table.path, offset, text) for text in _wrong_properties(table, sums)]
     return TableCheck(sums.entries, tuple(damaged), tuple(problems))
 
 
 class _Sums:
-    """What a table's properties ought to say, added up block by block."""
+    """A table's properties as its blocks add up to them."""
 
     def __init__(self) -> None:
         self.entries = self.tombstones = self.raw_bytes = 0
@@ -92,7 +101,7 @@ class _Sums:
         self._last: tuple[bytes, int] | None = None
 
     def add(self, block: Block) -> None:
-        """Take up the next block; ``out_of_order`` then tells whether it may stand there."""
+        """Add the next block; ``out_of_order`` then tells whether it may not follow the last."""
         keys, seqs = block.keys(), block.seqs()
         self.out_of_order = False
         if self._last is not None:
@@ -110,23 +119,23 @@ class _Sums:
 
 
 def _wrong_properties(table: TableReader, sums: _Sums) -> Iterator[str]:
-    said = table.properties
+    stored = table.properties
     for name, expected, got in (
-        ("entry_count", sums.entries, said.entry_count),
-        ("tombstone_count", sums.tombstones, said.tombstone_count),
-        ("raw_bytes", sums.raw_bytes, said.raw_bytes),
-        ("smallest_seq", sums.smallest_seq, said.smallest_seq),
-        ("largest_seq", sums.largest_seq, said.largest_seq),
-        ("has_versions", sums.has_versions, said.has_versions),
-        ("block_count", int(table.index.block_count), said.block_count),
-        ("filter_bytes", table.footer.filters_length, said.filter_bytes),
+        ("entry_count", sums.entries, stored.entry_count),
+        ("tombstone_count", sums.tombstones, stored.tombstone_count),
+        ("raw_bytes", sums.raw_bytes, stored.raw_bytes),
+        ("smallest_seq", sums.smallest_seq, stored.smallest_seq),
+        ("largest_seq", sums.largest_seq, stored.largest_seq),
+        ("has_versions", sums.has_versions, stored.has_versions),
+        ("block_count", int(table.index.block_count), stored.block_count),
+        ("filter_bytes", table.footer.filters_length, stored.filter_bytes),
     ):
         if expected != got:
             yield f"property {name} of a table is wrong (expected {expected}, got {got})"
 
 
 def _check_table_filter(table: TableReader, block: Block, offset: int) -> None:
-    """A filter of the whole table must hold each key (``verify_block`` sees to those of blocks)."""
+    """A filter of the whole table must hold each key (``verify_block`` checks filters of blocks)."""
     if table.filters.per_table:
         for key in block.keys():  # noqa: SIM118  # a block is no mapping
             if not table.filters.may_hold(0, table.filters.hash_of(key, hash_key(key))):
@@ -135,7 +144,7 @@ def _check_table_filter(table: TableReader, block: Block, offset: int) -> None:
 
 
 def _check_fingerprints(table: TableReader, block: Block, offset: int) -> None:
-    """A look-up that comes to the block must come upon each of its keys."""
+    """A lookup must find each key of the block by its fingerprint."""
     for key in block.keys():  # noqa: SIM118  # a block is no mapping
         if block.find(key, hash_key(key)) < 0:
             reason = f"fingerprint of the key {key[:40]!r} is another's"
@@ -143,9 +152,9 @@ def _check_fingerprints(table: TableReader, block: Block, offset: int) -> None:
 
 
 def _is_reachable(table: TableReader, block: Block, number: int) -> bool:
-    """Whether look-ups of the keys of the block come to it.
+    """Whether the index leads lookups of the block's keys to it.
 
-    They may begin in an earlier block, where the newer versions of the same key are.
+    They may begin in an earlier block, with newer versions of the same key.
     """
     index = table.index
     for key in block.keys():  # noqa: SIM118  # a block is no mapping

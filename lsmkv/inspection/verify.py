@@ -1,6 +1,6 @@
-"""Verifying: reading a store to the last byte, and telling everything that does not hold.
+"""Verifies a store: reads every byte of it and reports all damage.
 
-Damage does not end it: what can still be read is checked as well.
+Damage in one place does not end it: everything that can still be read is checked too.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import ClassVar
 
 from lsmkv.errors import CorruptionError, NotAStoreError
 from lsmkv.inspection.report import Problem, Report, count, count_entries
-from lsmkv.inspection.table_check import _DAMAGE, check_table
+from lsmkv.inspection.table_check import UNREADABLE, check_table, open_uncached
 from lsmkv.log.batch import decode_batch
-from lsmkv.log.reader import HEADER_BYTES, MOST_LOOKS, LogReader, read_log
+from lsmkv.log.chain import MAX_READ_ATTEMPTS, log_numbers, missing_logs, read_chain
+from lsmkv.log.reader import LogReader
 from lsmkv.read.view import SuperVersion
-from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.reader import TableReader
-from lsmkv.storage.file_names import CURRENT, log_path, manifest_path, parse_file_name
+from lsmkv.storage.file_names import CURRENT, manifest_path
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.manifest import State, read_current, read_manifest
 
@@ -28,16 +28,15 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport(Report):
-    """What verifying a store found.
+    """The result of verifying a store.
 
     Attributes:
-        table_count, block_count, entry_count: tables and blocks checked, and entries in blocks that
-            are whole.
-        damaged_block_count: blocks that are not.
-        log_count, log_record_count: logs read whose writes are not in tables yet, and their records.
+        table_count, block_count, entry_count: tables and blocks checked, and entries in whole blocks.
+        damaged_block_count: damaged blocks.
+        log_count, log_record_count: logs whose writes are not in tables yet, and their records.
         torn_bytes: bytes at the ends of logs and manifest that are no records: writes under way, or
             cut short by a crash.  They are no damage.
-        problems: everything that does not hold.
+        problems: all damage.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("ok",)
@@ -53,11 +52,10 @@ class VerifyReport(Report):
 
     @property
     def ok(self) -> bool:
-        """Whether everything holds."""
+        """Whether there is no damage."""
         return not self.problems
 
-    def text(self) -> str:
-        """What was checked, and a line for each problem."""
+    def __str__(self) -> str:
         checked = (
             f"{count(self.table_count, 'table')}, {count(self.block_count, 'block')}, "
             f"{count_entries(self.entry_count)}, {count(self.log_count, 'log')}, "
@@ -75,23 +73,14 @@ class VerifyReport(Report):
         )
         return "\n".join([f"{found} in {checked}{torn}", *(f"  {item}" for item in self.problems)])
 
-    def __str__(self) -> str:
-        return self.text()
-
 
 def verify_store(
     storage: Storage, directory: str, current: SuperVersion, progress: Progress | None = None
 ) -> VerifyReport:
     """Check every byte of the tables of ``current``, and of the manifest and logs in ``directory``.
 
-    Tables are opened anew, so that what is on disk is checked and not what is in memory.  The store
-    may be written to meanwhile.  Nothing is changed.
-
-    Args:
-        progress: called with blocks checked so far, and blocks in all.
-
-    Reads every file once (blocks past the cache); memory for one block, one table's filters and one
-    log.
+    Tables are opened anew, to check the bytes on disk instead of those in memory.  The store may be
+    written to meanwhile.  ``progress`` is called with the blocks checked so far and the blocks in all.
     """
     problems = _run_problems(current)
     tables = list(current.version.tables())
@@ -120,35 +109,29 @@ def verify_store(
         logs.count,
         logs.records,
         logs.torn,
-        tuple(dict.fromkeys(problems)),  # the same may be met twice
+        tuple(dict.fromkeys(problems)),  # the same damage may be found twice
     )
 
 
 def _opened_anew(
     storage: Storage, directory: str, table: TableReader
 ) -> tuple[TableReader, list[Problem]]:
-    """The table opened from disk; the given reader, and why, when it cannot be."""
+    """The table opened from disk; if that fails, the given reader and the reason."""
     try:
-        fresh = TableReader(
-            storage,
-            table.path,
-            BlockCache(0, storage.stats),
-            meta=table.meta,
-            filter_residency="resident",
-        )
+        fresh = open_uncached(storage, table.path, table.meta, filter_residency="resident")
     except FileNotFoundError as error:
         # A writer beside this reader removes the tables that it has replaced.
         state = _read_manifest(storage, directory, _LogCheck())
         if state is not None and table.meta not in state.levels.tables():
             return table, []
         return table, [Problem.of(error, table.path)]
-    except _DAMAGE as error:
+    except UNREADABLE as error:
         return table, [Problem.of(error, table.path)]
     return fresh, []
 
 
 def _run_problems(current: SuperVersion) -> list[Problem]:
-    """Tables of a run whose key ranges overlap."""
+    """Tables of one run whose key ranges overlap."""
     return [
         Problem(right.path, None, f"it overlaps {os.path.basename(left.path)}, of the same run")
         for run in current.version.runs
@@ -158,7 +141,7 @@ def _run_problems(current: SuperVersion) -> list[Problem]:
 
 
 class _LogCheck:
-    """What reading manifest and logs found."""
+    """The result of reading manifest and logs."""
 
     def __init__(self) -> None:
         self.count = self.records = self.torn = 0
@@ -168,15 +151,15 @@ class _LogCheck:
 def _check_logs(storage: Storage, directory: str) -> _LogCheck:
     """Check CURRENT, the manifest it names, and the logs that this one needs.
 
-    A writer may change the store meanwhile.  So a problem counts if the next look finds it too: a
+    A writer may change the store meanwhile.  So a problem counts if the next attempt finds it too: a
     file that was removed is not missed twice, because its number is never used again.
     """
     earlier: list[Problem] = []
-    for _ in range(MOST_LOOKS):
+    for _ in range(MAX_READ_ATTEMPTS):
         check = _LogCheck()
         state = _read_manifest(storage, directory, check)
         if state is not None:
-            _read_logs(storage, directory, state, check)
+            _check_chain(storage, directory, state, check)
         lasting = [problem for problem in check.problems if problem in earlier]
         if lasting == check.problems:
             return check
@@ -186,8 +169,8 @@ def _check_logs(storage: Storage, directory: str) -> _LogCheck:
 
 
 def _read_manifest(storage: Storage, directory: str, check: _LogCheck) -> State | None:
-    """What the manifest in force adds up to; None when it is damaged or missing."""
-    for _ in range(MOST_LOOKS):
+    """The state in the manifest that CURRENT names; None if it is damaged or missing."""
+    for _ in range(MAX_READ_ATTEMPTS):
         path = os.path.join(directory, CURRENT)
         number: int | None = None
         try:
@@ -197,14 +180,16 @@ def _read_manifest(storage: Storage, directory: str, check: _LogCheck) -> State 
         except NotAStoreError:
             check.problems.append(Problem(path, None, "it is missing"))
             return None
-        except _DAMAGE as error:
+        except UNREADABLE as error:
             if number is not None and _is_replaced(storage, directory, number):
                 continue
             check.problems.append(Problem.of(error, path))
             return None
         check.torn += contents.torn_bytes
         return state
-    check.problems.append(Problem(path, None, f"it changed in each of {MOST_LOOKS} looks"))
+    check.problems.append(
+        Problem(path, None, f"it changed during each of {MAX_READ_ATTEMPTS} attempts")
+    )
     return None
 
 
@@ -212,74 +197,31 @@ def _is_replaced(storage: Storage, directory: str, number: int) -> bool:
     """Whether a manifest other than ``number`` is in force by now."""
     try:
         return read_current(storage, directory) != number
-    except (NotAStoreError, *_DAMAGE):
+    except (NotAStoreError, *UNREADABLE):
         return False
 
 
-def _read_logs(storage: Storage, directory: str, state: State, check: _LogCheck) -> None:
-    parsed = filter(None, map(parse_file_name, storage.list_directory(directory)))
-    numbers = sorted(
-        number for kind, number in parsed if kind == "log" and number >= state.log_number
-    )
-    if state.log_number not in numbers:
-        path = log_path(directory, state.log_number)
-        check.problems.append(Problem(path, None, "the log that the manifest names is missing"))
-    chain: list[LogReader] = []
+def _check_chain(storage: Storage, directory: str, state: State, check: _LogCheck) -> None:
+    """Check the logs that the manifest needs, and that they follow each other without a gap."""
+    first, closed = state.log_number, state.closed
+    numbers = log_numbers(storage.list_directory(directory), first)
+    chain = read_chain(storage, directory, numbers, first, closed)
+    check.count += len(numbers)
+    for missing in missing_logs(directory, [log.number for log in chain], first, closed):
+        check.problems.append(Problem.of(missing, missing.path))
     expected: int | None = state.last_seq + 1
-    closed, closed_end = state.closed_log or (0, 0)
-    for number in numbers:
-        path = log_path(directory, number)
-        check.count += 1
-        try:
-            contents = read_log(storage, path, number, "log")
-        except _DAMAGE as error:
-            check.problems.append(Problem.of(error, path))
-            chain, expected = [], None
-            continue
-        if contents is None:  # its making was cut short
-            continue
-        if len(chain) > 1 and was_given_up(chain[-1], contents):
-            chain.pop()
-        if chain and not _follows(chain[-1], contents, check):
+    for log in chain:
+        problems = [log.error] if log.error is not None else [log.gap, log.shortfall]
+        check.problems += [Problem.of(problem, log.path) for problem in problems if problem]
+        if log.error is not None or log.gap is not None:
             expected = None
-        if closed == number and state.closed_salt not in (None, contents.salt):
-            check.problems.append(Problem(path, 0, "it is the log of another store"))
-            chain, expected = [], None
-            continue
-        if closed == number and contents.end < closed_end:
-            reason = f"the log ends before {closed_end}, where it was closed"
-            check.problems.append(Problem(path, contents.end, reason))
-        check.torn += contents.torn_bytes
-        expected = _check_records(contents, expected, check)
-        chain.append(contents)
-    if closed and closed not in numbers:
-        reason = "the log that the store was closed with is missing"
-        check.problems.append(Problem(log_path(directory, closed), None, reason))
-
-
-def was_given_up(log: LogReader, following: LogReader) -> bool:
-    """Whether ``log`` was made to follow the one before it, but ``following`` took that place.
-
-    That happens when making a log fails after its header is on disk, and it cannot be removed.
-    """
-    return log.end == HEADER_BYTES and log.previous_number == following.previous_number
-
-
-def _follows(before: LogReader, contents: LogReader, check: _LogCheck) -> bool:
-    """Whether nothing is missing between two logs."""
-    if contents.previous_number != before.number:
-        reason = f"it follows log {contents.previous_number}, which is missing"
-        check.problems.append(Problem(contents.path, 0, reason))
-        return False
-    if contents.previous_end > before.end:
-        reason = f"the log ended at {contents.previous_end} when the next one was begun"
-        check.problems.append(Problem(before.path, before.end, reason))
-        return False
-    return True
+        if log.error is None and log.contents is not None:
+            check.torn += log.contents.torn_bytes
+            expected = _check_records(log.contents, expected, check)
 
 
 def _check_records(contents: LogReader, expected: int | None, check: _LogCheck) -> int | None:
-    """Check each batch of a log; returns the sequence number that must follow, if known."""
+    """Check each batch of a log; returns the next sequence number, if known."""
     for offset, payload in contents.records():
         check.records += 1
         try:

@@ -1,4 +1,4 @@
-"""Write batches, and the bytes in which a log keeps them.
+"""Write batches as bytes, the payloads of a write-ahead log.
 
 Layout, little-endian: u64 sequence number of the first operation, u32 operation count, then each
 operation: u8 tag (0 delete, 1 put), u16 key length, u32 value length, key, value.  Operation i has
@@ -40,21 +40,21 @@ OPERATION_OVERHEAD_BYTES: Final = 7
 
 
 def encode_batch(seq: int, operations: list[Operation]) -> bytes:
-    """A batch of any number of operations."""
+    """Operations as the bytes of one batch."""
     out = BytesWriter()
     write_batch(out, seq, operations)
     return out.getvalue()
 
 
 def write_batch(out: BytesWriter, seq: int, operations: list[Operation]) -> None:
-    """:func:`encode_batch`, to the end of ``out``."""
+    """Append :func:`encode_batch` to ``out``."""
     out.write(_HEADER.pack(seq, len(operations)))
     for key, value in operations:
         _write_operation(out, key, value)
 
 
 def write_single(out: BytesWriter, seq: i64, key: bytes, value: bytes | None) -> None:
-    """:func:`write_batch` of one operation."""
+    """:func:`write_batch` of one operation, without a list."""
     write_i64_le(out, seq)
     write_i32_le(out, 1)
     _write_operation(out, key, value)
@@ -74,18 +74,17 @@ def _write_operation(out: BytesWriter, key: bytes, value: bytes | None) -> None:
         out.write(value)
 
 
-def set_sequence(out: BytesWriter, at: i64, seq: int) -> None:
-    """Give the batch that starts at ``at`` its sequence number, once that is known."""
-    for place in range(at, at + 8):
-        out[place] = seq & 0xFF
+def set_sequence(out: BytesWriter, start: i64, seq: int) -> None:
+    """Set the first sequence number of the batch at ``start``, which was encoded with another."""
+    for position in range(start, start + 8):
+        out[position] = seq & 0xFF
         seq >>= 8
 
 
 def decode_batch(data: bytes, path: str, offset: int) -> tuple[int, list[Operation]]:
-    """First sequence number and operations of the batch ``data``, which a log holds at ``offset``.
+    """First sequence number and operations of the batch ``data``, whose record is at ``offset``.
 
-    Raises:
-        CorruptionError: the bytes are not one whole batch.
+    Raises CorruptionError unless the bytes are one whole batch.
     """
     return decode_batch_in(data, 0, len(data), path, offset)
 
@@ -93,14 +92,14 @@ def decode_batch(data: bytes, path: str, offset: int) -> tuple[int, list[Operati
 def decode_batch_in(
     data: bytes, start: i64, stop: i64, path: str, offset: int
 ) -> tuple[int, list[Operation]]:
-    """:func:`decode_batch` of ``data[start:stop]``, which must lie within."""
+    """:func:`decode_batch` of ``data[start:stop]``, which must lie within ``data``."""
     if stop - start < _HEADER_BYTES:
         raise CorruptionError(path, offset, "write batch is shorter than its header")
     seq: int = read_i64_le(data, start)
     if seq < 0:
         seq += 1 << 64
     count: i64 = i64(read_i32_le(data, start + 8)) & 0xFFFF_FFFF
-    highest: int = MAX_SEQUENCE - count  # no machine word: 64 bits of seq may be too many for one
+    highest: int = MAX_SEQUENCE - count  # not i64: a damaged seq may have 64 bits
     if not 0 < seq <= highest:
         reason = f"sequence number {seq} of a write batch is out of range"
         raise CorruptionError(path, offset, reason)
@@ -108,7 +107,7 @@ def decode_batch_in(
     at: i64 = start + _HEADER_BYTES
     for number in range(count):
         key_start: i64 = at + OPERATION_OVERHEAD_BYTES
-        end: i64 = stop + 1  # of an operation that is cut short inside its lengths
+        end: i64 = stop + 1  # stays so if the operation is cut short inside its lengths
         key_end: i64 = 0
         if key_start <= stop:
             key_end = key_start + (i64(read_i16_le(data, at + 1)) & 0xFFFF)

@@ -1,11 +1,12 @@
 """Group commit: one sync serves every writer that waits for one.
 
-A writer that finds nobody syncing takes the *lead*: it syncs, for itself and for all who have come
-meanwhile.  Whoever has the lead passes it on to the first that its sync came too early for.
+A writer that finds no leader becomes the *leader*: it syncs for itself and for its *followers*, the
+writers that arrived before its sync began.  Then it hands the lead to the first follower for whom the
+sync came too early.
 
-An interrupt may end any of these steps half-way, and so nobody relies on being woken: who waits looks
-again after a while, finds that it was served, or that nobody leads, and takes the lead itself.  Whether
-somebody leads is told by ``leading``, a lock that ``with`` lets go of whatever happens.
+An interrupt may end any of these steps half-way, so no follower relies on being woken.  It looks again
+after a while, finds that it was served or that nobody leads, and takes the lead itself.  The lock
+``leading`` shows whether somebody leads: ``with`` releases it whatever happens.
 """
 
 from __future__ import annotations
@@ -13,169 +14,167 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from lsmkv.changes import LOOK_S
+from lsmkv.changes import LOOK_S, held_lock
 
-_SYNCS_WITHOUT_WAIT: Final = 16  # after a wait in vain
-_NEVER: Final = 1 << 62  # no file gets that long
+_SYNCS_WITHOUT_WAIT: Final = 16  # after a wait that no follower joined
+_NEVER: Final = 1 << 62  # no file is that long
 
 
-class _Waiter:
-    """A writer that waits for the first ``end`` bytes to be on disk, or for the lead."""
+class _Follower:
+    """A writer that waits until the first ``end`` bytes are on disk, or for the lead."""
 
-    __slots__ = ("end", "following", "leads", "woken")
+    __slots__ = ("end", "leads", "next", "woken")
 
     def __init__(self, end: int) -> None:
         self.end = end
         self.leads = False
-        self.following: _Waiter | None = None  # whom it is to wake
-        self.woken = threading.Lock()  # its own, so that those who wake have nothing to queue for
-        self.woken.acquire()
+        self.next: _Follower | None = None  # the follower that this one wakes
+        self.woken = held_lock()  # its own, so that nobody queues to wake it
 
 
 class GroupCommit:
-    """Who syncs a log, and who waits for it.  For any number of threads at once.
+    """The leader and the followers of one log's syncs.  For any number of threads at once.
 
     Attributes:
-        synced: up to where the log is known to be on disk.
-        company: how many writers waited at once for the last sync, or came during it.
-        waiting: those who wait now, without the one that leads.
-        leading: held by the one that leads.
+        synced: the offset up to which the log is known to be on disk.
+        group_size: how many writers waited at once for the last sync, or came during it.
+        followers: the writers that wait now, without the leader.
+        leading: held by the leader.
     """
 
     def __init__(self, synced: int) -> None:
         self.synced = synced
-        self.company = 1
-        self.waiting: list[_Waiter] = []
+        self.group_size = 1
+        self.followers: list[_Follower] = []
         self.leading = threading.Lock()
-        self._served: list[_Waiter] = []
+        self._served: list[_Follower] = []
         self._lock = threading.Lock()
-        self._is_led = False  # or somebody was asked to lead
-        self._awaited = 0
-        self._company_here = threading.Lock()
-        self._company_here.acquire()
-        self._tries_later = 0
+        self._has_leader = False  # or a follower was asked to lead
+        self._awaited_size = 0
+        self._group_complete = held_lock()
+        self._syncs_without_wait = 0
 
     def join(self, end: int) -> bool:
-        """Wait until ``end`` bytes are on disk: False.  True: it is the caller's to sync, who leads.
+        """Wait until ``end`` bytes are on disk: False.  True makes the caller the leader.
 
-        Whoever leads does so within ``with leading``, where what it wants may be on disk already, and
-        then has to :meth:`pass_on` the lead.
+        The leader enters ``with leading``, syncs unless its bytes are on disk by then, and must
+        :meth:`hand_over` the lead.
         """
         with self._lock:
             if self.synced >= end:
                 return False
-            if not self._is_led:
-                self._is_led = True
+            if not self._has_leader:
+                self._has_leader = True
                 return True
-            waiter = _Waiter(end)
-            self.waiting.append(waiter)
-            if 1 + len(self.waiting) == self._awaited:
-                self._awaited = 0
-                _release(self._company_here)
+            follower = _Follower(end)
+            self.followers.append(follower)
+            if 1 + len(self.followers) == self._awaited_size:
+                self._awaited_size = 0
+                _release(self._group_complete)
         try:
-            return self._wait(waiter)
+            return self._wait(follower)
         except BaseException:
-            self._leave(waiter)
+            self._leave(follower)
             raise
 
-    def _wait(self, waiter: _Waiter) -> bool:
+    def _wait(self, follower: _Follower) -> bool:
         while True:
-            if waiter.woken.acquire(timeout=LOOK_S):
-                _wake(waiter.following)
-                if waiter.leads or self.synced >= waiter.end:
-                    return waiter.leads
-            elif self._takes_over(waiter):
+            if follower.woken.acquire(timeout=LOOK_S):
+                _wake(follower.next)
+                if follower.leads or self.synced >= follower.end:
+                    return follower.leads
+            elif self._takes_lead(follower):
                 return True
-            elif self.synced >= waiter.end:
-                self._leave(waiter)
+            elif self.synced >= follower.end:
+                self._leave(follower)
                 return False
 
-    def _takes_over(self, waiter: _Waiter) -> bool:
-        """Whether ``waiter`` leads now, because nobody else does."""
+    def _takes_lead(self, follower: _Follower) -> bool:
+        """Whether ``follower`` leads now, because nobody else does."""
         with self._lock:
-            if self.leading.locked() or self.synced >= waiter.end:
-                return waiter.leads
-            waiter.leads = self._is_led = True
-            if waiter in self.waiting:
-                self.waiting.remove(waiter)
+            if self.leading.locked() or self.synced >= follower.end:
+                return follower.leads
+            follower.leads = self._has_leader = True
+            if follower in self.followers:
+                self.followers.remove(follower)
             return True
 
     def lead(self) -> None:
-        """Wait until the lead is the caller's; see :meth:`join`."""
+        """Wait until the caller is the leader; see :meth:`join`."""
         self.join(_NEVER)
 
     def wait_for_followers(self, timeout_s: float) -> None:
-        """Wait, as the one who leads, for those who were served a moment ago.
+        """Wait, as the leader, until as many writers wait as the last sync served.
 
-        Writers who come one after the other, each just after a sync has begun, would be served by every
+        Otherwise writers that arrive one by one, each just after a sync has begun, are served by every
         other sync.  (PostgreSQL's ``commit_delay`` is such a wait, of a length that users set.)  With
-        the time that a sync takes as ``timeout_s``, the wait never costs more than what it may save.
+        the duration of a sync as ``timeout_s``, the wait never costs more than it may save.
         """
         with self._lock:
-            before = 1 + len(self.waiting)
-            if before >= self.company:
+            before = 1 + len(self.followers)
+            if before >= self.group_size:
                 return
-            if self._tries_later:
-                self._tries_later -= 1
+            if self._syncs_without_wait:
+                self._syncs_without_wait -= 1
                 return
-            self._awaited = self.company
+            self._awaited_size = self.group_size
         try:
-            self._company_here.acquire(timeout=timeout_s)
+            self._group_complete.acquire(timeout=timeout_s)
         finally:
             with self._lock:
-                self._awaited = 0
-                self._company_here.acquire(blocking=False)  # they may have come after the time
-                if 1 + len(self.waiting) == before:
-                    self._tries_later = _SYNCS_WITHOUT_WAIT
+                self._awaited_size = 0
+                self._group_complete.acquire(blocking=False)  # the last may have come too late
+                if 1 + len(self.followers) == before:
+                    self._syncs_without_wait = _SYNCS_WITHOUT_WAIT
 
     def note_synced(self, end: int) -> int:
-        """A sync has brought ``end`` bytes to disk; returns how many writers it serves."""
+        """Note that a sync has brought ``end`` bytes to disk; returns how many writers it serves."""
         with self._lock:
             self.synced = max(self.synced, end)
-            self.company = 1 + len(self.waiting)
-            self._served = [waiter for waiter in self.waiting if waiter.end <= end]
-            self.waiting = [waiter for waiter in self.waiting if waiter.end > end]
+            self.group_size = 1 + len(self.followers)
+            self._served = [follower for follower in self.followers if follower.end <= end]
+            self.followers = [follower for follower in self.followers if follower.end > end]
             return 1 + len(self._served)
 
-    def pass_on(self) -> None:
-        """Let go of the lead, and wake those who were served.
+    def hand_over(self) -> None:
+        """Stop leading: wake the next leader and the followers that were served.
 
-        They wake one after the other, each by the one before: of more at once, all but one would only
-        wait again, for the interpreter.
+        Each served follower wakes the next one.  If all woke at once, all but one would only wait
+        again, for the interpreter.
         """
         successor = first = None
         with self._lock:
-            for waiter in reversed(self._served):
-                waiter.following, first = first, waiter
+            for follower in reversed(self._served):
+                follower.next, first = first, follower
             self._served = []
-            self._is_led = bool(self.waiting)
-            if self._is_led:
-                successor = self.waiting[0]
+            self._has_leader = bool(self.followers)
+            if self._has_leader:
+                successor = self.followers[0]
                 successor.leads = True
-                del self.waiting[0]  # no call: an interrupt must not come in between
+                del self.followers[0]  # no call: an interrupt must not come in between
         _wake(successor)
         _wake(first)
 
-    def _leave(self, waiter: _Waiter) -> None:
-        """Wait no more: after an interrupt, or because nobody has said that it was served."""
+    def _leave(self, follower: _Follower) -> None:
+        """Stop waiting, after an interrupt, or because nobody woke a follower that was served."""
         with self._lock:
-            if waiter in self.waiting:
-                self.waiting.remove(waiter)
-            elif waiter in self._served:
-                self._served.remove(waiter)
-            leads = waiter.leads
-        _wake(waiter.following)
+            if follower in self.followers:
+                self.followers.remove(follower)
+            elif follower in self._served:
+                self._served.remove(follower)
+            leads = follower.leads
+        _wake(follower.next)
         if leads:
-            self.pass_on()
+            self.hand_over()
 
 
-def _wake(waiter: _Waiter | None) -> None:
-    if waiter is not None:
-        _release(waiter.woken)
+def _wake(follower: _Follower | None) -> None:
+    if follower is not None:
+        _release(follower.woken)
 
 
 def _release(lock: threading.Lock) -> None:
-    try:  # noqa: SIM105 - contextlib.suppress takes longer than all the rest of a hand-over
+    try:  # noqa: SIM105 - contextlib.suppress takes longer than the rest of handing over
         lock.release()
-    except RuntimeError:  # it is open already
+    except RuntimeError:  # it is released already
         pass

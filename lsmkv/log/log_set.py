@@ -1,4 +1,4 @@
-"""The write-ahead logs of an open store: the one written to, and those whose memtables wait."""
+"""The write-ahead logs of an open store: the current one, and those of waiting memtables."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from lsmkv.storage.storage import Storage
 
 
 class LogSet:
-    """Logs by age.
+    """The current log and the waiting ones.
 
-    For one thread at a time (the engine's mutex), but for ``mark_obsolete`` and ``release_gil``.
+    One thread at a time may use it (the engine's mutex); ``mark_obsolete`` and ``release_gil`` are for
+    any thread.
     """
 
     def __init__(self, storage: Storage, directory: str) -> None:
@@ -27,33 +28,25 @@ class LogSet:
 
     @property
     def current(self) -> LogWriter:
-        """The log that writes go to."""
+        """The log that writes are appended to."""
         assert self._current is not None, "a read-only store has no log to write to"
         return self._current
 
     @property
     def end(self) -> int | None:
-        """How long the current log is; None when there is none (of a read-only store)."""
+        """Length of the current log; None in a read-only store."""
         return None if self._current is None else self._current.end
 
     def create(self, number: int) -> None:
-        """Start the first log of a new store.
-
-        Raises:
-            OSError: it cannot be made.
-        """
+        """Start the first log of a new store."""
         path = log_path(self._directory, number)
         self._set_current(LogWriter.create(self._storage, path, number, "log"))
 
     def reopen(self, found: list[LogReader], names: list[str], is_synced: bool) -> None:
-        """Go on with logs that were read, oldest first; later ones are removed for good.
+        """Append to logs that were read, oldest first, and remove all logs after them.
 
-        Args:
-            names: what is in the directory.
-            is_synced: whether the logs are known to be on disk, with the directory that names them.
-
-        Raises:
-            OSError: one cannot be opened, synced or removed.
+        ``names`` are those in the directory; ``is_synced`` tells whether the logs and the directory
+        are known to be on disk.
         """
         for contents in found:
             self._set_current(LogWriter.reopen(self._storage, contents, is_synced))
@@ -67,11 +60,7 @@ class LogSet:
             self._storage.sync_directory(self._directory)
 
     def prepare(self, number: int) -> LogWriter:
-        """A fresh log that may follow the current one: see :meth:`follow` and :meth:`give_up`.
-
-        Raises:
-            OSError: it cannot be made.
-        """
+        """A new log that may follow the current one: see :meth:`follow` and :meth:`give_up`."""
         path = log_path(self._directory, number)
         log = LogWriter.create(self._storage, path, number, "log", predecessor=self.current)
         try:
@@ -83,16 +72,16 @@ class LogSet:
         return log
 
     def follow(self, log: LogWriter) -> None:
-        """Put ``log`` in the place of the current one, which is kept until it is retired."""
+        """Make ``log`` the current one; the one before waits until :meth:`mark_obsolete`."""
         # No call in here: an interrupt comes before all of it or after it.
         if self._current is not None:
             self._waiting[self._current.number] = self._current
         self._current = log
 
     def give_up(self, log: LogWriter) -> None:
-        """Remove a log that was prepared, and not used."""
+        """Remove a prepared log that was not used."""
         log.close()
-        with contextlib.suppress(OSError):  # recovery passes over what is left
+        with contextlib.suppress(OSError):  # recovery passes over an unused log
             self._storage.remove(log_path(self._directory, log.number))
 
     def _set_current(self, log: LogWriter) -> None:
@@ -100,29 +89,25 @@ class LogSet:
         self.follow(log)
 
     def release_gil(self, wanted: bool) -> None:
-        """Whether other threads are to get their turn in each append.  Any thread may call this."""
+        """Whether appends let other threads of the interpreter run.  For any thread."""
         self.releases_gil = wanted
         log = self._current
         if log is not None:
             log.release_gil(wanted)
 
     def mark_obsolete(self, number: int) -> None:
-        """What the log holds is in tables now: remove it.  Any thread may call this."""
+        """Remove a log whose writes are in tables.  For any thread."""
         log = self._waiting.pop(number, None)
         if log is not None:
             log.obsolete = True
             log.close()
-        with contextlib.suppress(OSError):  # the next open removes what is left over
+        with contextlib.suppress(OSError):  # the next open removes leftovers
             self._storage.remove(log_path(self._directory, number))
 
     def finish(self, *, mark: bool) -> tuple[int, int, int]:
-        """Sync the current log; with ``mark``, close it with a sync mark.  It may be done again.
+        """Sync the current log; returns its number, its end before the mark, and its salt.
 
-        Returns:
-            Its number, where it ends (without the mark), and its salt.
-
-        Raises:
-            OSError: it could not be synced.
+        With ``mark``, close it with a sync mark.  A second call is harmless.
         """
         log = self.current
         if self._finished is None:

@@ -11,10 +11,7 @@ from librt.strings import read_i32_le
 from mypy_extensions import i64
 
 from lsmkv.encoding.checksums import checksum, short_checksum
-from lsmkv.errors import (
-    CorruptionError,
-    UnsupportedFormatError,
-)
+from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.storage.storage import ReadKind, Storage
 
 FORMAT_VERSION: Final = 1
@@ -32,9 +29,6 @@ MAX_LOG_BYTES: Final = 16 << 30  # larger files are refused instead of being rea
 LogKind = Literal["log", "manifest"]
 _KINDS: Final[tuple[LogKind, ...]] = ("log", "manifest")
 
-MOST_LOOKS: Final = 1000
-"""So many races in a row a writer must win to make a reader give up."""
-
 
 @dataclass(frozen=True, slots=True)
 class LogReader:
@@ -43,8 +37,8 @@ class LogReader:
     Attributes:
         kind, number, salt, previous_number, previous_end: from its header.
         end: where its last good record ends.
-        durable: up to where a sync mark says that it was on disk.
-        torn_bytes: how much follows ``end`` and is neither a record nor room for more.
+        durable: the highest offset in a sync mark: everything before it was on disk.
+        torn_bytes: bytes after ``end`` that are no record, without the zeros that are room for more.
     """
 
     path: str
@@ -60,8 +54,8 @@ class LogReader:
 
     @property
     def ends_marked(self) -> bool:
-        """Whether it ends with a sync mark for everything before that: all of it is on disk."""
-        # No payload is as short as a mark's, so that what follows the marked place is the mark.
+        """Whether it ends with a sync mark for everything before the mark."""
+        # Every write batch is longer than a mark, so the record behind ``durable`` is the mark.
         return not self.torn_bytes and self.end - self.durable == MARK_BYTES
 
     def records(self, start: int = HEADER_BYTES) -> Iterator[tuple[int, bytes]]:
@@ -72,18 +66,12 @@ class LogReader:
             yield payloads.offset, payload
 
     def payloads(self, start: int = HEADER_BYTES) -> Payloads:
-        """The same where they stand, for those who read many."""
+        """The same records without an object for each, for replay."""
         return Payloads(self._data, start, self.end)
 
 
 class Payloads:
-    """Goes over the payloads of a log that was checked, without an object for each.
-
-    Attributes:
-        data: the log.
-        offset: where the present record stands in it.
-        start, stop: where its payload does.
-    """
+    """A cursor over the payloads of a checked log: ``data[start:stop]`` of the record at ``offset``."""
 
     __slots__ = ("_end", "data", "offset", "start", "stop")
 
@@ -95,7 +83,7 @@ class Payloads:
         self._end = end
 
     def advance(self) -> bool:
-        """Go to the next payload; False when there is none."""
+        """Move to the next payload; False when there is none."""
         data = self.data
         while self.stop < self._end:
             at = self.stop
@@ -107,15 +95,15 @@ class Payloads:
         return False
 
 
-def read_log(storage: Storage, path: str, number: int, kind: LogKind) -> LogReader | None:
+def read_log(
+    storage: Storage, path: str, number: int, kind: LogKind, *, stop: int = MAX_LOG_BYTES
+) -> LogReader | None:
     """Read and check the log at ``path``; None when its creation was cut short.
 
-    Raises:
-        CorruptionError: damage to the header, or to records that had been synced.
-        UnsupportedFormatError: another format version.
-        OSError: the file cannot be read.
+    It raises CorruptionError for damage to the header, or to records that had been synced.  Whoever
+    wants the good records before such damage reads again, with its offset as ``stop``.
     """
-    data = storage.read_whole(path, ReadKind.LOG, MAX_LOG_BYTES)
+    data = storage.read_whole(path, ReadKind.LOG, MAX_LOG_BYTES)[:stop]
     head = data[: HEADER_BYTES - 8]
     stored = int.from_bytes(data[HEADER_BYTES - 8 : HEADER_BYTES], "little")
     if len(data) < HEADER_BYTES or checksum(head, 0) != stored:
@@ -138,8 +126,8 @@ def read_log(storage: Storage, path: str, number: int, kind: LogKind) -> LogRead
     if torn_bytes:
         durable = max(durable, _last_mark(data, end, salt))
     while torn_bytes and durable > end:
-        # A read is not atomic: a page copied early may lack what a mark copied later vouches for.
-        # But all of that was written before the mark, so that a second read must have it.
+        # A read beside a writer is not atomic: a page copied early may lack records that a mark,
+        # copied later, vouches for.  They were written before the mark, so a second read has them.
         again = storage.read_whole(path, ReadKind.LOG, MAX_LOG_BYTES, end)[: durable - end]
         data = data[:end] + again + data[end + len(again) :]
         reached, mark = _scan(data, salt, end)
@@ -151,7 +139,7 @@ def read_log(storage: Storage, path: str, number: int, kind: LogKind) -> LogRead
 
 
 def _scan(data: bytes, salt: int, start: int) -> tuple[int, int]:
-    """Where the unbroken run of good records from ``start`` ends, and the largest sync mark in it."""
+    """Where the good records from ``start`` on end, and the largest sync mark among them."""
     at: i64 = start
     durable = 0
     end = _record_end(data, at, salt)
@@ -165,13 +153,13 @@ def _scan(data: bytes, salt: int, start: int) -> tuple[int, int]:
 
 
 def _body_end(data: bytes, at: i64) -> i64:
-    """Where the body of the record at ``at`` ends, by its length."""
+    """Where the record at ``at`` ends, by its length field."""
     length: int = read_i32_le(data, at + 4)
     return at + RECORD_BYTES + (length & _MASK_32)
 
 
 def _record_end(data: bytes, at: i64, salt: int) -> i64:
-    """Where the record at ``at`` ends; -1 when no good one stands there."""
+    """Where the record at ``at`` ends; -1 if there is no good record."""
     if at + RECORD_BYTES > len(data):
         return -1
     end = _body_end(data, at)
@@ -179,12 +167,12 @@ def _record_end(data: bytes, at: i64, salt: int) -> i64:
         return -1
     stored: int = read_i32_le(data, at)
     checked_from = at + 4
-    offset: int = at  # no machine word: the salt of an older log has 64 bits
+    offset: int = at  # not i64: salts drawn by early versions have 64 bits
     return end if short_checksum(data[checked_from:end], salt + offset) == stored else -1
 
 
 def _last_mark(data: bytes, start: int, salt: int) -> int:
-    """The largest sync mark anywhere after ``start``, where records can no longer be followed."""
+    """The largest sync mark after ``start``, found by its bytes: records cannot be followed there."""
     largest = 0
     at = data.find(_MARK_HEAD, start)
     while at >= 0:
@@ -197,5 +185,5 @@ def _last_mark(data: bytes, start: int, salt: int) -> int:
 
 
 def _torn_bytes(data: bytes, end: int, kind: LogKind) -> int:
-    """How much follows the last good record, without the room for more that only a log has."""
+    """How many bytes follow the last good record; zeros at the end of a log are room for more."""
     return max(0, len(data if kind == "manifest" else data.rstrip(b"\0")) - end)

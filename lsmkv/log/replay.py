@@ -1,4 +1,4 @@
-"""Putting what a log holds into a memtable: when a store is opened, and to flush a finished log."""
+"""Replay of a log into a memtable: to open a store, and to flush a log in a helper process."""
 
 from __future__ import annotations
 
@@ -11,18 +11,10 @@ from lsmkv.memtable.memtable import Memtable
 def replay(
     contents: LogReader, memtable: Memtable, expected: int, oldest_snapshot: int | None
 ) -> int:
-    """Put the writes of a log into ``memtable``.
+    """Put the writes of a log into ``memtable``; returns the sequence number after the last.
 
-    Args:
-        expected: sequence number of the first write.
-        oldest_snapshot: versions that it or a later snapshot may see are kept; None keeps only
-            the newest of each key.
-
-    Returns:
-        The sequence number after the last write.
-
-    Raises:
-        CorruptionError: a record is not a write batch, or a write is missing.
+    ``expected`` is that of the first write: a missing write is a CorruptionError.  Older versions of a
+    key are kept if a snapshot from ``oldest_snapshot`` on may see them; None keeps none.
     """
     path, payloads = contents.path, contents.payloads()
     data = payloads.data

@@ -1,4 +1,4 @@
-"""A checksummed record log: the write-ahead log and the manifest are both one.
+"""A checksummed record log, the format of write-ahead logs and of manifests.
 
 Layout, little-endian.  Header, 56 bytes, on disk before the first record is written::
 
@@ -12,12 +12,12 @@ Record, 9 bytes and a payload::
     0   u32  low half of XXH3-64 of the rest, seeded with salt + the record's offset (mod 2^64)
     4   u32  payload length             8   u8   0 payload, 1 sync mark
 
-After the records of a write-ahead log zeros may follow: room for more.
+Zeros may follow the records of a write-ahead log: room for more.
 
-After a sync the next record is preceded by a *sync mark*, whose payload is the offset (u64) up to
-which the log is known to be on disk.  It lets recovery tell the two kinds of bad bytes apart: past
-every mark they are the torn tail of writes that were never synced, and are dropped; before a mark
-they are damage to acknowledged data, and an error.
+After a sync, a *sync mark* precedes the next record.  Its payload is the offset (u64) up to which the
+log is known to be on disk.  It tells recovery the two kinds of bad bytes apart: after every mark they
+are the torn tail of writes that were never synced, and are dropped; before a mark they are damage to
+acknowledged writes, and an error (:mod:`lsmkv.log.chain`).
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from lsmkv.log.reader import (
 from lsmkv.storage.append_file import LARGE_APPEND_BYTES
 from lsmkv.storage.storage import AppendFile, Storage
 
-RECORD_HEAD_BYTES: Final = 5  # of these, what the checksum is over
+RECORD_HEAD_BYTES: Final = 5  # length and kind: the part of a record's head under its checksum
 _BLANK: Final = bytes(RECORD_HEAD_BYTES)
-_LARGEST_KEPT_BYTES: Final = 64 * 1024  # memory of larger records is not kept for the next
+_MAX_KEPT_BYTES: Final = 64 * 1024  # the buffer of a larger record is not kept for the next
 
 
 def new_record() -> BytesWriter:
-    """A record to write a payload to, from :data:`RECORD_HEAD_BYTES` on; see ``append_record``."""
+    """An empty record for ``append_record``: write the payload behind its blank head."""
     record = BytesWriter()
     record.write(_BLANK)
     return record
@@ -62,13 +62,9 @@ def new_record() -> BytesWriter:
 class LogWriter:
     """Appends records to a log file.
 
-    ``append`` and what it is made of are for one thread at a time (the caller's lock);
-    ``sync_through`` is for any number at once: one of them syncs for all that wait (group commit).
-
-    Attributes:
-        number: the log's number.
-        end: where the next record will start.
-        obsolete: set once what the log holds is on disk elsewhere; it needs no more syncs.
+    One thread at a time may append (the caller's lock).  Any number may call ``sync_through`` at once:
+    one of them syncs for all that wait (group commit).  ``obsolete`` is set once tables hold the
+    log's writes, so that it needs no more syncs.
     """
 
     def __init__(
@@ -88,13 +84,13 @@ class LogWriter:
         self._stats = storage.stats
         self._file = file
         self._salt = salt
-        self._has_room = kind == "log"  # a manifest's length tells whether it has changed
+        self._has_room = kind == "log"  # a manifest's length tells readers whether it has changed
         self._marked = marked
         self._predecessor = predecessor
-        self._record = new_record()  # kept from append to append, as is
-        self._sealed = BytesWriter()  # what is appended
+        self._record = new_record()  # reused by every append, like the next
+        self._sealed = BytesWriter()
         self._group = GroupCommit(synced)
-        self._sync_s = 0.0  # how long the last sync took
+        self._sync_s = 0.0  # duration of the last sync
 
     @classmethod
     def create(
@@ -104,16 +100,17 @@ class LogWriter:
         number: int,
         kind: LogKind,
         predecessor: LogWriter | None = None,
+        previous: tuple[int, int] = (0, 0),
     ) -> LogWriter:
-        """A new log, its header on disk (its directory is the caller's to sync).
+        """A new log with its header on disk; the caller syncs the directory.
 
-        Raises:
-            OSError: the file cannot be created or written; it is removed again if it can be.
+        It follows ``predecessor``, or the log whose number and end are ``previous``.
         """
-        # Below 2^61, so that salt + offset is no large integer; always 19 digits, in the manifest.
+        # Below 2^61, so that salt + offset fits a machine word; always 19 digits in the manifest.
         salt = (1 << 60) + (int.from_bytes(os.urandom(8), "little") >> 4)
-        before = (0, 0) if predecessor is None else (predecessor.number, predecessor.end)
-        head = _HEADER.pack(LOG_MAGIC, FORMAT_VERSION, _KINDS.index(kind), number, salt, *before)
+        if predecessor is not None:
+            previous = predecessor.number, predecessor.end
+        head = _HEADER.pack(LOG_MAGIC, FORMAT_VERSION, _KINDS.index(kind), number, salt, *previous)
         file = storage.create(path)
         try:
             file.append(head + checksum(head, 0).to_bytes(8, "little"))
@@ -124,7 +121,7 @@ class LogWriter:
                 kind,
                 number,
                 salt,
-                synced=HEADER_BYTES if predecessor is None else 0,  # 0: nor may its predecessor be
+                synced=HEADER_BYTES if predecessor is None else 0,  # 0: sync the predecessor first
                 marked=HEADER_BYTES,
                 predecessor=predecessor,
             )
@@ -136,13 +133,10 @@ class LogWriter:
 
     @classmethod
     def reopen(cls, storage: Storage, contents: LogReader, is_synced: bool = False) -> LogWriter:
-        """Go on with a log that was read: what follows its last good record is cut off.
+        """Append to a log that was read, behind its last good record; the torn tail is cut off.
 
-        What is left is synced, unless it is known to be: a process that died need not have done so.  It
-        is written again first, because a sync of it may have failed.
-
-        Raises:
-            OSError: it cannot be opened, written or synced.
+        The records are synced, unless ``is_synced``: the process that wrote them may have died before
+        its sync.  They are written again first, because its sync may have failed.
         """
         file = storage.open_append(contents.path, contents.end)
         durable = contents.durable
@@ -170,31 +164,27 @@ class LogWriter:
 
     @property
     def salt(self) -> int:
-        """What its header drew at random: no other log has the same."""
+        """A random number in its header; no other log has the same."""
         return self._salt
 
     @property
     def synced(self) -> int:
-        """Up to where the log is known to be on disk."""
+        """The offset up to which the log is known to be on disk."""
         return self._group.synced
 
     def append(self, payload: bytes) -> int:
-        """Append a record; returns where it ends.  It has left the process, but is not synced.
-
-        Raises:
-            OSError: nothing was appended.
-        """
+        """Append a record, unsynced; returns where it ends.  After an OSError nothing was appended."""
         record = new_record()
         record.write(payload)
         return self.append_record(record)
 
     def own_record(self) -> BytesWriter:
-        """The log's own record, emptied: a :func:`new_record` for its next ``append_record`` alone."""
+        """The log's own buffer as a :func:`new_record`, for its next ``append_record`` only."""
         self._record.truncate(RECORD_HEAD_BYTES)
         return self._record
 
     def append_record(self, record: BytesWriter) -> int:
-        """:meth:`append` of what was written to a :func:`new_record`, or to :meth:`own_record`."""
+        """:meth:`append` the payload in a :func:`new_record` or :meth:`own_record`."""
         file = self._file
         offset = file.offset
         marked = self._marked
@@ -202,13 +192,13 @@ class LogWriter:
         sealed.truncate(0)
         if self._group.synced > marked:
             marked = self._group.synced
-            self._mark(sealed, marked, offset)
+            self._seal_mark(sealed, marked, offset)
             offset += MARK_BYTES
         body = self._seal(sealed, record, _PAYLOAD, offset)
         if len(body) < LARGE_APPEND_BYTES:
             sealed.write(body)
             body = b""
-        elif len(body) > _LARGEST_KEPT_BYTES:
+        elif len(body) > _MAX_KEPT_BYTES:
             self._record = new_record()
         data = sealed.getvalue()
         size_bytes = len(data) + len(body)
@@ -220,22 +210,22 @@ class LogWriter:
         return file.offset
 
     def release_gil(self, wanted: bool) -> None:
-        """Whether other threads of the interpreter are to get their turn in each append."""
+        """Whether each append lets other threads of the interpreter run."""
         self._file.releases_gil = wanted
 
-    def _mark(self, sealed: BytesWriter, synced: int, offset: int) -> None:
-        """Write the sync mark that says how far the log is on disk, as it stands at ``offset``."""
+    def _seal_mark(self, sealed: BytesWriter, synced: int, offset: int) -> None:
+        """Write the sync mark for ``synced`` as the record at ``offset``."""
         record = new_record()
         write_i64_le(record, synced)
         sealed.write(self._seal(sealed, record, _SYNC_MARK, offset))
 
     def _seal(self, sealed: BytesWriter, record: BytesWriter, kind: u8, offset: int) -> bytes:
-        """Write the checksum of the record at ``offset``; returns the rest: length, kind, payload."""
+        """Write the checksum of the record at ``offset``; returns its length, kind and payload."""
         length: i64 = len(record) - RECORD_HEAD_BYTES
-        place: i64
-        for place in range(4):
+        position: i64
+        for position in range(4):
             low: int = length & 0xFF
-            record[place] = low
+            record[position] = low
             length >>= 8
         record[4] = kind
         body = record.getvalue()
@@ -243,10 +233,9 @@ class LogWriter:
         return body
 
     def sync_through(self, end: int) -> None:
-        """Return once the first ``end`` bytes are on disk; one fdatasync serves all who wait.
+        """Return once the first ``end`` bytes are on disk; one fdatasync serves all that wait.
 
-        Raises:
-            OSError: the sync failed, now or earlier.  It is not tried again.
+        A sync that failed is not tried again: each later call raises OSError too.
         """
         group = self._group
         if not group.join(end):
@@ -256,10 +245,10 @@ class LogWriter:
                 if group.synced < end:
                     self._sync()
         finally:
-            group.pass_on()
+            group.hand_over()
 
     def _sync(self) -> None:
-        """Sync all that was appended, as the one who leads."""
+        """Sync all records so far, as the leader of the group commit."""
         if self.obsolete:
             return
         group = self._group
@@ -279,9 +268,9 @@ class LogWriter:
         self._stats.group_commit_size.add(served)
 
     def close(self, *, mark: bool = False) -> None:
-        """Close the file, once a sync that runs has ended; a second call does nothing.
+        """Close the file after any running sync; a second call does nothing.
 
-        With ``mark``, end it with a sync mark if all of it has been synced (and there is room).
+        With ``mark``, append a sync mark if all of the log has been synced and there is room.
         """
         group = self._group
         group.lead()
@@ -289,14 +278,14 @@ class LogWriter:
             with group.leading:
                 self._close(mark)
         finally:
-            group.pass_on()
+            group.hand_over()
 
     def _close(self, mark: bool) -> None:
-        self._predecessor = None  # or logs that are never synced would hold on to all before
+        self._predecessor = None  # or logs that are never synced would keep all before them alive
         end = self._file.offset
         if mark and self._group.synced == end > self._marked:
             sealed = BytesWriter()
-            self._mark(sealed, end, end)
+            self._seal_mark(sealed, end, end)
             with contextlib.suppress(OSError):
                 self._file.append(sealed.getvalue())
                 self._marked = end

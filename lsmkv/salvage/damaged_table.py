@@ -1,11 +1,10 @@
-"""Reading a damaged table: every block that still checks out, and where the others stood.
+"""Reads a damaged table: every whole block, and where the others were.
 
-Blocks are found by the index where it is whole.  Where index or footer are lost, the file is
-searched for block trailers by their magic; a trailer is only believed when the checksum of the
-payload before it, which depends on the trailer and on the place in the file, holds.  Of blocks
-found inside others the outer ones are taken, because a value may hold anything, a copy of a block
-included.  (Only a block forged for its very offset, inside a block that is itself damaged, in a
-table that lost its index, would be taken for one of the table's.)
+A whole index locates the blocks.  If index or footer are lost, the file is searched for the magic of
+block trailers.  A trailer counts only if the checksum of the payload before it holds, which depends
+on the trailer and on the offset.  Of nested blocks the outer one counts, because a value may hold
+anything, even a copy of a block.  (Only a block forged for its very offset, inside a damaged block,
+in a table without an index, would be taken for one of the table's.)
 
 The layout is that of :mod:`lsmkv.sstable.format`.
 """
@@ -22,7 +21,14 @@ from lsmkv.errors import CorruptionError
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.codec import Decompressor
 from lsmkv.sstable.block.layout import MAX_BLOCK_BYTES
-from lsmkv.sstable.block.trailer import BLOCK_MAGIC, TRAILER, TRAILER_BYTES, checksum_seed
+from lsmkv.sstable.block.trailer import (
+    BLOCK_MAGIC,
+    TRAILER_BYTES,
+    check_filter,
+    check_payload,
+    checksum_seed,
+    decode_trailer,
+)
 from lsmkv.sstable.format import (
     CODEC_ZSTD_REDUCED,
     FOOTER_BYTES,
@@ -35,22 +41,17 @@ from lsmkv.sstable.index import TableIndex
 from lsmkv.sstable.index_codec import checked_index
 from lsmkv.storage.storage import RandomFile, ReadKind, Storage
 
-_MAGIC_AT: Final = 22
-_MAGIC_BYTES: Final = BLOCK_MAGIC.to_bytes(2, "little")
+_MAGIC_AT: Final = 22  # in a trailer
+_MAGIC: Final = BLOCK_MAGIC.to_bytes(2, "little")
 _SCAN_BYTES: Final = 1 << 20
-_SECTOR_BYTES: Final = 512  # the least that a device fails to read
-_MASK_32: Final = 0xFFFF_FFFF
+_SECTOR_BYTES: Final = 512  # the smallest unit that a device fails to read
 
 
 @dataclass(frozen=True, slots=True)
 class LostBlock:
-    """A stretch of a table that does not check out: one block, or, without an index, any number.
+    """A damaged range of a table: one block, or any number without an index.
 
-    Attributes:
-        offset: where it starts.
-        first, last: no key of it lies below or above these; None: nothing is known.
-        entry_count: the entries in it; None when nothing tells.
-        reason: what does not hold.
+    Its keys lie between ``first`` and ``last``; None if no bound, or no ``entry_count``, is known.
     """
 
     offset: int
@@ -61,16 +62,10 @@ class LostBlock:
 
 
 class TableSalvage:
-    """The file of table ``number``, read as far as it checks out.
+    """The damaged file of table ``number``.
 
-    Attributes:
-        properties: what the table says of itself; None when that is lost.
-        footer: None when it is lost.
-        problems: what is wrong with the file, apart from lost blocks; ``blocks`` adds to them.
-
-    Raises:
-        UnsupportedFormatError: another format version.
-        OSError: the file cannot be opened.
+    ``footer`` and ``properties`` are None if they are lost.  ``problems`` lists the damage apart from
+    lost blocks; :meth:`blocks` adds to it.
     """
 
     def __init__(self, storage: Storage, path: str, number: int) -> None:
@@ -91,12 +86,9 @@ class TableSalvage:
             self.problems.append(error)
 
     def blocks(self) -> Iterator[tuple[int, Block | LostBlock]]:
-        """Offsets, and whole blocks or lost stretches, in the order of the file.
+        """Offsets, and whole blocks or lost ranges, in the order of the file.
 
-        The entries of the whole blocks are in order throughout.
-
-        Raises:
-            UnsupportedFormatError: a block has an unknown codec.
+        The entries ascend through all whole blocks.
         """
         found = self._scanned() if self._index is None else self._indexed(self._index)
         last: tuple[bytes, int] | None = None
@@ -153,7 +145,7 @@ class TableSalvage:
         self._index = checked_index(tail[: footer.index_length], path, footer, self.properties)
 
     def _pread(self, offset: int, length: int) -> bytes:
-        """A range of the file; what the device cannot read is damage like any other."""
+        """A range of the file; if the device cannot read it, that is damage like any other."""
         try:
             return self._file.pread(offset, length, ReadKind.COMPACTION)
         except OSError as error:
@@ -177,7 +169,7 @@ class TableSalvage:
                 yield offset, block
 
     def _block(self, frame: bytes, offset: int) -> Block:
-        """The block in ``frame``.  Its filter need not be whole: a new one will be built."""
+        """The block in ``frame``.  Damage to its filter is only noted: a new one will be built."""
 
         def fail(reason: str) -> NoReturn:
             raise CorruptionError(self.path, offset, reason)
@@ -185,38 +177,37 @@ class TableSalvage:
         end = len(frame) - TRAILER_BYTES
         if end < 0:
             fail(f"block of {len(frame)} bytes is shorter than its trailer")
-        payload_length, raw_length, filter_length, entries, _, codec, _, magic, *sums = (
-            TRAILER.unpack_from(frame, end)
-        )
-        if magic != BLOCK_MAGIC or payload_length + filter_length != end:
+        trailer = decode_trailer(frame, end)
+        length = trailer.payload_length
+        if frame[end + _MAGIC_AT :][:2] != _MAGIC or length + trailer.filter_length != end:
             fail("block trailer does not fit its block")
         seed = checksum_seed(frame[end:], self._number, offset)
-        payload = frame[:payload_length]
-        if checksum(payload, seed) & _MASK_32 != sums[0]:
-            fail("checksum of a block's payload fails")
-        if raw_length > MAX_BLOCK_BYTES:
-            fail(f"block states {raw_length} bytes")
+        payload = frame[:length]
+        check_payload(payload, frame, end, seed, self.path, offset)
+        if trailer.raw_length > MAX_BLOCK_BYTES:
+            fail(f"block states {trailer.raw_length} bytes")
         try:
-            raw = self._decompressor.decompress_block(codec, payload, raw_length, self.path, offset)
+            raw = self._decompressor.decompress_block(
+                trailer.codec, payload, trailer.raw_length, self.path, offset
+            )
         except CorruptionError:
             if self._dictionary_lost or self.footer is None:
                 fail("block needs the table's dictionary, which is lost")
             raise
-        block = Block(raw, fail, codec == CODEC_ZSTD_REDUCED)
-        if block.count != entries:
-            fail(f"block of {block.count} entries whose trailer states {entries}")
+        block = Block(raw, fail, trailer.codec == CODEC_ZSTD_REDUCED)
+        if block.count != trailer.entry_count:
+            fail(f"block of {block.count} entries whose trailer states {trailer.entry_count}")
         block.check_order(fail)
-        if checksum(frame[payload_length:end], seed) & _MASK_32 != sums[1]:
-            place = offset + payload_length
-            self.problems.append(
-                CorruptionError(self.path, place, "checksum of a block's filter fails")
-            )
+        try:
+            check_filter(frame[length:end], frame, end, seed, self.path, offset + length)
+        except CorruptionError as error:
+            self.problems.append(error)
         return block
 
     # Blocks by their trailers
 
     def _scanned(self) -> Iterator[tuple[int, Block | LostBlock]]:
-        """The blocks that a search finds; stretches between them count as lost."""
+        """The blocks that a search finds; the ranges between them count as lost."""
         limit = self._file.size if self.footer is None else self.footer.data_length
         reached = 0
         for start, stop in _outermost(self._candidates(limit)):
@@ -233,11 +224,11 @@ class TableSalvage:
             yield reached, _gap(reached, "no whole block is found here")
 
     def _candidates(self, limit: int) -> Iterator[tuple[int, int]]:
-        """Start and end of everything below ``limit`` that ends like a block and checks out."""
+        """Start and end of each range below ``limit`` that ends in a valid trailer."""
         for base in range(0, limit, _SCAN_BYTES):
-            # Pieces overlap, so that each trailer is whole in the one that it starts in.
-            data = self._readable(base, min(_SCAN_BYTES + TRAILER_BYTES, limit - base))
-            at = data.find(_MAGIC_BYTES, _MAGIC_AT)
+            # Pieces overlap, so that each trailer is whole in the piece that it starts in.
+            data = self._zero_filled(base, min(_SCAN_BYTES + TRAILER_BYTES, limit - base))
+            at = data.find(_MAGIC, _MAGIC_AT)
             while at >= 0:
                 trailer = at - _MAGIC_AT
                 if trailer >= _SCAN_BYTES or trailer + TRAILER_BYTES > len(data):
@@ -247,10 +238,10 @@ class TableSalvage:
                 )
                 if length is not None:
                     yield base + trailer - length, base + trailer + TRAILER_BYTES
-                at = data.find(_MAGIC_BYTES, at + 1)
+                at = data.find(_MAGIC, at + 1)
 
-    def _readable(self, offset: int, length: int) -> bytes:
-        """A range of the file, with zeros for the sectors that the device cannot read."""
+    def _zero_filled(self, offset: int, length: int) -> bytes:
+        """A range of the file, with zeros for sectors that the device cannot read."""
         try:
             return self._pread(offset, length)
         except CorruptionError:
@@ -259,28 +250,28 @@ class TableSalvage:
         first = -(-offset // _SECTOR_BYTES) * _SECTOR_BYTES  # rounded up
         sectors = range(first, offset + length, _SECTOR_BYTES)
         bounds = sorted({offset, *sectors, offset + length})
-        return b"".join(self._readable(low, high - low) for low, high in pairwise(bounds))
+        return b"".join(self._zero_filled(low, high - low) for low, high in pairwise(bounds))
 
-    def _checked_length(self, trailer: bytes, at: int) -> int | None:
-        """Length of what stands before the trailer found at ``at``; None when it is no trailer."""
-        payload_length, raw_length, filter_length, entries, _, codec, _, _, payload_sum, _ = (
-            TRAILER.unpack(trailer)
-        )
-        length: int = payload_length + filter_length
+    def _checked_length(self, data: bytes, offset: int) -> int | None:
+        """Length of the block before the trailer ``data`` at ``offset``; None if it is no trailer."""
+        trailer = decode_trailer(data, 0)
+        length = trailer.payload_length + trailer.filter_length
         if (
-            length > at
-            or not payload_length
-            or not entries
-            or raw_length > MAX_BLOCK_BYTES
-            or codec > CODEC_ZSTD_REDUCED
+            length > offset
+            or not trailer.payload_length
+            or not trailer.entry_count
+            or trailer.raw_length > MAX_BLOCK_BYTES
+            or trailer.codec > CODEC_ZSTD_REDUCED
         ):
             return None
-        seed = checksum_seed(trailer, self._number, at - length)
+        start = offset - length
+        seed = checksum_seed(data, self._number, start)
         try:
-            payload = self._pread(at - length, payload_length)
+            payload = self._pread(start, trailer.payload_length)
+            check_payload(payload, data, 0, seed, self.path, start)
         except CorruptionError:
             return None
-        return length if checksum(payload, seed) & _MASK_32 == payload_sum else None
+        return length
 
 
 def _gap(offset: int, reason: str) -> LostBlock:
@@ -288,14 +279,14 @@ def _gap(offset: int, reason: str) -> LostBlock:
 
 
 def _bounded(lost: LostBlock, before: tuple[bytes, int] | None, after: bytes | None) -> LostBlock:
-    """The same, with the keys around it for bounds where it has none of its own."""
+    """``lost`` with the neighbouring keys as bounds where it has none of its own."""
     first = before[0] if lost.first is None and before is not None else lost.first
     last = after if lost.last is None else lost.last
     return LostBlock(lost.offset, first, last, lost.entry_count, lost.reason)
 
 
 def _outermost(ranges: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Those that lie inside no other, in order."""
+    """The ranges that lie inside no other, in order."""
     reached = 0
     for start, stop in sorted(ranges, key=lambda found: (found[0], -found[1])):
         if start >= reached:

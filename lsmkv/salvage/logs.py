@@ -1,4 +1,4 @@
-"""Reading damaged logs: what of a chain of logs can be applied without leaving a hole."""
+"""Reading damaged logs: the writes of a chain of logs that can be applied without leaving a hole."""
 
 from __future__ import annotations
 
@@ -7,27 +7,26 @@ from dataclasses import dataclass, field
 from lsmkv.encoding.entries import Value
 from lsmkv.errors import CorruptionError
 from lsmkv.inspection.report import Problem
-from lsmkv.inspection.verify import was_given_up
 from lsmkv.log.batch import decode_batch
-from lsmkv.log.reader import HEADER_BYTES, MAX_LOG_BYTES, LogReader, read_log
+from lsmkv.log.chain import ChainedLog, ClosedLog, missing_logs, read_chain
+from lsmkv.log.reader import HEADER_BYTES, MAX_LOG_BYTES, LogReader
 from lsmkv.salvage.report import left_out, raise_unless_damage
-from lsmkv.storage.file_names import log_path
 from lsmkv.storage.storage import ReadKind, Storage
 from lsmkv.tree.manifest import State
 
 
 @dataclass(slots=True)
 class SalvagedLogs:
-    """What a store's logs still tell.
+    """The writes that a store's logs still hold.
 
     Attributes:
         newest: the newest operation on each key, and its sequence number.
         record_count, operation_count: records applied, and operations in them.
-        lost_bytes: bytes of logs that were not applied, though they were to be; those that are
-            missing from the files too, where something tells of them.
+        lost_bytes: bytes of logs that should have been applied and were not, including those that
+            the files lack, as far as the manifest or another log tells their number.
         last_seq: the highest sequence number applied; 0 when none was.
         last_log: number of the last log that was applied, and where its good records end.
-        ignored: logs that are not needed, because tables hold what they held.
+        ignored: logs that are not needed, because tables hold their writes.
         problems: what is wrong with the logs.
     """
 
@@ -41,225 +40,145 @@ class SalvagedLogs:
     problems: list[Problem] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _Log:
-    """One log file: its good records, if it has any, and whether damage follows them."""
-
-    number: int
-    path: str
-    size: int
-    contents: LogReader | None
-    is_damaged: bool
-
-    @property
-    def end(self) -> int:
-        """Where its good records end."""
-        return 0 if self.contents is None else self.contents.end
-
-
 def salvage_logs(
     storage: Storage, directory: str, numbers: list[int], state: State | None
 ) -> SalvagedLogs:
-    """Read the logs ``numbers``, oldest first, up to the first damage.
+    """Apply the logs ``numbers``, oldest first, up to the first damage.
 
-    With the manifest's ``state``, the logs from the one it names on count, and each must follow the
-    one before.  Without it, those count that follow each other up to the last: logs are removed in
-    order, once their writes are in tables, so that what stands before a missing log is not needed.
-
-    Raises:
-        UnsupportedFormatError: a log is in another format version.
+    With the manifest's ``state``, the chain starts at the log that it names.  Without it, the chain
+    starts after the last break: logs are removed in order, once tables hold their writes, so the
+    logs before a missing one are not needed.
     """
-    result = SalvagedLogs()
-    first = 0 if state is None else state.log_number
-    result.ignored = [number for number in numbers if number < first]
-    read = [
-        _own(_read(storage, directory, number, result), state, result)
-        for number in numbers
-        if number >= first
-    ]
-    logs = _begun(read)
-    if state is None:
-        start = _chain_start(logs)
-        result.ignored += [log.number for log in logs[:start]]
-        _apply(logs[start:], None, (0, 0), result)
+    return _LogSalvage(storage, ClosedLog() if state is None else state.closed).run(
+        directory, numbers, state
+    )
+
+
+class _LogSalvage:
+    def __init__(self, storage: Storage, closed: ClosedLog) -> None:
+        self._storage = storage
+        self._closed = closed
+        self._result = SalvagedLogs()
+
+    def run(self, directory: str, numbers: list[int], state: State | None) -> SalvagedLogs:
+        result, closed = self._result, self._closed
+        first = 0 if state is None else state.log_number
+        result.ignored = [number for number in numbers if number < first]
+        needed = [number for number in numbers if number >= first]
+        chain = read_chain(self._storage, directory, needed, first, closed)
+        for log in chain:
+            if log.error is not None:
+                raise_unless_damage(log.error)
+                self._note(log.error, log.path)
+        if state is None:
+            start = _last_break(chain)
+            result.ignored += [log.number for log in chain[:start]]
+            self._apply(chain[start:], None)
+            return result
+        present = [log.number for log in chain]
+        for missing in missing_logs(directory, present, first, closed):
+            self._note(missing, missing.path)
+        if present[:1] == [first]:
+            self._apply(chain, state.last_seq + 1)
+        else:
+            if closed.number != first:
+                result.lost_bytes += HEADER_BYTES  # nothing tells what else it held
+            self._give_up(chain)
+        if closed.number and closed.number not in present:
+            result.lost_bytes += closed.end
         return result
-    closed = state.closed_log or (0, 0)
-    if logs and logs[0].number == state.log_number:
-        _apply(logs, state.last_seq + 1, closed, result)
-    else:
-        path = log_path(directory, state.log_number)
-        reason = "the log that the manifest names is missing, or cut short inside its header"
-        result.problems.append(Problem(path, None, reason))
-        if closed[0] != state.log_number:
-            result.lost_bytes += HEADER_BYTES  # it was begun; what else it held nobody knows
-        _give_up(logs, closed, result)
-    if closed[0] and closed[0] not in [log.number for log in logs]:
-        path = log_path(directory, closed[0])
-        if closed[0] != state.log_number:
-            reason = "the log that the store was closed with is missing"
-            result.problems.append(Problem(path, None, reason))
-        result.lost_bytes += closed[1]
-    return result
+
+    def _apply(self, chain: list[ChainedLog], expected: int | None) -> None:
+        """Apply a chain's records, of which ``expected`` is the first number, up to the first hole."""
+        result = self._result
+        for position, log in enumerate(chain):
+            contents = log.contents
+            if contents is None or (position and log.gap is not None):
+                if log.gap is not None:
+                    self._note_gap(log.gap, contents, chain[position - 1])
+                self._give_up(chain[position:])
+                return
+            size = self._size(log)
+            applied_end, expected = self._replay(contents, expected)
+            result.last_log = log.number, contents.end
+            closed_end = self._closed_end(log)
+            if log.error is None and log.shortfall is not None:
+                self._note(log.shortfall, log.path)
+            elif log.error is None and contents.end < size:
+                reason = left_out(size - contents.end)
+                result.problems.append(Problem(log.path, contents.end, reason))
+            result.lost_bytes += max(size, closed_end) - applied_end
+            if log.error is not None or log.shortfall is not None or applied_end < contents.end:
+                self._give_up(chain[position + 1 :])
+                return
+
+    def _replay(self, contents: LogReader, expected: int | None) -> tuple[int, int | None]:
+        """Apply a log's records: the offset that this reached, and the next sequence number."""
+        result = self._result
+        for offset, payload in contents.records():
+            try:
+                seq, operations = decode_batch(payload, contents.path, offset)
+                if expected is not None and seq != expected:
+                    raise CorruptionError(
+                        contents.path,
+                        offset,
+                        "a write is missing before this record",
+                        expected=expected,
+                        got=seq,
+                    )
+            except CorruptionError as error:
+                self._note(error, contents.path)
+                return offset, expected
+            for number, (key, value) in enumerate(operations, seq):
+                result.newest[key] = value, number
+            expected = seq + len(operations)
+            result.last_seq = expected - 1
+            result.record_count += 1
+            result.operation_count += len(operations)
+        return contents.end, expected
+
+    def _note_gap(self, gap: CorruptionError, log: LogReader | None, before: ChainedLog) -> None:
+        self._note(gap, gap.path)
+        if log is not None and log.previous_number == before.number:
+            self._result.lost_bytes += max(0, log.previous_end - self._size(before))
+
+    def _give_up(self, logs: list[ChainedLog]) -> None:
+        """Count logs behind a hole, or without a header, as lost.
+
+        Each was at least a header, or as long as it was when the store was closed with it.
+        """
+        for log in logs:
+            size = max(self._size(log), HEADER_BYTES, self._closed_end(log))
+            self._result.lost_bytes += size
+            if log.contents is not None and log.contents.end > HEADER_BYTES:
+                reason = "its records are not applied, because writes before them are lost"
+                self._result.problems.append(Problem(log.path, HEADER_BYTES, reason))
+
+    def _closed_end(self, log: ChainedLog) -> int:
+        """Where the store was closed with this log; 0 if it was not."""
+        return self._closed.end if log.number == self._closed.number else 0
+
+    def _size(self, log: ChainedLog) -> int:
+        """How long a log is, without room for more."""
+        if log.error is None and log.contents is not None:
+            return log.contents.end + log.contents.torn_bytes
+        size = self._storage.file_size(log.path)
+        try:
+            data = self._storage.read_whole(log.path, ReadKind.LOG, MAX_LOG_BYTES)
+        except OSError:
+            return size
+        written = len(data.rstrip(b"\0"))
+        return size if size - written < 8 else written  # the number in a sync mark ends with zeros
+
+    def _note(self, error: Exception, path: str) -> None:
+        self._result.problems.append(Problem.of(error, path))
 
 
-def _read(storage: Storage, directory: str, number: int, result: SalvagedLogs) -> _Log:
-    path = log_path(directory, number)
-    try:
-        contents = read_log(storage, path, number, "log")
-    except (CorruptionError, OSError) as error:
-        raise_unless_damage(error)
-        result.problems.append(Problem.of(error, path))
-        size = _written_bytes(storage, path)
-        end = error.offset if isinstance(error, CorruptionError) else None
-        if end is None or end < HEADER_BYTES:
-            return _Log(number, path, size, None, True)
-        return _Log(number, path, size, _prefix(storage, path, number, end), True)
-    size = storage.file_size(path) if contents is None else contents.end + contents.torn_bytes
-    return _Log(number, path, size, contents, False)
-
-
-def _written_bytes(storage: Storage, path: str) -> int:
-    """How long a damaged log is, without the zeros at its end, if they are room for more."""
-    size = storage.file_size(path)
-    try:
-        written = len(storage.read_whole(path, ReadKind.LOG, MAX_LOG_BYTES).rstrip(b"\0"))
-    except OSError:
-        return size
-    return size if size - written < 8 else written  # the number in a sync mark ends with zeros, too
-
-
-def _own(log: _Log, state: State | None, result: SalvagedLogs) -> _Log:
-    """The log, or nothing of it if it is not the one that the store was closed with."""
-    if state is None or state.closed_log is None or log.contents is None:
-        return log
-    if state.closed_log[0] != log.number or state.closed_salt in (None, log.contents.salt):
-        return log
-    result.problems.append(Problem(log.path, 0, "it is the log of another store"))
-    return _Log(log.number, log.path, log.size, None, True)
-
-
-def _prefix(storage: Storage, path: str, number: int, end: int) -> LogReader | None:
-    """The good records before the damage at ``end``."""
-    try:
-        return read_log(_CutStorage(storage, end), path, number, "log")
-    except CorruptionError:
-        return None
-
-
-class _CutStorage(Storage):
-    """Shows only the beginning of a file."""
-
-    def __init__(self, storage: Storage, end: int) -> None:
-        super().__init__(storage.stats)
-        self._end = end
-
-    def read_whole(self, path: str, kind: ReadKind, limit: int, start: int = 0) -> bytes:
-        return super().read_whole(path, kind, limit, start)[: self._end - start]
-
-
-def _begun(logs: list[_Log]) -> list[_Log]:
-    """Without those whose making was cut short or given up: nothing was ever written to them."""
-    begun: list[_Log] = []
-    for log in logs:
-        contents = log.contents
-        if contents is None and not log.is_damaged:
-            continue
-        if contents is not None and len(begun) > 1:
-            last = begun[-1].contents
-            if last is not None and not begun[-1].is_damaged and was_given_up(last, contents):
-                begun.pop()
-        begun.append(log)
-    return begun
-
-
-def _chain_start(logs: list[_Log]) -> int:
-    """The position of the last log that does not follow the one before it."""
+def _last_break(chain: list[ChainedLog]) -> int:
+    """The position of the last log that does not name the one before it."""
     start = 0
-    for position in range(1, len(logs)):
-        contents = logs[position].contents
-        if contents is not None and contents.previous_number != logs[position - 1].number:
+    for position in range(1, len(chain)):
+        contents = chain[position].contents
+        if contents is not None and contents.previous_number != chain[position - 1].number:
             start = position
     return start
-
-
-def _apply(
-    logs: list[_Log], expected: int | None, closed: tuple[int, int], result: SalvagedLogs
-) -> None:
-    """Apply the records of a chain of logs, up to the first hole.
-
-    ``expected`` is the first sequence number, where that is known; ``closed`` number and end of the
-    log that the store was closed with, 0 when it was not.
-    """
-    before: _Log | None = None
-    for position, log in enumerate(logs):
-        contents = log.contents
-        if contents is None or (before is not None and not _follows(before, contents, result)):
-            _give_up(logs[position:], closed, result)
-            return
-        applied_end, expected = _replay(contents, expected, result)
-        result.last_log = log.number, contents.end
-        closed_end = closed[1] if closed[0] == log.number else 0
-        if not log.is_damaged and contents.end < max(log.size, closed_end):
-            reason = left_out(log.size - contents.end)
-            if contents.end < closed_end:
-                reason = f"the log ends before {closed_end}, where it was closed"
-            result.problems.append(Problem(log.path, contents.end, reason))
-        result.lost_bytes += max(log.size, closed_end) - applied_end
-        if log.is_damaged or contents.end < closed_end or applied_end < contents.end:
-            _give_up(logs[position + 1 :], closed, result)
-            return
-        before = log
-
-
-def _follows(before: _Log, contents: LogReader, result: SalvagedLogs) -> bool:
-    """Whether nothing is missing between the log ``before`` and the next one."""
-    if contents.previous_number != before.number:
-        reason = f"it follows log {contents.previous_number}, which is missing"
-        result.problems.append(Problem(contents.path, 0, reason))
-        return False
-    if contents.previous_end > before.end:
-        reason = f"the log ended at {contents.previous_end} when the next one was begun"
-        result.problems.append(Problem(before.path, before.end, reason))
-        result.lost_bytes += max(0, contents.previous_end - before.size)
-        return False
-    return True
-
-
-def _replay(
-    contents: LogReader, expected: int | None, result: SalvagedLogs
-) -> tuple[int, int | None]:
-    """Apply a log's records: up to which offset that went, and the sequence number to follow."""
-    for offset, payload in contents.records():
-        try:
-            seq, operations = decode_batch(payload, contents.path, offset)
-            if expected is not None and seq != expected:
-                raise CorruptionError(
-                    contents.path,
-                    offset,
-                    "a write is missing before this record",
-                    expected=expected,
-                    got=seq,
-                )
-        except CorruptionError as error:
-            result.problems.append(Problem.of(error, contents.path))
-            return offset, expected
-        for number, (key, value) in enumerate(operations, seq):
-            result.newest[key] = value, number
-        expected = seq + len(operations)
-        result.last_seq = expected - 1
-        result.record_count += 1
-        result.operation_count += len(operations)
-    return contents.end, expected
-
-
-def _give_up(logs: list[_Log], closed: tuple[int, int], result: SalvagedLogs) -> None:
-    """Count logs that stand behind a hole, or have no header, as lost.
-
-    Each has been at least a header, or as long as it was when the store was closed with it.
-    """
-    for log in logs:
-        closed_end = closed[1] if closed[0] == log.number else 0
-        result.lost_bytes += max(log.size, HEADER_BYTES, closed_end)
-        if log.end > HEADER_BYTES:
-            reason = "its records are not applied, because writes before them are lost"
-            result.problems.append(Problem(log.path, HEADER_BYTES, reason))

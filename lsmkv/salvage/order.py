@@ -1,9 +1,9 @@
-"""Putting tables in order when nothing tells their levels any more: by their sequence numbers.
+"""Orders tables by their sequence numbers when the manifest, which knows their levels, is lost.
 
-A look-up takes the first run that knows its key, so a run must be newer than those below it for
-every key they share.  Sequence numbers tell which of two versions is newer, but compaction mixes
-old and new keys in one table: where both the keys and the sequence numbers of two tables overlap,
-neither may be newer as a whole, and they have to be merged.  All others can be stacked as they are.
+A lookup ends in the first run that has its key, so a run must be newer than the runs below it for
+every key that they share.  Sequence numbers tell which of two entries is newer, but compaction mixes
+old and new entries in one table.  If both the keys and the sequence numbers of two tables overlap,
+neither may be newer as a whole, and they must be merged.  All others can be stacked as they are.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ _SMALLEST: Final = attrgetter("smallest")
 _LARGEST: Final = attrgetter("largest")
 _ORDER: Final = itemgetter(0, 1, 2)
 
-SortableEntry = tuple[
-    bytes, int, int, bytes | None
-]  # key, minus sequence number, minus table, value
+# Key, minus sequence number, minus the table's number, value.
+SortableEntry = tuple[bytes, int, int, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Tables to merge, and the keys and sequence numbers that they span."""
+    """Tables to merge, with their ranges of keys and sequence numbers."""
 
     smallest: bytes
     largest: bytes
@@ -38,8 +37,7 @@ class _Group:
     high_seq: int
     tables: tuple[TableMeta, ...]
 
-    def is_tangled_with(self, other: _Group) -> bool:
-        """Whether the sequence numbers overlap."""
+    def shares_sequence_numbers(self, other: _Group) -> bool:
         return self.low_seq <= other.high_seq and other.low_seq <= self.high_seq
 
     def joined(self, other: _Group) -> _Group:
@@ -53,9 +51,9 @@ class _Group:
 
 
 def tangled_groups(tables: list[TableMeta]) -> list[list[TableMeta]]:
-    """The fewest tables that have to be merged, in groups; most groups are of one table.
+    """The fewest tables that must be merged, in groups; most groups are of one table.
 
-    Afterwards, tables whose keys overlap have sequence numbers that do not.
+    If tables of different groups overlap in keys, their sequence numbers do not overlap.
     O(n log n) for n tables, times how many of them overlap one another.
     """
     groups = [
@@ -78,7 +76,7 @@ def _join_once(groups: list[_Group]) -> list[_Group]:
         for other in active:
             if other.largest < group.smallest:
                 done.append(other)
-            elif other.is_tangled_with(group):
+            elif other.shares_sequence_numbers(group):
                 group = group.joined(other)
             else:
                 apart.append(other)
@@ -87,10 +85,10 @@ def _join_once(groups: list[_Group]) -> list[_Group]:
 
 
 def stack(tables: list[TableMeta]) -> list[list[TableMeta]]:
-    """The tables in as few runs as can be, newest run first; each by ascending key.
+    """The tables in as few runs as possible, newest run first; each run by ascending key.
 
-    Of tables whose keys overlap, that with the higher sequence numbers comes first (of equals, that
-    with the higher number).  O(n log n) for n tables, times the number of runs.
+    Of tables whose keys overlap, the one with the higher sequence numbers comes first (of equals, the
+    one with the higher number).  O(n log n) for n tables, times the number of runs.
     """
     newest_first = sorted(tables, key=lambda table: (table.largest_seq, table.number), reverse=True)
     runs: list[list[TableMeta]] = []
@@ -110,7 +108,7 @@ def _overlaps(run: list[TableMeta], table: TableMeta) -> bool:
 
 
 def newest_versions(sources: list[Iterator[SortableEntry]]) -> Iterator[Entry]:
-    """Of each key the version with the highest sequence number, deletions included."""
+    """The version of each key with the highest sequence number, deletions included."""
     last: bytes | None = None
     for key, minus_seq, _, value in merge(*sources, key=_ORDER):
         if key != last:
@@ -119,9 +117,9 @@ def newest_versions(sources: list[Iterator[SortableEntry]]) -> Iterator[Entry]:
 
 
 def table_entries(table: TableReader) -> Iterator[SortableEntry]:
-    """The entries of a table, as :func:`newest_versions` takes them."""
-    place = -table.meta.number
+    """The entries of a table, in the order of :func:`newest_versions`."""
+    minus_number = -table.meta.number
     for number in range(table.index.block_count):
         block = table.block(number, False)
         for key, value, seq in zip(block.keys(), block.values(), block.seqs(), strict=True):
-            yield key, -seq, place, value
+            yield key, -seq, minus_number, value

@@ -1,12 +1,12 @@
-"""Repair: a store made anew from whatever tables and logs still check out.
+"""Rebuilds a store from its readable tables and logs.
 
-The manifest, where it can be read, says which tables count and where they belong.  Where it cannot,
-every table file counts, and the order among them is that of their sequence numbers
-(:mod:`lsmkv.salvage.order`).  Whole tables are kept as they are; of damaged ones the whole blocks are
-written to new tables.  The logs are applied up to the first damage, and become a table too.
+A readable manifest names the tables that count, and their levels.  Without one, every table file
+counts, ordered by sequence numbers (:mod:`lsmkv.salvage.order`).  Whole tables are kept as they are;
+the whole blocks of damaged ones are written to new tables.  The logs are applied up to the first
+damage, and become a table too.
 
-The originals are never changed.  Repair in place only moves them, once the repaired store is on
-disk, to the folder ``lost`` inside the store, unless they are part of it.
+The originals are never changed.  Repair in place moves those that are no part of the repaired store
+to the folder ``lost`` inside it, once the repaired store is on disk.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Final
 
 from lsmkv.encoding.entry_batch import batches_of
 from lsmkv.errors import NotAStoreError
+from lsmkv.inspection.table_check import open_uncached
 from lsmkv.log.writer import LogWriter
 from lsmkv.options import Options
 from lsmkv.salvage.logs import SalvagedLogs, salvage_logs
@@ -32,12 +33,10 @@ from lsmkv.salvage.order import (
 from lsmkv.salvage.report import LOST_FOLDER, RepairReport
 from lsmkv.salvage.state import FoundState, find_state, liveness
 from lsmkv.salvage.tables import RescuedTable, TableRescue
-from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import TableJob, write_tables
-from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.file_names import CURRENT, LOCK, log_path, parse_file_name, table_path
-from lsmkv.storage.storage import AppendFile, FileLock, ReadKind, Storage, absolute_path
+from lsmkv.storage.storage import FileLock, ReadKind, Storage, absolute_path
 from lsmkv.storage.store_lock import lock_store
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import EMPTY_STATE, Manifest, State, VersionEdit, check_file_number
@@ -55,32 +54,32 @@ def repair(
     in_place: bool = False,
     progress: Progress | None = None,
 ) -> RepairReport:
-    """Rebuild a store from whatever tables and logs still check out.
+    """Rebuild a store from its readable tables and logs.
 
-    Of a damaged table it keeps the whole blocks; of a log, the records before its first damage.
-    Whole records behind that are left out, and so are the logs that follow: a store that had them
-    would lack writes that came before.
+    It keeps the whole blocks of a damaged table, and the records of a log before its first damage.
+    Later records and later logs are left out, even whole ones: a store with them would lack the writes
+    between.
 
     Args:
         path: the damaged store; it must not be open.
         output: directory for the repaired store, absent or empty, and not inside the damaged one,
             which stays as it is.
-        in_place: instead, repair in the same directory.  Whatever is not part of the repaired store
-            is moved to the folder ``lost`` in it; nothing is deleted.
-        progress: called with bytes of table files gone through, and bytes in all.
+        in_place: repair in the same directory instead.  Files that are no part of the repaired store
+            are moved to the folder ``lost`` in it; nothing is deleted.
+        progress: called with the bytes of table files read so far, and the bytes in all.
 
     Raises:
         ValueError: not exactly one of ``output`` and ``in_place`` is given, or ``output`` is the
             damaged store's directory or inside it.
-        NotAStoreError: nothing of a store is at ``path``.
+        NotAStoreError: no file of a store is at ``path``.
         FileExistsError: ``output`` is not empty.
         LockedError: the store is open for writing.
         UnsupportedFormatError: a file is in a format of another release: repair with that one.
         OSError: the repaired store cannot be written, or ``lost`` is a link or a file.  Repair in
             place has changed nothing then.
 
-    Reads every byte twice, or three times where tables have to be merged; in memory are the
-    operations of the logs and one table's filters.
+    It reads every byte twice, or three times where tables are merged.  Memory holds the operations of
+    the logs and one table's filters.
 
     >>> import lsmkv, os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -103,7 +102,7 @@ def repair(
     except (FileNotFoundError, NotADirectoryError):
         names = []
     if CURRENT not in names and not any(map(parse_file_name, names)):
-        raise NotAStoreError(f"{source} holds nothing of a lsmkv store")
+        raise NotAStoreError(f"{source} holds no file of an lsmkv store")
     if in_place:
         check_is_ours(storage, source)
         _check_lost_folder(source)
@@ -118,14 +117,10 @@ def repair(
 
 
 def _check_output(storage: Storage, source: str, target: str) -> None:
-    """Refuse an output that is not empty, or that is the damaged store's directory or inside it.
-
-    Raises:
-        ValueError, FileExistsError: it is.
-    """
+    """Refuse an output that is not empty, or that is the damaged store's directory or inside it."""
     parent = os.path.realpath(target)
     while True:
-        with contextlib.suppress(FileNotFoundError):  # of what is still to be made
+        with contextlib.suppress(FileNotFoundError):  # ``output`` need not exist yet
             if os.path.samefile(parent, source):
                 raise ValueError(
                     f"output={target!r} is the damaged store's own directory, or inside it; "
@@ -139,11 +134,7 @@ def _check_output(storage: Storage, source: str, target: str) -> None:
 
 
 def _check_lost_folder(source: str) -> None:
-    """Refuse a folder for lost files that is anything but a directory.
-
-    Raises:
-        OSError: it is a link or a file.
-    """
+    """Refuse a folder for lost files that is a link or a file."""
     folder = os.path.join(source, LOST_FOLDER)
     if os.path.islink(folder):
         raise OSError(errno.ELOOP, "is a symbolic link; none is followed", folder)
@@ -154,7 +145,7 @@ def _check_lost_folder(source: str) -> None:
 def _lock_source(
     storage: Storage, source: str, *, is_read_only: bool
 ) -> FileLock | contextlib.nullcontext[None]:
-    """The lock of the damaged store; none is needed where nobody can write."""
+    """The lock of the damaged store; a read-only file system needs none."""
     try:
         return lock_store(storage, source)
     except OSError as error:
@@ -213,7 +204,7 @@ class _Repair:
     # What is kept
 
     def _gather(self, state: State | None) -> tuple[list[PlacedTable], SalvagedLogs]:
-        """The tables of the repaired store, in the target; and what the logs tell."""
+        """The tables of the repaired store, in the target, and the salvaged logs."""
         if state is None:
             tables = liveness(self._storage, self._source, self._numbers["table"])
             self._uncertain = tables.uncertain
@@ -240,12 +231,12 @@ class _Repair:
         for placed in state.levels.placed():
             found = rescued.get(placed.meta.number)
             if found is not None:
-                self._settle(found)
+                self._copy(found)
                 placed_tables.append(PlacedTable(placed.level, placed.run, found.meta))
         return placed_tables, logs
 
     def _write_logs(self, logs: SalvagedLogs) -> list[RescuedTable]:
-        """Tables of what the logs hold."""
+        """Write the operations of the logs to tables."""
         newest = logs.newest
         versions = ((key, *newest[key]) for key in sorted(newest))
         metas = write_tables(batches_of(versions), self._job())
@@ -264,12 +255,12 @@ class _Repair:
         return tables
 
     def _placed_by_sequence(self, rescued: list[RescuedTable]) -> list[PlacedTable]:
-        """All tables as runs of level 0, in the order of their sequence numbers."""
+        """All tables as runs of level 0, ordered by sequence numbers."""
         by_number = {table.meta.number: table for table in rescued}
         metas: list[TableMeta] = []
         for group in tangled_groups([table.meta for table in rescued]):
             if len(group) == 1:
-                self._settle(by_number[group[0].number])
+                self._copy(by_number[group[0].number])
                 metas += group
             else:
                 metas += self._merge([by_number[meta.number] for meta in group])
@@ -281,11 +272,15 @@ class _Repair:
         ]
 
     def _merge(self, tables: list[RescuedTable]) -> list[TableMeta]:
-        """New tables with the newest version of each key of ``tables``."""
+        """Merge ``tables`` into new ones with the newest version of each key."""
         self._merged += len(tables)
         paths = {table.meta.number: table.path for table in tables}
         sources: list[Iterator[SortableEntry]] = [
-            (entry for meta in run for entry in table_entries(self._open(paths[meta.number], meta)))
+            (
+                entry
+                for meta in run
+                for entry in table_entries(open_uncached(self._storage, paths[meta.number], meta))
+            )
             for run in stack([table.meta for table in tables])
         ]
         metas = write_tables(batches_of(newest_versions(sources)), self._job())
@@ -294,12 +289,8 @@ class _Repair:
                 self._storage.remove(table.path)
         return [table.meta for table in self._written(metas)]
 
-    def _open(self, path: str, meta: TableMeta) -> TableReader:
-        cache = BlockCache(0, self._storage.stats)
-        return TableReader(self._storage, path, cache, meta=meta, filter_residency="off")
-
-    def _settle(self, table: RescuedTable) -> None:
-        """Have a table in the target."""
+    def _copy(self, table: RescuedTable) -> None:
+        """Copy an original to the target, unless it is repaired in place."""
         path = table_path(self._target, table.meta.number)
         if path == table.path:
             return
@@ -313,12 +304,17 @@ class _Repair:
     # The repaired store
 
     def _prepare(self, placed: list[PlacedTable], state: State | None, logs: SalvagedLogs) -> State:
-        """Write the new log; everything but the manifest is on disk then."""
+        """Write the new log; then everything but the manifest is on disk.
+
+        Until CURRENT changes, repair in place must leave the damaged store as it was.  So the new log
+        is one more log at the end of its chain, without records.
+        """
         log_number = self._allocate()
         path = log_path(self._target, log_number)
         self._created.append(path)
+        previous = logs.last_log if self._target == self._source else None
         LogWriter.create(
-            self._storage, path, log_number, "log", self._log_before(logs.last_log)
+            self._storage, path, log_number, "log", previous=previous or (0, 0)
         ).close()
         self._storage.sync_directory(self._target)
         last_seq = max(
@@ -331,22 +327,8 @@ class _Repair:
         )
         return EMPTY_STATE.changed(edit)
 
-    def _log_before(self, last_log: tuple[int, int] | None) -> LogWriter | None:
-        """The log that the new one is to follow (for its number and end alone; it is not open).
-
-        In place, the damaged store has the new log too until CURRENT changes, and must go on being
-        what it was: one more log, without records, at the end of its chain.
-        """
-        if last_log is None or self._target != self._source:
-            return None
-        number, end = last_log
-        unopened = AppendFile(log_path(self._source, number), -1, end)
-        return LogWriter(
-            self._storage, unopened, "log", number, 0, synced=end, marked=end, predecessor=None
-        )
-
     def _install(self, state: State) -> list[str]:
-        """Write the manifest, and let CURRENT name it; in place, move what is not needed."""
+        """Write the manifest, and make CURRENT name it; in place, move the other files to ``lost``."""
         linked: list[tuple[str, str]] = []
         if self._target == self._source:
             kept = {f"{table.number:06}.sst" for table in state.levels.tables()}
@@ -368,13 +350,13 @@ class _Repair:
         return [name for name, _ in linked]
 
     def _link(self, names: list[str]) -> list[tuple[str, str]]:
-        """Give files a second name in the folder of lost ones: names, and paths there.
+        """Give files a second name in the folder of lost ones; returns names and paths there.
 
-        So no crash between this and the end can leave a file that the next open of the store would
-        remove.  Where the file system knows no links they are only moved, at the end.
+        So after a crash from here on, the next open cannot delete a file for good.  On a file system
+        without links they are only moved, at the end.
         """
         folder = os.path.join(self._source, LOST_FOLDER)
-        _check_lost_folder(self._source)  # again: much has been read since
+        _check_lost_folder(self._source)  # again: it may have changed since
         self._storage.make_directory(folder)
         linked: list[tuple[str, str]] = []
         if CURRENT in self._originals:
@@ -391,7 +373,7 @@ class _Repair:
         return linked
 
     def _free_name(self, folder: str, name: str) -> str:
-        """A path in ``folder`` that nothing has yet."""
+        """A free path in ``folder``."""
         path = os.path.join(folder, name)
         count = 0
         while self._storage.exists(path):

@@ -1,4 +1,4 @@
-"""What a repair kept, and what it could not."""
+"""The report of a repair."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from lsmkv.errors import UnsupportedFormatError
 from lsmkv.inspection.report import Problem, Report, count, count_entries
 
 LOST_FOLDER: Final = "lost"
@@ -15,18 +16,20 @@ _NO_DAMAGE: Final = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errn
 
 
 def raise_unless_damage(error: Exception) -> None:
-    """Raise an error of the operating system that says nothing of the file's bytes.
+    """Raise an error that does not mean that the file's bytes are lost.
 
-    Whoever may not read a file, or has too many open, has not lost it.
+    A file is not lost because it may not be read, because too many are open, or because another
+    release wrote it.
     """
-    if isinstance(error, OSError) and error.errno in _NO_DAMAGE:
+    is_other = isinstance(error, OSError) and error.errno in _NO_DAMAGE
+    if is_other or isinstance(error, UnsupportedFormatError):
         raise error
 
 
 def left_out(byte_count: int) -> str:
-    """What is wrong with a log whose records end before its file does.
+    """The problem of a log whose good records end before its file does.
 
-    Whole records may stand behind the damaged one.
+    Whole records may follow the damaged one.
 
     >>> left_out(1200)
     '1,200 bytes from the first damaged record on are left out'
@@ -37,14 +40,12 @@ def left_out(byte_count: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LostRange(Report):
-    """Keys of which entries are lost.
-
-    What a look-up of such a key now finds is what older data hold for it, if anything.
+    """A range of keys with lost entries; lookups in it may find older values.
 
     Attributes:
-        table: number of the table that held them.
-        first, last: the lost keys lie between these, both included; None: no bound is known.
-        entry_count: how many entries; None when nothing tells (it may be none).
+        table: number of the table that held the entries.
+        first, last: bounds of the keys, both included; None if no bound is known.
+        entry_count: how many entries are lost; None if it is not known (it may be none).
         reason: why they are lost.
     """
 
@@ -65,26 +66,26 @@ class LostRange(Report):
 
 @dataclass(frozen=True, slots=True)
 class RepairReport(Report):
-    """What a repair kept, and what it could not.
+    """The result of a repair: what it kept, and what is lost.
 
     Attributes:
         path, output: the damaged store, and the repaired one.
-        manifest: name of the manifest that told which tables count; None when none could be read.
+        manifest: name of the manifest that named the tables; None if none could be read.
         tables_kept, tables_salvaged, tables_lost: tables that were whole, damaged, and not readable
             at all.
-        tables_merged: kept or salvaged ones that were merged, because nothing but their sequence
-            numbers told which is newer.
+        tables_merged: kept or salvaged tables that were merged, because only their sequence numbers
+            tell which is newer.
         tables_ignored: table files that the manifest does not name, or, without one, that other
             tables say they replaced.
-        tables_uncertain: numbers of the tables that were used though nothing tells whether they
-            count: compaction may have replaced them, and what they hold may be out of date.
-        blocks_kept, blocks_lost: blocks; where the index is lost, neighbours count as one.
-        entries_kept, entries_lost: entries of tables; lost ones as far as something tells of them.
-        log_records_kept, log_operations_kept: records of logs applied, and operations in them.
-        log_bytes_lost: bytes of logs that were to be applied and were not.
-        lost_ranges: keys of which entries of tables are lost.
-        problems: what is wrong with the files of the damaged store.
-        notes: what else to know of the result.
+        tables_uncertain: numbers of tables that were used although compaction may have replaced
+            them, so that their entries may be out of date.
+        blocks_kept, blocks_lost: blocks; without an index, neighbouring lost blocks count as one.
+        entries_kept, entries_lost: entries of tables; lost ones as far as their number is known.
+        log_records_kept, log_operations_kept: applied records of logs, and operations in them.
+        log_bytes_lost: bytes of logs that should have been applied and were not.
+        lost_ranges: ranges of keys with lost entries of tables.
+        problems: the damage to the files.
+        notes: other remarks on the result.
         moved: names of the files that repair in place moved to ``lost``.
     """
 
@@ -113,13 +114,12 @@ class RepairReport(Report):
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is lost, and nothing that is kept may be out of date."""
+        """Whether nothing is lost, and no kept entry may be out of date."""
         return not (
             self.lost_ranges or self.log_bytes_lost or self.tables_lost or self.tables_uncertain
         )
 
-    def text(self) -> str:
-        """The counts, and a line for each problem, lost range and note."""
+    def __str__(self) -> str:
         lines = [
             f"{self.path} repaired into {self.output}"
             + (": nothing is lost" if self.is_complete else ""),
@@ -143,6 +143,3 @@ class RepairReport(Report):
         lines += [f"  lost: {lost}" for lost in self.lost_ranges]
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
-
-    def __str__(self) -> str:
-        return self.text()

@@ -1,4 +1,4 @@
-"""Finding the manifest that tells which tables of a damaged store count."""
+"""Finds the manifest, or without one the tables, that make up a damaged store."""
 
 from __future__ import annotations
 
@@ -6,31 +6,29 @@ import os
 from dataclasses import dataclass, field
 from typing import Final
 
-from lsmkv.errors import CorruptionError, NotAStoreError, UnsupportedFormatError
+from lsmkv.errors import CorruptionError, NotAStoreError
 from lsmkv.inspection.report import Problem
-from lsmkv.log.reader import read_log
+from lsmkv.inspection.table_check import UNREADABLE, open_uncached
 from lsmkv.salvage.report import left_out, raise_unless_damage
-from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.reader import TableReader
 from lsmkv.storage.file_names import CURRENT, manifest_path, table_path
 from lsmkv.storage.storage import Storage
-from lsmkv.tree.manifest import State, read_current, read_state
+from lsmkv.tree.manifest import State, read_current, read_manifest
 
 _ORDER_LOST: Final = (
-    "the list of live tables is lost, so every table file was used but those that others say they "
-    "replaced"
+    "the list of live tables is lost, so every table file was used except those that other tables "
+    "say they replaced"
 )
 
 
 @dataclass(slots=True)
 class FoundState:
-    """What the manifest tells.
+    """The manifest to use, if there is one.
 
     Attributes:
-        manifest, state: name of the manifest to go by, and what it adds up to; None when there is
-            none.
-        problems: what is wrong with manifest and CURRENT.
-        notes: what follows for the repaired store.
+        manifest, state: its name, and the state in it; None without one.
+        problems: the damage to manifest and CURRENT.
+        notes: consequences for the repaired store.
     """
 
     manifest: str | None = None
@@ -40,17 +38,10 @@ class FoundState:
 
 
 def find_state(storage: Storage, directory: str, numbers: dict[str, list[int]]) -> FoundState:
-    """The manifest to go by, and what it adds up to.
+    """The manifest to use, and the state in it; ``numbers`` are those of the files, by kind.
 
-    Without a CURRENT that can be read it is the newest manifest, provided that every file that it
-    names is there, and no table is newer than it.
-
-    Args:
-        numbers: of the files in the directory, by kind.
-
-    Raises:
-        UnsupportedFormatError: the manifest is in another format version.
-        OSError: a file may not be read.
+    Without a readable CURRENT it is the newest manifest, provided that every file that it names is
+    there and no table is newer.
     """
     found = FoundState()
     number = _current(storage, directory, found)
@@ -58,10 +49,9 @@ def find_state(storage: Storage, directory: str, numbers: dict[str, list[int]]) 
     if number is None:
         number = max(numbers["manifest"], default=None)
     if number is not None:
-        path = manifest_path(directory, number)
         found.state = _state(storage, directory, number, numbers, is_named, found)
         if found.state is not None:
-            found.manifest = os.path.basename(path)
+            found.manifest = os.path.basename(manifest_path(directory, number))
             if not is_named:
                 found.notes.append(f"{CURRENT} is lost; the newest manifest was used instead")
     if found.state is None:
@@ -89,11 +79,10 @@ def _state(
     is_named: bool,
     found: FoundState,
 ) -> State | None:
-    """What manifest ``number`` adds up to; None when it is damaged or outdated."""
+    """The state in manifest ``number``; None if it is damaged or outdated."""
     path = manifest_path(directory, number)
     try:
-        state = read_state(storage, directory, number)
-        contents = read_log(storage, path, number, "manifest")
+        state, manifest = read_manifest(storage, directory, number)
     except (CorruptionError, OSError) as error:
         raise_unless_damage(error)
         found.problems.append(Problem.of(error, path))
@@ -102,21 +91,18 @@ def _state(
     is_missing_files = (
         not tables.issubset(numbers["table"]) or state.log_number not in numbers["log"]
     )
-    torn_bytes = 0 if contents is None else contents.torn_bytes
-    if contents is not None and torn_bytes:
-        found.problems.append(Problem(path, contents.end, left_out(torn_bytes)))
-    if is_named:  # an edit at its end is lost, or many: the files that they removed are gone
+    if manifest.torn_bytes:
+        found.problems.append(Problem(path, manifest.end, left_out(manifest.torn_bytes)))
+    if is_named:  # edits at its end may be lost, and the files that they removed are gone
         is_outdated = is_missing_files and (
-            torn_bytes > 0 or _was_left_behind(storage, directory, state, numbers)
+            manifest.torn_bytes > 0 or _was_left_behind(storage, directory, state, numbers)
         )
     else:
         is_outdated = is_missing_files or max(numbers["table"], default=0) >= state.next_file
     if is_outdated:
-        reason = "not used: it names files that are gone, or knows nothing of newer ones"
+        reason = "not used: it names files that are gone, or does not name newer ones"
     elif _is_of_another_store(storage, directory, state):
-        reason = (
-            "not used: it is of another store, for it describes none of the tables that are here"
-        )
+        reason = "not used: it is of another store, for it describes none of the tables here"
     else:
         return state
     found.problems.append(Problem(path, None, reason))
@@ -124,20 +110,17 @@ def _state(
 
 
 def _is_of_another_store(storage: Storage, directory: str, state: State) -> bool:
-    """Whether the tables that it names are there, and all of them others than it says."""
-    cache = BlockCache(0, storage.stats)
-    are_others = False
+    """Whether the tables that it names are there, and none is as it says."""
+    differ = False
     for table in state.levels.tables():
-        path = table_path(directory, table.number)
-        try:
-            found = TableReader(storage, path, cache, meta=None, filter_residency="off").meta
-        except (CorruptionError, UnsupportedFormatError, OSError):
-            continue  # damaged, or gone: it tells nothing
-        if found == table:
+        found = _open(storage, directory, table.number)
+        if found is None:
+            continue
+        if found.meta == table:
             return False
-        if found.number == table.number:  # or the table itself is out of place
-            are_others = True
-    return are_others
+        if found.meta.number == table.number:  # otherwise the table itself is out of place
+            differ = True
+    return differ
 
 
 def _was_left_behind(
@@ -145,32 +128,28 @@ def _was_left_behind(
 ) -> bool:
     """Whether this is an old copy of the manifest, or lost edits at its end.
 
-    The store has finished tables that are newer, or was closed then and has any newer file.
+    The store has finished newer tables, or any newer file although it was closed in this state.
     """
     newer = [number for number in numbers["table"] if number >= state.next_file]
-    if any(_is_finished(storage, table_path(directory, number)) for number in newer):
+    if any(_is_finished(storage, directory, number) for number in newer):
         return True
     newest = max(numbers["table"] + numbers["log"], default=0)
     return state.closed_log is not None and newest >= state.next_file
 
 
-def _is_finished(storage: Storage, path: str) -> bool:
+def _is_finished(storage: Storage, directory: str, number: int) -> bool:
+    table = _open(storage, directory, number)
     try:
-        cache = BlockCache(0, storage.stats)
-        TableReader(storage, path, cache, meta=None, filter_residency="off").load()
-    except (CorruptionError, UnsupportedFormatError, OSError):
+        if table is not None:
+            table.load()
+    except UNREADABLE:
         return False
-    return True
+    return table is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Liveness:
-    """Which of the tables count, as far as they tell themselves.
-
-    Attributes:
-        live: the tables to use.
-        uncertain: those of them that a compaction may have replaced, for all that is known.
-    """
+    """The tables that count without a manifest; compaction may have replaced the uncertain ones."""
 
     live: list[int]
     uncertain: list[int]
@@ -179,30 +158,27 @@ class Liveness:
 def liveness(storage: Storage, directory: str, numbers: list[int]) -> Liveness:
     """Tell the tables ``numbers`` that count from those that compaction has replaced.
 
-    The last table that a compaction writes notes which ones it took the place of, and which tables
-    beside it did.  The note counts if all of these are there: a power failure may have kept some.  It
-    outlasts the files that it is about, which are removed before the table can be replaced itself.  A
-    table without a note is of an older release, or damaged: it may be one that was replaced.
+    The last table that a compaction writes notes the tables that it replaced, and those that the
+    compaction wrote beside it.  The note counts if all of the latter are there: a power failure may
+    have kept only some.  It outlasts the files that it is about, which are removed before this table
+    can be replaced.  A table without a note is of an older release, or damaged: it may be replaced.
     """
     replaced: set[int] = set()
-    unnoted: list[int] = []
+    without_note: list[int] = []
     for number in numbers:
-        replaces, beside = _note(storage, table_path(directory, number), number)
-        if replaces is None:
-            unnoted.append(number)
-        elif set(beside).issubset(numbers):
-            replaced.update(older for older in replaces if older < number)
+        table = _open(storage, directory, number)
+        note = None if table is None else table.properties
+        if note is None or note.number != number or note.replaces is None:
+            without_note.append(number)
+        elif set(note.beside).issubset(numbers):
+            replaced.update(older for older in note.replaces if older < number)
     live = [number for number in numbers if number not in replaced]
-    return Liveness(live, [number for number in unnoted if number not in replaced])
+    return Liveness(live, [number for number in without_note if number not in replaced])
 
 
-def _note(storage: Storage, path: str, number: int) -> tuple[list[int] | None, list[int]]:
-    """The tables that table ``number`` says it replaced (None: it does not say), and those beside it."""
+def _open(storage: Storage, directory: str, number: int) -> TableReader | None:
+    """Table ``number``; None if it is damaged or gone."""
     try:
-        cache = BlockCache(0, storage.stats)
-        properties = TableReader(storage, path, cache, meta=None, filter_residency="off").properties
-    except (CorruptionError, UnsupportedFormatError, OSError):
-        return None, []
-    if properties.number != number:
-        return None, []
-    return properties.replaces, properties.beside
+        return open_uncached(storage, table_path(directory, number))
+    except UNREADABLE:
+        return None

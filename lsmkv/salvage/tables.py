@@ -1,4 +1,4 @@
-"""Rescuing tables one by one: whole ones are kept, whole blocks of damaged ones written anew."""
+"""Rescues tables one by one: keeps whole ones, and writes the whole blocks of damaged ones anew."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.policy import policy_for
 from lsmkv.inspection.report import Problem
-from lsmkv.inspection.table_check import check_table
+from lsmkv.inspection.table_check import check_table, open_uncached
 from lsmkv.options import Options
 from lsmkv.salvage.damaged_table import LostBlock, TableSalvage
 from lsmkv.salvage.report import LostRange, raise_unless_damage
 from lsmkv.sstable.block.block import Block
-from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.format import Footer, TableMeta, TableProperties
-from lsmkv.sstable.reader import TableReader
 from lsmkv.sstable.writer import TableFormat, TableWriter
 from lsmkv.storage.file_names import table_path
 from lsmkv.storage.storage import Storage
@@ -25,7 +23,7 @@ from lsmkv.tree.version_set import table_format
 
 @dataclass(frozen=True, slots=True)
 class RescuedTable:
-    """A table for the repaired store: what it is, where it lies, whether it is an original."""
+    """A table for the repaired store, and whether its file is an original."""
 
     meta: TableMeta
     path: str
@@ -37,10 +35,10 @@ class TableRescue:
 
     Attributes:
         kept, salvaged, lost: numbers of tables that are whole, damaged, and not readable at all.
-        blocks_kept, blocks_lost: blocks; lost ones that cannot be told apart count as one.
-        entries_kept, entries_lost: entries; of the lost ones those that something tells of.
-        lost_ranges: keys of which entries are lost.
-        problems: what is wrong with the tables.
+        blocks_kept, blocks_lost: blocks; neighbouring lost ones may count as one.
+        entries_kept, entries_lost: entries; the lost ones as far as their number is known.
+        lost_ranges: ranges of keys with lost entries.
+        problems: the damage to the tables.
         created: paths of tables written.
     """
 
@@ -68,14 +66,9 @@ class TableRescue:
         self.created: list[str] = []
 
     def take(self, number: int, expected: TableMeta | None) -> RescuedTable | None:
-        """The table ``number``, or what is left of it; None when nothing is.
+        """Table ``number``, or a new one with its whole blocks; None if nothing is left.
 
-        Args:
-            expected: what the manifest knows of it, if that is known.
-
-        Raises:
-            UnsupportedFormatError: it is in another format.
-            OSError: a new table cannot be written.
+        ``expected`` is the manifest's entry for it, if there is a manifest.
         """
         path = table_path(self._source, number)
         try:
@@ -85,13 +78,7 @@ class TableRescue:
             self._lose(number, expected, Problem.of(error, path))
             return None
         try:
-            table = TableReader(
-                self._storage,
-                path,
-                BlockCache(0, self._storage.stats),
-                meta=expected,
-                filter_residency="resident",
-            )
+            table = open_uncached(self._storage, path, expected, filter_residency="resident")
         except (CorruptionError, OSError) as error:
             raise_unless_damage(error)
             self.problems.append(Problem.of(error, path))
@@ -107,20 +94,16 @@ class TableRescue:
         self.problems += check.problems
         return self._salvage(number, path, expected, size)
 
-    def _lose(self, number: int, expected: TableMeta | None, problem: Problem) -> None:
+    def _lose(self, number: int, known: TableMeta | None, problem: Problem) -> None:
         self.lost.append(number)
         self._note(problem)
-        if expected is None:
-            self.lost_ranges.append(LostRange(number, None, None, None, problem.reason))
-            return
-        count = expected.entry_count
-        self.entries_lost += count
-        self.lost_ranges.append(
-            LostRange(number, expected.smallest, expected.largest, count, problem.reason)
-        )
+        self.entries_lost += 0 if known is None else known.entry_count
+        count = None if known is None else known.entry_count
+        whole = LostBlock(0, None, None, count, problem.reason)
+        self.lost_ranges.append(_lost_range(number, whole, known))
 
     def _note(self, problem: Problem) -> None:
-        """Keep a problem, unless one is known for the place already."""
+        """Keep a problem, unless there is one for the same place."""
         known = {(item.path, item.offset) for item in self.problems if item.path == problem.path}
         if (problem.path, problem.offset) not in known:
             self.problems.append(problem)
@@ -138,32 +121,31 @@ class TableRescue:
             return None
         known = expected
         if salvage.properties is not None:
-            said = salvage.properties.meta(size, expected.checksum if expected else 0)
-            if expected is not None and said != expected:
+            stored = salvage.properties.meta(size, expected.checksum if expected else 0)
+            if expected is not None and stored != expected:
                 self._lose(number, expected, Problem(path, None, "it is another table"))
                 self._advance(size)
                 return None
-            known = said
+            known = stored
         meta, lost, kept_blocks = self._rewrite(salvage, known)
         self._advance(size)
         for damage in salvage.problems:
             self._note(Problem.of(damage, path))
-        kept = 0 if meta is None else meta.entry_count
         if meta is None:
-            problem = Problem(path, None, "no whole block is left in it")
-            self._lose(number, known, problem)
+            self._lose(number, known, Problem(path, None, "no whole block is left in it"))
             self.blocks_lost += len(lost)
             return None
-        if known is not None and known.entry_count == kept:
-            lost = [block for block in lost if block.entry_count is not None]
-        self.salvaged.append(number)
-        self.blocks_kept += kept_blocks
-        self.blocks_lost += len(lost)
-        self.entries_kept += kept
+        kept = meta.entry_count
         if known is None:
             self.entries_lost += sum(block.entry_count or 0 for block in lost)
         else:
             self.entries_lost += known.entry_count - kept
+            if known.entry_count == kept:
+                lost = [block for block in lost if block.entry_count is not None]
+        self.salvaged.append(number)
+        self.blocks_kept += kept_blocks
+        self.blocks_lost += len(lost)
+        self.entries_kept += kept
         for block in lost:
             self._note(Problem(path, block.offset, block.reason))
             self.lost_ranges.append(_lost_range(number, block, known))
@@ -172,7 +154,7 @@ class TableRescue:
     def _rewrite(
         self, salvage: TableSalvage, known: TableMeta | None
     ) -> tuple[TableMeta | None, list[LostBlock], int]:
-        """The new table (None when no block is left), the lost blocks, how many were kept."""
+        """The new table (None if no block is left), the lost blocks, and how many were kept."""
         form = self.form
         if salvage.properties is not None and salvage.footer is not None:
             with contextlib.suppress(ValueError):  # a filter key that is none
@@ -204,7 +186,7 @@ class TableRescue:
 
 
 def form_of(properties: TableProperties, footer: Footer) -> TableFormat:
-    """The form of a table, as far as it tells, for writing another like it."""
+    """The format of a table, as far as it is known, for writing another like it."""
     options = Options()
     block_size = properties.raw_bytes // max(1, properties.block_count)
     return TableFormat(
@@ -220,7 +202,7 @@ def form_of(properties: TableProperties, footer: Footer) -> TableFormat:
 
 
 def _belongs(block: Block, known: TableMeta) -> bool:
-    """Whether the keys and sequence numbers of ``block`` can be the table's."""
+    """Whether the keys and sequence numbers of ``block`` fit the table."""
     keys, seqs = block.keys(), block.seqs()
     return (
         known.smallest <= keys[0]

@@ -24,6 +24,7 @@ import msgspec
 from lsmkv.encoding.checksums import checksum
 from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.errors import CorruptionError, NotAStoreError
+from lsmkv.log.chain import ClosedLog
 from lsmkv.log.reader import MARK_BYTES, LogReader, read_log
 from lsmkv.log.writer import LogWriter
 from lsmkv.storage.file_names import CURRENT, MAX_FILE_NUMBER, manifest_path, parse_file_name
@@ -109,6 +110,11 @@ class State:
         """Whether the store was closed with this log, of ``end`` bytes, with or without a mark."""
         closed, closed_end = self.closed_log or (0, 0)
         return closed == number and end - closed_end in (0, MARK_BYTES)
+
+    @property
+    def closed(self) -> ClosedLog:
+        """The log that the store was closed with."""
+        return ClosedLog(*(self.closed_log or (0, 0)), self.closed_salt)
 
     def as_edit(self) -> VersionEdit:
         """The edit that turns the empty state into this one."""

@@ -278,6 +278,13 @@ def test_a_missing_log_is_reported(db: lsmkv.DB) -> None:
     assert [problem.path for problem in db.verify().problems] == [str(path)]
 
 
+def test_a_log_cut_short_inside_its_header_is_reported(db: lsmkv.DB) -> None:
+    path = _log(db)
+    cut(path, 30)
+    (problem,) = db.verify().problems
+    assert (problem.path, problem.reason) == (str(path), "the log is cut short inside its header")
+
+
 def test_a_torn_end_of_a_log_is_counted_and_no_problem(db: lsmkv.DB) -> None:
     end = written_bytes(_log(db))
     with _log(db).open("r+b") as log:

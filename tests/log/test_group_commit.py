@@ -25,7 +25,7 @@ def led(group: GroupCommit) -> GroupCommit:
 def stop_leading(group: GroupCommit) -> None:
     """Let go of the lead, and pass it on."""
     group.leading.release()
-    group.pass_on()
+    group.hand_over()
 
 
 class Writers:
@@ -38,7 +38,7 @@ class Writers:
 
     def add(self, end: int) -> None:
         """One more that waits for ``end`` bytes; returns once it does."""
-        count = len(self.group.waiting)
+        count = len(self.group.followers)
 
         def wait() -> None:
             self.outcomes.append((end, self.group.join(end)))
@@ -46,7 +46,7 @@ class Writers:
         thread = threading.Thread(target=wait, daemon=True)
         thread.start()
         self.threads.append(thread)
-        wait_until(lambda: len(self.group.waiting) > count)
+        wait_until(lambda: len(self.group.followers) > count)
 
     def have_come(self, count: int) -> bool:
         return len(self.outcomes) == count
@@ -81,7 +81,7 @@ def test_the_first_that_is_not_served_leads_next() -> None:
     for end in (10, 20, 30):
         writers.add(end)
     assert group.note_synced(10) == 2
-    group.pass_on()  # who was asked to lead does not come: the test goes on leading for it
+    group.hand_over()  # who was asked to lead does not come: the test goes on leading for it
     wait_until(partial(writers.have_come, 2))
     assert sorted(writers.outcomes) == [(10, False), (20, True)]
     assert group.note_synced(30) == 2
@@ -96,7 +96,7 @@ def test_after_a_sync_that_failed_the_others_lead_one_by_one() -> None:
     writers.add(10)
     writers.add(20)
     for count in (1, 2):
-        group.pass_on()
+        group.hand_over()
         wait_until(partial(writers.have_come, count))
     assert writers.outcomes == [(10, True), (20, True)]
     writers.finish()
@@ -105,12 +105,12 @@ def test_after_a_sync_that_failed_the_others_lead_one_by_one() -> None:
 def test_who_asks_for_the_lead_gets_it_whatever_is_on_disk() -> None:
     group = led(GroupCommit(0))
     writers = Writers(group)
-    count = len(group.waiting)
+    count = len(group.followers)
     closing = threading.Thread(target=group.lead, daemon=True)
     closing.start()
-    wait_until(lambda: len(group.waiting) > count)
+    wait_until(lambda: len(group.followers) > count)
     group.note_synced(1 << 40)
-    group.pass_on()
+    group.hand_over()
     closing.join(HUNG_S)
     assert not closing.is_alive()
     writers.add(1 << 41)  # it waits, for the lead is taken
@@ -131,9 +131,9 @@ def test_the_one_that_was_asked_to_lead_and_is_gone_is_replaced() -> None:
     group = led(GroupCommit(0))
     writers = Writers(group)
     writers.add(10)
-    gone = group.waiting[0]
+    gone = group.followers[0]
     writers.add(20)
-    group.waiting.insert(0, type(gone)(5))  # an interrupted thread has left this behind
+    group.followers.insert(0, type(gone)(5))  # an interrupted thread has left this behind
     stop_leading(group)
     writers.finish()
     assert (10, True) in writers.outcomes or (20, True) in writers.outcomes
@@ -158,7 +158,7 @@ def test_a_writer_that_is_interrupted_waits_no_more() -> None:
     group = led(GroupCommit(0))
 
     def interrupt() -> None:
-        wait_until(lambda: len(group.waiting) == 1)
+        wait_until(lambda: len(group.followers) == 1)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     thread = threading.Thread(target=interrupt, daemon=True)
@@ -166,7 +166,7 @@ def test_a_writer_that_is_interrupted_waits_no_more() -> None:
     with pytest.raises(KeyboardInterrupt):
         group.join(10)
     thread.join(HUNG_S)
-    assert group.waiting == []
+    assert group.followers == []
     stop_leading(group)
     assert group.join(2)  # the lead was not left with the one that has gone
 
@@ -208,7 +208,7 @@ def test_an_interrupt_of_the_one_that_was_to_lead_passes_the_lead_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     group = led(GroupCommit(0))
-    join_interrupted(monkeypatch, group, 10, group.pass_on)
+    join_interrupted(monkeypatch, group, 10, group.hand_over)
     assert group.join(2)
 
 
@@ -222,7 +222,7 @@ def test_an_interrupt_of_one_that_was_served_still_wakes_those_after_it(
         writers.add(20)
         writers.add(30)
         assert group.note_synced(30) == 4
-        group.pass_on()
+        group.hand_over()
 
     join_interrupted(monkeypatch, group, 10, serve)
     writers.finish()
@@ -245,12 +245,12 @@ def test_an_interrupt_between_a_sync_and_the_waking_harms_nobody(
     assert writers.outcomes == [(20, False)]
 
 
-# Waiting for company
+# Waiting for followers
 
 
-def test_the_last_of_the_company_ends_the_wait() -> None:
+def test_the_last_follower_ends_the_wait() -> None:
     group = led(GroupCommit(0))
-    group.company = 3
+    group.group_size = 3
     writers = Writers(group)
     leader = threading.Thread(target=group.wait_for_followers, args=(2 * HUNG_S,), daemon=True)
     leader.start()
@@ -260,35 +260,35 @@ def test_the_last_of_the_company_ends_the_wait() -> None:
     leader.join(HUNG_S)
     assert not leader.is_alive()
     group.note_synced(20)
-    group.pass_on()
+    group.hand_over()
     writers.finish()
 
 
-def test_a_company_that_is_complete_twice_ends_one_wait() -> None:
+def test_a_group_that_is_complete_twice_ends_one_wait() -> None:
     group = led(GroupCommit(0))
-    group._awaited = 2
+    group._awaited_size = 2
     writers = Writers(group)
     writers.add(10)
-    gone = group.waiting.pop()  # as if it had been interrupted
+    gone = group.followers.pop()  # as if it had been interrupted
     writers.add(20)
     gone.woken.release()
     group.note_synced(20)
-    group.pass_on()
+    group.hand_over()
     writers.finish()
     assert len(writers.outcomes) == 2
 
 
 class LateLock:
-    """Stands for the lock that a leader waits at: its time is over, and then the company comes."""
+    """Stands for the lock that a leader waits at: its time is over, and then the last follower comes."""
 
-    def __init__(self, company_comes: Callable[[], None]) -> None:
-        self.company_comes = company_comes
+    def __init__(self, last_comes: Callable[[], None]) -> None:
+        self.last_comes = last_comes
         self.lock = threading.Lock()
         self.lock.acquire()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         if blocking:
-            self.company_comes()
+            self.last_comes()
             return False
         return self.lock.acquire(blocking=False)
 
@@ -296,14 +296,14 @@ class LateLock:
         self.lock.release()
 
 
-def test_a_company_that_comes_too_late_does_not_end_the_next_wait() -> None:
+def test_a_follower_that_comes_too_late_does_not_end_the_next_wait() -> None:
     group = led(GroupCommit(0))
-    group.company = 2
+    group.group_size = 2
     writers = Writers(group)
     late = LateLock(lambda: writers.add(10))
-    group._company_here = late  # type: ignore[assignment]
+    group._group_complete = late  # type: ignore[assignment]
     group.wait_for_followers(HUNG_S)
     assert late.lock.locked()
     group.note_synced(10)
-    group.pass_on()
+    group.hand_over()
     writers.finish()

@@ -69,7 +69,7 @@ def test_writers_that_wait_during_a_sync_share_the_next_one(path: Path) -> None:
     assert gate.arrived.acquire(timeout=HUNG_S)
     ends = [log.append(b"%d" % number) for number in range(8)]
     threads += start(*[lambda end=end: log.sync_through(end) for end in ends])
-    wait_until(lambda: len(log._group.waiting) == 8)
+    wait_until(lambda: len(log._group.followers) == 8)
     gate.open.set()
     join(threads)
     assert gate.count == 2
@@ -175,7 +175,7 @@ def test_closing_waits_for_the_sync_that_runs(path: Path) -> None:
     threads = start(lambda: log.sync_through(end))
     assert gate.arrived.acquire(timeout=HUNG_S)
     threads += start(log.close)
-    wait_until(lambda: len(log._group.waiting) == 1)  # else it might come when all is over
+    wait_until(lambda: len(log._group.followers) == 1)  # else it might come when all is over
     gate.open.set()
     join(threads)
     assert log.synced == end
@@ -191,16 +191,16 @@ def test_closing_twice_does_nothing(path: Path) -> None:
 # Waiting for those who may be back at once
 
 
-def open_with_company(path: Path, company: int, sync_s: float) -> tuple[LogWriter, Storage]:
+def open_with_group(path: Path, group_size: int, sync_s: float) -> tuple[LogWriter, Storage]:
     """A log of which so many writers were just served, by a sync that took so long."""
     storage = Storage()
     log = create(path, storage)
-    log._group.company, log._sync_s = company, sync_s
+    log._group.group_size, log._sync_s = group_size, sync_s
     return log, storage
 
 
 def test_a_sync_waits_for_the_writers_of_the_one_before(path: Path) -> None:
-    log, storage = open_with_company(path, 3, 2 * HUNG_S)
+    log, storage = open_with_group(path, 3, 2 * HUNG_S)
     ends = [log.append(b"%d" % number) for number in range(3)]
     join(start(*[lambda end=end: log.sync_through(end) for end in ends]))
     assert storage.stats.log_syncs == 1
@@ -208,17 +208,17 @@ def test_a_sync_waits_for_the_writers_of_the_one_before(path: Path) -> None:
 
 
 def test_a_sync_waits_no_longer_than_one_for_writers_who_do_not_come(path: Path) -> None:
-    log, storage = open_with_company(path, 2, 0.001)
+    log, storage = open_with_group(path, 2, 0.001)
     log.sync_through(log.append(b"record"))
     assert log.synced == log.end
     assert storage.stats.group_commit_size.maximum == 1
 
 
 def test_after_a_wait_in_vain_syncs_do_not_wait(path: Path) -> None:
-    log, storage = open_with_company(path, 2, 0.001)
+    log, storage = open_with_group(path, 2, 0.001)
     log.sync_through(log.append(b"record"))
     for _ in range(16):
-        log._group.company, log._sync_s = 2, 2 * HUNG_S
+        log._group.group_size, log._sync_s = 2, 2 * HUNG_S
         join(start(lambda: log.sync_through(log.append(b"record"))))
     assert storage.stats.log_syncs == 17
 
@@ -241,30 +241,30 @@ class Noted:
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         assert self.log is not None
         if timeout >= 0:
-            self.found.append(self.log._group.company)
+            self.found.append(self.log._group.group_size)
         return False
 
 
-def test_those_who_waited_at_once_are_the_company(path: Path) -> None:
+def test_those_who_waited_at_once_are_the_group(path: Path) -> None:
     gate = Gate()
     gate.open.set()
     noted = Noted()
     log = noted.log = create(path, gated(gate))
-    log._group._company_here = noted  # type: ignore[assignment]
+    log._group._group_complete = noted  # type: ignore[assignment]
     gate.open.clear()
     gate.arrived = threading.Semaphore(0)
     threads = start(lambda: log.sync_through(log.append(b"first")))
     assert gate.arrived.acquire(timeout=HUNG_S)
     threads += start(*[lambda: log.sync_through(log.append(b"more"))] * 4)
-    wait_until(lambda: len(log._group.waiting) == 4)
+    wait_until(lambda: len(log._group.followers) == 4)
     gate.open.set()
     join(threads)
     assert noted.found == [5]  # four waited while one was served
-    assert (log._group.company, log._group.waiting) == (4, [])
+    assert (log._group.group_size, log._group.followers) == (4, [])
 
 
 def test_every_writer_is_counted_once(path: Path) -> None:
-    log, storage = open_with_company(path, 1, 0.0)
+    log, storage = open_with_group(path, 1, 0.0)
 
     turn = threading.Lock()
 
@@ -275,7 +275,7 @@ def test_every_writer_is_counted_once(path: Path) -> None:
             log.sync_through(end)
 
     join(start(*[write] * 8))
-    assert log._group.waiting == []
+    assert log._group.followers == []
     sizes = storage.stats.group_commit_size
     assert storage.stats.log_syncs == sizes.count <= sizes.total <= 400
 
@@ -290,13 +290,13 @@ class Interrupted:
 
 
 def test_an_interrupt_while_it_waits_for_others_leaves_the_log_as_it_was(path: Path) -> None:
-    log, _ = open_with_company(path, 2, 2 * HUNG_S)
-    here = log._group._company_here
-    log._group._company_here = Interrupted()  # type: ignore[assignment]
+    log, _ = open_with_group(path, 2, 2 * HUNG_S)
+    here = log._group._group_complete
+    log._group._group_complete = Interrupted()  # type: ignore[assignment]
     end = log.append(b"record")
     with pytest.raises(KeyboardInterrupt):
         log.sync_through(end)
     assert log.synced < end
-    log._group._company_here, log._group.company = here, 1
+    log._group._group_complete, log._group.group_size = here, 1
     join(start(lambda: log.sync_through(end)))
     assert log.synced == end

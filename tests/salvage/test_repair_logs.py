@@ -184,6 +184,15 @@ def test_a_log_that_was_given_up_is_passed_over(tmp_path: Path) -> None:
     assert (sorted(logs.newest), logs.problems) == ([b"1", b"2", b"3"], [])
 
 
+def test_the_new_log_does_not_follow_an_unused_one(tmp_path: Path) -> None:
+    paths = _chain(tmp_path, [[1], []])
+    writer = read_log(Storage(), str(paths[0]), 1, "log")
+    assert writer is not None
+    LogWriter.reopen(Storage(), writer).append(encode_batch(2, [(b"2", b"")]))
+    logs = salvage_logs(Storage(), str(tmp_path), [1, 2], None)
+    assert logs.last_log == (1, written_bytes(paths[0]))
+
+
 def test_a_log_whose_making_was_cut_short_is_passed_over(tmp_path: Path) -> None:
     paths = _chain(tmp_path, [[1], [2]])
     (tmp_path / "000003.log").write_bytes(paths[0].read_bytes()[:30])

@@ -308,7 +308,7 @@ def test_a_store_without_numbers_for_new_files_is_refused_to_writers(tmp_path: P
     write_manifest(store, msgspec.json.encode(edit))
     before = sorted(path.name for path in store.iterdir())
     for _ in range(2):
-        with pytest.raises(CorruptionError, match="none is left"):
+        with pytest.raises(CorruptionError, match="no higher number is left"):
             _written(store)
         assert sorted(path.name for path in store.iterdir()) == before
     with lsmkv.open(store, read_only=True) as db:
@@ -324,7 +324,7 @@ def _written(store: Path) -> None:
 def test_repair_refuses_a_file_with_the_last_number(tmp_path: Path) -> None:
     store = made(tmp_path, lambda table: None)
     (store / f"{MAX_FILE_NUMBER}.log").write_bytes(b"")
-    with pytest.raises(CorruptionError, match="none is left"):
+    with pytest.raises(CorruptionError, match="no higher number is left"):
         repair(store, tmp_path / "output")
 
 

@@ -138,7 +138,7 @@ def test_verify_finds_a_fingerprint_that_hides_its_key(table: Path) -> None:
     assert "fingerprint" in check.problems[0].reason
 
 
-def test_verify_finds_a_fence_that_leads_look_ups_astray(table: Path) -> None:
+def test_verify_finds_a_fence_that_leads_lookups_astray(table: Path) -> None:
     data = bytearray(table.read_bytes())
     last_fences = footer_of(table).index_offset + 12
     (count,) = struct.unpack_from("<I", data, last_fences - 12)
@@ -147,7 +147,7 @@ def test_verify_finds_a_fence_that_leads_look_ups_astray(table: Path) -> None:
     table.write_bytes(seal_table(bytes(data)))
     check = check_table(open_table(table))
     assert check.damaged
-    assert "led elsewhere" in check.problems[0].reason
+    assert "the index leads lookups" in check.problems[0].reason
 
 
 # --- logs of other stores, and logs that are gone ---

@@ -1,0 +1,224 @@
+"""The chain of write-ahead logs: which logs count, in which order, and where their writes end.
+
+The chain starts at the log that the manifest names; tables hold the writes of older logs.  Each log's
+header names the log before it and the offset where that one ended.  Two kinds of files are no part
+of it: a log whose creation was cut short inside its header, and an *unused* log, which was created
+to follow a log that then took more writes, or that another log followed instead.
+
+Bytes may be missing at the end of the chain for two reasons:
+
+- A *torn tail* is normal: the crash happened in writes that were never synced, and so never
+  acknowledged as durable.  Recovery drops them.  Inside one log it is what follows the last good
+  record, if no sync mark vouches for those bytes (:func:`lsmkv.log.reader.read_log`).  It may reach
+  over the end of a log: a log that begins beyond the last good record of the log before it is
+  dropped too, if it holds no sync mark.  Syncing a log syncs the log before it first, so without a
+  mark nothing in it was acknowledged.
+- Everything else is *damage* to writes that were acknowledged, a CorruptionError with path and
+  offset: bad bytes below a sync mark; a synced log after a lost tail; a missing log; and whatever
+  contradicts the manifest's note of the log that the store was closed with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from lsmkv.errors import CorruptionError, UnsupportedFormatError
+from lsmkv.log.reader import HEADER_BYTES, LogReader, read_log
+from lsmkv.storage.file_names import log_path, parse_file_name
+from lsmkv.storage.storage import Storage
+
+MAX_READ_ATTEMPTS: Final = 1000
+"""How often a reader beside a writer starts anew before it gives up.
+
+Each time, the writer replaced a file that the reader had just learned of, which takes a flush or a
+compaction: only a writer that never pauses can win so many races in a row.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedLog:
+    """The manifest's note of the log that the store was closed with; number 0 when there is none.
+
+    ``salt`` is None in manifests that do not note it.
+    """
+
+    number: int = 0
+    end: int = 0
+    salt: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChainedLog:
+    """One log of the chain, and what is wrong with it.
+
+    Attributes:
+        contents: its records up to the first damage; None when not even its header can be trusted.
+        error: why it cannot be read, or not to its end.
+        gap: why it does not follow the log before it.
+        gap_is_torn: whether the gap is a torn tail: no write that is missing was acknowledged.
+        shortfall: it ends before the offset where the store was closed.
+    """
+
+    number: int
+    path: str
+    contents: LogReader | None
+    error: Exception | None
+    gap: CorruptionError | None = None
+    gap_is_torn: bool = False
+    shortfall: CorruptionError | None = None
+
+
+def log_numbers(names: Iterable[str], first: int) -> list[int]:
+    """Numbers of the logs among ``names`` from ``first`` on, ascending."""
+    parsed = filter(None, map(parse_file_name, names))
+    return sorted(number for kind, number in parsed if kind == "log" and number >= first)
+
+
+def read_chain(
+    storage: Storage, directory: str, numbers: list[int], first: int, closed: ClosedLog
+) -> list[ChainedLog]:
+    """The logs ``numbers``, ascending, without those that do not count.  Errors are data here.
+
+    ``first`` is the log that the manifest names, which always counts; 0 without a manifest.
+    """
+    chain: list[ChainedLog] = []
+    for number in numbers:
+        path = log_path(directory, number)
+        contents, error = _read(storage, path, number, closed)
+        if contents is None and error is None and number == first:
+            error = CorruptionError(path, 0, "the log is cut short inside its header")
+        if contents is None:
+            if error is not None:
+                chain.append(ChainedLog(number, path, None, error))
+            continue
+        if len(chain) > 1 and _was_given_up(chain[-1], contents):
+            chain.pop()
+        before = chain[-1] if chain else None
+        if before is None or before.error is not None or before.contents is None:
+            gap, is_torn = None, False
+        elif error is None and _was_passed_over(contents, before.contents):
+            continue
+        else:
+            gap, is_torn = _gap(before.contents, contents)
+        shortfall = _shortfall(contents, closed) if number == closed.number else None
+        chain.append(ChainedLog(number, path, contents, error, gap, is_torn, shortfall))
+    return chain
+
+
+def missing_logs(
+    directory: str, present: Iterable[int], first: int, closed: ClosedLog
+) -> Iterator[CorruptionError]:
+    """An error for each log that the manifest names and that is not ``present``; 0 names none."""
+    numbers = {0, *present}
+    if first not in numbers:
+        reason = "the log that the manifest names is missing"
+        yield CorruptionError(log_path(directory, first), None, reason)
+    if closed.number not in {first, *numbers}:
+        reason = "the log that the store was closed with is missing"
+        yield CorruptionError(log_path(directory, closed.number), None, reason)
+
+
+def trusted_logs(
+    storage: Storage, directory: str, numbers: list[int], first: int, closed: ClosedLog
+) -> list[LogReader]:
+    """The logs to recover from, oldest first: all of the chain before a torn tail, if it has one.
+
+    Raises CorruptionError for damage, UnsupportedFormatError, and OSError.
+    """
+    trusted: list[LogReader] = []
+    for log in read_chain(storage, directory, numbers, first, closed):
+        if log.error is None and log.gap_is_torn:
+            break
+        overlap = _overlap(trusted[-1], log) if trusted else None
+        problem = log.error or log.gap or overlap or log.shortfall
+        if problem is not None:
+            try:
+                raise problem
+            finally:
+                del log, problem, overlap  # or its traceback would keep it, and all logs, alive
+        assert log.contents is not None
+        trusted.append(log.contents)
+    missing = list(missing_logs(directory, [log.number for log in trusted], first, closed))
+    if missing:
+        raise missing.pop(0)
+    return trusted
+
+
+def _overlap(before: LogReader, log: ChainedLog) -> CorruptionError | None:
+    """Why recovery refuses a log that was begun before the log before it ended."""
+    began = before.end if log.contents is None else log.contents.previous_end
+    if began >= before.end:
+        return None
+    reason = "the log before it holds more than it held when this one was begun"
+    return CorruptionError(log.path, 0, reason, expected=began, got=before.end)
+
+
+def _read(
+    storage: Storage, path: str, number: int, closed: ClosedLog
+) -> tuple[LogReader | None, Exception | None]:
+    """A log and what is wrong with it; neither, when its creation was cut short.
+
+    The errors lose their tracebacks, whose frames would keep whole logs alive.
+    """
+    try:
+        contents = read_log(storage, path, number, "log")
+    except CorruptionError as error:
+        error.__traceback__ = None
+        if error.offset is None or error.offset < HEADER_BYTES:
+            return None, error
+        try:
+            return read_log(storage, path, number, "log", stop=error.offset), error
+        except (CorruptionError, OSError):
+            return None, error
+    except (UnsupportedFormatError, OSError) as error:
+        return None, error.with_traceback(None)
+    if contents is None or number != closed.number or closed.salt in (None, contents.salt):
+        return contents, None
+    return None, CorruptionError(path, 0, "it is the log of another store")
+
+
+def _was_given_up(log: ChainedLog, following: LogReader) -> bool:
+    """Whether ``log`` is unused: ``following`` took its place behind the log before it.
+
+    That happens when the creation of a log fails after its header is on disk, and it cannot be removed.
+    """
+    contents = log.contents
+    return (
+        log.error is None
+        and contents is not None
+        and contents.end == HEADER_BYTES
+        and contents.previous_number == following.previous_number
+    )
+
+
+def _was_passed_over(log: LogReader, before: LogReader) -> bool:
+    """Whether ``log`` is unused: ``before`` took more writes after ``log`` was created to follow it.
+
+    That happens after the same failure, or an interrupt, as long as no other log follows.
+    """
+    return (
+        log.end == HEADER_BYTES
+        and log.previous_number == before.number
+        and log.previous_end < before.end
+    )
+
+
+def _gap(before: LogReader, log: LogReader) -> tuple[CorruptionError | None, bool]:
+    """What is missing between two logs, and whether it is a torn tail."""
+    if log.previous_number != before.number:
+        reason = f"it follows log {log.previous_number}, which is missing"
+        return CorruptionError(log.path, 0, reason), False
+    if log.previous_end > before.end:
+        reason = f"records are missing: the log ended at {log.previous_end} when the next was begun"
+        return CorruptionError(before.path, before.end, reason), log.durable <= HEADER_BYTES
+    return None, False
+
+
+def _shortfall(log: LogReader, closed: ClosedLog) -> CorruptionError | None:
+    """Why the log is not as long as the store was closed with."""
+    if log.end >= closed.end:
+        return None
+    reason = f"the log ends before {closed.end}, where it was closed"
+    return CorruptionError(log.path, log.end, reason)
