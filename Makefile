@@ -45,12 +45,14 @@ bench-full: $(VENV)/installed-bench  ## The full form of the same (hours)
 	@set -e; for name in $(EXPERIMENTS); do \
 		echo "== $$name"; $(RUN) -m bench $$name --out out/$$name; done
 
-test: $(VENV)/installed-dev  ## Run the test suite (9 minutes on two cores, more on a busy machine)
+# A file's tests run in one process, so that what they share is made once.
+test: $(VENV)/installed-dev  ## Run the tests that find most (4 minutes on two cores, more on a busy machine)
 	@echo "Running the tests on $$(nproc 2>/dev/null || echo some) cores ..."
-	@$(RUN) -m pytest -n auto --dist loadgroup -m "not slow"
+	@$(RUN) -m pytest -n auto --dist loadfile -m "not slow"
 
-test-long: $(VENV)/installed-dev  ## Run the long tests too
-	@$(RUN) -m pytest -n auto --dist loadgroup
+LONG := slow
+test-long: $(VENV)/installed-dev  ## Run the other tests (make test-long LONG="slow and not longest": the shorter ones)
+	@$(RUN) -m pytest -n auto --dist loadfile -m "$(LONG)"
 
 # Wheels are built from nothing: what an earlier build left must not get in.
 wheels: $(VENV)/installed  ## Build a wheel compiled for this Python, and a pure one, in dist/
@@ -69,7 +71,7 @@ build/compiled: $(VENV)/installed-dev wheels
 .PHONY: build/compiled
 test-compiled: build/compiled  ## Run the test suite on the compiled build
 	@cd $< && $(abspath $(RUN)) -m lsmkv --version
-	@cd $< && $(abspath $(RUN)) -m pytest -n auto --dist loadgroup -m "not slow" tests
+	@cd $< && $(abspath $(RUN)) -m pytest -n auto --dist loadfile -m "not slow" tests
 
 # make test-sanitized ARGS=--short for a few minutes of it, ARGS=3.13 for one version of Python.
 test-sanitized: $(VENV)/installed-dev  ## Run tests and torture with AddressSanitizer and UBSan (an hour for each Python)

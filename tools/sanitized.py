@@ -137,7 +137,7 @@ def steps(executable: Path, short: bool) -> list[list[str]]:
     """The commands to run on one build."""
     python = str(executable)
     pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow"]
-    pytest += ["-n", "auto", "--dist", "loadgroup"]
+    pytest += ["-n", "auto", "--dist", "loadfile"]
     if short:
         return [[*pytest, *test_files(SHORT)]]
     left_out = test_files(_LEFT_OUT)

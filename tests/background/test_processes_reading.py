@@ -139,6 +139,7 @@ with lsmkv.open(sys.argv[1], **options) as db:
 """
 
 
+@pytest.mark.slow
 def test_a_reader_beside_a_busy_writer_always_sees_a_prefix_of_its_writes(path: Path) -> None:
     with process(BUSY_WRITER, path, SMALL) as writer:
         assert line_of(writer) == "open"

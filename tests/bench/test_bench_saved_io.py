@@ -19,9 +19,6 @@ from bench.experiments.saved_io.measure import count, os_check
 from bench.experiments.saved_io.rows import Row, join
 from bench.harness import experiment, records
 
-# In one worker, or each would make the quick run anew.
-pytestmark = pytest.mark.xdist_group("saved-io")
-
 QUICK = ("--quick", "--out", "unused", "--jobs", "2")
 SMALL = ("--quick", "--out", "unused", "--entries", "2000", "--lookups", "300", "--datasets")
 
@@ -52,11 +49,13 @@ def test_a_small_run_counts_the_same_twice() -> None:
     assert records.repeatable(first) == records.repeatable(second)
 
 
+@pytest.mark.longest
 @pytest.mark.slow
 def test_the_quick_run_counts_the_same_twice(rows: list[Row]) -> None:
     assert records.repeatable(experiment.run(EXPERIMENT, QUICK).rows) == records.repeatable(rows)
 
 
+@pytest.mark.slow
 def test_filters_of_one_per_cent_save_99_per_cent_of_absent_reads(rows: list[Row]) -> None:
     asked = stores(rows, error_rate_requested=0.01, hit_ratio=0.0)
     unfiltered = sum(row.data_block_reads_unfiltered or 0 for row in asked)
@@ -64,6 +63,7 @@ def test_filters_of_one_per_cent_save_99_per_cent_of_absent_reads(rows: list[Row
     assert sum(row.data_block_reads or 0 for row in asked) <= 0.01 * unfiltered
 
 
+@pytest.mark.slow
 def test_the_measured_rate_is_the_exact_one(rows: list[Row]) -> None:
     for rate in ERROR_RATES:
         if rate is None:
@@ -77,6 +77,7 @@ def test_the_measured_rate_is_the_exact_one(rows: list[Row]) -> None:
         assert abs(hits - expected) < 4 * math.sqrt(expected) + 1, rate
 
 
+@pytest.mark.slow
 def test_the_system_counts_the_bytes_that_we_count(rows: list[Row]) -> None:
     told = [row for row in stores(rows) if row.os_read_bytes is not None]
     if not told:
@@ -85,6 +86,7 @@ def test_the_system_counts_the_bytes_that_we_count(rows: list[Row]) -> None:
     assert len(told) == len(stores(rows))
 
 
+@pytest.mark.slow
 def test_reads_saved_follow_theory(rows: list[Row]) -> None:
     # Absent keys between two blocks are read for by nobody; so a little less is there to be saved.
     for row in stores(rows, dataset=DIGITS):
@@ -93,6 +95,7 @@ def test_reads_saved_follow_theory(rows: list[Row]) -> None:
             assert row.reads_saved_gross_share == pytest.approx(expected, abs=0.02)
 
 
+@pytest.mark.slow
 def test_net_savings_pay_for_loading_the_filters(rows: list[Row]) -> None:
     for row in stores(rows):
         if row.error_rate_requested is not None:
@@ -105,6 +108,7 @@ def test_net_savings_pay_for_loading_the_filters(rows: list[Row]) -> None:
             assert row.filter_read_bytes == row.filter_bytes_per_key == 0
 
 
+@pytest.mark.slow
 def test_the_products_hash_strategy_keeps_its_word_where_double_hashing_does_not(
     rows: list[Row],
 ) -> None:
@@ -121,6 +125,7 @@ def test_the_products_hash_strategy_keeps_its_word_where_double_hashing_does_not
     assert over("product") < 1.4 < 3 < over("double-hashing")
 
 
+@pytest.mark.slow
 def test_a_cluster_counts_what_one_process_counts() -> None:
     pytest.importorskip("distributed")
     here = experiment.run(EXPERIMENT, [*SMALL, "digits"]).rows
@@ -133,6 +138,7 @@ def test_too_few_lookups_are_an_error() -> None:
         experiment.run(EXPERIMENT, ["--quick", "--out", "unused", "--lookups", "9"])
 
 
+@pytest.mark.slow
 def test_every_file_is_written_and_the_report_needs_no_network(
     results: experiment.Results[Row], tmp_path: Path
 ) -> None:
@@ -152,6 +158,7 @@ def test_every_file_is_written_and_the_report_needs_no_network(
     assert "http" not in page.replace("data:image", "")
 
 
+@pytest.mark.slow
 def test_stores_that_differ_are_not_compared(rows: list[Row]) -> None:
     changed = [
         dataclasses.replace(row, block_count=(row.block_count or 0) + 1)

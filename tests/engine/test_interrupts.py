@@ -9,7 +9,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,14 @@ pytestmark = [
         reason="there Python may be interrupted between a lock and the block that it is taken for",
     ),
 ]
+
+
+@pytest.fixture(autouse=True)
+def small_collections() -> Iterator[None]:
+    """Collections, which are many here, do not walk what earlier tests left in memory."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(params=[11, pytest.param(1, marks=pytest.mark.slow)])

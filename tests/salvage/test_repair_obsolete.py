@@ -250,6 +250,7 @@ def test_nothing_that_is_out_of_date_is_called_complete(tmp_path: Path) -> None:
     assert outcome.counts["complete"]
 
 
+@pytest.mark.longest
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_nothing_that_is_out_of_date_is_ever_called_complete(seed: int, tmp_path: Path) -> None:

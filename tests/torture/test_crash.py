@@ -16,12 +16,14 @@ def test_a_killed_writer_loses_nothing_acknowledged(tmp_path: Path) -> None:
     assert totals.operations > 0
 
 
+@pytest.mark.slow
 def test_a_killed_writer_with_helper_processes_loses_nothing_acknowledged(tmp_path: Path) -> None:
     totals = kill_loop.run(str(tmp_path / "store"), seed=1, rounds=6, background="process")
     assert totals.rounds == 6
     assert totals.operations > 0
 
 
+@pytest.mark.longest
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 4))
 def test_a_writer_with_helper_processes_killed_again_and_again_loses_nothing_acknowledged(
@@ -32,6 +34,7 @@ def test_a_writer_with_helper_processes_killed_again_and_again_loses_nothing_ack
     assert totals.tables
 
 
+@pytest.mark.longest
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 6))
 def test_a_writer_killed_again_and_again_loses_nothing_acknowledged(

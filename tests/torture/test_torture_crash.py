@@ -41,6 +41,7 @@ def test_losing_power_anywhere_loses_nothing_synced(tmp_path: Path) -> None:
     assert outcome.counts["recoveries cut short"] > 0
 
 
+@pytest.mark.longest
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 6))
 def test_losing_power_anywhere_loses_nothing_synced_with_other_dice(
@@ -50,6 +51,7 @@ def test_losing_power_anywhere_loses_nothing_synced_with_other_dice(
     assert outcome.failures == []
 
 
+@pytest.mark.slow
 def test_a_failing_disk_loses_nothing_acknowledged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,6 +61,7 @@ def test_a_failing_disk_loses_nothing_acknowledged(
     assert outcome.counts["sessions"] > 50
 
 
+@pytest.mark.longest
 @pytest.mark.slow
 def test_every_failure_of_the_disk_loses_nothing_acknowledged(tmp_path: Path) -> None:
     outcome = faults.run(Settings(Scale.SHORT, 600.0, 1, tmp_path))

@@ -29,6 +29,7 @@ def settings(directory: Path, replay: str | None = None) -> Settings:
 # --- the decoders ---
 
 
+@pytest.mark.slow
 def test_a_short_run_finds_nothing(tmp_path: Path) -> None:
     outcome = PART.run(settings(tmp_path))
     assert not outcome.failures

@@ -44,6 +44,7 @@ def played(directory: Path, name: str) -> Outcome:
 # --- the store ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, (at_ci, _, _) in load.SECONDS.items() if at_ci])
 def test_a_run_of_each_variant_finds_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

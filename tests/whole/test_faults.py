@@ -70,10 +70,12 @@ class RealDisk:
         """Nobody knows."""
 
 
-# After so many calls of an operation only each third fails: what follows is more of the same.
+# After so many calls of an operation only each eighth fails: what follows is more of the same.
 _EACH_OF_FIRST = 30
-_REST = 3
-HOW_MANY = pytest.mark.parametrize("rest", [_REST, pytest.param(1, marks=pytest.mark.slow)])
+_REST = 8
+HOW_MANY = pytest.mark.parametrize(
+    "rest", [_REST, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.longest])]
+)
 
 
 def fail_each_in_turn(

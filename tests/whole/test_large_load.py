@@ -19,6 +19,7 @@ def _value(number: int) -> bytes:
     return b"value-%d-" % number * 4
 
 
+@pytest.mark.longest
 @pytest.mark.slow
 def test_two_million_keys_loaded_in_random_order_are_all_there_after_reopening(
     tmp_path: Path,

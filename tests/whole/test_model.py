@@ -401,11 +401,13 @@ def test_the_store_does_what_a_sorted_dict_does_with_its_work_in_other_processes
     run(max_examples=15, step_count=60, machine=HelpedStoreMachine)
 
 
+@pytest.mark.longest
 @pytest.mark.slow
 def test_the_store_does_what_a_sorted_dict_does_with_its_work_in_other_processes_for_long() -> None:
     run(max_examples=150, step_count=100, machine=HelpedStoreMachine)
 
 
+@pytest.mark.longest
 @pytest.mark.slow
 def test_the_store_does_what_a_sorted_dict_does_for_long() -> None:
     run(max_examples=600, step_count=100)

@@ -105,7 +105,7 @@ class Client:
 
 
 @pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("residency", ["resident", "cached"])
+@pytest.mark.parametrize("residency", ["resident", pytest.param("cached", marks=pytest.mark.slow)])
 def test_each_thread_sees_its_own_writes_and_no_others_in_their_place(
     path: Path, style: CompactionStyle, residency: str, background: Background
 ) -> None:
