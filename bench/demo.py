@@ -45,7 +45,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The look-ups at one setting; ``error_rate`` is None with filters off."""
+    """The lookups at one setting; ``error_rate`` is None with filters off."""
 
     error_rate: float | None
     store: StoreInfo

@@ -109,7 +109,7 @@ class Options:
         level0_stop_trigger: number of runs on level 0 at which writers wait.  24.
         level1_size_bytes: target size of level 1 in a leveled tree; about what level 0 gathers while
             writers are busy.  512 MiB.
-        read_compaction_rate_bytes: a lookup that searches a run in vain pays for merging so many
+        read_compaction_rate_bytes: a lookup that finds nothing in a run pays for merging so many
             bytes of a leveled tree.  When enough is paid for, the topmost level is merged into the
             next although neither is full.  0: reads cause no compactions.  1 KiB.
         table_size_bytes: size at which a compaction starts another table file.  64 MiB.

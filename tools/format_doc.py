@@ -44,7 +44,7 @@ _SECTIONS: Final = (
     ("Tables", "lsmkv.sstable.format"),
     ("Blocks in their place", "lsmkv.sstable.block.trailer"),
     ("Data blocks", "lsmkv.sstable.block.block"),
-    ("Reduced payloads", "lsmkv.sstable.block.transposed"),
+    ("Transposed payloads", "lsmkv.sstable.block.transposed"),
     ("Index", "lsmkv.sstable.index"),
     ("Packed index", "lsmkv.sstable.index_codec"),
     ("Filters", "lsmkv.filters.bloom"),

@@ -5,8 +5,8 @@ A row type declares its columns with :func:`column`::
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Row:
         runs: int = column("overlapping sorted runs", "setting")
-        block_reads: int = column("data blocks read by the look-ups", heading="reads", form=",")
-        get_us_p99: float = column("99th percentile of a look-up, microseconds", "time")
+        block_reads: int = column("data blocks read by the lookups", heading="reads", form=",")
+        get_us_p99: float = column("99th percentile of a lookup, microseconds", "time")
 
 Settings and counts are the same in every run with one seed, on any machine.  Times are not.
 """

@@ -1,4 +1,4 @@
-"""Theory of a tree: wasted reads of an absent look-up, and write amplification."""
+"""Theory of a tree: wasted reads of an absent lookup, and write amplification."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LEVELED: Final = {"leveled": "all", "tiered": "none", "lazy-leveled": "last"}
 
 
 def expected_absent_reads(store: StoreInfo, live_numbers: NDArray[numpy.int64]) -> float:
-    """Block reads that a look-up of an absent key costs on average, cache off.
+    """Block reads that a lookup of an absent key costs on average, cache off.
 
     It is the sum, over the tables that span the key, of the exact rate of their filters (Bose et al.
     2008) times the chance that the key falls inside a block.  Between two blocks the fences answer.

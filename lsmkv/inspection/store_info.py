@@ -11,10 +11,10 @@ from typing import ClassVar, Final
 
 from lsmkv.inspection.report import Report, count, count_entries
 from lsmkv.read.view import SuperVersion
-from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD, CODEC_ZSTD_REDUCED
+from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD, CODEC_ZSTD_TRANSPOSED
 from lsmkv.sstable.reader import TableReader
 
-_CODECS: Final = {CODEC_NONE: "none", CODEC_ZSTD: "zstd", CODEC_ZSTD_REDUCED: "zstd"}
+_CODECS: Final = {CODEC_NONE: "none", CODEC_ZSTD: "zstd", CODEC_ZSTD_TRANSPOSED: "zstd"}
 
 
 @dataclass(frozen=True, slots=True)

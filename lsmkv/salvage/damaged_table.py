@@ -30,7 +30,7 @@ from lsmkv.sstable.block.trailer import (
     decode_trailer,
 )
 from lsmkv.sstable.format import (
-    CODEC_ZSTD_REDUCED,
+    CODEC_ZSTD_TRANSPOSED,
     FOOTER_BYTES,
     Footer,
     TableProperties,
@@ -194,7 +194,7 @@ class TableSalvage:
             if self._dictionary_lost or self.footer is None:
                 fail("block needs the table's dictionary, which is lost")
             raise
-        block = Block(raw, fail, trailer.codec == CODEC_ZSTD_REDUCED)
+        block = Block(raw, fail, trailer.codec == CODEC_ZSTD_TRANSPOSED)
         if block.count != trailer.entry_count:
             fail(f"block of {block.count} entries whose trailer states {trailer.entry_count}")
         block.check_order(fail)
@@ -261,7 +261,7 @@ class TableSalvage:
             or not trailer.payload_length
             or not trailer.entry_count
             or trailer.raw_length > MAX_BLOCK_BYTES
-            or trailer.codec > CODEC_ZSTD_REDUCED
+            or trailer.codec > CODEC_ZSTD_TRANSPOSED
         ):
             return None
         start = offset - length

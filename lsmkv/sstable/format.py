@@ -53,8 +53,8 @@ _MAX_PROPERTIES_BYTES: Final = 1 << 20
 
 CODEC_NONE: Final = 0
 CODEC_ZSTD: Final = 1
-CODEC_ZSTD_REDUCED: Final = 2
-"""zstd of the reduced payload (:mod:`lsmkv.sstable.block.transposed`); for blocks only."""
+CODEC_ZSTD_TRANSPOSED: Final = 2
+"""zstd of the transposed payload (:mod:`lsmkv.sstable.block.transposed`); for blocks only."""
 
 
 class TableMeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -205,7 +205,7 @@ def _find_entries(
 class Version:
     """Every run of the tree, opened, newest data first.
 
-    It counts how often a run is asked in vain.
+    It counts wasted probes: how often a lookup asks a run that does not have its key.
 
     Attributes:
         needs_read_compaction: whether lookups have spent the budget of wasted probes.

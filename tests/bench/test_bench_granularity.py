@@ -189,7 +189,7 @@ def test_per_block_searches_every_index_and_per_table_hardly_any(results: Result
 def test_cached_filters_are_read_whole_per_table(results: Results[Row]) -> None:
     row = at_budget(results.rows, "leveled", "per table, bloom", "uniform", BITS)
     assert row.largest_filter_read_bytes == pytest.approx(row.filter_bytes * 24 / 31, rel=0.01)
-    # Three quarters of all filters do not hold the largest, so each look-up reads it.
+    # Three quarters of all filters do not hold the largest, so each lookup reads it.
     assert row.cached_uniform_filter_read_bytes_per_lookup >= row.largest_filter_read_bytes
 
 

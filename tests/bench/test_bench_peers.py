@@ -179,7 +179,7 @@ def test_reads_of_absent_keys_stand_beside_the_rate_in_theory() -> None:
         filter_negatives=297,
     )
     findings = " ".join(story([cold]).findings)
-    assert "let 1.000% pass" in findings and "a look-up read 0.0100 data blocks" in findings
+    assert "let 1.000% pass" in findings and "a lookup read 0.0100 data blocks" in findings
     assert "lets 0.820% pass" in findings
 
 

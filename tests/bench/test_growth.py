@@ -256,7 +256,7 @@ def test_warm_reads_leave_the_tree_as_it_is(tmp_path: Path) -> None:
             return [table.number for table in db.inspect().tables()]
 
     directory = str(tmp_path / "store")
-    # Three levels, and so many look-ups that compaction for readers, with the default rate, is due.
+    # Three levels, and so many lookups that compaction for readers, with the default rate, is due.
     task = replace(TASK, entries=20_000, lookups=45_000)
     fill(task, directory)
     before = numbers()
@@ -324,8 +324,8 @@ def test_sizes_stand_in_one_story_by_style(rows: list[Row]) -> None:
     [
         ({"wrong_answers": 2}, "2 operations had a wrong answer"),
         ({"absent_filters": 5000, "absent_false_positives": 200}, "let 200 of 5,000"),
-        ({"absent_block_reads": 77}, "absent look-ups read 77 blocks"),
-        ({"present_block_reads": 999}, "present look-ups read 999 blocks"),
+        ({"absent_block_reads": 77}, "absent lookups read 77 blocks"),
+        ({"present_block_reads": 999}, "present lookups read 999 blocks"),
         ({"cache_peak_bytes": 1 << 30}, "the block cache held"),
         ({"hot_hit_rate_after_scan": 0.5, "scan_cached_bytes": 0}, "a scan drove hot blocks out"),
         ({"warm_misses": 1}, "1 blocks of warm operations"),

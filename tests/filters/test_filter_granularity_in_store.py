@@ -23,7 +23,7 @@ from lsmkv.storage.storage import ReadKind
 
 @pytest.mark.parametrize("rate", RATES)
 def test_a_filter_per_table_errs_at_its_exact_rate(path: str, rate: float) -> None:
-    """With table granularity too, reads per absent look-up are the exact rate for (m, n, k)."""
+    """With table granularity too, reads per absent lookup are the exact rate for (m, n, k)."""
     with loaded(path, error_rate=rate, filter_granularity="table") as (db, storage):
         tables = tables_of(db)
         rates = {

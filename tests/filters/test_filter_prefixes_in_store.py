@@ -63,7 +63,7 @@ def test_a_prefix_scan_skips_blocks_whose_filter_denies_the_prefix(
 def test_a_prefix_filter_answers_look_ups_of_absent_rows(
     path: str, filter_key: lsmkv.FilterKey
 ) -> None:
-    """A look-up in a row that is not there is denied; in one that is, the block must be read."""
+    """A lookup in a row that is not there is denied; in one that is, the block must be read."""
     with counted(path, filter_key=filter_key) as (db, storage):
         load_rows(db)
         tables = tables_of(db)
@@ -85,7 +85,7 @@ def test_a_prefix_filter_answers_look_ups_of_absent_rows(
 def test_prefix_filters_change_no_answer(
     path: str, filter_key: lsmkv.FilterKey, granularity: str, residency: str
 ) -> None:
-    """Any column of a row, whole ranges and single look-ups are found whatever the filters hold."""
+    """Any column of a row, whole ranges and single lookups are found whatever the filters hold."""
     expected = {cell(row, column): b"v" * 30 for row in range(0, 3000, 2) for column in range(5)}
     with counted(
         path, filter_key=filter_key, filter_granularity=granularity, filter_residency=residency

@@ -87,7 +87,7 @@ def test_cached_filters_are_read_once_while_they_fit(path: str) -> None:
 
 
 def test_cached_filters_without_a_cache_are_read_each_time(path: str) -> None:
-    """With no cache at all, each look-up inside a block pays for a filter read."""
+    """With no cache at all, each lookup inside a block pays for a filter read."""
     with loaded(path):
         pass
     with counted(path, filter_residency="cached") as (db, storage):

@@ -45,7 +45,7 @@ LOOK_UP_COUNTERS: Final = (
 
 @pytest.mark.parametrize("rate", RATES)
 def test_an_absent_key_costs_as_many_reads_as_the_filter_errs(path: str, rate: float) -> None:
-    """Look-ups of absent keys inside block ranges read a block only when its filter errs: as often
+    """Lookups of absent keys inside block ranges read a block only when its filter errs: as often
     as the exact theory says for the filters as built."""
     with loaded(path, error_rate=rate) as (db, storage):
         keys, expected = absent_in_blocks(db, per_key=8 if rate < 0.01 else 2)
@@ -132,7 +132,7 @@ def _thread_reads() -> tuple[int, int]:
 
 @pytest.mark.skipif(not os.access(THREAD_IO, os.R_OK), reason="the kernel does not tell")
 def test_our_counts_are_those_of_the_kernel(path: str) -> None:
-    """Read calls and bytes of absent look-ups, by the kernel's own accounting of this thread."""
+    """Read calls and bytes of absent lookups, by the kernel's own accounting of this thread."""
     with loaded(path, error_rate=0.1) as (db, _):
         keys, expected = absent_in_blocks(db, per_key=1)
         before = db.stats()
@@ -151,7 +151,7 @@ def test_our_counts_are_those_of_the_kernel(path: str) -> None:
 
 
 def test_every_absent_look_up_is_told_apart(path: str) -> None:
-    """Each in-block look-up of an absent key is either a filter's no or its false positive."""
+    """Each in-block lookup of an absent key is either a filter's no or its false positive."""
     with loaded(path, error_rate=0.1) as (db, _):
         keys, _ = absent_in_blocks(db, per_key=1)
         counts = look_up(db, keys)

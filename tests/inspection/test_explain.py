@@ -1,4 +1,4 @@
-"""Explaining a look-up: each step is the one that a look-up makes, and its numbers are true."""
+"""Explaining a lookup: each step is the one that a lookup makes, and its numbers are true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A data block's payload: what goes in comes out, look-ups find what a plain search finds."""
+"""A data block's payload: what goes in comes out, lookups find what a plain search finds."""
 
 from __future__ import annotations
 

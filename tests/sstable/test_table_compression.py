@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lsmkv.errors import CorruptionError
-from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD_REDUCED
+from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD_TRANSPOSED
 from table_files import Entry, Tables, alike, contents, flip, numbered
 
 
@@ -56,7 +56,7 @@ def test_blocks_that_do_not_compress_are_stored_as_they_are(tables: Tables) -> N
     table = tables.table(noise, compression="zstd")
     assert [table.block_trailer(number).codec for number in (0, 1)] == [
         CODEC_NONE,
-        CODEC_ZSTD_REDUCED,
+        CODEC_ZSTD_TRANSPOSED,
     ]
 
 

@@ -1,4 +1,4 @@
-"""The filters of a table: what they hold, what look-ups cost, where they are kept."""
+"""The filters of a table: what they hold, what lookups cost, where they are kept."""
 
 from __future__ import annotations
 

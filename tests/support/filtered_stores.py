@@ -1,4 +1,4 @@
-"""Stores of fixed keys whose filters are measured, and what look-ups in them cost.
+"""Stores of fixed keys whose filters are measured, and what lookups in them cost.
 
 The hash of a key is fixed too, so that every count comes out the same each time; the bounds say how
 far it may lie from what theory expects.
@@ -116,7 +116,7 @@ def look_up(db: DB, keys: list[bytes]) -> Stats:
 
 
 def answers(db: DB) -> tuple[list[bytes | None], list[tuple[bytes, bytes]], list[bytes]]:
-    """Look-ups in hit and miss, a range and a prefix."""
+    """Lookups in hit and miss, a range and a prefix."""
     keys = [
         key for number in range(0, KEY_COUNT, 7) for key in (present(number), absent(number, 1))
     ]

@@ -24,7 +24,7 @@ from lsmkv.log.batch import encode_batch
 from lsmkv.log.reader import read_log
 from lsmkv.log.writer import LogWriter
 from lsmkv.sstable.block.trailer import BlockTrailer, decode_block_frame, encode_block_frame
-from lsmkv.sstable.format import CODEC_ZSTD, CODEC_ZSTD_REDUCED, FOOTER_BYTES, FORMAT_VERSION
+from lsmkv.sstable.format import CODEC_ZSTD, CODEC_ZSTD_TRANSPOSED, FOOTER_BYTES, FORMAT_VERSION
 from lsmkv.storage.file_names import parse_file_name
 from lsmkv.storage.storage import Storage
 
@@ -262,7 +262,7 @@ def block_payload(path: Path) -> bytearray:
 
 def huge_frame(path: Path, stated: int, codec: int) -> bytes:
     """A zstd frame in place of block 0's payload: an empty one that states a size."""
-    magic = b"" if codec == CODEC_ZSTD_REDUCED else b"\x28\xb5\x2f\xfd"
+    magic = b"" if codec == CODEC_ZSTD_TRANSPOSED else b"\x28\xb5\x2f\xfd"
     frame = magic + b"\xe0" + stated.to_bytes(8, "little") + b"\x01\x00\x00"
     return frame.ljust(len(block_payload(path)), b"\0")
 
@@ -322,7 +322,7 @@ def test_a_payload_that_is_shorter_than_it_states_is_an_error(plain: Store) -> N
     check_places(errors, path, path.stat().st_size)
 
 
-@pytest.mark.parametrize("codec", [CODEC_ZSTD, CODEC_ZSTD_REDUCED])
+@pytest.mark.parametrize("codec", [CODEC_ZSTD, CODEC_ZSTD_TRANSPOSED])
 @pytest.mark.parametrize("stated", [1 << 30, (1 << 31) - 1])
 def test_a_compressed_block_that_states_a_huge_size_takes_no_memory_for_it(
     plain: Store, stated: int, codec: int
@@ -332,7 +332,7 @@ def test_a_compressed_block_that_states_a_huge_size_takes_no_memory_for_it(
     read_in_little_memory(plain)
 
 
-@pytest.mark.parametrize("codec", [CODEC_ZSTD, CODEC_ZSTD_REDUCED])
+@pytest.mark.parametrize("codec", [CODEC_ZSTD, CODEC_ZSTD_TRANSPOSED])
 @pytest.mark.parametrize("stated", [1 << 20, (1 << 31) - 1, 1 << 40])
 def test_a_compressed_block_that_states_a_huge_size_is_an_error(
     plain: Store, stated: int, codec: int

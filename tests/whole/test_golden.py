@@ -14,7 +14,7 @@ import pytest
 import lsmkv
 from damage import files, open_table
 from lsmkv.salvage.repair import repair
-from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD, CODEC_ZSTD_REDUCED
+from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD, CODEC_ZSTD_TRANSPOSED
 
 if TYPE_CHECKING:
     from golden_support import Files, Golden
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 # Name of the golden file -> the codecs of its blocks.  Whole payloads are compressed no more.
 WHOLE = {"closed_store_v1": CODEC_ZSTD, "crashed_store_v1": CODEC_ZSTD}
 REDUCED = {
-    "closed_reduced_store_v1": CODEC_ZSTD_REDUCED,
-    "crashed_reduced_store_v1": CODEC_ZSTD_REDUCED,
+    "closed_reduced_store_v1": CODEC_ZSTD_TRANSPOSED,
+    "crashed_reduced_store_v1": CODEC_ZSTD_TRANSPOSED,
 }
 
 
@@ -129,7 +129,7 @@ def test_golden_store_is_of_its_codec(store: Path, request: pytest.FixtureReques
 def test_compaction_of_a_golden_store_reduces_its_blocks(store: Path) -> None:
     with lsmkv.open(store, compression_dictionary_size_bytes=256) as db:
         db.compact_range()
-    assert CODEC_ZSTD_REDUCED in codecs_of(store) <= {CODEC_NONE, CODEC_ZSTD_REDUCED}
+    assert CODEC_ZSTD_TRANSPOSED in codecs_of(store) <= {CODEC_NONE, CODEC_ZSTD_TRANSPOSED}
 
 
 def test_golden_store_is_repaired(store: Path) -> None:

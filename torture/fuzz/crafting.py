@@ -21,7 +21,7 @@ from lsmkv.sstable.block.trailer import TRAILER, TRAILER_BYTES, checksum_seed
 from lsmkv.sstable.format import (
     CODEC_NONE,
     CODEC_ZSTD,
-    CODEC_ZSTD_REDUCED,
+    CODEC_ZSTD_TRANSPOSED,
     FOOTER_BYTES,
     TableMeta,
     TableProperties,
@@ -56,7 +56,7 @@ RAW_LENGTH, ENTRIES, FILTER_KEYS, CODEC, SCHEME_AND_PROBES = 1, 3, 4, 5, 6
 
 @dataclass
 class CraftedBlock:
-    """A block: its payload before compression (reduced, if its codec is), filter and trailer."""
+    """A block: its payload before compression (transposed, if its codec is), filter and trailer."""
 
     payload: bytearray
     bits: bytearray
@@ -150,10 +150,10 @@ class CraftedTable:
     def _frame(self, block: CraftedBlock, offset: int) -> bytes:
         fields = list(block.fields)
         stored = bytes(block.payload)
-        if fields[CODEC] in (CODEC_ZSTD, CODEC_ZSTD_REDUCED):
+        if fields[CODEC] in (CODEC_ZSTD, CODEC_ZSTD_TRANSPOSED):
             form = zstandard.ZstdCompressionDict(self.dictionary) if self.dictionary else None
             stored = zstandard.ZstdCompressor(level=1, dict_data=form).compress(stored)
-            if fields[CODEC] == CODEC_ZSTD_REDUCED:
+            if fields[CODEC] == CODEC_ZSTD_TRANSPOSED:
                 stored = stored[len(_ZSTD_MAGIC) :]
         fields[0], fields[2] = len(stored), len(block.bits)
         masked = [field & _MASK_32 for field in fields[:5]] + [
@@ -252,7 +252,7 @@ def _block(frame: bytes, dictionary: bytes) -> CraftedBlock:
     payload = frame[: fields[0]]
     if fields[CODEC] != CODEC_NONE:
         form = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
-        head = _ZSTD_MAGIC if fields[CODEC] == CODEC_ZSTD_REDUCED else b""
+        head = _ZSTD_MAGIC if fields[CODEC] == CODEC_ZSTD_TRANSPOSED else b""
         payload = zstandard.ZstdDecompressor(dict_data=form).decompress(head + payload)
     bits = frame[fields[0] : fields[0] + fields[2]]
     return CraftedBlock(bytearray(payload), bytearray(bits), fields[:8])

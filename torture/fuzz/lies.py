@@ -146,7 +146,7 @@ def _lie_in_payload(table: CraftedTable, dice: random.Random) -> str:
 
 
 def _state_length(payload: bytearray, fields: list[int]) -> None:
-    """Correct the payload's length in the trailer; for a reduced block, the length restored."""
+    """Correct the payload's length in the trailer; for a transposed block, the length restored."""
     fields[RAW_LENGTH] = len(payload)
     if fields[CODEC] == 2 and len(payload) >= 20:
         count, flags = struct.unpack_from("<IB", payload)

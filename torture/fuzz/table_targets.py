@@ -22,7 +22,7 @@ from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.builder import encode_block
 from lsmkv.sstable.block.codec import Compressor, Decompressor, train_dictionary
 from lsmkv.sstable.block.trailer import decode_block_frame, encode_block_frame
-from lsmkv.sstable.block.transposed import reduce, restore
+from lsmkv.sstable.block.transposed import restore, transpose
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.format import CODEC_NONE, FOOTER_BYTES, decode_footer, decode_properties
 from lsmkv.sstable.index_codec import open_index
@@ -143,7 +143,7 @@ def _codec_seeds() -> list[bytes]:
     return seeds
 
 
-def _check_reduced(data: bytes) -> None:
+def _check_transposed(data: bytes) -> None:
     if len(data) < 4:
         return
     (raw_length,) = struct.unpack_from("<I", data)
@@ -153,11 +153,13 @@ def _check_reduced(data: bytes) -> None:
     for position in (0, int(block.count) - 1):
         key = block.key(position)
         expect(block.find(key, hash_key(key)) >= 0, "find misses a key of the block")
-    expect(restore(reduce(payload), raw_length, PATH, 0) == payload, "it reduces to other bytes")
+    expect(
+        restore(transpose(payload), raw_length, PATH, 0) == payload, "it transposes to other bytes"
+    )
 
 
-def _reduced_seeds() -> list[bytes]:
-    return [struct.pack("<I", len(payload)) + reduce(payload) for payload in _payloads()]
+def _transposed_seeds() -> list[bytes]:
+    return [struct.pack("<I", len(payload)) + transpose(payload) for payload in _payloads()]
 
 
 def _zstd_most_bytes(size: int) -> int:
@@ -375,7 +377,7 @@ _WORDS: Final = (
 TARGETS: Final = (
     Target("block", _check_block, lambda: list(_payloads())),
     Target("frame", _check_frame, _frames, seal_frame),
-    Target("reduced", _check_reduced, _reduced_seeds),
+    Target("reduced", _check_transposed, _transposed_seeds),
     Target("codec", _check_codec, _codec_seeds, most_bytes=_zstd_most_bytes),
     Target("dictionary", _check_dictionary, _dictionary_seeds, most_bytes=_zstd_most_bytes),
     Target("index", _check_index, _index_seeds, _seal_index, most_bytes=_zstd_most_bytes),

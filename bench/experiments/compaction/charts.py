@@ -46,14 +46,14 @@ def _trade_off(main: Sequence[Summary]) -> Chart:
             axis.set_xlim(left=0)
             axis.margins(x=0.12, y=0.12)
             plain_log_axis(axis.yaxis, axis.get_ylim(), few=50)
-        axes[0].set_ylabel("blocks read per absent look-up")
+        axes[0].set_ylabel("blocks read per absent lookup")
         figure.legend(handles=_legend(), loc="outside lower center", ncols=5)
 
     return Chart(
         "compaction-trade-off",
         "Writing against reading",
         "Each point is a size ratio (its number): what is written per byte handed over, and the blocks "
-        "that a look-up of an absent key reads, averaged over the cycle. Lower left is better. Hollow, "
+        "that a lookup of an absent key reads, averaged over the cycle. Lower left is better. Hollow, "
         "dotted: filters allocated by Monkey.",
         draw,
         width=3.2 * max(2, len(rates)) + 0.6,
@@ -205,7 +205,7 @@ def _runs(main: Sequence[Summary]) -> Chart:
         "compaction-runs",
         "Sorted runs over the load",
         f"After every write buffer, T = {ratio}, p = {rate * 100:g} %, the largest key space. Grey: "
-        "the half that is measured. A look-up may have to ask a filter of every run, and a scan has "
+        "the half that is measured. A lookup may have to ask a filter of every run, and a scan has "
         "to read from every run.",
         draw,
         height=5.4,
@@ -243,7 +243,7 @@ def _against_theory(summaries: Sequence[Summary]) -> Chart:
             xscale="log",
             yscale="log",
             xlabel="expected: sum of the exact rates of the filters met",
-            ylabel="measured blocks per absent look-up",
+            ylabel="measured blocks per absent lookup",
         )
         plain_log_axis(axis.xaxis, ends, few=50)
         plain_log_axis(axis.yaxis, ends, few=50)

@@ -9,12 +9,12 @@ from typing import Final
 from bench.experiments.compaction.summary import Config, Summary
 
 WORST: Final = {
-    "present_reads_max": "reads per present look-up",
-    "absent_reads_expected_max": "reads per absent look-up",
+    "present_reads_max": "reads per present lookup",
+    "absent_reads_expected_max": "reads per absent lookup",
     "scan_reads_max": "reads per scan",
     "space_amplification_max": "space amplification",
 }
-"""The bounded columns: the worst moment of the cycle.  Absent look-ups count by the filters' exact rates,
+"""The bounded columns: the worst moment of the cycle.  Absent lookups count by the filters' exact rates,
 so that the chance of a sample does not enter."""
 
 TOLERANCE: Final = 2.0

@@ -41,17 +41,17 @@ METHOD: Final = (
     "never crowded, which a load faster than compaction would do to every style.",
     "Everything is averaged over the cycle of the tree: its state is taken after every write buffer "
     "of the second half of the load, its reads after every third (--quick) or seventh, which meets "
-    f"all phases. Reads: {ABSENT_LOOKUPS} look-ups of absent keys, each just after a present one, "
+    f"all phases. Reads: {ABSENT_LOOKUPS} lookups of absent keys, each just after a present one, "
     f"{PRESENT_LOOKUPS} of present keys and {SCANS} scans of {SCAN_ENTRIES} entries; every answer "
     "is compared with a model. Several key spaces, by steps of a factor; tables show the mean of "
     "means and the worst of worsts.",
     "Write amplification is the bytes of tables written by flushes and compactions over the keys and "
     "values handed over (the log is not in it). Space amplification is the bytes of live table files "
     "over live keys and values; while a compaction runs its output comes on top. Expected reads of an "
-    "absent look-up are the sum of the exact false-positive rates of the filters it meets.",
+    "absent lookup are the sum of the exact false-positive rates of the filters it meets.",
     "The criterion for the default, fixed beforehand, is that of a general-purpose embedded store: "
     "bound the worst first, then write least. A style is admitted if its worst moment, over all key "
-    "spaces, in each of reads per present look-up, per absent look-up, per scan, and space "
+    "spaces, in each of reads per present lookup, per absent lookup, per scan, and space "
     f"amplification is at most {TOLERANCE:g} times that of the style that is best in it; of those "
     "admitted, the one with the least write amplification wins. Since that factor is a choice, the "
     "report also tells from which factor on another style would win. A run that watches less than a "

@@ -21,7 +21,7 @@ class Row:
     allocation: str = column("how filter memory is shared among runs", "setting", heading="filters")
     key_space_count: int = column("keys that the load draws from", "setting")
     operation_count: int = column("puts and deletions in all", "setting")
-    seed: int = column("decides keys, values and look-ups", "setting")
+    seed: int = column("decides keys, values and lookups", "setting")
 
     live_bytes: int = column("keys and values that are live at the end")
     user_bytes: int = column("keys and values handed to the store, whole load")
@@ -64,7 +64,7 @@ class Row:
 
     sample_count: int = column("states in which reads were measured")
     absent_reads_mean: float = column(
-        "data blocks read per look-up of an absent key, cache off", heading="absent", form="#.3g"
+        "data blocks read per lookup of an absent key, cache off", heading="absent", form="#.3g"
     )
     absent_reads_min: float = column("the least of all samples")
     absent_reads_max: float = column("the most of all samples (chance included)")
@@ -74,10 +74,10 @@ class Row:
     absent_reads_expected_max: float = column(
         "by the exact rates, the most after any write buffer", heading="worst", form="#.3g"
     )
-    absent_lookup_count: int = column("look-ups of absent keys in all")
+    absent_lookup_count: int = column("lookups of absent keys in all")
     absent_block_reads: int = column("data blocks that they read")
     present_reads_mean: float = column(
-        "data blocks read per look-up of a present key, cache off", heading="present", form=".3f"
+        "data blocks read per lookup of a present key, cache off", heading="present", form=".3f"
     )
     present_reads_min: float = column("the least of all samples")
     present_reads_max: float = column(
@@ -90,7 +90,7 @@ class Row:
     scan_reads_max: float = column(
         "the most of all samples (chance included)", heading="most", form=".1f"
     )
-    wrong_answers: int = column("look-ups and scans with a wrong answer; must be 0")
+    wrong_answers: int = column("lookups and scans with a wrong answer; must be 0")
     run_counts: str = column("sorted runs after each write buffer, from the first on")
 
     load_s: float = column("writes, flushes and compactions, without what is sampled", "time")

@@ -49,7 +49,7 @@ def story(rows: list[Row]) -> Story:
         *_of_decision(summaries),
     ]
     wrong = sum(row.wrong_answers for row in rows)
-    failures = [f"{wrong} look-ups or scans had a wrong answer"] if wrong else []
+    failures = [f"{wrong} lookups or scans had a wrong answer"] if wrong else []
     return Story(findings, tables(summaries), charts(summaries), failures)
 
 
@@ -110,7 +110,7 @@ def _of_absent_reads(rows: Sequence[Row]) -> list[str]:
             f"at p = {rate * 100:g} % {seen:,} for {promised:,.0f} ({seen / promised - 1:+.1%})"
         )
     return [
-        "Blocks that absent look-ups read, for those that the filters' exact rates promise: "
+        "Blocks that absent lookups read, for those that the filters' exact rates promise: "
         + ", ".join(parts)
         + ". The stores of one seed share their keys and the tables flushed, so what their filters "
         "miss by goes together; --repeat takes other seeds."

@@ -1,4 +1,4 @@
-"""The charts of ``granularity``: reads by memory, parts of a look-up, and cached filters."""
+"""The charts of ``granularity``: reads by memory, parts of a lookup, and cached filters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ALLOCATIONS: tuple[FilterAllocation, ...] = ("uniform", "monkey")
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:
-    """Reads by memory, parts of a warm look-up, its spread, and reads of cached filters."""
+    """Reads by memory, parts of a warm lookup, its spread, and reads of cached filters."""
     if not budgets(rows):
         return []
     bits = typical_budget(rows)
@@ -46,7 +46,7 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
         ),
         Chart(
             "granularity-parts",
-            "A warm look-up of an absent key, and what searching indexes takes of it",
+            "A warm lookup of an absent key, and what searching indexes takes of it",
             f"Median at about {bits:g} bits per key, uniform; whiskers end at the 95th percentile. "
             "Index searches and filter probes: their number times what one takes by itself; the "
             "rest is the walk over the runs. Parts that pass the whisker's start were timed on a machine "
@@ -149,7 +149,7 @@ def _draw_parts(figure: Figure, rows: Sequence[Row], bits: float) -> None:
                 marker="|",
             )
         axis.set_yticks(range(len(names)), names)
-        axis.set_xlabel("µs per look-up")
+        axis.set_xlabel("µs per lookup")
         axis.grid(axis="y", visible=False)
     figure.axes[0].invert_yaxis()
     legend_below(figure, figure.axes[0], 4)
@@ -172,4 +172,4 @@ def _draw_cached(figure: Figure, rows: Sequence[Row], bits: float) -> None:
         axis.set_ylim(bottom=10)
         axis.grid(axis="x", visible=False)
         axis.legend(fontsize=6.5, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2)
-    figure.axes[0].set_ylabel("filter bytes read per look-up")
+    figure.axes[0].set_ylabel("filter bytes read per lookup")

@@ -1,6 +1,6 @@
-"""Expected counts of look-ups, from key ranges of tables and exact rates of filters.
+"""Expected counts of lookups, from key ranges of tables and exact rates of filters.
 
-The rules are those of a look-up: it asks each run whose key range holds the key, newest first, until
+The rules are those of a lookup: it asks each run whose key range holds the key, newest first, until
 one has it.  It asks a filter per table before it searches the index, and a filter per block after
 that, when the fence keys have named the block.
 """

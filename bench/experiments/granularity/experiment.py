@@ -134,18 +134,18 @@ EXPERIMENT: Final[Experiment[Task, Row, Row]] = Experiment(
         "store delivers it: a table keeps the rate that the tree at its writing gave it.",
         "Counts. Absent keys lie between present ones. Data block reads are counted with no "
         "block cache and all filters in memory. An index search is counted by the rules of a "
-        "look-up: per table, where the filter said maybe; per block, always, before the filter. "
+        "lookup: per table, where the filter said maybe; per block, always, before the filter. "
         "The counters are checked against the tables' key ranges. Expected reads and rates are sums "
         "over these keys of the exact rates of the filters built. Intervals are Clopper and "
         "Pearson's of all probes; they do not know that each filter is a sample, too.",
-        "Times. Warm look-ups are timed one by one, every block they need in the cache, after a "
+        "Times. Warm lookups are timed one by one, every block they need in the cache, after a "
         "first pass over the same keys; the clock (some 50 ns) is in them. An index search and "
         "a filter probe are timed by themselves, in loops over one table after the other, where "
-        "processor caches are kinder than in a look-up; the least of five turns counts, and the least "
+        "processor caches are kinder than in a lookup; the least of five turns counts, and the least "
         "of all rows with the same indexes.",
         'Cached filters. With filter_residency="cached" filters are read when asked for, per block in '
         "chunks of up to 16 KiB, per table whole, and kept in a block cache of a share of the "
-        "filters' size. As many absent look-ups go before as are counted. Three orders: random; nine "
+        "filters' size. As many absent lookups go before as are counted. Three orders: random; nine "
         "of ten from a hundredth of the keys, scattered; stretches of 64 neighbours.",
     ),
     row_type=Row,

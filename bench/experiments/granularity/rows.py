@@ -26,9 +26,9 @@ class Row:
     error_rate: float = column("option error_rate that comes nearest to the budget", "setting")
     entries: int = column("entries in the tree, all keys distinct", "setting")
     shape: str = column("level:entries of each run, newest first; a run is one table", "setting")
-    absent_lookups: int = column("look-ups of absent keys that were counted", "setting")
-    present_lookups: int = column("look-ups of present keys that were counted", "setting")
-    cached_lookups: int = column("look-ups counted for each order with cached filters", "setting")
+    absent_lookups: int = column("lookups of absent keys that were counted", "setting")
+    present_lookups: int = column("lookups of present keys that were counted", "setting")
+    cached_lookups: int = column("lookups counted for each order with cached filters", "setting")
     cached_share: float = column("block cache by filter bytes, with cached filters", "setting")
 
     runs: int = column("runs, each of which an absent key has to be ruled out of")
@@ -68,7 +68,7 @@ class Row:
         "index searches for an absent key", heading="index\nsearches", form=".3f"
     )
     false_positives: int = column("filters that let an absent key pass")
-    filter_probes: int = column("filters asked in all look-ups of absent keys")
+    filter_probes: int = column("filters asked in all lookups of absent keys")
     false_positive_rate: float = column("measured: false positives by filters asked")
     false_positive_rate_low: float = column("its 95 % interval, Clopper and Pearson's")
     false_positive_rate_high: float = column("upper end of the interval")
@@ -112,7 +112,7 @@ class Row:
 
     lsmkv_build: str = column("whether lsmkv was compiled or interpreted", "time")
     absent_warm_us_p50: float = column(
-        "look-up of an absent key, everything in memory: median, µs",
+        "lookup of an absent key, everything in memory: median, µs",
         "time",
         heading="absent, µs\np50",
         form=".1f",
@@ -120,7 +120,7 @@ class Row:
     absent_warm_us_p95: float = column("95th percentile, µs", "time", heading="\np95", form=".1f")
     absent_warm_us_p99: float = column("99th percentile, µs", "time", heading="\np99", form=".1f")
     present_warm_us_p50: float = column(
-        "look-up of a present key, everything in memory: median, µs",
+        "lookup of a present key, everything in memory: median, µs",
         "time",
         heading="present, µs\np50",
         form=".1f",

@@ -181,7 +181,7 @@ def _index_search(rows: Sequence[Row], style: str) -> str:
         f"Index searches, {style}, {bits:g} bits, uniform: {block.absent_fence_searches_per_lookup:.2f} "
         f"for an absent key per block, {table.absent_fence_searches_per_lookup:.3f} per table. At "
         f"{fence_search_ns(rows, style):.0f} ns each by itself, that is "
-        f"{index_share(rows, block):.0%} and {index_share(rows, table):.1%} of the median warm look-up "
+        f"{index_share(rows, block):.0%} and {index_share(rows, table):.1%} of the median warm lookup "
         f"({block.absent_warm_us_p50:.1f} and {table.absent_warm_us_p50:.1f} µs). Of the "
         f"{block.lsmkv_build} build: the other has other times and shares; the number of searches stays."
     )
@@ -200,7 +200,7 @@ def _bare(rows: Sequence[Row]) -> str:
         )
     return (
         "With every block cached a filter saves only the search in the block. The median absent "
-        f"look-up then takes: {'; '.join(parts)} ({bits:g} bits, {rows[0].lsmkv_build} build)."
+        f"lookup then takes: {'; '.join(parts)} ({bits:g} bits, {rows[0].lsmkv_build} build)."
     )
 
 
@@ -221,7 +221,7 @@ def _cached(rows: Sequence[Row]) -> str:
         )
     return (
         f"Filters fetched on demand, {bits:g} bits: bytes read for filters per table, as a multiple of "
-        "those per block (and reads for an absent look-up per block and per table): "
+        "those per block (and reads for an absent lookup per block and per table): "
         f"{'; '.join(parts)}."
     )
 
@@ -236,8 +236,8 @@ def _best_per_table(rows: Sequence[Row]) -> str:
         here = [at_budget(rows, style, name, "uniform", bits) for name in KINDS[1:]]
         picks = (
             ("reads of absent keys", min(here, key=lambda row: reads_at(row, bits))),
-            ("warm absent look-ups", min(here, key=lambda row: row.absent_warm_us_p50)),
-            ("warm present look-ups", min(here, key=lambda row: row.present_warm_us_p50)),
+            ("warm absent lookups", min(here, key=lambda row: row.absent_warm_us_p50)),
+            ("warm present lookups", min(here, key=lambda row: row.present_warm_us_p50)),
             ("building", min(here, key=lambda row: row.filter_build_ns_per_key)),
         )
         found = ", ".join(f"{what} {best.policy}" for what, best in picks)

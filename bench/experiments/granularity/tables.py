@@ -48,7 +48,7 @@ def _reads(style: str, rows: Sequence[Row]) -> Table:
             "present_block_reads_per_lookup",
             "filter_disk_bytes_per_key",
         ),
-        f"Per look-up, no block cache.  Runs, newest first, as level:entries: {rows[0].shape}.",
+        f"Per lookup, no block cache.  Runs, newest first, as level:entries: {rows[0].shape}.",
     )
 
 
@@ -84,6 +84,6 @@ def _cached(style: str, rows: Sequence[Row]) -> Table:
                 for figure in ("reads", "read_bytes")
             ),
         ),
-        f"Filters read per absent look-up; the block cache is {rows[0].cached_share:.0%} of the "
+        f"Filters read per absent lookup; the block cache is {rows[0].cached_share:.0%} of the "
         "size of the filters.",
     )

@@ -1,4 +1,4 @@
-"""One configuration of ``granularity``: a tree, its filters and the number of look-ups."""
+"""One configuration of ``granularity``: a tree, its filters and the number of lookups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.experiments.granularity.shapes import Load, PlannedTable
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """Numbers of look-ups: counted, for each order with cached filters, and timed."""
+    """Numbers of lookups: counted, for each order with cached filters, and timed."""
 
     absent: int
     present: int

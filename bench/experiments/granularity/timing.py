@@ -1,4 +1,4 @@
-"""Times of look-ups with everything in memory, and of their parts alone."""
+"""Times of lookups with everything in memory, and of their parts alone."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ ORDERS: Final = {
     "hot": "hot keys",
     "near": "neighbours",
 }
-"""The orders of look-ups with cached filters, by their part of column names."""
+"""The orders of lookups with cached filters, by their part of column names."""
 
 _EVEN: Final = 0.05  # closer than this is called even
 
@@ -31,12 +31,12 @@ _HEADS: Final = {
 
 
 def filter_read_bytes(row: Row, order: str) -> float:
-    """Bytes of filters read for a look-up with cached filters."""
+    """Bytes of filters read for a lookup with cached filters."""
     return float(getattr(row, f"cached_{order}_filter_read_bytes_per_lookup"))
 
 
 def filter_reads(row: Row, order: str) -> float:
-    """Reads of filters for a look-up with cached filters."""
+    """Reads of filters for a lookup with cached filters."""
     return float(getattr(row, f"cached_{order}_filter_reads_per_lookup"))
 
 
@@ -79,13 +79,13 @@ def _measures(block: Row, table: Row) -> list[tuple[str, str, float, float]]:
     warm = f"with filters in memory, {block.lsmkv_build} build"
     measures = [
         (
-            f"warm absent look-ups {warm}",
+            f"warm absent lookups {warm}",
             " µs",
             block.absent_warm_us_p50,
             table.absent_warm_us_p50,
         ),
         (
-            f"warm present look-ups {warm}",
+            f"warm present lookups {warm}",
             " µs",
             block.present_warm_us_p50,
             table.present_warm_us_p50,

@@ -56,7 +56,7 @@ _PANELS: Final = (
     _LEVELS,
     _Panel(
         "fence comparisons (derived)",
-        "per absent look-up",
+        "per absent lookup",
         lambda row: row.fence_comparisons,
         (("log2 of each run's blocks", lambda row: row.fence_comparisons_least),),
     ),
@@ -70,13 +70,13 @@ _PANELS: Final = (
         ),
     ),
     _Panel(
-        "absent look-up",
+        "absent lookup",
         "data blocks read",
         lambda row: row.absent_block_reads / row.absent_lookups,
         (("exact rates", lambda row: row.absent_reads_expected),),
     ),
     _Panel(
-        "present look-up",
+        "present lookup",
         "data blocks read",
         lambda row: row.present_block_reads / row.present_lookups,
         (("exact rates", lambda row: row.present_reads_expected),),

@@ -78,7 +78,7 @@ def watch_cache(task: Task, directory: str) -> CacheUse:
     probes = hot[:: max(1, task.entries // block_count)]  # about one for each block
     options = task.options(block_cache_size_bytes=budget)
     with lsmkv.open(directory, options, read_only=True) as db:
-        for _ in range(2):  # the second look-up finds each block in the cache
+        for _ in range(2):  # the second lookup finds each block in the cache
             db.multi_get(hot)
         before = _hit_rate(db, probes)
         peak = db.memory_usage().block_cache

@@ -45,7 +45,7 @@ METHOD: Final = (
     "second, with the same keys as new objects, is timed. The cache has room for all blocks, or for a "
     "third of the machine's memory; then only a part of the key range is asked for (warm_share). A "
     "long scan goes past the cache by design, and reads the operating system's. Opening is of the "
-    "closed store, its files in the operating system's cache, up to the first answer. Look-ups, seeks "
+    "closed store, its files in the operating system's cache, up to the first answer. Lookups, seeks "
     "and openings take other keys in each repetition.",
     "Times of writes are of random overwrites in a copy of the store, with everything at the default "
     "but the scale: single puts, each between two readings of the clock, and batches of 1000; then "

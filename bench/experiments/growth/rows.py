@@ -19,7 +19,7 @@ class Setting:
     entries: int = column("n, entries of the store, each key once", "setting", form=",")
     style: str = column("compaction style", "setting")
     scale: int = column("write buffer, tables, level 1: the default sizes by this", "setting")
-    lookups: int = column("random look-ups of each kind, at most n", "setting")
+    lookups: int = column("random lookups of each kind, at most n", "setting")
     window: int = column("random overwrites of a sustained write", "setting")
     repetition: int = column("from 0; counts are taken once, times each time", "setting")
     seed: int = column("decides keys, values and orders", "setting")
@@ -58,7 +58,7 @@ class Reads:
     """Counts of random operations without a cache, beside theory."""
 
     fence_comparisons: float = column(
-        "steps of binary search of an absent look-up: derived from the indexes, not counted",
+        "steps of binary search of an absent lookup: derived from the indexes, not counted",
         heading="fences",
         form=".1f",
     )
@@ -67,23 +67,23 @@ class Reads:
         heading="least",
         form=".1f",
     )
-    absent_lookups: int = column("look-ups of absent keys, each just after a present one")
+    absent_lookups: int = column("lookups of absent keys, each just after a present one")
     absent_filters: int = column("filters that these asked")
     absent_filters_expected: float = column(
-        "the same in theory, per look-up", heading="theory", form=".3f"
+        "the same in theory, per lookup", heading="theory", form=".3f"
     )
     absent_false_positives: int = column("of these filters, those that let the key pass")
     filter_rate_expected: float = column("exact false-positive rate of the filters asked")
-    absent_block_reads: int = column("data blocks that absent look-ups read")
+    absent_block_reads: int = column("data blocks that absent lookups read")
     absent_reads_expected: float = column(
-        "the same in theory, per look-up", heading="theory", form=".4f"
+        "the same in theory, per lookup", heading="theory", form=".4f"
     )
-    present_lookups: int = column("look-ups of present keys")
+    present_lookups: int = column("lookups of present keys")
     present_filters: int = column("filters that these asked")
     present_false_positives: int = column("of these filters, those that let a wrong key pass")
-    present_block_reads: int = column("data blocks that present look-ups read")
+    present_block_reads: int = column("data blocks that present lookups read")
     present_reads_expected: float = column(
-        "the same in theory, per look-up", heading="theory", form=".4f"
+        "the same in theory, per lookup", heading="theory", form=".4f"
     )
     seeks: int = column("scans of ten entries from a random key")
     seek_block_reads: int = column("data blocks that they read")
@@ -104,7 +104,7 @@ class CacheUse:
         "block cache: a 32nd of the blocks", heading="budget, KiB", form=_kib
     )
     cache_peak_bytes: int = column(
-        "the most it held, in look-ups all over the store and the scan",
+        "the most it held, in lookups all over the store and the scan",
         heading="most held, KiB",
         form=_kib,
     )
@@ -118,8 +118,8 @@ class CacheUse:
         "the same, after the whole store was scanned", heading="after a full scan", form=".1%"
     )
     hot_hit_rate_after_lookups: float = column(
-        "the same, after random look-ups of twice as many blocks as the cache holds",
-        heading="after look-ups",
+        "the same, after random lookups of twice as many blocks as the cache holds",
+        heading="after lookups",
         form=".1%",
     )
 
@@ -162,8 +162,8 @@ class WarmTimes:
         "time",
     )
     warm_misses: int = column("blocks that were not in the cache; must be 0")
-    get_hit_us: float = column("per look-up of a present key", "time")
-    get_miss_us: float = column("per look-up of an absent key", "time")
+    get_hit_us: float = column("per lookup of a present key", "time")
+    get_miss_us: float = column("per lookup of an absent key", "time")
     seek_us: float = column("per scan of ten entries from a random key", "time")
     scan_us: float = column("per entry of a long scan, which goes past the cache", "time")
     open_us: float = column("opening the closed store, up to its first answer", "time")

@@ -52,10 +52,10 @@ def failures(size: Size) -> list[str]:
             f"where {row.filter_rate_expected:.3%} are expected"
         )
     if row.absent_block_reads != passed:
-        found.append(f"absent look-ups read {row.absent_block_reads:,} blocks, not {passed:,}")
+        found.append(f"absent lookups read {row.absent_block_reads:,} blocks, not {passed:,}")
     wanted = row.present_lookups + row.present_false_positives
     if row.present_block_reads != wanted:
-        found.append(f"present look-ups read {row.present_block_reads:,} blocks, not {wanted:,}")
+        found.append(f"present lookups read {row.present_block_reads:,} blocks, not {wanted:,}")
     if row.cache_peak_bytes > row.cache_budget_bytes:
         found.append(
             f"the block cache held {row.cache_peak_bytes:,} bytes of {row.cache_budget_bytes:,}"
@@ -78,7 +78,7 @@ def _of_shape(style: str, found: Sequence[Size]) -> str:
     return (
         f"{style}, {first.entries:,} to {last.entries:,} entries: levels (below level 0) "
         f"{first.level_count} to {last.level_count}, runs {first.run_count} to {last.run_count}, tables "
-        f"{first.table_count:,} to {last.table_count:,}; an absent look-up compares "
+        f"{first.table_count:,} to {last.table_count:,}; an absent lookup compares "
         f"{first.fence_comparisons:.1f} to {last.fence_comparisons:.1f} fences (derived; log2 of the "
         f"blocks of each run that spans the key: {first.fence_comparisons_least:.1f} to "
         f"{last.fence_comparisons_least:.1f})."
@@ -95,7 +95,7 @@ def _of_reads(style: str, found: Sequence[Size]) -> str:
     )
     return (
         f"{style}: filters let {passed / max(1, asked):.3%} of absent keys pass ({low:.3%} to "
-        f"{high:.3%}; {promised / max(1, asked):.3%} in theory). Blocks read per absent look-up "
+        f"{high:.3%}; {promised / max(1, asked):.3%} in theory). Blocks read per absent lookup "
         f"{first.absent_block_reads / first.absent_lookups:.4f} to "
         f"{last.absent_block_reads / last.absent_lookups:.4f} (theory {first.absent_reads_expected:.4f} "
         f"to {last.absent_reads_expected:.4f}), per present one "
@@ -195,5 +195,5 @@ def _of_cache(style: str, found: Sequence[Size]) -> str:
         f"{row.cache_peak_bytes / KIB:,.0f} at the most; hot blocks were in it for "
         f"{row.hot_hit_rate_before:.1%} before a scan of the whole store, "
         f"{row.hot_hit_rate_after_scan:.1%} after it, and {row.hot_hit_rate_after_lookups:.1%} after "
-        "look-ups of twice as many other blocks as it holds."
+        "lookups of twice as many other blocks as it holds."
     )

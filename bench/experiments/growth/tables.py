@@ -46,7 +46,7 @@ _SHAPE: Final = (
     "Space: bytes of table files by bytes of keys and values.",
 )
 _FILTERS: Final = (
-    "Filters that absent look-ups ask: measured, in theory",
+    "Filters that absent lookups ask: measured, in theory",
     (
         Shown("asked each", lambda row: row.absent_filters / row.absent_lookups, ".3f"),
         "absent_filters_expected",
@@ -60,8 +60,8 @@ _FILTERS: Final = (
         _ABSENT_READS,
         "absent_reads_expected",
     ),
-    "Each: per look-up. Exact: by the rates of the filters that were asked. Blocks read: per "
-    "look-up, without a cache.",
+    "Each: per lookup. Exact: by the rates of the filters that were asked. Blocks read: per "
+    "lookup, without a cache.",
 )
 _READS: Final = (
     "Fences and blocks per operation, without a cache: measured, in theory",
@@ -74,7 +74,7 @@ _READS: Final = (
         "seek_reads_expected",
         "seek_reads_without_fences",
     ),
-    "Fences: compared by an absent look-up, derived from the indexes; least: log2 of the "
+    "Fences: compared by an absent lookup, derived from the indexes; least: log2 of the "
     "blocks of each run that spans the key. Present, seek: data blocks read; no fences: in "
     "theory, if a scan had to read a block to know where it begins.",
 )
@@ -105,7 +105,7 @@ _CACHE: Final = (
         "hot_hit_rate_after_lookups",
     ),
     "Hit rate of the hot blocks: before, after a scan of the whole store, and after random "
-    "look-ups of twice as many blocks as the cache holds.",
+    "lookups of twice as many blocks as the cache holds.",
 )
 
 

@@ -34,7 +34,7 @@ class Task:
     Attributes:
         entries: n; each key is written once.
         scale: divides the default sizes of write buffer, tables and level 1.
-        lookups: random look-ups of each kind, at most n.
+        lookups: random lookups of each kind, at most n.
         window: random overwrites of a sustained write.
         repetitions: repetitions of the times.
     """

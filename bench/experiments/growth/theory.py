@@ -47,10 +47,10 @@ class Expected:
     """Expected counts per operation in the store's present state, without a cache.
 
     Attributes:
-        fence_comparisons: steps of the binary searches of an absent look-up: in each run log2 of its
+        fence_comparisons: steps of the binary searches of an absent lookup: in each run log2 of its
             tables, and log2 of the blocks of the table that spans the key.
         fence_comparisons_least: the same if every run had one array of fences: log2 of its blocks.
-        absent_filters: filters that an absent look-up asks.
+        absent_filters: filters that an absent lookup asks.
         filter_rate: exact rate of these filters.
         absent_reads, present_reads, seek_reads: data blocks read.
         seek_reads_without_fences: the same if only a read told where a block begins.
@@ -69,8 +69,8 @@ class Expected:
 def expected(store: StoreInfo, entries: int, seek_entries: int) -> Expected:
     """Expected counts for keys that are spread over the whole tree.
 
-    A look-up searches the tables that span the key.  An absent key falls into a block of such a table,
-    and not between two, with the chance 1 - blocks / entries; then the look-up asks the block's filter,
+    A lookup searches the tables that span the key.  An absent key falls into a block of such a table,
+    and not between two, with the chance 1 - blocks / entries; then the lookup asks the block's filter,
     which errs at its exact rate.  A present key costs one block, and the errors of the newer tables.  A
     seek reads a block in each run where it falls into one, because no fence names the next key there,
     and the blocks of the further entries; without fences, a block of each run with keys from there on.

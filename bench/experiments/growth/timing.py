@@ -34,7 +34,7 @@ def _us(job: Callable[[], int]) -> float:
 
 
 def measure_reads(task: Task, directory: str, repetition: int) -> WarmTimes:
-    """Look-ups, seeks, a scan and an opening; each repetition has other keys.
+    """Lookups, seeks, a scan and an opening; each repetition has other keys.
 
     Read compaction is off: it would drop cached blocks, and change the tree between repetitions.
     """

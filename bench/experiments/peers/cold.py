@@ -12,7 +12,7 @@ from bench.harness.process_meter import Meter
 
 
 def _cold_gets(stores: Stores, keys: Sequence[bytes]) -> Outcome:
-    """Look-ups with dropped pages and a small cache: one pass for time, one for counts.
+    """Lookups with dropped pages and a small cache: one pass for time, one for counts.
 
     Statistics and direct reads take time, so they belong to a pass of their own.
     """
@@ -56,10 +56,10 @@ def _cold_numbers(stores: Stores) -> list[int]:
 
 
 def readrandom_cold(stores: Stores) -> Outcome:
-    """Look-ups of present keys, pages dropped, in a cache of a 64th of the data."""
+    """Lookups of present keys, pages dropped, in a cache of a 64th of the data."""
     return _cold_gets(stores, stores.present(_cold_numbers(stores)))
 
 
 def readmissing_cold(stores: Stores) -> Outcome:
-    """Look-ups of absent keys, pages dropped, in a cache of a 64th of the data."""
+    """Lookups of absent keys, pages dropped, in a cache of a 64th of the data."""
     return _cold_gets(stores, stores.absent(_cold_numbers(stores)))

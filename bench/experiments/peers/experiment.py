@@ -34,13 +34,13 @@ METHOD: Final = (
     "children above what it held before the store was opened.  Reads are of the store that "
     "'fillrandom' leaves, settled: nothing is left in a write buffer.  They are warm: the cache holds "
     "everything, and one pass that is not timed comes first.",
-    "Cold look-ups: the files' pages are dropped from the page cache, and the store is opened with a "
+    "Cold lookups: the files' pages are dropped from the page cache, and the store is opened with a "
     "cache of a 64th of the data.  One pass is timed, reading through the page cache in every engine; "
     "before another one pages are dropped again, and counts are taken, with direct reads in the "
     "engines that have them (lsmkv, RocksDB) and with RocksDB's statistics, which take time, on.  "
     "What the operating system read for the pass that is timed is counted too: lsmkv, after some "
     "hundred blocks of a table, LevelDB and LMDB have it read around what is asked for.  "
-    "lsmkv and LevelDB read a table's filters and index at the first look-up in it, so that their reads "
+    "lsmkv and LevelDB read a table's filters and index at the first lookup in it, so that their reads "
     "contain these, which RocksDB reads when it opens.",
     "Equal settings: bits per key of Bloom filters (lsmkv: the error rate that those bits give), "
     "cache, write buffer, block or page size of 4 KiB, compression (LevelDB: Snappy where zstd is asked "

@@ -40,19 +40,19 @@ def _warm_gets(stores: Stores, warm: Sequence[bytes], keys: Sequence[bytes]) -> 
 
 
 def readrandom(stores: Stores) -> Outcome:
-    """Look-ups of present keys."""
+    """Lookups of present keys."""
     numbers = stores.asked()
     return _warm_gets(stores, stores.present(numbers), stores.present(numbers))
 
 
 def readmissing(stores: Stores) -> Outcome:
-    """Look-ups of absent keys that lie between present ones."""
+    """Lookups of absent keys that lie between present ones."""
     numbers = stores.asked()
     return _warm_gets(stores, stores.absent(numbers), stores.absent(numbers))
 
 
 def multi_get(stores: Stores) -> Outcome:
-    """Look-ups of 100 present keys a call, in one call where the library has one; per key."""
+    """Lookups of 100 present keys a call, in one call where the library has one; per key."""
     numbers = stores.asked()
     calls = []
     for _ in range(2):
@@ -116,7 +116,7 @@ def seekrandom_100(stores: Stores) -> Outcome:
 
 
 def reopen(stores: Stores) -> Outcome:
-    """Opening the settled store, up to the first look-up's answer (some open lazily); per opening."""
+    """Opening the settled store, up to the first lookup's answer (some open lazily); per opening."""
     stores.closed_for_reads()
     keys = stores.present(stores.order(2)[:OPENINGS])
     seconds = cpu = 0.0
@@ -132,7 +132,7 @@ def reopen(stores: Stores) -> Outcome:
 
 
 def readwhilewriting(stores: Stores) -> Outcome:
-    """Look-ups of present keys while another thread overwrites keys at full speed."""
+    """Lookups of present keys while another thread overwrites keys at full speed."""
     count = max(500, stores.entries // 10)
     keys = stores.present(stores.order(2)[:count])
     numbers = stores.order(3)

@@ -25,9 +25,7 @@ class Row:
     result_count: int = column(
         "keys found, entries scanned, or after a fill entries in the store; the same for all engines"
     )
-    result_checksum: int = column(
-        "CRC-32 of the values found by look-ups; the same for all engines"
-    )
+    result_checksum: int = column("CRC-32 of the values found by lookups; the same for all engines")
     us_per_operation: float | None = column("microseconds for each operation", "time")
     latency_us_p50: float | None = column("median of single operations, microseconds", "time")
     latency_us_p99: float | None = column("99th percentile of the same", "time")
@@ -46,7 +44,7 @@ class Row:
         "searches that filters let pass in vain, by its own count", "time"
     )
     os_read_bytes: int | None = column(
-        "bytes read from storage by the look-ups, by the operating system's count", "time"
+        "bytes read from storage by the lookups, by the operating system's count", "time"
     )
     os_read_bytes_timed: int | None = column(
         "the same in the pass that was timed, through the page cache", "time"

@@ -50,11 +50,11 @@ class Stores:
         return self._orders[which]
 
     def asked(self) -> list[int]:
-        """The numbers of the keys that look-ups ask for, in a random order."""
+        """The numbers of the keys that lookups ask for, in a random order."""
         return self.order(2)[:MOST_LOOKUPS]
 
     # Lists of keys are new objects each time: Python remembers the hash of a used one, which would
-    # speed up a later look-up.
+    # speed up a later lookup.
 
     def present(self, numbers: Sequence[int]) -> list[bytes]:
         """The keys of these numbers."""
@@ -122,8 +122,8 @@ class Stores:
     def for_reads(self) -> Store:
         """The settled store that is read, open with a cache that holds everything.
 
-        The first opening asks for every key of the look-ups and settles again: some engines compact
-        what is read much (lsmkv by look-ups, LevelDB by seeks), which must not happen during a timing.
+        The first opening asks for every key of the lookups and settles again: some engines compact
+        what is read much (lsmkv by lookups, LevelDB by seeks), which must not happen during a timing.
         """
         if self._for_reads is None:
             self._fill_for_reads()

@@ -109,7 +109,7 @@ def _quantity_findings(rows: Sequence[Row]) -> list[str]:
 
 
 def _filter_findings(rows: Sequence[Row]) -> list[str]:
-    """Data-block reads of absent look-ups beside the rate in theory."""
+    """Data-block reads of absent lookups beside the rate in theory."""
     cold = [row for row in rows if row.phase == "readmissing_cold"]
     counted = [row for row in cold if row.data_block_reads is not None]
     if not counted or not counted[0].bits_per_key:
@@ -124,11 +124,11 @@ def _filter_findings(rows: Sequence[Row]) -> list[str]:
         low, high = rate_interval(passed, answers)
         parts.append(
             f"{engine}: its filters let {passed / max(1, answers):.3%} pass "
-            f"({low:.3%} to {high:.3%}), and a look-up read {reads / asked:.4f} data blocks"
+            f"({low:.3%} to {high:.3%}), and a lookup read {reads / asked:.4f} data blocks"
         )
     bits = counted[0].bits_per_key
     theory = rate_for(round(bits * 1000), 1000)
     return [
-        f"Cold look-ups of absent keys. {'; '.join(parts)}. In theory a Bloom filter of {bits:g} bits "
-        f"per key lets {theory:.3%} pass. (A look-up asks a filter for each run of tables.)"
+        f"Cold lookups of absent keys. {'; '.join(parts)}. In theory a Bloom filter of {bits:g} bits "
+        f"per key lets {theory:.3%} pass. (A lookup asks a filter for each run of tables.)"
     ]

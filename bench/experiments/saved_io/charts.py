@@ -17,7 +17,7 @@ from lsmkv.options import KIB
 
 _RATES: Final = numpy.logspace(-4, numpy.log10(0.5), 80)
 LOOKUPS_PER_KEY: Final = (0.002, 0.02, 0.2, 2.0)
-"""Look-ups per key between two openings, which share the load of the filters."""
+"""Lookups per key between two openings, which share the load of the filters."""
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:
@@ -30,7 +30,7 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
         Chart(
             "reads-saved",
             "Disk reads saved against the false-positive rate",
-            "Share of data-block reads that filters save, by how many look-ups find their key; "
+            "Share of data-block reads that filters save, by how many lookups find their key; "
             "points are counts, dashed lines theory, (1 - p) of the searches that a filter can spare. "
             "A present key needs its one read whatever the filter.",
             partial(_draw_saved, filtered),
@@ -39,7 +39,7 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
         Chart(
             "reads-left",
             "Disk reads left for an absent key",
-            "Data-block reads for each look-up of an absent key, by block size and number of runs; "
+            "Data-block reads for each lookup of an absent key, by block size and number of runs; "
             "dashed: p times the number of runs. The leftmost point of each line is without filters.",
             partial(_draw_left, [row for row in stores if not row.hit_ratio]),
         ),
@@ -55,22 +55,22 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
         Chart(
             "memory",
             "What memory buys",
-            "Share of absent look-ups' reads that are left, against the size of the filters; dashed: "
+            "Share of absent lookups' reads that are left, against the size of the filters; dashed: "
             "the least rate of any Bloom filter of that size, 0.6185 to the power of bits per key.",
             partial(_draw_memory, [row for row in filtered if not row.hit_ratio]),
         ),
         Chart(
             "cold-latency",
             "Cold latency against the false-positive rate",
-            "Mean time of a look-up whose every read goes to the device (direct reads, block cache "
+            "Mean time of a lookup whose every read goes to the device (direct reads, block cache "
             "off); the hollow marks at the right are without filters.",
             partial(_draw_latency, [row for row in stores if row.dataset == DIGITS]),
         ),
         Chart(
             "knee",
             "Where a lower rate stops paying",
-            "Bytes read for an absent look-up, filters' own load included, against the size of the "
-            "filters: the fewer look-ups follow an opening, the sooner larger filters cost more than "
+            "Bytes read for an absent lookup, filters' own load included, against the size of the "
+            "filters: the fewer lookups follow an opening, the sooner larger filters cost more than "
             "they save. Marks: the best of the measured rates.",
             partial(_draw_knee, [row for row in filtered if not row.hit_ratio]),
         ),
@@ -145,7 +145,7 @@ def _draw_left(rows: Sequence[Row], figure: Figure) -> None:
     axes.invert_xaxis()
     axes.set_yscale("log")
     plain_axis(axes.yaxis)
-    axes.set_ylabel("data-block reads per absent look-up")
+    axes.set_ylabel("data-block reads per absent lookup")
     axes.legend()
 
 
@@ -211,7 +211,7 @@ def _draw_memory(rows: Sequence[Row], figure: Figure) -> None:
     axes.set_yscale("log")
     percent_axis(axes.yaxis)
     axes.set_xlabel("filter size, bits per key")
-    axes.set_ylabel("reads of absent look-ups left, %")
+    axes.set_ylabel("reads of absent lookups left, %")
     axes.legend()
 
 
@@ -236,7 +236,7 @@ def _draw_latency(rows: Sequence[Row], figure: Figure) -> None:
     axes.set_xlabel("false-positive rate p of the filters as built, % (100: no filter)")
     axes.set_yscale("log")
     plain_axis(axes.yaxis)
-    axes.set_ylabel("mean cold look-up, microseconds")
+    axes.set_ylabel("mean cold lookup, microseconds")
     axes.set_title(f"{smallest // KIB} KiB blocks, {most_runs} runs")
     axes.legend()
 
@@ -252,9 +252,9 @@ def _draw_knee(rows: Sequence[Row], figure: Figure) -> None:
     axes.set_yscale("log")
     axes.set_xlabel("filter size, bits per key")
     plain_axis(axes.yaxis)
-    axes.set_ylabel("bytes read per absent look-up")
+    axes.set_ylabel("bytes read per absent lookup")
     axes.set_title(_shape(group[0]))
-    axes.legend(title="look-ups per key\nbetween two openings")
+    axes.legend(title="lookups per key\nbetween two openings")
 
 
 def knee_rows(rows: Sequence[Row]) -> list[Row]:
@@ -266,7 +266,7 @@ def knee_rows(rows: Sequence[Row]) -> list[Row]:
 
 
 def cost(row: Row, lookups_per_key: float) -> float:
-    """Bytes read for each look-up of a row, with its share of one load of the filters."""
+    """Bytes read for each lookup of a row, with its share of one load of the filters."""
     return theory.cost_bytes(
         (row.data_block_read_bytes or 0) / row.lookup_count,
         row.filter_read_bytes or 0,

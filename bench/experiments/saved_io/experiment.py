@@ -43,7 +43,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lookups",
         type=int,
-        help="look-ups that are counted for each hit ratio, of which the first are timed too; "
+        help="lookups that are counted for each hit ratio, of which the first are timed too; "
         "default: 10,000 or 100,000",
     )
     parser.add_argument(
@@ -136,16 +136,16 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
         "blocks, which is checked.",
         "Absent keys lie just after present ones, so that no range of a table answers for the filter; "
         "the few that fall between two blocks cost nothing with or without filters, and are no "
-        "saving: the baseline is what the same look-ups read without filters. Look-ups are drawn "
+        "saving: the baseline is what the same lookups read without filters. Lookups are drawn "
         "with repetition, uniformly.",
-        "Counts come from look-ups with lsmkv's block cache off: each search of a block is a read. "
+        "Counts come from lookups with lsmkv's block cache off: each search of a block is a read. "
         "Net means: less the reads that load the filters when the store is opened, once for these "
-        "look-ups. Bytes of blocks include the filters inside them.",
-        "Cold look-ups read with O_DIRECT, past the page cache, block cache off; the bytes that "
+        "lookups. Bytes of blocks include the filters inside them.",
+        "Cold lookups read with O_DIRECT, past the page cache, block cache off; the bytes that "
         "lsmkv counted, opening included, are held against the operating system's count for the "
         "thread (read_bytes of /proc/thread-self/io). A row where they differ by more than 1 % is "
-        "marked as failed, and the command fails. Warm look-ups have every block in the block cache. "
-        "Each look-up is timed alone, garbage collector off; reading the clock is included.",
+        "marked as failed, and the command fails. Warm lookups have every block in the block cache. "
+        "Each lookup is timed alone, garbage collector off; reading the clock is included.",
         "Exact rates are E[(X/m)^k] with X the number of distinct bits set (Bose et al. 2008), for "
         "the m, n and k of each block, weighted by its keys. Measured rates are false positives over "
         "all times a filter was asked for a key that it does not hold; intervals are Clopper and "

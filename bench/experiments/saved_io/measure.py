@@ -1,6 +1,6 @@
 """Measures one configuration of ``saved-io``: builds a store, counts, then times.
 
-Counts come from look-ups through the page cache, with lsmkv's block cache off: each search of a block
+Counts come from lookups through the page cache, with lsmkv's block cache off: each search of a block
 is a read.  The cold pass reads with ``O_DIRECT``, past the page cache, so that the operating system
 counts the same reads.  The warm pass has every block in the block cache.
 """
@@ -125,7 +125,7 @@ def count(directory: str, keys: Sequence[bytes]) -> lsmkv.Stats:
 
 @dataclass(frozen=True, slots=True)
 class Cold:
-    """The cold pass: microseconds per look-up, and bytes by our count and the system's."""
+    """The cold pass: microseconds per lookup, and bytes by our count and the system's."""
 
     us: list[float]
     counted_bytes: int
@@ -162,7 +162,7 @@ def os_check(counted_bytes: int, os_bytes: int) -> str:
 
 
 def warm_pass(directory: str, keys: Sequence[bytes]) -> list[float]:
-    """Microseconds per look-up, with every needed block in the block cache."""
+    """Microseconds per lookup, with every needed block in the block cache."""
     with lsmkv.open(directory, read_only=True, block_cache_size_bytes=_EVERYTHING) as db:
         for key in keys:
             db.get(key)

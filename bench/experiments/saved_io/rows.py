@@ -31,20 +31,20 @@ class Row:
     block_size_bytes: int | None = optional("size at which a data block is closed", "setting")
     run_count: int | None = optional("sorted runs, each spanning all keys", "setting")
     hit_ratio: float = column(
-        "part of the look-ups whose key is there", "setting", heading="present\n%", form=percent
+        "part of the lookups whose key is there", "setting", heading="present\n%", form=percent
     )
     error_rate_requested: float | None = optional(
         "what filters were sized for; empty: tables without filters", "setting"
     )
     repetition: int = column("number of the repetition", "setting")
     seed: int = column("what decided keys, values and order", "setting")
-    lookup_count: int = column("look-ups that were counted, or absent keys asked", "setting")
+    lookup_count: int = column("lookups that were counted, or absent keys asked", "setting")
 
     entry_count: int = column("entries in the store, or keys in each filter")
     table_count: int | None = optional("table files")
     block_count: int | None = optional("data blocks")
     data_bytes: int | None = optional("size of the table files")
-    found_count: int | None = optional("look-ups that found their key")
+    found_count: int | None = optional("lookups that found their key")
 
     error_rate_exact: float | None = optional(
         "theory for the filters as built: mean of E[(X/m)^k] over blocks, weighted by keys",
@@ -64,7 +64,7 @@ class Row:
         "data blocks read, block cache off", heading="block\nreads", form=","
     )
     data_block_reads_unfiltered: int | None = optional(
-        "the same look-ups on the same blocks without filters", heading="without\nfilters", form=","
+        "the same lookups on the same blocks without filters", heading="without\nfilters", form=","
     )
     data_block_read_bytes: int | None = optional("bytes of these reads, filters in blocks included")
     data_block_read_bytes_unfiltered: int | None = optional("bytes without filters")
@@ -89,7 +89,7 @@ class Row:
     )
     filter_memory_bytes_per_key: float | None = optional("bytes held in memory while open")
 
-    cold_lookup_count: int | None = optional("look-ups of the cold pass", "setting")
+    cold_lookup_count: int | None = optional("lookups of the cold pass", "setting")
     counted_read_bytes: int | None = optional(
         "bytes the storage layer counts in the cold pass, opening included (direct reads, so "
         "multiples of 4096)"
@@ -108,7 +108,7 @@ class Row:
         "nanoseconds for each key, of these, to hash it and set its bits", "time"
     )
     cold_us_mean: float | None = optional(
-        "microseconds a look-up, cold: every read is direct",
+        "microseconds a lookup, cold: every read is direct",
         "time",
         heading="cold µs\nmean",
         form=".1f",
@@ -117,7 +117,7 @@ class Row:
     cold_us_p95: float | None = optional("its 95th percentile", "time")
     cold_us_p99: float | None = optional("its 99th percentile", "time", heading="p99", form=".1f")
     warm_us_mean: float | None = optional(
-        "microseconds a look-up, warm: every block in the block cache",
+        "microseconds a lookup, warm: every block in the block cache",
         "time",
         heading="warm µs\nmean",
         form=".1f",
@@ -139,7 +139,7 @@ class Row:
 
 
 def join(measured: Iterable[list[Row]]) -> list[Row]:
-    """All rows, each with the reads of the same look-ups without filters."""
+    """All rows, each with the reads of the same lookups without filters."""
     rows = [row for rows in measured for row in rows]
     bases = {_shape(row): row for row in rows if row.is_store and row.error_rate_requested is None}
     return [_beside(row, bases[_shape(row)]) if row.is_store else row for row in rows]

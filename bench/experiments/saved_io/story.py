@@ -16,7 +16,7 @@ from bench.harness.tables import percent
 
 REFERENCE: Final = 0.01
 BAR: Final = 0.99
-"""The share of the reads of absent look-ups that filters of 1 % must save."""
+"""The share of the reads of absent lookups that filters of 1 % must save."""
 
 
 def story(rows: Sequence[Row]) -> Story:
@@ -55,7 +55,7 @@ def _saved(stores: Sequence[Row]) -> tuple[str, list[str]]:
     shares = [row.reads_saved_gross_share or 0.0 for row in rows]
     nets = [row.reads_saved_net_share or 0.0 for row in rows]
     finding = (
-        f"At p = 1 % filters save {(1 - left / asked):.2%} of the data-block reads of absent look-ups "
+        f"At p = 1 % filters save {(1 - left / asked):.2%} of the data-block reads of absent lookups "
         f"({asked:,} without filters, {left:,} with; 95 % interval {1 - high:.2%} to {1 - low:.2%}); "
         f"by store {min(shares):.2%} to {max(shares):.2%}, and net of loading the filters "
         f"{min(nets):.2%} to {max(nets):.2%}."
@@ -145,7 +145,7 @@ def _latency(stores: Sequence[Row]) -> list[str]:
     if not found:
         return []
     return [
-        f"Cold, a mean absent look-up is {min(found):.1f} to {max(found):.1f} times as fast with "
+        f"Cold, a mean absent lookup is {min(found):.1f} to {max(found):.1f} times as fast with "
         "filters of 1 % as without (device and machine decide how much; the counts above do not "
         "depend on them)."
     ]
@@ -179,6 +179,6 @@ def _knee(stores: Sequence[Row]) -> list[str]:
         for per_key, row in best.items()
     )
     return [
-        "The rate with the fewest bytes read, filters' load included, by the absent look-ups per key "
+        "The rate with the fewest bytes read, filters' load included, by the absent lookups per key "
         f"between two openings of the store: {said}."
     ]

@@ -43,7 +43,7 @@ _READS: Final = (
 
 
 def summary(rows: Sequence[Row]) -> Table:
-    """The look-ups of absent keys."""
+    """The lookups of absent keys."""
     return table_of(
         "Absent keys (data set, block size x runs)",
         rows,
@@ -62,7 +62,7 @@ def summary(rows: Sequence[Row]) -> Table:
 
 
 def of_store(rows: Sequence[Row]) -> Table:
-    """The look-ups in the stores of one shape."""
+    """The lookups in the stores of one shape."""
     first = rows[0]
     kib, runs = (first.block_size_bytes or 0) // KIB, first.run_count
     return table_of(

@@ -9,14 +9,14 @@ from lsmkv.options import KIB
 
 @dataclass(frozen=True, slots=True)
 class StoreTask:
-    """One store, and the look-ups in it.
+    """One store, and the lookups in it.
 
     Attributes:
         entries: ``paths`` may have fewer.
         runs: sorted runs, each of which spans all keys.
         error_rate: None: tables without filters.
-        lookups: counted look-ups for each hit ratio.
-        cold_lookups, warm_lookups: timed look-ups.
+        lookups: counted lookups for each hit ratio.
+        cold_lookups, warm_lookups: timed lookups.
     """
 
     dataset: str

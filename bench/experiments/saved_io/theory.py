@@ -6,9 +6,9 @@ from __future__ import annotations
 def saved_share(error_rate: float, hit_ratio: float, run_count: int) -> float:
     """The share of data-block reads that filters of one rate save.
 
-    A look-up of an absent key searches every run.  A present key is in each run with the same chance,
-    so the look-up searches (runs - 1) / 2 other runs first, on average.  Filters spare searches there,
-    but not in the key's own run.  ``hit_ratio`` is the share of look-ups of present keys.
+    A lookup of an absent key searches every run.  A present key is in each run with the same chance,
+    so the lookup searches (runs - 1) / 2 other runs first, on average.  Filters spare searches there,
+    but not in the key's own run.  ``hit_ratio`` is the share of lookups of present keys.
 
     >>> saved_share(0.01, hit_ratio=0.0, run_count=4)
     0.99
@@ -21,7 +21,7 @@ def saved_share(error_rate: float, hit_ratio: float, run_count: int) -> float:
 
 
 def reads_per_lookup(error_rate: float, hit_ratio: float, run_count: int) -> float:
-    """Data-block reads of a look-up that remain after :func:`saved_share`.
+    """Data-block reads of a lookup that remain after :func:`saved_share`.
 
     >>> reads_per_lookup(0.01, hit_ratio=0.0, run_count=10)
     0.1
@@ -33,7 +33,7 @@ def reads_per_lookup(error_rate: float, hit_ratio: float, run_count: int) -> flo
 def cost_bytes(
     read_bytes_per_lookup: float, filter_read_bytes: float, lookups_between_opens: float
 ) -> float:
-    """Bytes read for a look-up, with its share of loading the filters.
+    """Bytes read for a lookup, with its share of loading the filters.
 
     It has a minimum: a lower error rate reads fewer blocks, but loads larger filters.
 

@@ -22,7 +22,7 @@ Layout, little-endian, before compression::
 Entries are in key order, the versions of one key newest first.  A lookup searches the fingerprints,
 eight at a time, and compares one key; nothing is decoded.  A range scan searches the keys.  In memory,
 lengths are held as running ends, unless all are equal, so that an entry is found without summing.
-Compressed blocks store the reduced form of the payload (:mod:`lsmkv.sstable.block.transposed`).
+Compressed blocks store the transposed form of the payload (:mod:`lsmkv.sstable.block.transposed`).
 """
 
 from __future__ import annotations

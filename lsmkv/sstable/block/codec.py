@@ -1,4 +1,4 @@
-"""zstd compression of blocks, whose payloads are reduced first, and of indexes."""
+"""zstd compression of blocks, whose payloads are transposed first, and of indexes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 import zstandard
 
 from lsmkv.errors import CorruptionError, Error, UnsupportedFormatError, caused
-from lsmkv.sstable.block.transposed import reduce, restore
-from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD, CODEC_ZSTD_REDUCED
+from lsmkv.sstable.block.transposed import restore, transpose
+from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD, CODEC_ZSTD_TRANSPOSED
 
 # The start of every frame (RFC 8878, 3.1.1); omitted from blocks: 4 bytes each.
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
@@ -56,8 +56,8 @@ class Compressor:
 
     def compress_block(self, payload: bytes) -> tuple[int, bytes]:
         """As :meth:`compress`, for the payload of a block."""
-        frame = self._frame(reduce(payload))
-        return _smaller(CODEC_ZSTD_REDUCED, frame[len(_MAGIC) :], payload)
+        frame = self._frame(transpose(payload))
+        return _smaller(CODEC_ZSTD_TRANSPOSED, frame[len(_MAGIC) :], payload)
 
     def _frame(self, raw: bytes) -> bytes:
         try:
@@ -100,14 +100,14 @@ class Decompressor:
     def decompress_block(
         self, codec: int, data: bytes, raw_length: int, path: str, offset: int
     ) -> bytes:
-        """As :meth:`decompress`, for the payload of a block; a reduced one lacks fingerprints.
+        """As :meth:`decompress`, for the payload of a block; a transposed one lacks fingerprints.
 
-        Allocates no more than the payload and its reduced form, which is no longer.
+        Allocates no more than the payload and its transposed form, which is no longer.
         """
-        if codec != CODEC_ZSTD_REDUCED:
+        if codec != CODEC_ZSTD_TRANSPOSED:
             return self.decompress(codec, data, raw_length, path, offset)
-        reduced = self._inflated(_MAGIC + data, 0, raw_length, path, offset)
-        return restore(reduced, raw_length, path, offset)
+        transposed = self._inflated(_MAGIC + data, 0, raw_length, path, offset)
+        return restore(transposed, raw_length, path, offset)
 
     def _inflated(self, data: bytes, least: int, most: int, path: str, offset: int) -> bytes:
         """The ``least`` to ``most`` bytes that zstd made ``data`` from."""
@@ -134,6 +134,6 @@ def train_dictionary(payloads: list[bytes], size_bytes: int) -> bytes:
     if len(payloads) < _MIN_SAMPLES:
         return b""
     try:
-        return zstandard.train_dictionary(size_bytes, list(map(reduce, payloads))).as_bytes()
+        return zstandard.train_dictionary(size_bytes, list(map(transpose, payloads))).as_bytes()
     except zstandard.ZstdError:  # too little, or too uniform, to learn from
         return b""

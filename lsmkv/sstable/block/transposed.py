@@ -1,7 +1,7 @@
 """A block's payload as it is compressed: without derivable fields, keys by column.
 
 When a block is read, the payload (:mod:`lsmkv.sstable.block.block`) is restored from it, except for the
-fingerprints, which are made when a key is first looked up in the block.  The reduced payload has the
+fingerprints, which are made when a key is first looked up in the block.  The transposed payload has the
 same sections in the same order, with these differences::
 
     header         without values_length, which follows from the whole length; two more flags:
@@ -44,8 +44,8 @@ from lsmkv.sstable.block.layout import (
 _MAX_COPIED_BYTES: Final = 64 * 1024
 
 
-def reduce(payload: bytes) -> bytes:
-    """The reduced form of a payload whose fingerprints are those of its keys.  Never longer."""
+def transpose(payload: bytes) -> bytes:
+    """The transposed form of a payload whose fingerprints are those of its keys.  Never longer."""
     count, fingerprints, key_lengths, value_lengths, tags, seqs, keys, values = section_offsets(
         payload, False
     )
@@ -72,35 +72,37 @@ def reduce(payload: bytes) -> bytes:
     return _with_rest(out.getvalue(), payload, values)
 
 
-def restore(reduced: bytes, raw_length: int, path: str, offset: int) -> bytes:
-    """The payload of ``raw_length`` bytes that was reduced, with zeros for its fingerprints.
+def restore(transposed: bytes, raw_length: int, path: str, offset: int) -> bytes:
+    """The payload of ``raw_length`` bytes that was transposed, with zeros for its fingerprints.
 
     Raises CorruptionError, for the block at ``offset``, if the sections cannot make a payload of that
     length.  Everything that the payload shows as well is left for
     :class:`~lsmkv.sstable.block.block.Block` to check.
     """
-    length = i64(len(reduced))
+    length = i64(len(transposed))
     if length < TRANSPOSED_HEADER_BYTES:
-        reason = f"reduced payload of {len(reduced)} bytes is shorter than its header"
+        reason = f"transposed payload of {len(transposed)} bytes is shorter than its header"
         raise CorruptionError(path, offset, reason)
-    count, _, key_lengths, value_lengths, tags, seqs, keys, values = section_offsets(reduced, True)
+    count, _, key_lengths, value_lengths, tags, seqs, keys, values = section_offsets(
+        transposed, True
+    )
     keys_length = values - keys
     values_length = length - values
     # Entries differ in key or number, so each takes at least a byte; and whole keys were in memory.
     whole_keys_length = keys_length + count * (key_lengths - TRANSPOSED_HEADER_BYTES)
     if count == 0 or count > length or whole_keys_length > MAX_BLOCK_BYTES:
-        reason = f"reduced payload of {len(reduced)} bytes cannot hold {count} entries"
+        reason = f"transposed payload of {len(transposed)} bytes cannot hold {count} entries"
         raise CorruptionError(path, offset, reason)
     lengths_left_out = (KEY_LENGTH_BYTES + VALUE_LENGTH_BYTES) * count - (tags - key_lengths)
     left_out = HEADER_BYTES - TRANSPOSED_HEADER_BYTES + count + lengths_left_out
     if values_length < 0 or length + left_out != raw_length:
-        reason = f"sections of a reduced payload do not make a payload of {raw_length} bytes"
+        reason = f"sections of a transposed payload do not make a payload of {raw_length} bytes"
         raise CorruptionError(path, offset, reason)
-    flags: int = reduced[FLAGS_AT]
+    flags: int = transposed[FLAGS_AT]
     out = BytesWriter()
-    out.write(reduced[:TRANSPOSED_HEADER_BYTES])
+    out.write(transposed[:TRANSPOSED_HEADER_BYTES])
     write_i32_le(out, i32(values_length))
-    out.write(reduced[TRANSPOSED_HEADER_BYTES:key_lengths])
+    out.write(transposed[TRANSPOSED_HEADER_BYTES:key_lengths])
     out[FLAGS_AT] = u8(flags & ~(EQUAL_KEYS | EQUAL_VALUES))
     out.write(bytes(count))
     width: i64 = -1
@@ -108,24 +110,24 @@ def restore(reduced: bytes, raw_length: int, path: str, offset: int) -> bytes:
         width = _equal_width(keys_length, count, MAX_KEY_BYTES, "keys", path, offset)
         _write_repeated(out, width, KEY_LENGTH_BYTES, count)
     else:
-        out.write(reduced[key_lengths:value_lengths])
+        out.write(transposed[key_lengths:value_lengths])
     if flags & EQUAL_VALUES:
         value_width = _equal_width(values_length, count, MAX_BLOCK_BYTES, "values", path, offset)
         _write_repeated(out, value_width, VALUE_LENGTH_BYTES, count)
-    out.write(reduced[value_lengths:seqs])
-    _append_rows(out, reduced, seqs, reduced[SEQ_WIDTH_AT], count)
+    out.write(transposed[value_lengths:seqs])
+    _append_rows(out, transposed, seqs, transposed[SEQ_WIDTH_AT], count)
     if width >= 0:
-        _append_rows(out, reduced, keys, width, count)
+        _append_rows(out, transposed, keys, width, count)
     else:
-        out.write(reduced[keys:values])
-    return _with_rest(out.getvalue(), reduced, values)
+        out.write(transposed[keys:values])
+    return _with_rest(out.getvalue(), transposed, values)
 
 
 def _equal_width(total: i64, count: i64, limit: i64, what: str, path: str, offset: int) -> i64:
     """The length of each of ``count`` equal pieces of ``total`` bytes."""
     width = total // count
     if width * count != total or width > limit:
-        reason = f"{count} {what} of a reduced payload cannot share {total} bytes equally"
+        reason = f"{count} {what} of a transposed payload cannot share {total} bytes equally"
         raise CorruptionError(path, offset, reason)
     return width
 

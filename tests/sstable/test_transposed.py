@@ -1,4 +1,4 @@
-"""Reduced payloads: what is restored is what was reduced, and what lies is an error."""
+"""Transposed payloads: what is restored is what was transposed, and what lies is an error."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from lsmkv.filters.hashing import hash_key
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.builder import encode_block
 from lsmkv.sstable.block.codec import Compressor, Decompressor, train_dictionary
-from lsmkv.sstable.block.transposed import reduce, restore
-from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD_REDUCED
+from lsmkv.sstable.block.transposed import restore, transpose
+from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD_TRANSPOSED
 from table_files import Tables, alike, contents
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ def fail(reason: str) -> NoReturn:
     raise CorruptionError(PATH, OFFSET, reason)
 
 
-def made_whole(reduced: bytes, raw_length: int) -> bytes:
-    """The payload, with the fingerprints that a look-up makes."""
-    raw = restore(reduced, raw_length, PATH, OFFSET)
+def made_whole(transposed: bytes, raw_length: int) -> bytes:
+    """The payload, with the fingerprints that a lookup makes."""
+    raw = restore(transposed, raw_length, PATH, OFFSET)
     block = Block(raw, fail, lacks_fingerprints=True)
     at = 24 + block.prefix_length
     made = block._make_fingerprints()
@@ -90,18 +90,18 @@ def blocks(draw: st.DrawFn) -> Entries:
 
 
 @given(blocks())
-def test_what_is_restored_is_what_was_reduced(entries: Entries) -> None:
+def test_what_is_restored_is_what_was_transposed(entries: Entries) -> None:
     payload = payload_of(entries)
-    reduced = reduce(payload)
-    assert len(reduced) <= len(payload) - len(entries)
-    assert made_whole(reduced, len(payload)) == payload
+    transposed = transpose(payload)
+    assert len(transposed) <= len(payload) - len(entries)
+    assert made_whole(transposed, len(payload)) == payload
 
 
 @given(blocks())
 def test_every_key_of_a_restored_block_is_found(entries: Entries) -> None:
     payload = payload_of(entries)
     for key, value, seq in entries:
-        raw = restore(reduce(payload), len(payload), PATH, OFFSET)
+        raw = restore(transpose(payload), len(payload), PATH, OFFSET)
         block = Block(raw, fail, lacks_fingerprints=True)
         position = block.find_visible(key, hash_key(key), seq)
         assert (block.key(position), block.value(position)) == (key, value)
@@ -109,7 +109,7 @@ def test_every_key_of_a_restored_block_is_found(entries: Entries) -> None:
 
 def test_fingerprints_are_made_when_a_key_is_first_looked_up() -> None:
     payload = payload_of(numbered(20))
-    block = Block(restore(reduce(payload), len(payload), PATH, OFFSET), fail, True)
+    block = Block(restore(transpose(payload), len(payload), PATH, OFFSET), fail, True)
     assert len(block.keys()) == len(block.values()) == 20
     assert block.prefetch() >= 0
     assert block._prints == b""
@@ -137,28 +137,28 @@ def test_fingerprints_are_made_when_a_key_is_first_looked_up() -> None:
 )  # fmt: skip
 def test_blocks_at_the_edges_are_restored(entries: Entries) -> None:
     payload = payload_of(entries)
-    assert made_whole(reduce(payload), len(payload)) == payload
+    assert made_whole(transpose(payload), len(payload)) == payload
 
 
 def test_equal_lengths_and_fingerprints_are_left_out_and_keys_stand_by_column() -> None:
     payload = payload_of([(b"key%02d" % n, b"value", 7) for n in range(10, 40)])
     head = payload[:4] + bytes([64 | 128]) + payload[5:20] + b"key"
     columns = b"1" * 10 + b"2" * 10 + b"3" * 10 + b"0123456789" * 3
-    assert reduce(payload) == head + columns + b"value" * 30
+    assert transpose(payload) == head + columns + b"value" * 30
 
 
 def test_sequence_numbers_stand_by_column() -> None:
     payload = payload_of([(b"a", b"1", 0x0201), (b"b", b"2", 0x0403), (b"c", b"3", 0)])
-    assert reduce(payload)[20:] == b"\x01\x03\x00" + b"\x02\x04\x00" + b"abc" + b"123"
+    assert transpose(payload)[20:] == b"\x01\x03\x00" + b"\x02\x04\x00" + b"abc" + b"123"
 
 
 def test_lengths_that_differ_are_kept() -> None:
     payload = payload_of([(b"a", b"12", 7), (b"bc", b"3", 7)])
     lengths = struct.pack("<HHII", 1, 2, 2, 1)
-    assert reduce(payload) == payload[:20] + lengths + b"abc" + b"123"
+    assert transpose(payload) == payload[:20] + lengths + b"abc" + b"123"
 
 
-def test_golden_reduced_payloads_are_written_byte_for_byte(golden: Golden) -> None:
+def test_golden_transposed_payloads_are_written_byte_for_byte(golden: Golden) -> None:
     mixed = [(b"key%d" % n, None if n % 3 == 0 else b"v" * n, n) for n in range(1, 10)]
     counted = [(key, value, 300 + 77 * n % 1000) for n, (key, value, _) in enumerate(numbered(20))]
     payloads = {
@@ -166,7 +166,7 @@ def test_golden_reduced_payloads_are_written_byte_for_byte(golden: Golden) -> No
         "mixed": payload_of(mixed),
         "counted": payload_of(counted),
     }
-    found = {name: reduce(payload) for name, payload in payloads.items()}
+    found = {name: transpose(payload) for name, payload in payloads.items()}
     golden.check("reduced_payloads_v1", found)
     for name, payload in payloads.items():
         assert made_whole(found[name], len(payload)) == payload
@@ -184,16 +184,18 @@ def tables(tmp_path: Path) -> Tables:
 def test_a_compressed_block_comes_back(dictionary: bytes) -> None:
     payload = payload_of(numbered(40, value_bytes=30))
     codec, stored = Compressor(3, dictionary).compress_block(payload)
-    assert codec == CODEC_ZSTD_REDUCED
+    assert codec == CODEC_ZSTD_TRANSPOSED
     unpack = Decompressor(dictionary)
     found = unpack.decompress_block(codec, stored, len(payload), PATH, OFFSET)
-    assert found == restore(reduce(payload), len(payload), PATH, OFFSET)
+    assert found == restore(transpose(payload), len(payload), PATH, OFFSET)
 
 
 def test_a_compressed_block_keeps_the_magic_number_of_zstd_to_itself() -> None:
     payload = payload_of(numbered(40, value_bytes=30))
     _codec, stored = Compressor(3, b"").compress_block(payload)
-    assert zstandard.ZstdDecompressor().decompress(b"\x28\xb5\x2f\xfd" + stored) == reduce(payload)
+    assert zstandard.ZstdDecompressor().decompress(b"\x28\xb5\x2f\xfd" + stored) == transpose(
+        payload
+    )
 
 
 def test_a_block_that_compression_makes_hardly_smaller_is_stored_as_it_is() -> None:
@@ -205,21 +207,23 @@ def test_it_is_smaller_than_the_compressed_payload() -> None:
     chances = random.Random(2)
     payload = payload_of([(b"%016d" % (2 * n), chances.randbytes(50), 0) for n in range(33)])
     compressor = Compressor(3, b"")
-    whole, reduced = compressor.compress(payload)[1], compressor.compress_block(payload)[1]
-    assert len(reduced) < len(whole) - 2 * 33
+    whole, transposed = compressor.compress(payload)[1], compressor.compress_block(payload)[1]
+    assert len(transposed) < len(whole) - 2 * 33
 
 
-def test_a_dictionary_is_trained_on_reduced_payloads() -> None:
+def test_a_dictionary_is_trained_on_transposed_payloads() -> None:
     payloads = [payload_of(alike(20 * n + 20)[20 * n :]) for n in range(60)]
     trained = train_dictionary(payloads, 2048)
-    assert trained == zstandard.train_dictionary(2048, [reduce(it) for it in payloads]).as_bytes()
+    assert (
+        trained == zstandard.train_dictionary(2048, [transpose(it) for it in payloads]).as_bytes()
+    )
 
 
-def test_blocks_of_new_tables_are_reduced(tables: Tables) -> None:
+def test_blocks_of_new_tables_are_transposed(tables: Tables) -> None:
     entries = alike(300)
     table = tables.table(entries, compression="zstd", block_size_bytes=2048)
     codecs = {table.block_trailer(number).codec for number in range(table.index.block_count)}
-    assert codecs == {CODEC_ZSTD_REDUCED}
+    assert codecs == {CODEC_ZSTD_TRANSPOSED}
     assert contents(table) == entries
     for number in range(table.index.block_count):
         table.verify_block(number)
@@ -229,27 +233,29 @@ def test_blocks_of_new_tables_are_reduced(tables: Tables) -> None:
 
 
 def lies(change: tuple[int, bytes] = (0, b""), entries: Entries | None = None) -> bytes:
-    reduced = reduce(payload_of(entries or numbered(20)))
+    transposed = transpose(payload_of(entries or numbered(20)))
     at, data = change
-    return reduced[:at] + data + reduced[at + len(data) :]
+    return transposed[:at] + data + transposed[at + len(data) :]
 
 
-def frame_of(reduced: bytes) -> bytes:
+def frame_of(transposed: bytes) -> bytes:
     """As it is stored: without the magic number."""
-    return zstandard.ZstdCompressor().compress(reduced)[4:]
+    return zstandard.ZstdCompressor().compress(transposed)[4:]
 
 
 def unpacked(stored: bytes, raw_length: int) -> bytes:
-    return Decompressor(b"").decompress_block(CODEC_ZSTD_REDUCED, stored, raw_length, PATH, OFFSET)
+    return Decompressor(b"").decompress_block(
+        CODEC_ZSTD_TRANSPOSED, stored, raw_length, PATH, OFFSET
+    )
 
 
-def refused(reduced: bytes, raw_length: int, match: str) -> None:
+def refused(transposed: bytes, raw_length: int, match: str) -> None:
     """It is an error that says where, and so when it is compressed."""
     with pytest.raises(CorruptionError, match=match) as caught:
-        made_whole(reduced, raw_length)
+        made_whole(transposed, raw_length)
     assert (caught.value.path, caught.value.offset) == (PATH, OFFSET)
     with pytest.raises(CorruptionError, match=match) as caught:
-        Block(unpacked(frame_of(reduced), raw_length), fail, lacks_fingerprints=True)
+        Block(unpacked(frame_of(transposed), raw_length), fail, lacks_fingerprints=True)
     assert (caught.value.path, caught.value.offset) == (PATH, OFFSET)
 
 
@@ -269,7 +275,7 @@ UNEQUAL: Entries = [(b"k" * n, b"v" * n, 5) for n in range(1, 21)]
         ((4, b"\xc1"), "entry tag 48"),
         ((5, b"\xff"), "do not make a payload"),
         ((6, b"\xff\xff"), "do not make a payload"),
-        ((16, struct.pack("<I", 59)), "keys of a reduced payload cannot share"),
+        ((16, struct.pack("<I", 59)), "keys of a transposed payload cannot share"),
         ((16, struct.pack("<I", 121)), "do not make a payload"),
         ((16, struct.pack("<I", 0xFFFF_FFFF)), "cannot hold"),
     ],
@@ -288,7 +294,7 @@ def test_values_that_cannot_be_equally_long_are_an_error() -> None:
     lie = struct.pack("<I", keys_length - 1)
     shorter = lies((20 + 1 + 2 * 19, struct.pack("<H", 18)), entries)  # the last key's length
     shorter = shorter[:16] + lie + shorter[20:]
-    refused(shorter, len(payload_of(entries)), "values of a reduced payload cannot share")
+    refused(shorter, len(payload_of(entries)), "values of a transposed payload cannot share")
 
 
 @pytest.mark.parametrize("length", [0, 3, 0xFFFF])
@@ -304,24 +310,24 @@ def test_keys_longer_than_any_are_an_error() -> None:
 
 
 @pytest.mark.parametrize("more", [-1, 1, 1 << 20])
-def test_another_length_than_was_reduced_is_an_error(more: int) -> None:
+def test_another_length_than_was_transposed_is_an_error(more: int) -> None:
     refused(lies(), RAW_LENGTH + more, "do not make a payload")
 
 
 @pytest.mark.parametrize("entries", [numbered(20), UNEQUAL], ids=["equal", "unequal"])
 def test_every_cut_is_noticed(entries: Entries) -> None:
-    reduced, raw_length = lies(entries=entries), len(payload_of(entries))
-    for length in range(len(reduced)):
+    transposed, raw_length = lies(entries=entries), len(payload_of(entries))
+    for length in range(len(transposed)):
         with pytest.raises(CorruptionError):
-            restore(reduced[:length], raw_length, PATH, OFFSET)
+            restore(transposed[:length], raw_length, PATH, OFFSET)
 
 
 @pytest.mark.parametrize("entries", [numbered(20), UNEQUAL], ids=["equal", "unequal"])
 def test_any_byte_changed_gives_a_payload_of_that_length_or_the_error(entries: Entries) -> None:
-    reduced, raw_length = lies(entries=entries), len(payload_of(entries))
-    for at in range(len(reduced)):
+    transposed, raw_length = lies(entries=entries), len(payload_of(entries))
+    for at in range(len(transposed)):
         for mask in (1, 0x10, 0x40, 0x80, 0xFF):
-            changed = lies((at, bytes([reduced[at] ^ mask])), entries)
+            changed = lies((at, bytes([transposed[at] ^ mask])), entries)
             try:
                 assert len(restore(changed, raw_length, PATH, OFFSET)) == raw_length
             except CorruptionError:
@@ -353,17 +359,17 @@ def test_entries_that_take_no_bytes_take_no_memory() -> None:
 def test_a_long_prefix_of_many_keys_takes_no_memory() -> None:
     count = 50_000
     head = struct.pack("<IBBHQI", count, 64 | 128, 1, 0xFFFF, 0, 0)
-    reduced = head + bytes(0xFFFF + count)
-    assert peak_of_refusing(frame_of(reduced), len(reduced) + 4 + 7 * count) < 1 << 20
+    transposed = head + bytes(0xFFFF + count)
+    assert peak_of_refusing(frame_of(transposed), len(transposed) + 4 + 7 * count) < 1 << 20
 
 
 def test_keys_with_a_long_prefix_are_not_made_all_at_once() -> None:
     count = 200
     head = struct.pack("<IBBHQI", count, 64 | 128, 0, 0xFFFF, 0, count)
-    reduced = head + bytes(0xFFFF + count)
+    transposed = head + bytes(0xFFFF + count)
     tracemalloc.start()
     try:
-        made_whole(reduced, len(reduced) + 4 + 7 * count)
+        made_whole(transposed, len(transposed) + 4 + 7 * count)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
