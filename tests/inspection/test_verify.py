@@ -218,6 +218,7 @@ def test_a_store_that_is_written_to_meanwhile_is_ok(tmp_path: Path) -> None:
         writer.start()
         try:
             while db.stats().compactions < 10:
+                assert writer.is_alive(), "a put failed"
                 report = db.verify()
                 assert report.ok, str(report)
         finally:
