@@ -1,0 +1,209 @@
+"""Breaks the engine in twenty places, and runs the tests on each.  ``python -m tools.mutants``
+
+Each mutant is one change to a copy of this checkout.  The tests that ``make test`` runs must fail on it,
+without those that compare texts or count instructions.  Twenty times the tests take up to an hour; a mutant's number runs that one alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tools.builds import CHECKOUT, environment
+
+_FEWEST: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A change to one file of lsmkv: ``text``, which stands in it once, becomes ``changed``."""
+
+    harm: str
+    file: str
+    text: str
+    changed: str
+
+    def apply(self, checkout: Path) -> None:
+        """Change the file below ``checkout``; ValueError if it does not hold the text once."""
+        path = checkout / "lsmkv" / self.file
+        source = path.read_text("utf-8")
+        if source.count(self.text) != 1:
+            raise ValueError(f"{path}: {self.text!r} must be there once")
+        path.write_text(source.replace(self.text, self.changed), "utf-8")
+
+
+MUTANTS: Final = (
+    Mutant("a log is not synced", "log/writer.py", "        self._file.sync()\n", ""),
+    Mutant(
+        "damage to a synced log is taken for a torn tail",
+        "log/chain.py",
+        "if log.previous_end > before.end:",
+        "if False:",
+    ),
+    Mutant("a table is not synced", "sstable/writer.py", "        self._file.sync()\n", ""),
+    Mutant(
+        "a block's checksum is not checked",
+        "sstable/block/trailer.py",
+        "if got != stored:",
+        "if False:",
+    ),
+    Mutant(
+        "a get does not ask the filter",
+        "sstable/reader.py",
+        "            return -1\n        if filters.per_block and",
+        "            return -1\n        if False and",
+    ),
+    Mutant("a filter has other hashes than stored ones", "filters/bloom.py", "* MULTIPLIER", "* 3"),
+    Mutant(
+        "a lookup passes over one waiting memtable",
+        "read/view.py",
+        "        for memtable in self.flushing:\n            found = memtable.get(key)",
+        "        for memtable in self.flushing[1:]:\n            found = memtable.get(key)",
+    ),
+    Mutant(
+        "the newest memtable is flushed first",
+        "background/flusher.py",
+        "memtable = current.flushing[-1]",
+        "memtable = current.flushing[0]",
+    ),
+    Mutant(
+        "a put keeps no old value for snapshots",
+        "memtable/memtable.py",
+        "        if keep_old:\n            self._keep_old(key, seq)\n        self._live[key] = value",
+        "        self._live[key] = value",
+    ),
+    Mutant(
+        "a compaction drops what a snapshot sees",
+        "compaction/merge.py",
+        "snapshots[at] < newer_seq",
+        "snapshots[at] <= newer_seq",
+    ),
+    Mutant(
+        "a compaction drops a deletion that a snapshot needs",
+        "compaction/merge.py",
+        "if drop_deletions and seq <= oldest_snapshot:",
+        "if drop_deletions:",
+    ),
+    Mutant(
+        "a compaction misses a table that overlaps at one key",
+        "tree/levels.py",
+        "table.largest >= smallest",
+        "table.largest > smallest",
+    ),
+    Mutant(
+        "a compaction drops deletions above older data",
+        "compaction/picker.py",
+        "    drop = not _overlaps_below(levels, level + 2, smallest, largest)\n    return",
+        "    drop = True\n    return",
+    ),
+    Mutant(
+        "a reverse scan merges forwards",
+        "read/scan.py",
+        "return -order if self._reverse else order",
+        "return order",
+    ),
+    Mutant(
+        "a part of a range reaches past the range's end",
+        "api/ranges.py",
+        "high = end if high is None else min(high, end)",
+        "high = end",
+    ),
+    Mutant(
+        "two processes write one store",
+        "storage/storage.py",
+        "fcntl.LOCK_EX | fcntl.LOCK_NB",
+        "fcntl.LOCK_SH | fcntl.LOCK_NB",
+    ),
+    Mutant(
+        "a cached block is evicted, and still counted",
+        "sstable/block_cache.py",
+        "                self.used_bytes -= oldest.charge_bytes\n",
+        "",
+    ),
+    Mutant(
+        "an obsolete table stays on disk",
+        "tree/version_set.py",
+        "self.storage.remove(table_path(self.directory, number))",
+        "pass",
+    ),
+    Mutant(
+        "puts go on after one that failed",
+        "engine/write_path.py",
+        "self._failure = error  # first of all",
+        "pass  # first of all",
+    ),
+    Mutant(
+        "repair keeps an older entry beside a newer one",
+        "salvage/order.py",
+        "if key != last:",
+        "if True:",
+    ),
+)
+assert len(MUTANTS) >= _FEWEST
+
+
+def copies(checkout: Path) -> Iterator[Path]:
+    """A fresh copy of the files that git knows, again and again."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=checkout,
+        capture_output=True,
+        check=True,
+    )
+    while True:
+        with tempfile.TemporaryDirectory(prefix="lsmkv-mutant-") as copy:
+            subprocess.run(
+                ["xargs", "-0", "cp", "--parents", "-t", copy],
+                input=listed.stdout,
+                cwd=checkout,
+                check=True,
+            )
+            yield Path(copy)
+
+
+def failing_test(checkout: Path) -> str:
+    """The first test of ``make test`` that fails there; empty if none does."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider"),
+            *("-n", "auto", "--dist", "loadfile", "-m", "not slow", "tests"),
+            "--ignore=tests/tools",  # the test of this module, and counted instructions
+        ],
+        cwd=checkout,
+        env=environment(str(checkout)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 0:
+        return ""
+    named = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return named[0].split(" - ")[0] if named else f"exit status {done.returncode}"
+
+
+def main() -> int:
+    """Print a line for each mutant; 0 if tests catch all of them, else 1."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument(
+        "numbers", metavar="NUMBER", nargs="*", type=int, help="of a mutant (default: all)"
+    )
+    chosen = parser.parse_args().numbers or range(1, len(MUTANTS) + 1)
+    missed = 0
+    for number, checkout in zip(chosen, copies(Path(CHECKOUT)), strict=False):
+        mutant = MUTANTS[number - 1]
+        mutant.apply(checkout)
+        found = failing_test(checkout)
+        missed += not found
+        print(f"{number:2}  {mutant.harm}: {found or 'NOT CAUGHT'}", flush=True)
+    print(f"{missed} not caught")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
