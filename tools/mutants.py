@@ -1,7 +1,8 @@
 """Breaks the engine in twenty places, and runs the tests on each.  ``python -m tools.mutants``
 
-Each mutant is one change to a copy of this checkout.  The tests that ``make test`` runs must fail on it,
-without those that compare texts or count instructions.  Twenty times the tests take up to an hour; a mutant's number runs that one alone.
+Each mutant is one change to a copy of this checkout.  The tests that ``make test`` runs must fail on it;
+those of ``tests/tools``, which compare texts and count instructions, are left out.  The whole run takes
+up to an hour; a mutant's number runs that one alone.
 """
 
 from __future__ import annotations
@@ -173,7 +174,7 @@ def failing_test(checkout: Path) -> str:
         [
             *(sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider"),
             *("-n", "auto", "--dist", "loadfile", "-m", "not slow", "tests"),
-            "--ignore=tests/tools",  # the test of this module, and counted instructions
+            "--ignore=tests/tools",
         ],
         cwd=checkout,
         env=environment(str(checkout)),
