@@ -2,9 +2,11 @@
 
 It runs the counted kinds of :mod:`bench.workloads.operations` under ``valgrind --tool=callgrind``.  Each
 kind runs twice, in processes of their own: with the operations and without.  The difference, which
-leaves out opening and closing, is divided by the number of operations.  Unlike times, the result hardly
-changes from run to run: hashes of strings are fixed (``PYTHONHASHSEED=0``), and about 0.1 % remains
-(addresses, waiting threads).  But instructions say nothing of caches and disks.
+leaves out opening and closing, is divided by the number of operations.
+
+On a machine with nothing else to do the result changes by about 0.1 % from run to run (addresses; hashes
+of strings are fixed by ``PYTHONHASHSEED=0``).  On a busy one, kinds that start threads count the turns
+that these wait: run it alone.  Instructions say nothing of caches and disks.
 """
 
 from __future__ import annotations
