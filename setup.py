@@ -28,6 +28,7 @@ COMPILED = (
     "filters/hashing",
     "filters/bloom",
     "filters/blocked",
+    "filters/ribbon",
     "filters/policy",
     "storage/files",
     "storage/append_file",

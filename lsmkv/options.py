@@ -16,7 +16,7 @@ FilterResidency = Literal["resident", "cached", "off"]
 FilterGranularity = Literal["block", "table"]
 FilterAllocation = Literal["uniform", "monkey"]
 Background = Literal["thread", "process"]
-FilterPolicyName = Literal["none", "bloom", "blocked-bloom", "binary-fuse"]
+FilterPolicyName = Literal["none", "bloom", "blocked-bloom", "binary-fuse", "ribbon"]
 """The filter policies of this package; programs may register others."""
 
 KIB: Final = 1024

@@ -53,6 +53,11 @@ from lsmkv.filters.maths.layouts import cuckoo_rate as cuckoo_rate
 from lsmkv.filters.maths.layouts import fuse_bits_for as fuse_bits_for
 from lsmkv.filters.maths.layouts import fuse_fingerprint_bits_for as fuse_fingerprint_bits_for
 from lsmkv.filters.maths.layouts import fuse_rate as fuse_rate
+from lsmkv.filters.maths.layouts import ribbon_bits_for as ribbon_bits_for
+from lsmkv.filters.maths.layouts import ribbon_columns_for as ribbon_columns_for
+from lsmkv.filters.maths.layouts import ribbon_rate as ribbon_rate
+from lsmkv.filters.maths.layouts import ribbon_share as ribbon_share
+from lsmkv.filters.maths.layouts import ribbon_slots_for as ribbon_slots_for
 from lsmkv.filters.maths.rates import crossover_keys as crossover_keys
 from lsmkv.filters.maths.rates import each_rate as each_rate
 from lsmkv.filters.maths.rates import either_rate as either_rate

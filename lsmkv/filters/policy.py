@@ -15,11 +15,12 @@ from abc import ABC, abstractmethod
 from functools import lru_cache
 from typing import Final
 
+from librt.strings import read_i64_le
 from mypy_extensions import i64, mypyc_attr
 
-from lsmkv.filters import blocked, bloom, fuse
+from lsmkv.filters import blocked, bloom, fuse, ribbon
 from lsmkv.filters.bloom import MAX_BYTES
-from lsmkv.filters.hashing import DIGEST_BYTES, hashes_of
+from lsmkv.filters.hashing import DIGEST_BYTES, MASK_63, hashes_of
 from lsmkv.filters.maths.layouts import (
     FUSE_WIDTHS,
     LINE_BYTES,
@@ -28,6 +29,9 @@ from lsmkv.filters.maths.layouts import (
     blocked_rate,
     fuse_fingerprint_bits_for,
     fuse_rate,
+    ribbon_columns_for,
+    ribbon_rate,
+    ribbon_share,
 )
 from lsmkv.filters.maths.sizing import exact_rate, filter_bytes_for, probes_for
 
@@ -35,8 +39,9 @@ SCHEME_NONE: Final = 0
 SCHEME_BLOOM: Final = 1
 SCHEME_BLOCKED: Final = 2
 SCHEME_FUSE: Final = 3
+SCHEME_RIBBON: Final = 4
 PRIVATE_SCHEMES: Final = (6, 7)
-"""The schemes of registered policies; 4 and 5 are free for more of this package's."""
+"""The schemes of registered policies; 5 is free for one more of this package's."""
 
 MAX_PARAMETER: Final = 31
 """A block's trailer has 5 bits for the parameter."""
@@ -249,12 +254,72 @@ class FusePolicy(FilterPolicy):
         return cells >= 3 and byte_count <= MAX_BYTES and rest == 0
 
 
+_MIXED_KEYS: Final = 4096
+"""Larger filters are one of few, so each gets the rate that was asked for."""
+
+
+def _ribbon_columns(first_hash: int, key_count: int, error_rate: float) -> int:
+    """Columns for one of many filters with a mean rate of ``error_rate``; 0 for no filter.
+
+    Some get one column fewer than others.  Which, the first hash decides: that is as good as chance,
+    and gives the same bytes each time.
+    """
+    if error_rate >= 1.0:
+        return 0
+    columns = ribbon_columns_for(error_rate)
+    if key_count > _MIXED_KEYS:
+        return columns
+    draw = int((first_hash * bloom.MULTIPLIER) & MASK_63) / 2.0**63
+    return columns - (draw < ribbon_share(error_rate))
+
+
+class RibbonPolicy(FilterPolicy):
+    """Ribbon filters (:mod:`lsmkv.filters.ribbon`); the parameter is the number of columns, r.
+
+    The rate of one filter is 2**-r.  Filters of up to 4,096 keys have one of two r, so that the mean
+    of many is the rate asked for; larger ones have at most that rate.
+    """
+
+    @property
+    def scheme(self) -> int:
+        return SCHEME_RIBBON
+
+    @property
+    def name(self) -> str:
+        return "ribbon"
+
+    def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
+        if not hashes:
+            return NO_FILTER
+        columns = _ribbon_columns(hashes[0], len(hashes), error_rate)
+        bits = ribbon.build(hashes, columns) if columns else b""
+        return (bits, columns) if bits else NO_FILTER
+
+    def build_from_digests(self, packed: bytes, error_rate: float) -> tuple[bytes, int]:
+        if not packed:
+            return NO_FILTER
+        first: int = read_i64_le(packed, 0) & MASK_63
+        columns = _ribbon_columns(first, len(packed) // DIGEST_BYTES, error_rate)
+        bits = ribbon.build_from_digests(packed, columns) if columns else b""
+        return (bits, columns) if bits else NO_FILTER
+
+    def may_contain(self, bits: bytes, start: i64, byte_count: i64, parameter: i64, h: i64) -> bool:
+        return ribbon.may_contain(bits, start, byte_count, parameter, h)
+
+    def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
+        return ribbon_rate(parameter) if byte_count else 1.0
+
+    def is_possible(self, byte_count: int, parameter: int) -> bool:
+        return byte_count == 0 or ribbon.is_shape(byte_count, parameter)
+
+
 NONE: Final = NoPolicy()
 BLOOM: Final = BloomPolicy()
 BLOCKED: Final = BlockedPolicy()
 FUSE: Final = FusePolicy()
+RIBBON: Final = RibbonPolicy()
 
-POLICIES: Final[tuple[FilterPolicy, ...]] = (BLOOM, BLOCKED, FUSE)
+POLICIES: Final[tuple[FilterPolicy, ...]] = (BLOOM, BLOCKED, FUSE, RIBBON)
 """The policies of this package that build filters."""
 
 _known: Final[list[FilterPolicy]] = [NONE, *POLICIES]
@@ -263,8 +328,8 @@ _known: Final[list[FilterPolicy]] = [NONE, *POLICIES]
 def policies() -> list[FilterPolicy]:
     """Every policy that options can name: none, this package's and the registered ones.
 
-    >>> [policy.name for policy in policies()][:4]
-    ['none', 'bloom', 'blocked-bloom', 'binary-fuse']
+    >>> [policy.name for policy in policies()][:5]
+    ['none', 'bloom', 'blocked-bloom', 'binary-fuse', 'ribbon']
     """
     return list(_known)
 

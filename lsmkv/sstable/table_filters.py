@@ -13,10 +13,10 @@ from mypy_extensions import i64
 
 from lsmkv.encoding.checksums import checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError, caused, note_rebuilt_filters
-from lsmkv.filters import bloom
+from lsmkv.filters import bloom, ribbon
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import FilterKey, filter_key_from_spec
-from lsmkv.filters.policy import BLOOM, FilterPolicy, policy_for
+from lsmkv.filters.policy import SCHEME_BLOOM, SCHEME_RIBBON, FilterPolicy, policy_for
 from lsmkv.sstable.block.trailer import TRAILER_BYTES
 from lsmkv.sstable.block_cache import BlockCache, CacheItem, TableCacheSlots
 from lsmkv.sstable.format import Footer, TableProperties
@@ -96,7 +96,7 @@ class TableFilters:
         self._cache = cache
         self.filter_key = kind.key
         self.policy: FilterPolicy = kind.policy
-        self._is_bloom: bool = self.policy is BLOOM
+        self._scheme: i64 = self.policy.scheme
         self._whole_keys: bool = self.filter_key.is_whole
         self._has_table_filter: bool = properties.granularity == "table"
         self._table_probe_count: i64 = properties.probe_count
@@ -153,8 +153,8 @@ class TableFilters:
         length = index.filter_start(block_number + 1) - start
         probes = index.probe_count(block_number)
         bits = self._resident
-        if self._is_bloom and bits is not None:  # the usual case, without a detour
-            return bloom.may_contain(bits, start, length, probes, filter_hash)
+        if self._scheme == SCHEME_RIBBON and bits is not None:  # the usual case, without a detour
+            return ribbon.may_contain(bits, start, length, probes, filter_hash)
         return self._ask(block_number, start, length, probes, filter_hash)
 
     def may_hold(self, block_number: i64, filter_hash: i64) -> bool:
@@ -173,7 +173,9 @@ class TableFilters:
             chunk = self._chunk(self.index.chunk_of(block_number))
             bits = chunk.bits
             start -= chunk.start
-        if self._is_bloom:  # a direct call instead of one through the policy
+        if self._scheme == SCHEME_RIBBON:  # direct calls instead of one through the policy
+            return ribbon.may_contain(bits, start, length, probes, filter_hash)
+        if self._scheme == SCHEME_BLOOM:
             return bloom.may_contain(bits, start, length, probes, filter_hash)
         return self.policy.may_contain(bits, start, length, probes, filter_hash)
 

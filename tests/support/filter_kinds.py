@@ -72,6 +72,7 @@ KINDS: Final[dict[str, Build]] = {
     "fingerprints": filters.FingerprintFilter.from_keys,
     "cuckoo": _cuckoo,
     "binary-fuse": filters.BinaryFuseFilter.from_keys,
+    "ribbon": filters.RibbonFilter.from_keys,
     **{f"strategy-{strategy.name}": _of_strategy(strategy) for strategy in STRATEGIES},
 }
 """From name to the function that builds such a filter of distinct keys at an error rate."""

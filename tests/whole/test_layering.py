@@ -38,7 +38,7 @@ FLOORS = """
 
 # Inside rooms that have floors of their own; what is not named stands on the last.
 INSIDE = {
-    "lsmkv.filters": ["maths", "hashing bloom blocked fuse keys policy", "family"],
+    "lsmkv.filters": ["maths", "hashing bloom blocked fuse ribbon keys policy", "family"],
     "lsmkv.sstable": ["format block_cache", "block"],
     "lsmkv.background": ["threads worker pace handles malloc_trim", "process"],
     "bench": ["harness engines workloads", "experiments"],

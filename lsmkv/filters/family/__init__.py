@@ -26,6 +26,7 @@ from lsmkv.filters.family.protocols import KeyCount as KeyCount
 from lsmkv.filters.family.protocols import Membership as Membership
 from lsmkv.filters.family.protocols import Save as Save
 from lsmkv.filters.family.protocols import Union as Union
+from lsmkv.filters.family.ribbon import RibbonFilter as RibbonFilter
 from lsmkv.filters.family.rolling import RollingBloomFilter as RollingBloomFilter
 from lsmkv.filters.family.rolling import RollingCountingFilter as RollingCountingFilter
 from lsmkv.filters.family.rolling import Window as Window

@@ -1,0 +1,100 @@
+"""The ribbon filter as an object: see :mod:`lsmkv.filters.ribbon`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self
+
+from lsmkv.filters.bloom import MAX_BYTES
+from lsmkv.filters.family.base import StaticFilter, check_range, distinct_hashes
+from lsmkv.filters.family.saved import SavedParts
+from lsmkv.filters.fuse import FilterBuildError
+from lsmkv.filters.maths.layouts import MAX_RIBBON_COLUMNS, ribbon_columns_for, ribbon_rate
+from lsmkv.filters.ribbon import build, is_shape, may_contain
+
+_COLUMN_LIMITS = (1, MAX_RIBBON_COLUMNS)
+
+
+class RibbonFilter(StaticFilter):
+    """A static filter of a set of keys, with one column for each bit of a fingerprint.
+
+    O(n) to build; O(fingerprint_bits) to ask, and two columns on average when the answer is no.
+
+    Args:
+        hashes: the 63-bit hashes of the keys; repeats do no harm.
+        fingerprint_bits: columns, 1 to 31; the error rate is 2**-fingerprint_bits.
+
+    Raises:
+        FilterBuildError: the keys are too many for one filter, or have no solution, which is not to
+            be expected by chance.
+
+    >>> f = RibbonFilter.from_keys([b"a", b"b"], 0.01)
+    >>> f.may_contain(b"a"), f.may_contain(b"c"), f.fingerprint_bits, f.expected_rate()
+    (True, False, 7, 0.0078125)
+    """
+
+    KIND = 13
+
+    def __init__(self, hashes: Iterable[int], fingerprint_bits: int) -> None:
+        check_range("fingerprint_bits", fingerprint_bits, _COLUMN_LIMITS)
+        distinct = distinct_hashes(hashes)
+        self._fingerprint_bits = fingerprint_bits
+        self._count = len(distinct)
+        built = build(distinct, fingerprint_bits)
+        if distinct and not built:
+            raise FilterBuildError(f"no ribbon filter holds these {len(distinct)} hashes")
+        # Without keys: a slot in each column, or a few, all 0.  It has the rate of any other.
+        self._bits = built or bytes(-(-fingerprint_bits // 8))
+
+    def __repr__(self) -> str:
+        return f"<RibbonFilter: {self._count} keys, {self._fingerprint_bits}-bit fingerprints>"
+
+    @classmethod
+    def from_hashes(cls, hashes: Iterable[int], error_rate: float) -> Self:
+        """The filter of the keys with these 63-bit hashes.
+
+        Its rate is the power of two at or below ``error_rate``; 2**-31 even where less was asked for.
+        """
+        return cls(hashes, ribbon_columns_for(error_rate))
+
+    @property
+    def byte_count(self) -> int:
+        """Size of the columns, in bytes."""
+        return len(self._bits)
+
+    @property
+    def bits(self) -> bytes:
+        """The packed columns, as :func:`lsmkv.filters.ribbon.build` gives them."""
+        return self._bits
+
+    def may_contain_hash(self, h: int, /) -> bool:
+        return may_contain(self._bits, 0, len(self._bits), self._fingerprint_bits, h)
+
+    def key_count(self) -> float:
+        """How many distinct keys the filter was built from: exact.  O(1)."""
+        return self._count
+
+    def expected_rate(self) -> float:
+        """The false-positive rate, 2**-fingerprint_bits.  O(1)."""
+        return ribbon_rate(self._fingerprint_bits)
+
+    def _parameters(self) -> tuple[int, ...]:
+        return (self._fingerprint_bits, self._count, len(self._bits))
+
+    def _body(self) -> bytes:
+        return self._bits
+
+    @classmethod
+    def _restore(cls, parts: SavedParts) -> Self:
+        columns, count, byte_count = parts.checked_parameters(
+            _COLUMN_LIMITS, (0, 8 * MAX_BYTES), (1, MAX_BYTES)
+        )
+        bits = parts.checked_body(byte_count)
+        if not is_shape(len(bits), columns):
+            raise parts.corrupt(f"no ribbon filter of {columns} columns has {len(bits)} bytes")
+        if count > 8 * len(bits) // columns:
+            raise parts.corrupt(f"{count} keys do not fit into {len(bits)} bytes")
+        restored = cls([], columns)
+        restored._count = count
+        restored._bits = bits
+        return restored
