@@ -223,12 +223,12 @@ def _print_series(title: str, rows: Sequence[Measurement], console: Console) -> 
         "p, %\nasked",
         "p, %\nexact",
         "p, %, measured\n(95 % interval)",
-        "absent\nreads",
+        "reads:\nabsent",
         "reads\nsaved",
-        "of\nthem",
-        "present\nreads",
-        "filters\non disk",
-        "(KiB) in\nmemory",
+        "share\nsaved",
+        "reads:\npresent",
+        "filters:\nKiB disk",
+        "KiB in\nmemory",
     ):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:

@@ -39,7 +39,7 @@ def test_first_code_of_the_readme_shows_a_look_up_that_reads_nothing(tmp_path: P
         text=True,
         check=True,
     )
-    assert run.stdout.startswith("None [(b'cherry', b'dark red')]\n")
+    assert run.stdout.startswith("None\nb'cherry' b'dark red'\n")
     assert "read: 0 " in run.stdout
 
 

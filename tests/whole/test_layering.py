@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "lsmkv"
 MAX_LINES = 500
 
-# From the bottom up: a room imports only from floors above its own line, and from itself.
+# Lowest floor first: a room imports from itself and from rooms on the lines above its own.
 FLOORS = """
     errors  stats  runtime  changes
     encoding  storage
@@ -36,7 +36,7 @@ FLOORS = """
     __main__
 """
 
-# Inside rooms that have floors of their own; what is not named stands on the last.
+# Rooms with floors of their own inside, lowest first; what is not named is on the last.
 INSIDE = {
     "lsmkv.filters": ["maths", "hashing bloom blocked fuse keys policy", "family"],
     "lsmkv.sstable": ["format block_cache", "block"],
