@@ -1,4 +1,4 @@
-"""More than one process: who may open a store for writing, and when it is free again."""
+"""Which process may open a store for writing, and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``lsmkv`` put, get, delete and scan, and the text form of their keys and values."""
+"""``lsmkv`` put, get, delete and scan, and the text form of bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lsmkv.cli.keys import from_text, to_text
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    """Where a store may be made."""
+    """A path for a store."""
     return str(tmp_path / "store")
 
 
@@ -239,7 +239,9 @@ def test_delete_by_prefix_that_is_stopped_says_how_far_it_came(
         ["--prefix", "\\", "--yes"],
     ],
 )
-def test_delete_that_is_not_plain_is_wrong_usage(store: str, arguments: list[str]) -> None:
+def test_wrong_combinations_of_delete_options_are_wrong_usage(
+    store: str, arguments: list[str]
+) -> None:
     fail("delete", fill(store, LETTERS), *arguments, code=2)
     assert read(store) == LETTERS
 

@@ -1,4 +1,4 @@
-"""Stores written with each kind of filter: same answers, fewer reads, and any other can open them."""
+"""Stores of each filter policy: same answers, fewer reads, and any policy opens them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repair of damaged and missing logs: how far their records are applied."""
+"""Repair of damaged and missing logs: how many of their records are applied."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_torn_tail_is_said_to_be_left_out_from_the_first_damaged_record_on(
 def test_whole_records_behind_a_damaged_one_are_said_to_be_left_out(tmp_path: Path) -> None:
     path = tmp_path / "000001.log"
     writer = LogWriter.create(Storage(), str(path), 1, "log", None)
-    for seq in range(1, 101):  # none of them synced, so nothing tells that more was on disk
+    for seq in range(1, 101):  # unsynced, so no mark vouches for more
         writer.append(encode_batch(seq, [(b"%03d" % seq, b"v" * 100)]))
     offsets = _record_offsets(path)
     flip(path, offsets[2] + 9)
@@ -129,7 +129,7 @@ def test_deletions_in_the_log_hide_what_tables_hold(store: Path, output: Path) -
 
 
 def _chain(directory: Path, logs: list[list[int]]) -> list[Path]:
-    """Logs that follow each other; each has records that write these sequence numbers."""
+    """Consecutive logs; the records of each write these sequence numbers."""
     storage = Storage()
     before: LogWriter | None = None
     paths = []

@@ -1,4 +1,4 @@
-"""A table's index: searches against a plain search, chunks of filters, damage."""
+"""A table's index: searches against a plain search, filter chunks, damage."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def plain_find(spans: Spans, key: bytes) -> int:
 
 @st.composite
 def span_lists(draw: st.DrawFn) -> Spans:
-    """Blocks in order; some hold one key, some start with the key that the one before ends with."""
+    """Blocks in order: some have one key, some start with the previous block's last key."""
     prefix = draw(st.sampled_from([b"", b"user:", b"\0" * 8, b"\xff" * 30, b"p" * 500]))
     alphabet = draw(st.sampled_from([b"ab", b"\0\1", b"\0\xff", bytes(range(256))]))
     suffixes = st.lists(st.sampled_from(list(alphabet)), max_size=14).map(bytes)
@@ -71,7 +71,7 @@ def span_lists(draw: st.DrawFn) -> Spans:
 
 
 def probes_within(spans: Spans, drawn: list[bytes]) -> list[bytes]:
-    """Keys between the smallest and the largest: the fences, keys right beside them, and others."""
+    """Keys between the smallest and the largest: fences, their neighbours, and others."""
     fences = [key for span in spans for key in span]
     near = [key + b"\0" for key in fences] + [key[:-1] for key in fences if key]
     near += [key[:-1] + bytes([key[-1] ^ 1]) for key in fences if key]
@@ -99,7 +99,7 @@ def test_a_search_in_two_halves_is_a_plain_search(spans: Spans, drawn: list[byte
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 31, 32, 33, 160, 171])
-def test_whatever_group_a_search_goes_to_can_be_touched(count: int) -> None:
+def test_the_group_of_any_search_can_be_prefetched(count: int) -> None:
     index = index_of([(b"%06d" % (2 * number), b"%06d" % (2 * number)) for number in range(count)])
     for number in range(2 * count - 1):
         key = b"%06d" % number

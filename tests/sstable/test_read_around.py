@@ -1,4 +1,4 @@
-"""Reading around: when parts of a table are fetched into the page cache before they are asked for."""
+"""Reading around: when parts of a table are fetched into the page cache ahead."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MIB = 1024 * KIB
 
 
 class Noting(RandomFile):
-    """A file that is not there, and notes what it was told to fetch."""
+    """A stand-in for a file that notes the fetched ranges."""
 
     def __init__(self, size: int) -> None:
         super().__init__("none", os.open(os.devnull, os.O_RDONLY), size, Stats(), False)
@@ -71,7 +71,7 @@ def test_what_is_fetched_is_read_by_the_operating_system(tmp_path: Path) -> None
         file.sync()
 
     def read_by(job: Callable[[RandomFile], object]) -> int:
-        """Bytes that the process has had read from storage, the page cache being empty."""
+        """Bytes that ``job`` makes the system read from storage, pages dropped."""
         with storage.open_random(path) as read:
             os.posix_fadvise(read.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             before = os_read_bytes()
@@ -113,7 +113,7 @@ def test_nothing_is_counted_where_the_system_cannot_fetch(
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A store with one table of about 1.2 MiB: two parts, and two reads before they are fetched."""
+    """A store with one table of about 1.2 MiB: two parts, two reads before a fetch."""
     path = str(tmp_path_factory.mktemp("around") / "store")
     with lsmkv.open(path, compression="none") as db:
         with db.write_batch() as batch:
@@ -154,7 +154,7 @@ def test_what_is_in_the_block_cache_is_no_reason_to_fetch(path: str) -> None:
         assert db.stats().read_around_bytes == 0
 
 
-def test_it_can_be_left_out(path: str) -> None:
+def test_reading_around_can_be_switched_off(path: str) -> None:
     assert _fetched_by_lookups(path, read_around=False) == 0
 
 

@@ -1,4 +1,4 @@
-"""The storages of the tests themselves: faults as told, waiting as told."""
+"""The tests' own storages: injected faults and waits."""
 
 from __future__ import annotations
 

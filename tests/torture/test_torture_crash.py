@@ -1,4 +1,4 @@
-"""The torture run's own tests: both parts find nothing here, and find what is broken on purpose."""
+"""The crash parts, small, and planted defects that they must find."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_losing_power_anywhere_loses_nothing_synced(tmp_path: Path) -> None:
 @pytest.mark.longest
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 6))
-def test_losing_power_anywhere_loses_nothing_synced_with_other_dice(
+def test_losing_power_anywhere_loses_nothing_synced_with_other_seeds(
     tmp_path: Path, seed: int
 ) -> None:
     outcome = crash_states.run(Settings(Scale.SHORT, 120.0, seed, tmp_path))
@@ -85,7 +85,7 @@ class ForgetsDirectories(MemoryStorage):
 
 
 class ForgetsParent(MemoryStorage):
-    """Does not sync the directory that the store's directory is in."""
+    """Does not sync the parent of the store's directory."""
 
     def sync_directory(self, path: str) -> None:
         if path == STORE:
@@ -98,7 +98,7 @@ class _Unsynced(MemoryAppendFile):
 
 
 class RenamesUnsynced(MemoryStorage):
-    """Does not sync what is renamed afterwards."""
+    """Does not sync files before they are renamed."""
 
     suffix: ClassVar[str] = ".tmp"
 
@@ -111,13 +111,13 @@ class RenamesUnsynced(MemoryStorage):
 
 
 class LosesSyncedWrites(RenamesUnsynced):
-    """Says that logs are synced, and does not sync them."""
+    """Claims to sync logs, and does not."""
 
     suffix = ".log"
 
 
 class LosesTables(RenamesUnsynced):
-    """Says that tables are synced, and does not sync them."""
+    """Claims to sync tables, and does not."""
 
     suffix = ".sst"
 
@@ -167,7 +167,7 @@ class _RetriesSyncs(MemoryAppendFile):
 
 
 class RetriesSyncs(MemoryStorage):
-    """Tries a sync that failed once more."""
+    """Repeats a failed sync."""
 
     def create(self, path: str) -> AppendFile:
         super().create(path).close()
@@ -181,7 +181,7 @@ class _SwallowsErrors(MemoryAppendFile):
 
 
 class SwallowsErrors(MemoryStorage):
-    """Does not say that a write failed."""
+    """Hides that a write failed."""
 
     def create(self, path: str) -> AppendFile:
         super().create(path).close()
@@ -305,7 +305,7 @@ def test_changes_of_names_are_lost_one_without_the_other() -> None:
     assert len(found) == 2**3
 
 
-def test_a_sync_after_a_failed_one_leaves_out_what_that_was_to_write() -> None:
+def test_a_sync_after_a_failed_one_skips_the_failed_bytes() -> None:
     disk = written(
         Operation("create", A, 1),
         Operation("sync_directory", STORE),

@@ -1,4 +1,4 @@
-"""What a writer is told when the disk fails, and how writing is resumed."""
+"""A writer's errors when the disk fails, and how writing resumes."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_resuming_reports_a_flush_that_fails_anew(db: lsmkv.DB, storage: FaultyS
 
 
 class HeldStorage(Storage):
-    """Holds the first table back until ``release`` is set, and then fails it.
+    """Holds the first table back until ``release`` is set, then fails it.
 
     With ``log_fails`` writes to logs fail too.
     """
