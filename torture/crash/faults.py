@@ -196,7 +196,7 @@ def attempt(plan: Plan | None, storage_type: type[MemoryStorage]) -> bool:
 
 
 def _check_told(plan: Plan, session: Session, fired: bool) -> None:
-    """The store must raise the error of the disk, and only if a call failed."""
+    """Check that the store raised the disk's error if a call failed."""
     if plan.is_harmless and session.failures:
         raise UnsoundError(f"the store did not hide {plan.way}, but raised {session.failures}")
     if not set(session.failures) <= plan.errors:
@@ -233,7 +233,7 @@ def run(settings: Settings, storage_type: type[MemoryStorage] = MemoryStorage) -
 
 
 def _chosen(settings: Settings, storage_type: type[MemoryStorage]) -> list[Plan]:
-    """All faults of a session's calls, or a sample of them with every way in it."""
+    """All faults of a session's calls, or a sample with every way."""
     disk = FailingDisk(storage_type)
     Session(STORE, disk, Remedy.RESUME).run()
     every = list(plans(dict(disk.storage.faults.calls)))

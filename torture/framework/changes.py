@@ -1,4 +1,4 @@
-"""Entries: changes of them in a model and in a store, and differences between both."""
+"""Changes of a model and a store, and their differences."""
 
 from __future__ import annotations
 

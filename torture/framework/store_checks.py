@@ -35,7 +35,7 @@ def check_no_leftovers(db: lsmkv.DB, storage: Storage) -> None:
 
 
 def leftovers(storage: Storage, directory: str) -> list[str]:
-    """Files of an open, idle store that neither the manifest nor the current log needs."""
+    """Files that neither the manifest nor the log of an idle store needs."""
     number = read_current(storage, directory)
     state = read_state(storage, directory, number)
     tables = {table.number for table in state.levels.tables()}

@@ -86,7 +86,7 @@ class Checker:
         self._seen = [0] * GROUPS
 
     def floor(self, group: int) -> int:
-        """The write that a look at the group, begun now, must find at least."""
+        """The least write that a new look at the group must find."""
         return max(self._floors[group], self._seen[group])
 
     def see_group(self, group: int, found: Contents, floor: int) -> None:
@@ -188,7 +188,7 @@ class RefreshReader:
 
 
 def run(job: Job) -> None:
-    """Write in another process, read and refresh here, until the time is up."""
+    """Write in another process; read and refresh here."""
     job.directory.mkdir(parents=True, exist_ok=True)
     path = job.directory / "progress"
     progress = Progress(path)

@@ -1,4 +1,4 @@
-"""Random options of a store, which may change at each opening and must not change answers."""
+"""Random options, which may change at each opening but no answer."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def option_set(dice: random.Random) -> OptionSet:
 
 
 def in_helper_processes(options: OptionSet) -> OptionSet:
-    """The same set, with every flush and compaction in a process of its own."""
+    """The same set, with every flush and compaction in a process."""
     return options | {"background": "process", "process_job_size_bytes": 0}
 
 

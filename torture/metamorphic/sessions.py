@@ -143,7 +143,7 @@ def _contrast(answer: Any, expected: Any) -> str:
 
 
 def explained(session: Session, found: Difference, path: Path, limit_s: float) -> str:
-    """A difference, and the smallest session with one that is found within ``limit_s``."""
+    """A difference, and the smallest session with one found within ``limit_s``."""
     deadline = time.monotonic() + limit_s
     smallest = Shrinking(session, found, path)
     first = f"operation {found.done} of {len(session.operations)}, {found.what}"

@@ -1,4 +1,4 @@
-"""The store under test, and the sorted dict that its answers must equal."""
+"""The store under test, and the sorted dict beside it."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class _ModelCursor:
 
 
 class Store:
-    """A store, opened with ``sets[n % len(sets)]`` as its options at the n-th reopening.
+    """A store under test; its n-th opening has ``sets[n % len(sets)]`` as options.
 
     Without an ordered ``background`` its threads or processes run as the system schedules them.
 
