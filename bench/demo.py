@@ -202,7 +202,6 @@ def reads_saved(row: Measurement, without: Measurement) -> tuple[int, float]:
 
 
 def print_results(results: Results, console: Console) -> None:
-    """The tables, and what they show."""
     _print_series(
         "Compacted: one run, at most one block to search for each key", results.compacted, console
     )

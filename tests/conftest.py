@@ -94,7 +94,6 @@ def path(tmp_path: Path) -> str:
 
 @pytest.fixture
 def db(path: str) -> Iterator[lsmkv.DB]:
-    """An empty small store."""
     with open_small(path) as opened:
         yield opened
 

@@ -48,7 +48,6 @@ def open_read(path: Path, **options: Any) -> lsmkv.DB:
 
 
 def run_counts(db: lsmkv.DB) -> list[int]:
-    """The number of runs of each level."""
     return [len(level.runs) for level in db.inspect().levels]
 
 

@@ -23,8 +23,6 @@ from reports.environment import environment, file_system
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A row of the experiment below."""
-
     number: int = column("what was asked", "setting")
     square: int = column("what came out")
     took_s: float = column("how long", "time")

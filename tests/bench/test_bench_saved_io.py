@@ -31,7 +31,6 @@ def results() -> experiment.Results[Row]:
 
 @pytest.fixture(scope="module")
 def rows(results: experiment.Results[Row]) -> list[Row]:
-    """Its rows."""
     return results.rows
 
 

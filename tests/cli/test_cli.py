@@ -25,7 +25,6 @@ COMMANDS = sorted(cli.commands)
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    """A path for a store."""
     return str(tmp_path / "store")
 
 

@@ -15,7 +15,6 @@ from commands import damage_block, fail, fill, fill_tables, one_line, read, run,
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    """A path for a store."""
     return str(tmp_path / "store")
 
 

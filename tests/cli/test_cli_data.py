@@ -19,7 +19,6 @@ from lsmkv.cli.keys import from_text, to_text
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    """A path for a store."""
     return str(tmp_path / "store")
 
 

@@ -17,7 +17,6 @@ PEOPLE = b"id,name,town\n7,Ann,Oslo\n8,Bob,Rome\n"
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    """A path for a store."""
     return str(tmp_path / "store")
 
 

@@ -27,7 +27,6 @@ from lsmkv.cli.loading import Loader
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    """A path for a store."""
     return str(tmp_path / "store")
 
 

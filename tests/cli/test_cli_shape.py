@@ -15,7 +15,6 @@ from commands import fail, fill, fill_tables, succeed
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    """A path for a store."""
     return str(tmp_path / "store")
 
 

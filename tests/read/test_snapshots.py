@@ -31,7 +31,6 @@ def change_everything(db: DB) -> None:
 
 @pytest.fixture
 def db(path: str, background: dict[str, Any]) -> Iterator[DB]:
-    """An empty small store."""
     with open_small(path, **background) as opened:
         yield opened
 

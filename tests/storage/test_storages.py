@@ -18,7 +18,6 @@ def path(tmp_path: Path) -> str:
 
 @pytest.fixture
 def full(path: str) -> str:
-    """A file that holds CONTENT."""
     Path(path).write_bytes(CONTENT)
     return path
 

@@ -42,7 +42,6 @@ def flip(path: Path, offset: int, mask: int = 0x01) -> None:
 
 
 def cut(path: Path, length: int) -> None:
-    """Cut a file down to ``length`` bytes."""
     os.truncate(path, length)
 
 

@@ -42,7 +42,6 @@ class GatedStorage(Storage):
             self._changed.notify()
 
     def open_up(self) -> None:
-        """Let all appends through again."""
         with self._changed:
             self._passes = math.inf
             self._changed.notify_all()

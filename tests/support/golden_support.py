@@ -74,5 +74,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
-    """The golden files."""
     return Golden(rewrite=bool(request.config.getoption("--rewrite-golden", default=False)))

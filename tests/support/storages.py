@@ -125,7 +125,6 @@ class FaultyStorage(Storage):
         return self.faults.add(Fault(operation, error, after, times, path_suffix, short_write))
 
     def heal(self) -> None:
-        """Forget all faults."""
         self.faults.heal()
 
     def check(self, operation: str, *paths: str) -> int | None:

@@ -209,8 +209,6 @@ def test_a_wrong_answer_to_the_meddler_is_found(
 
 
 class Twice:
-    """Gives each entry twice."""
-
     def __init__(self, iterator: Iterator[Any]) -> None:
         self._iterator = iterator
         self._again: list[Any] = []

@@ -279,7 +279,6 @@ def run(target: Path, *arguments: str) -> str:
 
 
 def extensions(wheel: Path) -> list[str]:
-    """The compiled files in a wheel."""
     with zipfile.ZipFile(wheel) as archive:
         return [name for name in archive.namelist() if name.endswith((".so", ".pyd"))]
 

@@ -264,7 +264,7 @@ def block_payload(path: Path) -> bytearray:
 
 
 def huge_frame(path: Path, stated: int, codec: int) -> bytes:
-    """An empty zstd frame that states a size, as long as block 0's payload."""
+    """An empty zstd frame that states a size, padded like block 0."""
     magic = b"" if codec == CODEC_ZSTD_TRANSPOSED else b"\x28\xb5\x2f\xfd"
     frame = magic + b"\xe0" + stated.to_bytes(8, "little") + b"\x01\x00\x00"
     return frame.ljust(len(block_payload(path)), b"\0")

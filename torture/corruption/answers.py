@@ -131,7 +131,6 @@ def read_store(
 
 
 def open_sample(directory: Path, residency: str, *, read_only: bool) -> lsmkv.DB:
-    """Open a sample or a repaired store."""
     return lsmkv.open(
         directory,
         SMALL,

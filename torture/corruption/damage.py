@@ -36,7 +36,6 @@ class Damaged:
     placed: dict[str, str] = field(default_factory=dict)
 
     def undo(self, directory: Path, sample: Sample) -> None:
-        """Restore the original files in ``directory``."""
         for name in self.files:
             path = directory / name
             if name in self.placed:

@@ -1,4 +1,4 @@
-"""Contents that a damaged sample may show, and damage that may go unreported."""
+"""The allowed contents of a damaged sample, and silent damage."""
 
 from __future__ import annotations
 

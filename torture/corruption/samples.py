@@ -112,7 +112,6 @@ class Sample:
 
     @property
     def records(self) -> list[RecordModel]:
-        """The records of the log."""
         return self.logs[self.log]
 
     def all_keys(self) -> list[bytes]:

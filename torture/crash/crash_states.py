@@ -139,9 +139,10 @@ class Crashes:
             yield Place(self._name, number, at), state
 
     def _recovery(self, place: Place, state: State) -> Iterator[tuple[int, Disk, bool]]:
-        """States of the disk during a recovery, and its synced new writes.
+        """The disk after each operation of a recovery and a synced write.
 
-        If only the process ended, the disk still has unsynced data, which the second crash may lose.
+        Yields the operation's number, the disk, and whether the write is synced.  If only the process
+        ended, the disk still has unsynced data, which the second crash may lose.
         """
 
         def start() -> Disk:

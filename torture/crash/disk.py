@@ -203,7 +203,6 @@ class Disk:
 
 
 def update(names: Names, change: dict[str, int | None]) -> None:
-    """Make one change of names."""
     for path, number in change.items():
         if number is None:
             names.pop(path, None)

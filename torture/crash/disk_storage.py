@@ -44,7 +44,6 @@ class MemoryStorage(Storage):
     # Changes
 
     def change(self, operation: Operation) -> None:
-        """Apply and record a change."""
         with self.mutex:
             self.disk.apply(operation)
             self.operations.append(operation)

@@ -107,7 +107,6 @@ class Plan:
         return {errno.EIO} if name == SHORT else {errno.EIO, _ERROR_NUMBERS[name]}
 
     def faults(self) -> list[Fault]:
-        """The faults to inject into the disk."""
         times = None if self.lasts else 1
         short = Fault(self.operation, after=self.after, short=_SHORT_BYTES)
         full = Fault(self.operation, errno.ENOSPC, self.after, times)

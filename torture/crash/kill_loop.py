@@ -119,7 +119,6 @@ def options(seed: int, turn: int, background: Background = "thread") -> lsmkv.Op
 
 
 def apply_to_store(db: lsmkv.DB, todo: Operation) -> None:
-    """Apply one operation of the stream."""
     if todo.kind == "batch":
         write_batch(db, todo.changes, sync=todo.sync)
     elif todo.kind == "sync":
@@ -201,7 +200,6 @@ class _DyingFile(AppendFile):
 
 
 def die() -> None:
-    """Kill this process."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -31,7 +31,6 @@ class Background:
         return made
 
     def forget(self, worker: OrderlyWorker) -> None:
-        """Remove a stopped worker."""
         with contextlib.suppress(ValueError):
             self._workers.remove(worker)
 
@@ -103,7 +102,6 @@ class OrderlyWorker:
                 self._background.changed.notify_all()
 
     def step(self) -> None:
-        """Run the job once."""
         self._woken = False
         try:
             more = self._job()

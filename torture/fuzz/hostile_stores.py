@@ -82,7 +82,6 @@ def whole(form: str) -> dict[str, bytes]:
 
 
 def search(seed: str, executions: int, directory: Path) -> Verdict:
-    """Try that many stores."""
     counts: Counter[str] = Counter()
     failures: list[str] = []
     for number in range(executions):

@@ -180,7 +180,6 @@ def seal_records(data: bytes, salt: int) -> bytes:
 
 
 def log_of(payloads: list[bytes], kind: int = 0) -> bytes:
-    """A log of these records."""
     body = b"".join(b"\0\0\0\0" + struct.pack("<IB", len(item), 0) + item for item in payloads)
     return seal_log(bytes(HEADER_BYTES) + body, kind)
 

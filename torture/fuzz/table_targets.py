@@ -324,7 +324,6 @@ def _check_salvage(data: bytes) -> None:
 
 
 def _check_said(data: bytes) -> None:
-    """A table with these properties."""
     table = _table("table-filter")
     footer = decode_footer(table[-FOOTER_BYTES:], PATH, len(table))
     head = struct.pack("<Q", len(data)) + table[-FOOTER_BYTES + 40 :]

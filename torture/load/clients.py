@@ -30,7 +30,6 @@ def group_prefix(group: int) -> bytes:
 
 
 def key_of(group: int, number: int) -> bytes:
-    """A key of a group."""
     return b"%skey-%06d" % (group_prefix(group), number)
 
 

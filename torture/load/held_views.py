@@ -170,7 +170,7 @@ def _open(
     wanted: int,
     deadline: float,
 ) -> list[Held]:
-    """Open as many views as wanted, or as three quarters of the time allow."""
+    """Open the wanted views, within three quarters of the time."""
     quarter = (deadline - time.monotonic()) / 4
     held: list[Held] = []
     while len(held) < wanted and time.monotonic() < deadline - quarter:

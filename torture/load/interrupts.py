@@ -87,7 +87,6 @@ class Model:
         return b"%s%04d" % (self._prefix, self._dice.randrange(KEYS))
 
     def change(self) -> Change:
-        """A random change."""
         key = self.key()
         self._number += 1
         if self._dice.random() < 0.1:

@@ -180,5 +180,4 @@ VARIANTS: Final[dict[str, Callable[[Job], None]]] = {
 
 
 def run(job: Job) -> None:
-    """Run the variant."""
     VARIANTS[job.variant](job)

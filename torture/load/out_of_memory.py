@@ -35,12 +35,10 @@ _REFUSALS: Final = 3
 
 
 def value_of(number: int) -> bytes:
-    """The value of write ``number``."""
     return (b"%09d." % number) * (_ENTRY_BYTES // 10)
 
 
 def key_of(number: int) -> bytes:
-    """The key of write ``number``."""
     return b"key-%06d" % number
 
 

@@ -95,7 +95,6 @@ class LoopDisk:
             os.close(descriptor)
 
     def close(self) -> None:
-        """Unmount it and remove it."""
         self.unmount()
         self._image.unlink()
         self.mount_point.rmdir()

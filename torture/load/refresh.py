@@ -43,7 +43,6 @@ _LONGEST_RANGE: Final = 12
 
 
 def group_key(group: int, at: int) -> bytes:
-    """A key of a group."""
     return b"g%04d/%d" % (group, at)
 
 

@@ -54,7 +54,6 @@ class Job:
 
     @property
     def path(self) -> Path:
-        """Directory of the store."""
         return self.directory / "store"
 
     def dice(self, name: object) -> random.Random:

@@ -92,7 +92,6 @@ class _Steps:
 
 
 def entry(number: int) -> tuple[bytes, bytes]:
-    """Key and value of write ``number``."""
     return b"key-%02d" % (number * 7 % _KEYS), b"%d:%s" % (number, b"v" * (number % 90))
 
 

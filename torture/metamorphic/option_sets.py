@@ -1,4 +1,4 @@
-"""Random options, which may change at each opening but no answer."""
+"""Random options, which change no answer, but at each opening."""
 
 from __future__ import annotations
 
@@ -56,7 +56,6 @@ _CHOICES: Final[dict[str, tuple[float, tuple[Any, ...]]]] = {
 
 
 def option_set(dice: random.Random) -> OptionSet:
-    """A random set of options."""
     drawn: OptionSet = {}
     for name, (share, choices) in _CHOICES.items():
         is_taken, choice = dice.random() < share, dice.choice(choices)
@@ -90,5 +89,4 @@ def is_allowed(options: OptionSet) -> bool:
 
 
 def as_arguments(options: OptionSet) -> str:
-    """The options as arguments of a call."""
     return ", ".join(f"{name}={choice!r}" for name, choice in options.items())

@@ -63,7 +63,6 @@ def program(seed: str, length: int) -> list[Operation]:
 
 
 def reopenings(operations: Sequence[Operation]) -> int:
-    """The number of reopenings of the store."""
     return sum(operation.kind == "reopen" for operation in operations)
 
 
@@ -97,7 +96,6 @@ class _Author:
         self._kinds, self._weights = list(kinds), list(kinds.values())
 
     def next(self) -> list[Operation]:
-        """The next operations."""
         return self._dice.choices(self._kinds, self._weights)[0]()
 
     def reopening(self) -> Operation:

@@ -87,12 +87,10 @@ class Tally:
 
     @property
     def digest(self) -> str:
-        """Digest of all answers so far."""
         return "" if self._hash is None else self._hash.hexdigest()
 
 
 def model_digest(session: Session) -> str:
-    """The digest of the right answers."""
     model, tally = Model(), Tally(digests=True)
     for operation in session.operations:
         tally.add(operation, model.apply(operation))

@@ -200,7 +200,6 @@ class Store:
             return _Raised(error)
 
     def close(self) -> None:
-        """Release all slots and close the store."""
         for slot in {*self._snapshots, *self._cursors, *self._iterators}:
             self.release(slot)
         stats = self._db.stats()

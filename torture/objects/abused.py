@@ -245,7 +245,6 @@ def _use(one: Any) -> None:
 
 
 def _classes() -> list[type]:
-    """Every class of the package."""
     found: dict[type, None] = {}
     for info in pkgutil.walk_packages(lsmkv.__path__, "lsmkv."):
         if info.name.startswith(_LEFT_OUT_MODULES):

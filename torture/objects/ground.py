@@ -38,7 +38,6 @@ Item = tuple[bytes, bytes]
 
 
 def key_of(number: int) -> bytes:
-    """A key of the store."""
     return b"key%06d" % number
 
 

@@ -132,8 +132,6 @@ def _plain(iterator: Iterator[Any], kind: str) -> Iterable[Any]:
 
 
 def share_iterators(trial: ObjectTrial) -> None:
-    """Take from one iterator in several threads."""
-
     def use(ground: Ground, reader: StoreReader, close: Callable[[], None] | None) -> None:
         kind, reverse = trial.chances.choice(KINDS), trial.chances.random() < 0.5
         view = getattr(reader, kind)(reverse=reverse)

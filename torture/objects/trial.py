@@ -76,7 +76,6 @@ class ObjectTrial:
         return Ground(self.directory / f"store-{self._stores}", self.chances, keys)
 
     def fail(self, what: str) -> None:
-        """Note a failure."""
         if what not in self.failures and len(self.failures) < _MOST_FAILURES:
             self.failures.append(what)
 

@@ -54,7 +54,10 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A measured rate, its interval, and its variance over that of independent trials."""
+    """A measured rate, its interval, and its design effect.
+
+    The design effect is the variance over that of independent trials.
+    """
 
     rate: float
     low: float
@@ -93,7 +96,6 @@ def count(what: Task) -> Counts:
 
 
 def _asked(contender: Contender, filled: Any, keys: Iterable[bytes]) -> int:
-    """The number of ``keys`` that pass."""
     if contender.by_operator:
         return sum([1 for key in keys if key in filled])
     may_contain = filled.may_contain
@@ -101,7 +103,9 @@ def _asked(contender: Contender, filled: Any, keys: Iterable[bytes]) -> int:
 
 
 def interval(hits: Sequence[int], per_filter: int) -> Interval:
-    """The rate of false positives with its 95 % interval, filters being clusters of trials.
+    """The false-positive rate with its 95 % interval, by clustered trials.
+
+    The trials of one filter are a cluster.
 
     Clopper and Pearson's interval for the effective number of trials: all trials divided by the design
     effect (the variance between filters over the binomial one, at least 1), and multiplied by the
@@ -164,7 +168,10 @@ def add_times(plan: Plan, counted: list[Found], step: Step) -> list[Found]:
 
 
 def _times(here: Sequence[Task], effort: Effort, step: Step) -> dict[Task, Timings]:
-    """The times of configurations with the same number of keys, rate and seed."""
+    """Times of the configurations that share keys, rate and seed.
+
+    The number of keys is the same too.
+    """
     first = here[0]
     watch = Stopwatch(
         first.key_count,
