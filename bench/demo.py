@@ -195,7 +195,7 @@ def wilson_interval(hits: int, trials: int, z: float = 1.96) -> tuple[float, flo
 
 
 def reads_saved(row: Measurement, without: Measurement) -> tuple[int, float]:
-    """Reads for absent keys that ``row`` saved compared with filters off: how many, what share."""
+    """Number and share of absent keys' reads that filters save in ``row``."""
     reads = without.absent.block_reads
     saved = reads - row.absent.block_reads
     return saved, saved / reads if reads else 0.0

@@ -95,9 +95,8 @@ class Figures(Generic[M]):
     def ratios(self, *, more_is_better: bool = False) -> list[Ratio]:
         """The ratios of phases with figures above 0.
 
-        lsmkv and a peer must have them.
-
-        Where more is better it is lsmkv's figure by the peer's: over 1, lsmkv is ahead there too.
+        lsmkv and a peer must have them.  Where more is better it is lsmkv's figure by the peer's: over
+        1, lsmkv is ahead there too.
         """
         found = (
             self._ratio(phase, engines, more_is_better) for phase, engines in self._by_phase.items()

@@ -44,12 +44,10 @@ def _wrong_rate(table: TableInfo) -> float:
 def write_amplification(style: str, size_ratio: int, level_count: int) -> float:
     """Expected writes of an entry, its flush included.
 
-    The tree has L full levels below level 0.
-
-    A level of one run rewrites an entry with half of the T arrivals that fill it: T/2 times.  A level
-    of several runs writes it once.  So leveled 1 + L T/2, tiered 1 + L and lazy-leveled
-    1 + (L - 1) + T/2, the orders of Dayan and Idreos (SIGMOD 2018): O(T L), O(L), O(T + L).  Entries
-    that merging drops, and all of a table besides entries, are left out.
+    The tree has L full levels below level 0.  A level of one run rewrites an entry with half of the T
+    arrivals that fill it: T/2 times.  A level of several runs writes it once.  So leveled 1 + L T/2,
+    tiered 1 + L and lazy-leveled 1 + (L - 1) + T/2, the orders of Dayan and Idreos (SIGMOD 2018): O(T
+    L), O(L), O(T + L).  Entries that merging drops, and all of a table besides entries, are left out.
 
     >>> [write_amplification(style, 10, 3) for style in ("leveled", "tiered", "lazy-leveled")]
     [16.0, 4.0, 8.0]

@@ -75,8 +75,8 @@ class Progress:
 class Checker:
     """Checks what one thread sees: no group may go back.
 
-    ``floors`` are the writes that must be seen at least, by group; whoever refreshes the handle raises
-    them.  ``ceilings`` are the last writes begun, by group.
+    ``floors`` are the least writes that it must see, by group; a refresh of the handle raises them.
+    ``ceilings`` are the last writes begun, by group.
     """
 
     def __init__(self, floors: list[int], ceilings: memoryview | list[int]) -> None:

@@ -1,4 +1,7 @@
-"""Random options, which change no answer, but at each opening."""
+"""Random options of a store, which must not change its answers.
+
+They may change at each opening.
+"""
 
 from __future__ import annotations
 

@@ -99,7 +99,10 @@ class _Author:
         return self._dice.choices(self._kinds, self._weights)[0]()
 
     def reopening(self) -> Operation:
-        """A reopening; its number chooses its options, whatever is left out before it."""
+        """A reopening; its number chooses its options.
+
+        The number keeps its meaning when a shrunk program leaves out earlier operations.
+        """
         self._reopened += 1
         self._taken.clear()
         return Operation("reopen", (self._reopened,))

@@ -105,13 +105,11 @@ def _asked(contender: Contender, filled: Any, keys: Iterable[bytes]) -> int:
 def interval(hits: Sequence[int], per_filter: int) -> Interval:
     """The false-positive rate with its 95 % interval, by clustered trials.
 
-    The trials of one filter are a cluster.
-
-    Clopper and Pearson's interval for the effective number of trials: all trials divided by the design
-    effect (the variance between filters over the binomial one, at least 1), and multiplied by the
-    square of t for the trials over t for the filters.  E. L. Korn, B. I. Graubard, "Confidence
-    intervals for proportions with small expected number of positive counts estimated from survey
-    data", Survey Methodology 24(2), 1998.  Needs two filters or more.
+    The trials of one filter are a cluster.  Clopper and Pearson's interval for the effective number of
+    trials: all trials divided by the design effect (the variance between filters over the binomial one,
+    at least 1), and multiplied by the square of t for the trials over t for the filters.  E. L. Korn,
+    B. I. Graubard, "Confidence intervals for proportions with small expected number of positive counts
+    estimated from survey data", Survey Methodology 24(2), 1998.  Needs two filters or more.
 
     >>> interval([1] * 100, 100)  # evenly spread: as if independent
     Interval(rate=0.01, low=0.0081..., high=0.0121..., design_effect=1.0)

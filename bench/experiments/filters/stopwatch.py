@@ -30,10 +30,9 @@ class Timings:
 class Stopwatch:
     """Times contenders in turns, on the same keys.
 
-    All are built for one number of keys and error rate.
-
-    Turns spread disturbances of the machine.  Many small filters are timed together, so that two
-    readings of the clock cover ``operations`` or more.  A large filter is asked for ``asked`` keys.
+    All are built for one number of keys and error rate.  Turns spread disturbances of the machine.
+    Many small filters are timed together, so that two readings of the clock cover ``operations`` or
+    more.  A large filter is asked for ``asked`` keys.
     """
 
     def __init__(

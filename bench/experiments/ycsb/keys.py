@@ -18,8 +18,6 @@ def record_keys(count: int) -> list[bytes]:
     They are in hash order (``insertorder=hashed``) and zero-padded, an option of YCSB, so that all have
     the same length.
 
-    They are zero-padded, an option of YCSB, so that all have the same length.
-
     >>> record_keys(2)
     [b'user6284781860667377211', b'user8517097267634966620']
     """
