@@ -213,7 +213,7 @@ def test_destroy_refuses_a_store_that_is_open(path: str) -> None:
         assert db[b"k"] == b"v"
 
 
-def test_a_destroyed_store_can_be_made_anew(path: str) -> None:
+def test_a_destroyed_store_can_be_created_again(path: str) -> None:
     with open_small(path) as db:
         db[b"k"] = b"v"
     lsmkv.destroy(path)

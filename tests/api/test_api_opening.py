@@ -74,7 +74,7 @@ def test_the_working_directory_is_opened_by_its_name(
         assert db.path == str(tmp_path)
 
 
-def test_what_was_written_is_there_after_reopening(path: str) -> None:
+def test_entries_survive_reopening(path: str) -> None:
     with open_small(path) as db:
         contents = fill(db, range(500))
         db.delete(number_key(7))
@@ -115,7 +115,7 @@ def test_error_if_exists_refuses_a_store_made_meanwhile(path: str) -> None:
     open_small(path).close()  # the lock was let go
 
 
-def test_a_second_writer_is_locked_out_and_told_by_whom(path: str) -> None:
+def test_the_lock_error_names_the_process_that_has_the_lock(path: str) -> None:
     with open_small(path):
         with pytest.raises(lsmkv.LockedError, match=str(os.getpid())) as caught:
             open_small(path)
@@ -128,7 +128,7 @@ def test_a_second_writer_is_locked_out_and_told_by_whom(path: str) -> None:
     [lsmkv.open, lsmkv.destroy, lambda path: lsmkv.repair(path, in_place=True)],
     ids=["open", "destroy", "repair"],
 )
-def test_a_handle_of_this_process_is_said_to_be_in_this_process(
+def test_the_lock_error_says_if_this_process_has_the_lock(
     path: str, use: Callable[[str], object]
 ) -> None:
     with open_small(path), pytest.raises(lsmkv.LockedError) as caught:

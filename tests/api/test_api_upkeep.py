@@ -78,7 +78,7 @@ def test_memory_usage_tells_purposes_apart(db: DB) -> None:
     }  # fmt: skip
 
 
-def test_memory_of_memtables_grows_with_writes_and_goes_with_the_flush(path: str) -> None:
+def test_memtable_memory_grows_with_writes_and_is_freed_by_a_flush(path: str) -> None:
     with lsmkv.open(path) as db:
         empty = db.memory_usage().memtables
         db[b"k"] = bytes(100_000)

@@ -83,7 +83,7 @@ def test_a_refused_copy_of_an_iterator_leaves_it_where_it_was(db: DB) -> None:
     assert seen + list(walk) == keys
 
 
-def test_what_a_store_tells_about_itself_can_be_copied(db: DB) -> None:
+def test_reports_of_a_store_can_be_copied(db: DB) -> None:
     fill(db, range(300))
     db.flush()
     told = [db.stats(), db.stats().flush_us, db.memory_usage(), db.inspect(), db.options]

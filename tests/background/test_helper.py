@@ -297,7 +297,7 @@ def test_a_process_that_does_not_start_is_warned_of_once_and_the_work_done_here(
     assert len(warned) <= 2  # one for each kind of work
 
 
-def test_a_process_killed_before_it_is_ready_is_not_said_to_have_had_a_job(
+def test_the_error_for_a_process_killed_before_it_is_ready_mentions_no_job(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"

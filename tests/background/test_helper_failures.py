@@ -81,7 +81,7 @@ def test_a_damaged_input_is_the_same_error_as_in_a_thread(path: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of others are Linux's")
-def test_a_table_that_cannot_be_written_fails_as_the_system_said_and_leaves_nothing(
+def test_a_failed_table_write_raises_the_systems_error_and_leaves_no_file(
     path: str,
 ) -> None:
     with open_store(path, write_buffer_size_bytes=1 << 20) as db:

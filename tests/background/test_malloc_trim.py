@@ -62,7 +62,7 @@ def test_glibc_alone_can_give_back() -> None:
     assert (find_malloc_trim() is not None) == (platform.libc_ver()[0] == "glibc")
 
 
-def test_what_was_freed_is_given_back_where_the_allocator_can() -> None:
+def test_freed_memory_is_returned_if_the_allocator_can() -> None:
     memory = psutil.Process().memory_info
     lumps = [b"%d" % number * 200 for number in range(64_000)]
     del lumps[:-1]  # the last one keeps the end of the heap, which free would return by itself

@@ -18,7 +18,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def test_a_second_process_may_not_write_and_is_told_who_does(path: Path) -> None:
+def test_a_second_writing_process_is_refused_with_the_firsts_id(path: Path) -> None:
     with process(HOLDER, path) as holder:
         assert line_of(holder) == "open"
         with pytest.raises(lsmkv.LockedError) as caught:

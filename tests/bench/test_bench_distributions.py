@@ -110,7 +110,7 @@ def test_the_first_two_ranks_follow_the_law() -> None:
 
 
 @pytest.mark.parametrize("items", [1000, 1_000_000, 10_000_000])
-def test_the_method_is_as_good_as_the_docstring_says(items: int) -> None:
+def test_the_method_has_the_stated_error(items: int) -> None:
     distribution = Zipfian.over(items)
     given_to = gray_probabilities(distribution)
     wanted = numpy.arange(1, items + 1, dtype=float) ** -ZIPFIAN_CONSTANT / distribution.zeta
@@ -138,7 +138,7 @@ class Extremes:
 
 
 @pytest.mark.parametrize("items", [1, 2, 3, 1000, SCRAMBLED_ITEMS])
-def test_the_largest_draw_gives_the_last_rank_and_no_more(items: int) -> None:
+def test_the_largest_draw_gives_the_last_rank(items: int) -> None:
     total = SCRAMBLED_ZETA if items == SCRAMBLED_ITEMS else zeta(items)
     drawn = Zipfian(items, ZIPFIAN_CONSTANT, total).ranks(2, Extremes())  # type: ignore[arg-type]
     assert drawn[0] == 0

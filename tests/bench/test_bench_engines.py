@@ -129,7 +129,7 @@ def test_multi_get_of_many_keys(store: Store) -> None:
         (b"~", None, 0, 10),
     ],
 )
-def test_a_scan_counts_what_lies_ahead_of_its_start(
+def test_a_scan_counts_the_entries_after_its_start(
     store: Store, start: bytes | None, limit: int | None, forward: int, backward: int
 ) -> None:
     fill(store, 10)

@@ -54,7 +54,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.py")), ids=lambda file: file.stem)
-def test_a_plug_in_adds_something_and_says_how_it_is_given(file: Path) -> None:
+def test_every_example_plug_in_adds_something_and_shows_its_option(file: Path) -> None:
     def known() -> int:
         return len(policies()) + len(base.engines()) + len(workloads.WORKLOADS)
 

@@ -331,7 +331,7 @@ def test_sizes_stand_in_one_story_by_style(rows: list[Row]) -> None:
         ({"warm_misses": 1}, "1 blocks of warm operations"),
     ],
 )
-def test_what_does_not_hold_is_reported(
+def test_broken_promises_are_reported(
     rows: list[Row], changes: dict[str, Any], complaint: str
 ) -> None:
     assert story(rows).failures == []

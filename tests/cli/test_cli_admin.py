@@ -107,7 +107,7 @@ def test_repair_in_place_asks_first(store: str) -> None:
     assert run("verify", store).exit_code == 4
 
 
-def test_repair_in_place_goes_ahead_when_told_so(store: str) -> None:
+def test_repair_in_place_does_not_ask_with_yes(store: str) -> None:
     damage_block(fill_tables(store))
     run("repair", store, "--in-place", "--yes")
     succeed("verify", store)

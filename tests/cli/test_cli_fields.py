@@ -135,7 +135,7 @@ def test_a_first_row_that_looks_like_a_header_is_an_entry_and_gets_a_hint(store:
         (b"a,1\nkey,value\n", []),
     ],
 )
-def test_there_is_no_hint_where_no_header_is_to_be_expected(
+def test_there_is_no_hint_in_formats_without_headers(
     store: str, content: bytes, options: list[str]
 ) -> None:
     result = run("load", store, "-", "--format", "csv", *options, stdin=content)

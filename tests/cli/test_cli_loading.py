@@ -43,7 +43,7 @@ def store(tmp_path: Path) -> str:
 @settings(max_examples=25)
 @given(entries=contents)
 @example(entries=AWKWARD)
-def test_what_is_dumped_can_be_loaded(options: list[str], entries: dict[bytes, bytes]) -> None:
+def test_dumps_can_be_loaded(options: list[str], entries: dict[bytes, bytes]) -> None:
     with TemporaryDirectory() as directory:
         dumped = succeed("dump", fill(f"{directory}/a", entries), *options)
         succeed("load", f"{directory}/b", "-", *options, stdin=dumped)

@@ -125,9 +125,7 @@ def test_no_table_outside_a_picked_range_overlaps_it(
 
 
 @given(trees(), st.sampled_from([LEVELED, TIERED, LAZY]))
-def test_whatever_is_picked_leaves_newer_data_above_older(
-    any_tree: Levels, options: Options
-) -> None:
+def test_every_pick_leaves_newer_data_above_older(any_tree: Levels, options: Options) -> None:
     found = pick(any_tree, options, PickState())
     if found is None:
         return

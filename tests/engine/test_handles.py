@@ -39,7 +39,7 @@ def test_a_program_that_closes_nothing_ends_and_leaves_a_closed_store(
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_a_view_keeps_a_store_open_that_nobody_else_holds(path: str) -> None:
+def test_a_view_alone_keeps_its_store_open(path: str) -> None:
     with open_small(path) as db:
         contents = fill(db, range(100))
     assert list(open_small(path).items()) == list(contents.items())

@@ -365,9 +365,7 @@ def test_a_middle_log_torn_inside_its_header_is_an_error(store: Handmade) -> Non
 
 
 @pytest.mark.parametrize("length", [0, HEADER_BYTES - 1, HEADER_BYTES])
-def test_a_log_that_was_given_up_while_it_was_made_is_passed_over(
-    store: Handmade, length: int
-) -> None:
+def test_a_log_abandoned_during_its_creation_is_skipped(store: Handmade, length: int) -> None:
     before = store.start_log(1)
     store.put(b"a")
     store.start_log(2, before)
@@ -379,7 +377,7 @@ def test_a_log_that_was_given_up_while_it_was_made_is_passed_over(
 
 
 @pytest.mark.parametrize("is_followed", [False, True])
-def test_a_log_that_was_given_up_is_passed_over_though_the_one_before_was_gone_on_with(
+def test_an_abandoned_log_is_skipped_even_if_the_one_before_was_continued(
     store: Handmade, is_followed: bool
 ) -> None:
     before = store.start_log(1)

@@ -158,7 +158,7 @@ def test_a_file_whose_last_mark_is_not_whole_is_synced_when_opened(
     assert contents(path) == expected
 
 
-def test_a_manifest_that_has_grown_long_is_not_gone_on_with_for_ever(
+def test_a_long_manifest_is_replaced_by_a_new_one(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(manifest, "_LEAST_BYTES", 500)
@@ -195,7 +195,7 @@ def test_a_missing_table_is_named(path: str) -> None:
     assert caught.value.path == str(table)
 
 
-def test_a_store_that_lost_current_is_not_made_anew(path: str) -> None:
+def test_a_store_that_lost_current_is_not_replaced_by_a_new_one(path: str) -> None:
     with open_small(path) as db:
         db[b"a"] = b"1"
     (Path(path) / CURRENT).unlink()
@@ -203,7 +203,7 @@ def test_a_store_that_lost_current_is_not_made_anew(path: str) -> None:
         open_small(path)
 
 
-def test_an_interrupted_rotation_takes_back_the_new_log_and_writing_goes_on(path: str) -> None:
+def test_an_interrupted_rotation_removes_the_new_log_and_writing_continues(path: str) -> None:
     storage = InterruptedStorage()
     expected = {}
     with open_small(path, storage=storage) as db:

@@ -62,7 +62,7 @@ def test_a_filter_per_table_answers_before_the_index_is_searched(path: str) -> N
         assert storage.reads() == 0
 
 
-def test_both_granularities_answer_alike_and_cost_alike(path: str) -> None:
+def test_both_granularities_have_equal_answers_and_similar_costs(path: str) -> None:
     """A table's filter is about as large as its blocks' filters."""
     with loaded(path) as (db, _):
         by_block = answers(db), db.inspect().filter_bytes

@@ -59,7 +59,7 @@ def tables(db: lsmkv.DB) -> list[Any]:
 
 
 @pytest.mark.parametrize(("name", "other"), list(itertools.permutations(NAMES, 2)))
-def test_a_store_written_with_one_kind_goes_on_with_another(
+def test_a_store_written_with_one_kind_continues_with_another(
     tmp_path: Path, name: str, other: str
 ) -> None:
     contents = written(tmp_path / "db", filter_policy=name)

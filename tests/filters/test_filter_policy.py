@@ -35,7 +35,7 @@ def test_no_hash_is_denied_at_any_offset_of_the_filter(
 @every_policy
 @settings(deadline=None)
 @given(hashes=hash_sets, error_rate=st.floats(1e-9, 2.0))
-def test_what_is_built_fits_a_blocks_trailer(
+def test_built_filters_fit_a_blocks_trailer(
     policy: FilterPolicy, hashes: set[int], error_rate: float
 ) -> None:
     bits, parameter = policy.build(sorted(hashes), error_rate)

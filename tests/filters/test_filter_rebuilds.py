@@ -117,7 +117,7 @@ def test_every_chunk_may_be_damaged(table: Path) -> None:
 
 
 @pytest.mark.parametrize("residency", ["resident", "cached"])
-def test_a_rebuilding_is_told_once_with_the_place(
+def test_a_rebuild_is_logged_once_with_its_place(
     table: Path, residency: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     flip(table, chunk_middle(table, 1))

@@ -103,7 +103,7 @@ def test_a_scheme_that_is_taken_is_refused() -> None:
     assert [policy.name for policy in policies()][-1] == "first"
 
 
-def test_a_scheme_that_is_not_registered_says_what_to_do() -> None:
+def test_the_error_for_an_unregistered_scheme_gives_the_remedy() -> None:
     with pytest.raises(ValueError, match=r"scheme 6 is not registered .*policy\.register"):
         policy_for(6)
     register(Checksums("another", 6))
@@ -161,7 +161,7 @@ def test_filters_of_a_registered_policy_are_explained(tmp_path: Path) -> None:
         assert any("filter says no" in text and "k=9" in text for text in explained)
 
 
-def test_a_table_of_a_policy_that_is_not_registered_says_so(tmp_path: Path) -> None:
+def test_the_error_for_a_table_of_an_unregistered_policy_says_so(tmp_path: Path) -> None:
     with own_registry():
         register(Checksums())
         write(tmp_path / "db", filter_policy="checksums")

@@ -113,7 +113,7 @@ def test_cached_filters_stay_within_the_budget_of_the_cache(path: str) -> None:
 # In memory
 
 
-def test_filters_are_not_read_before_somebody_looks_a_key_up(path: str) -> None:
+def test_filters_are_not_read_before_the_first_lookup(path: str) -> None:
     with lsmkv.open(path) as db:
         db[b"key"] = b"value"
         db.flush()

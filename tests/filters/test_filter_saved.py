@@ -133,7 +133,7 @@ def test_errors_name_the_place() -> None:
     assert raised.value.path == "spam"
 
 
-def test_a_newer_version_is_told_from_damage() -> None:
+def test_a_newer_version_is_not_called_damage() -> None:
     data = filters.BloomFilter(8, 3).to_bytes()
     newer = resealed(data[:8] + struct.pack("<H", 2) + data[10:])
     with pytest.raises(
@@ -142,7 +142,7 @@ def test_a_newer_version_is_told_from_damage() -> None:
         filters.load(newer)
 
 
-def test_an_unknown_kind_is_told_from_damage() -> None:
+def test_an_unknown_kind_is_not_called_damage() -> None:
     data = filters.BloomFilter(8, 3).to_bytes()
     unknown = resealed(data[:10] + struct.pack("<H", 999) + data[12:])
     with pytest.raises(UnsupportedFormatError, match="unknown kind 999"):

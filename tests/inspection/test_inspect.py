@@ -133,7 +133,7 @@ def test_the_expected_rate_of_whole_keys_reads_no_block(tmp_path: Path) -> None:
     assert info.requested_rate == 0.01
 
 
-def test_the_expected_rate_of_prefix_filters_is_told_by_the_blocks_alone(tmp_path: Path) -> None:
+def test_the_expected_rate_of_prefix_filters_needs_the_blocks(tmp_path: Path) -> None:
     options = Options(block_size_bytes=512, filter_key=lsmkv.FixedPrefix(6))
     path = _table(tmp_path, options)
     assert _info(path).expected_rate is None

@@ -57,7 +57,7 @@ class Writers:
             assert not thread.is_alive()
 
 
-def test_the_first_leads_and_nobody_waits_for_what_is_on_disk() -> None:
+def test_the_first_writer_leads_and_synced_bytes_need_no_wait() -> None:
     group = GroupCommit(100)
     assert not group.join(100)
     assert group.join(101)
@@ -154,7 +154,7 @@ def test_a_served_follower_returns_even_if_nobody_wakes_it() -> None:
 
 
 @pytest.mark.usefixtures("heeds_interrupts")
-def test_a_writer_that_is_interrupted_waits_no_more() -> None:
+def test_an_interrupted_writer_leaves_the_queue() -> None:
     group = led(GroupCommit(0))
 
     def interrupt() -> None:

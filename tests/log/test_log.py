@@ -64,7 +64,7 @@ def test_an_unsynced_log_states_nothing_durable(path: Path) -> None:
     assert contents_of(path).durable == 0
 
 
-def test_closing_with_a_mark_says_that_all_of_it_is_durable(path: Path) -> None:
+def test_a_closing_mark_states_that_the_whole_log_is_durable(path: Path) -> None:
     log = create(path)
     log.sync_through(log.append(b"record"))
     end = log.end
@@ -104,7 +104,7 @@ def test_a_log_keeps_no_memory_for_a_large_record(path: Path) -> None:
         tracemalloc.stop()
 
 
-def test_closing_with_a_mark_claims_nothing_that_was_not_synced(path: Path) -> None:
+def test_a_closing_mark_claims_only_synced_bytes(path: Path) -> None:
     log = create(path)
     log.append(b"record")
     log.close(mark=True)

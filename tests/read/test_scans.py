@@ -332,7 +332,7 @@ def test_a_view_pins_its_entries_until_it_is_dropped(db: DB) -> None:
     assert not pinned(db)
 
 
-def test_a_view_of_an_empty_memtable_holds_nothing_and_shows_no_later_write(db: DB) -> None:
+def test_a_view_of_an_empty_memtable_pins_nothing_and_shows_no_later_write(db: DB) -> None:
     contents = fill(db, range(300))
     db.flush()
     items = db.items()
@@ -413,7 +413,7 @@ def overwritten(path: str) -> Iterator[tuple[DB, list[tuple[lsmkv.Snapshot, Cont
 
 @pytest.mark.parametrize("upkeep", ["memtable", "flush", "compact"])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_versions_of_a_key_that_straddle_blocks_are_told_apart(
+def test_versions_of_a_key_in_several_blocks_are_distinguished(
     overwritten: tuple[DB, list[tuple[lsmkv.Snapshot, Contents]]], upkeep: str, reverse: bool
 ) -> None:
     db, held = overwritten
@@ -434,7 +434,7 @@ def test_versions_of_a_key_that_straddle_blocks_are_told_apart(
             assert list(snapshot.items(**wanted, reverse=reverse)) == bounded
 
 
-def test_versions_of_a_key_do_straddle_blocks_here(
+def test_the_versions_of_these_tests_fill_several_blocks(
     overwritten: tuple[DB, list[tuple[lsmkv.Snapshot, Contents]]],
 ) -> None:
     db, _ = overwritten

@@ -72,7 +72,7 @@ def replaced(store: Path) -> Iterator[dict[bytes, bytes]]:
 # --- what stays on disk ---
 
 
-def test_tables_that_a_compaction_replaced_are_gone_though_readers_hold_them(store: Path) -> None:
+def test_replaced_tables_are_removed_even_if_readers_hold_them(store: Path) -> None:
     with lsmkv.open(store, OPTIONS) as db:
         write(db, b"old", KEYS)
         write(db, b"new", KEYS)
@@ -123,7 +123,7 @@ def _removals(store: Path, *, deleting: bool) -> tuple[list[str], list[str]]:
         return by_age, storage.done
 
 
-def test_the_oldest_of_the_replaced_tables_goes_first(store: Path) -> None:
+def test_the_oldest_replaced_table_is_removed_first(store: Path) -> None:
     by_age, done = _removals(store, deleting=False)
     assert [name for name in done if name != "sync"] == by_age
 

@@ -110,9 +110,7 @@ def test_end_before_among_equally_long_keys(
 
 
 @given(entry_lists, st.data())
-def test_what_is_fetched_ahead_lies_within_the_payload(
-    entries: Entries, data: st.DataObject
-) -> None:
+def test_prefetched_bytes_lie_within_the_payload(entries: Entries, data: st.DataObject) -> None:
     block = block_of(entries)
     high = data.draw(st.integers(0, len(entries)))
     block.prefetch_values(data.draw(st.integers(0, high)), high)

@@ -77,7 +77,7 @@ def test_peeking_is_neither_counted_nor_a_visit() -> None:
     assert (stats.block_cache_hits, stats.block_cache_misses) == (0, 0)
 
 
-def test_the_oldest_goes_first() -> None:
+def test_the_oldest_item_is_evicted_first() -> None:
     cache = cache_of(30)
     for key in range(4):
         cache.put(key, CacheItem(10))
@@ -103,7 +103,7 @@ def test_a_second_chance_is_not_a_third() -> None:
     assert not cache.holds(0)
 
 
-def test_when_all_were_visited_the_oldest_goes() -> None:
+def test_if_all_were_visited_the_oldest_is_evicted() -> None:
     cache = cache_of(30)
     for key in range(3):
         cache.put(key, CacheItem(10))

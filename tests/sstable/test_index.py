@@ -122,21 +122,21 @@ def test_a_key_between_two_blocks_is_in_none() -> None:
     assert [index.find(key) for key in (b"a", b"c", b"d", b"e", b"g")] == [0, 0, -1, 1, 1]
 
 
-def test_a_key_and_the_same_key_with_a_zero_byte_are_told_apart() -> None:
+def test_a_key_and_the_same_key_with_a_zero_byte_are_distinguished() -> None:
     spans = [(b"a", b"a"), (b"a\0", b"a\0"), (b"a\0\0", b"a\0\0\0"), (b"b", b"b")]
     index = index_of(spans)
     found = [index.find(b"a" + bytes(zeros)) for zeros in range(6)]
     assert found == [0, 1, 2, 2, -1, -1]
 
 
-def test_fences_that_differ_only_in_their_lowest_bit_are_told_apart() -> None:
+def test_fences_that_differ_only_in_their_lowest_bit_are_distinguished() -> None:
     # The 63-bit fence drops the last bit of the eighth byte.
     spans = [(b"1234567\x10", b"1234567\x10"), (b"1234567\x11", b"1234567\x11"), (b"2", b"2")]
     index = index_of(spans)
     assert [index.find(first) for first, _ in spans] == [0, 1, 2]
 
 
-def test_many_blocks_with_one_fence_are_told_apart() -> None:
+def test_many_blocks_with_one_fence_are_distinguished() -> None:
     keys = [b"x" + b"same---fence%04d" % number for number in range(0, 400, 2)]
     keys = [b"a", *keys, b"z"]
     spans = [(key, key) for key in keys]

@@ -68,7 +68,7 @@ def sections(draw: st.DrawFn) -> tuple[bytes, int, bytes]:
 
 
 @given(sections(), st.sampled_from([-5, 1, 19]))
-def test_what_is_unpacked_is_what_was_packed(made: tuple[bytes, int, bytes], level: int) -> None:
+def test_a_packed_index_round_trips(made: tuple[bytes, int, bytes], level: int) -> None:
     section, data_length, filters = made
     packed = opened(pack_index(section, level), data_length, len(filters))
     plain = opened(section, data_length, len(filters))
@@ -183,7 +183,7 @@ def refused(section: bytes, match: str) -> None:
     assert (caught.value.path, caught.value.offset) == (PATH, OFFSET)
 
 
-def test_the_section_that_lies_are_made_from_is_read() -> None:
+def test_the_unchanged_section_is_read() -> None:
     for codec in (0, 1):
         assert opened(lying(codec=codec), 4000, 42).last_key(3) == KEYS[7]
 

@@ -63,7 +63,7 @@ def test_no_byte_is_fetched_twice_nor_beyond_the_end(size: int, data: st.DataObj
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="the system has no posix_fadvise")
-def test_what_is_fetched_is_read_by_the_operating_system(tmp_path: Path) -> None:
+def test_the_operating_system_reads_fetched_ranges(tmp_path: Path) -> None:
     path = str(tmp_path / "file")
     storage = Storage()
     with storage.create(path) as file:
@@ -139,7 +139,7 @@ def test_lookups_all_over_a_table_fetch_it_whole(path: str) -> None:
     assert _fetched_by_lookups(path) == table.size_bytes
 
 
-def test_look_ups_that_filters_answer_do_not_count(path: str) -> None:
+def test_lookups_denied_by_filters_do_not_count_towards_a_fetch(path: str) -> None:
     with lsmkv.open(path, read_only=True, block_cache_size_bytes=0) as db:
         misses = [b"%06dx" % number for number in range(50)]
         assert db.multi_get(misses) == [None] * 50
@@ -147,7 +147,7 @@ def test_look_ups_that_filters_answer_do_not_count(path: str) -> None:
         assert db.stats().read_around_bytes == 0
 
 
-def test_what_is_in_the_block_cache_is_no_reason_to_fetch(path: str) -> None:
+def test_hits_in_the_block_cache_do_not_count_towards_a_fetch(path: str) -> None:
     with lsmkv.open(path, read_only=True) as db:
         for _ in range(100):
             db.get(b"000000")

@@ -90,7 +90,7 @@ def test_look_ups_are_a_plain_search(
 
 
 @given(entry_lists, forms)
-def test_what_is_written_verifies(entries: list[Entry], form: dict[str, Any]) -> None:
+def test_written_tables_verify(entries: list[Entry], form: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         table = Tables(directory).table(entries, **form)
         table.verify_tail()
@@ -181,7 +181,7 @@ def test_meta_and_properties(tables: Tables) -> None:
     assert properties.writer.startswith("lsmkv ")
 
 
-def test_a_table_whose_keys_all_differ_says_so(tables: Tables) -> None:
+def test_a_table_of_different_keys_has_no_versions(tables: Tables) -> None:
     assert not tables.table(numbered(100)).properties.has_versions
 
 

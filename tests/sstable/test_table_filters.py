@@ -273,7 +273,7 @@ def test_a_look_up_reads_the_one_chunk_that_holds_its_filter(tables: Tables) -> 
     assert (tables.stats.filter_reads, tables.stats.filter_read_bytes) == (1, high - low)
 
 
-def test_the_bytes_that_a_filter_would_take_to_ask_are_told(tables: Tables) -> None:
+def test_the_read_bytes_of_asking_a_filter_are_known(tables: Tables) -> None:
     meta, entries = many_filters(tables)
     table = tables.open(meta, "cached")
     low, high = table.index.chunk_span(0)

@@ -57,9 +57,7 @@ def test_no_filter_is_read_before_the_first_use(tables: Tables) -> None:
 
 @pytest.mark.parametrize("residency", ["resident", "cached", "off"])
 @pytest.mark.parametrize("granularity", ["block", "table"])
-def test_whatever_is_asked_first_is_answered(
-    tables: Tables, residency: str, granularity: str
-) -> None:
+def test_any_first_use_loads_the_table(tables: Tables, residency: str, granularity: str) -> None:
     entries = numbered(300)
     meta = tables.write(entries, filter_granularity=granularity)
     assert ask(opened(tables, meta, residency), entries[7][0]) == entries[7][1]

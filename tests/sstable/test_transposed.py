@@ -90,7 +90,7 @@ def blocks(draw: st.DrawFn) -> Entries:
 
 
 @given(blocks())
-def test_what_is_restored_is_what_was_transposed(entries: Entries) -> None:
+def test_transposed_payloads_round_trip(entries: Entries) -> None:
     payload = payload_of(entries)
     transposed = transpose(payload)
     assert len(transposed) <= len(payload) - len(entries)
@@ -280,7 +280,7 @@ UNEQUAL: Entries = [(b"k" * n, b"v" * n, 5) for n in range(1, 21)]
         ((16, struct.pack("<I", 0xFFFF_FFFF)), "cannot hold"),
     ],
 )
-def test_headers_that_lie_are_errors(change: tuple[int, bytes], what: str) -> None:
+def test_wrong_headers_are_errors(change: tuple[int, bytes], what: str) -> None:
     assert made_whole(lies(), RAW_LENGTH) == payload_of(numbered(20))
     refused(lies(change), RAW_LENGTH, what)
 

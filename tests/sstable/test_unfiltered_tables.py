@@ -82,7 +82,7 @@ def test_only_the_hash_for_the_fingerprint_is_taken(
         db.flush()
 
 
-def test_a_store_goes_on_with_filters_and_without(tmp_path: Path) -> None:
+def test_a_store_can_switch_filters_on_and_off(tmp_path: Path) -> None:
     contents = write(tmp_path / "db")
     with open_small(tmp_path / "db", filter_policy="bloom") as db:
         db.compact_range(force=True)

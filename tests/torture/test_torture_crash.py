@@ -141,7 +141,7 @@ BROKEN = (
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_what_a_broken_storage_loses_is_found_and_found_again(
+def test_data_lost_by_a_broken_storage_are_found_and_replayed(
     tmp_path: Path, broken: type[MemoryStorage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workloads, "VARIANTS", {"leveled": {}})
@@ -203,7 +203,7 @@ class LeavesOpen(MemoryStorage):
         (LeavesOpen, "append/EIO/once/resume/{}"),
     ],
 )
-def test_what_a_broken_storage_does_after_a_failure_is_found(
+def test_wrong_reactions_of_a_broken_storage_to_failures_are_found(
     tmp_path: Path, broken: type[MemoryStorage], plan: str
 ) -> None:
     found = [
@@ -229,7 +229,7 @@ def test_a_directory_whose_making_failed_half_way_is_made_durable_by_the_next_op
         assert db[b"k"] == b"v"
 
 
-def test_what_a_failed_sync_dropped_is_written_again_when_the_store_is_opened_again() -> None:
+def test_opening_rewrites_the_bytes_that_a_failed_sync_dropped() -> None:
     storage = MemoryStorage()
     db = lsmkv.open(STORE, OPTIONS, storage=storage)
     db[b"k"] = b"v"
@@ -261,7 +261,7 @@ def images(disk: Disk) -> list[dict[str, bytes]]:
     return [state.image for state in states(disk, "seed", samples=200)]
 
 
-def test_what_is_synced_is_in_every_state() -> None:
+def test_synced_bytes_are_in_every_state() -> None:
     disk = written(
         Operation("create", A, 1),
         Operation("write", A, 1, b"x" * 700),
@@ -318,7 +318,7 @@ def test_a_sync_after_a_failed_one_skips_the_failed_bytes() -> None:
     assert disk.the_least() == {"a": bytes(4) + b"kept"}
 
 
-def test_what_is_written_into_room_is_there_or_zeros_or_torn() -> None:
+def test_bytes_written_into_room_may_be_kept_lost_or_torn() -> None:
     disk = written(
         Operation("create", A, 1),
         Operation("write", A, 1, b"x" * 700),

@@ -130,7 +130,7 @@ def test_coverage_tells_paths_apart() -> None:
 # --- whole stores ---
 
 
-def test_stores_whose_fields_lie_are_answered_or_refused(tmp_path: Path) -> None:
+def test_stores_with_wrong_fields_are_answered_or_refused(tmp_path: Path) -> None:
     counts, failures = trial("store/tests/6", tmp_path)
     assert failures == []
     assert counts["store: some call refused"] > 0

@@ -83,7 +83,7 @@ def _wait_for_nothing() -> None:
     threading.Event().wait(60)
 
 
-def test_a_run_that_hangs_is_told_with_the_stacks_of_its_threads(
+def test_a_hanging_run_is_reported_with_its_threads_stacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(load.SCENARIOS, "held", _hang)
@@ -94,7 +94,7 @@ def test_a_run_that_hangs_is_told_with_the_stacks_of_its_threads(
     assert failure.replay == "held/thread/1"
 
 
-def test_what_a_scenario_finds_is_a_failure_of_its_run(
+def test_a_scenarios_finding_is_a_failure_of_its_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def find(job: Job) -> None:
@@ -190,7 +190,7 @@ def test_a_single_look_up_is_held_to_what_was_seen_before(ledger: Ledger) -> Non
             ledger.check_value(key, value, floor, ceiling)
 
 
-def test_values_that_nobody_wrote_are_found(ledger: Ledger) -> None:
+def test_values_that_were_never_written_are_found(ledger: Ledger) -> None:
     assert number_of(A, value_of(A, 7)) == 7
     for value in (b"", b"a:", b"a:x:", b"a:1:", value_of(B, 1), value_of(A, 1)[:-1]):
         with pytest.raises(UnsoundError):
@@ -288,7 +288,7 @@ def test_a_view_that_shows_something_else_later_is_found() -> None:
             check_held(Held("views", 1, lambda wrong=wrong: wrong), ledger)  # type: ignore[misc]
 
 
-def test_what_is_left_behind_is_found(db: lsmkv.DB) -> None:
+def test_leftover_files_threads_and_descriptors_are_found(db: lsmkv.DB) -> None:
     traces = Traces()
     traces.check()
     with Path("/dev/null").open(), pytest.raises(UnsoundError, match="descriptors"):

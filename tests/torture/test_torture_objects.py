@@ -77,14 +77,14 @@ def ending(program: str, directory: Path, limit_s: float = 60.0) -> str:
     return failure
 
 
-def test_a_process_that_crashes_is_told_with_its_stack(tmp_path: Path) -> None:
+def test_a_crash_is_reported_with_its_stack(tmp_path: Path) -> None:
     what = ending("def here():\n import os\n os.kill(os.getpid(), 11)\nhere()", tmp_path)
     # Under a sanitizer, CPython from 3.12 on reports the crash and ends with SIGABRT.
     assert re.match("the process died of SIG(SEGV|ABRT\nFatal Python error: Seg.*)\n", what)
     assert "in here" in what
 
 
-def test_a_process_that_hangs_is_told_with_its_stack(tmp_path: Path) -> None:
+def test_a_hang_is_reported_with_its_stack(tmp_path: Path) -> None:
     program = (
         "import faulthandler, threading\n"
         "faulthandler.dump_traceback_later(0.2, exit=True)\n"
@@ -331,7 +331,7 @@ def test_a_resurrected_iterator_that_starts_again_is_found(
     gc.collect()
 
 
-def test_an_error_is_told_with_the_places_it_came_through() -> None:
+def test_an_error_is_reported_with_its_traceback() -> None:
     def here() -> None:
         raise LookupError("lost")
 

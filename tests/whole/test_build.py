@@ -205,7 +205,7 @@ def test_code_without_docstrings_is_generated_unchanged() -> None:
         ("NULL, /* docstring */", "/* docstring */ NULL,"),
     ],
 )
-def test_generated_code_with_docstrings_elsewhere_stays_as_it_is_and_that_is_said(
+def test_generated_code_with_unknown_docstrings_is_unchanged_with_a_warning(
     known: str, unknown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     generated = GENERATED.replace(known, unknown)
@@ -379,7 +379,7 @@ def test_a_source_edited_after_it_was_compiled_is_outdated(tree: Path) -> None:
     assert outdated_sources(tree) == [tree / "lsmkv" / "log.py"]
 
 
-def test_a_library_compiled_anew_makes_up_for_an_old_loader(tree: Path) -> None:
+def test_a_new_library_makes_up_for_an_old_loader(tree: Path) -> None:
     (tree / "lsmkv" / "log.py").touch()
     (tree / "ab12__mypyc.cpython-311.so").touch()
     assert outdated_sources(tree) == []

@@ -291,7 +291,7 @@ def rewrite_index(path: Path, position: int, value: int, form: str = "<I") -> No
 
 @pytest.mark.parametrize("value", [0, 1, 1 << 20, 1 << 31, (1 << 32) - 1])
 @pytest.mark.parametrize("field", ["entries", "keys_length", "values_length", "flags", "widths"])
-def test_block_headers_that_lie_are_errors(plain: Store, field: str, value: int) -> None:
+def test_wrong_block_headers_are_errors(plain: Store, field: str, value: int) -> None:
     path = files(plain.path, ".sst")[0]
     payload = block_payload(path)
     place = {"entries": 0, "flags": 4, "widths": 5, "keys_length": 16, "values_length": 20}[field]
@@ -384,7 +384,7 @@ def test_a_block_of_another_place_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [0, 1, 1 << 30, 1 << 62, (1 << 64) - 1])
 @pytest.mark.parametrize("position", [0, 8, 16, 24, 32])
-def test_section_lengths_that_lie_are_errors(plain: Store, position: int, value: int) -> None:
+def test_wrong_section_lengths_are_errors(plain: Store, position: int, value: int) -> None:
     path = files(plain.path, ".sst")[0]
     (old,) = struct.unpack_from("<Q", path.read_bytes()[-FOOTER_BYTES:], position)
     if old == value:
@@ -408,7 +408,7 @@ def test_wrong_section_lengths_with_a_right_sum_are_errors(plain: Store, positio
 
 @pytest.mark.parametrize("value", [0, 1, 1000, 1 << 31, (1 << 32) - 1])
 @pytest.mark.parametrize("position", [0, 8], ids=["blocks", "chunks"])
-def test_index_counts_that_lie_are_errors(plain: Store, position: int, value: int) -> None:
+def test_wrong_index_counts_are_errors(plain: Store, position: int, value: int) -> None:
     path = files(plain.path, ".sst")[0]
     footer = footer_of(path)
     (old,) = struct.unpack_from("<I", path.read_bytes(), footer.index_offset + position)
@@ -420,7 +420,7 @@ def test_index_counts_that_lie_are_errors(plain: Store, position: int, value: in
 
 
 @pytest.mark.parametrize("value", [1, 1 << 31, (1 << 63) + 5, (1 << 64) - 1])
-def test_block_offsets_that_lie_are_errors(plain: Store, value: int) -> None:
+def test_wrong_block_offsets_are_errors(plain: Store, value: int) -> None:
     path = files(plain.path, ".sst")[0]
     blocks = int(open_table(path).index.block_count)
     rewrite_index(path, 12 + 16 * blocks, value, "<Q")

@@ -29,7 +29,7 @@ def forget_the_closing(path: str) -> None:
 
 
 @pytest.mark.parametrize("operation", ["read_whole", "open_random", "sync", "create"])
-def test_a_failed_opening_lets_go_of_lock_and_files(
+def test_a_failed_opening_releases_lock_and_files(
     path: str, storage: FaultyStorage, operation: str
 ) -> None:
     with open_small(path) as db:

@@ -124,7 +124,7 @@ def test_tables_whose_record_failed_stay_until_the_manifest_is_mended(
 
 
 @pytest.mark.parametrize("operation", ["sync", "sync_directory"])
-def test_a_rotation_that_failed_takes_back_the_new_log(
+def test_a_failed_rotation_removes_the_new_log(
     path: str, storage: FaultyStorage, operation: str
 ) -> None:
     with open_small(path, storage=storage) as db:

@@ -109,7 +109,7 @@ def test_a_handle_from_before_the_fork_is_refused_in_the_child(
         assert in_child(lambda: use(db)) == "ForkedError"
 
 
-def test_what_was_made_of_a_handle_before_the_fork_is_refused_in_the_child(path: Path) -> None:
+def test_objects_of_a_handle_from_before_the_fork_are_refused_in_the_child(path: Path) -> None:
     with open_store(path) as db:
         overwrite(db, b"old ")
         db.flush()

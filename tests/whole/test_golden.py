@@ -105,7 +105,7 @@ def test_golden_store_is_read(store: Path) -> None:
     assert files_of(store) == before
 
 
-def test_golden_store_is_opened_and_gone_on_with(store: Path) -> None:
+def test_golden_store_is_opened_and_written_to(store: Path) -> None:
     with lsmkv.open(store) as db:
         assert dict(db) == model()
         db.put(b"today", b"written")
