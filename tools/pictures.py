@@ -161,10 +161,7 @@ def draw_table(db: lsmkv.DB, path: Path, axes: Axes) -> None:
 
 
 def _steps(db: lsmkv.DB, key: bytes) -> list[tuple[str, str]]:
-    """The steps of a lookup, and how each ends.
-
-    One line each.
-    """
+    """The steps of a lookup, and how each ends."""
     explanation = db.explain(key)
     steps: list[tuple[str, str]] = [
         (f"memtable: {step.outcome}", step.outcome) for step in explanation.memtables

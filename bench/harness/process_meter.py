@@ -41,10 +41,7 @@ class Meter:
 
 
 def cpu_s() -> float:
-    """CPU seconds of this process and all its children.
-
-    Ended children count.
-    """
+    """CPU seconds of this process and all its children, ended ones too."""
     total = 0.0
     for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
         used = resource.getrusage(who)

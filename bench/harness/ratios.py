@@ -50,10 +50,7 @@ def spread(figures: Iterable[float]) -> Spread:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A phase's ratios to its best peer, by repetition.
-
-    The best peer has the best median.
-    """
+    """A phase's ratios to the peer of best median, by repetition."""
 
     phase: str
     peer: str

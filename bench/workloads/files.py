@@ -38,10 +38,7 @@ def _relative(path: str, base: str) -> bytes:
 
 
 def find_files(roots: Sequence[tuple[bytes, str]]) -> Iterator[tuple[bytes, str]]:
-    """Key and path of every regular file below ``roots``.
-
-    The order is fixed, and each file comes once.
-    """
+    """Key and path of each regular file below ``roots``, in fixed order."""
     others = {os.path.realpath(path) for _, path in roots}
     for name, root in roots:
         for directory, subdirectories, files in os.walk(root):

@@ -145,10 +145,7 @@ class CraftedTable:
         return bytes(data) + self.dictionary + bytes(self.filters) + index + said + footer
 
     def meta(self, data: bytes) -> TableMeta:
-        """A manifest's entry for the file ``data``, with the table's own values.
-
-        These may be wrong.
-        """
+        """A manifest's entry for the file ``data``, with the table's own values."""
         said = msgspec.json.decode(msgspec.json.encode(self.properties), type=TableProperties)
         (tail,) = struct.unpack_from("<Q", data, len(data) - FOOTER_BYTES + 48)
         return said.meta(len(data), tail)

@@ -163,10 +163,7 @@ def _problem(call: Callable[[], object], ends: list[bool]) -> str | None:
 
 
 def _reading(store: Path) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Every call of a reader, each on its own handle.
-
-    So no failure hides another.
-    """
+    """Every call of a reader, each on its own handle."""
 
     def opened(call: Callable[[lsmkv.DB], object]) -> None:
         with lsmkv.open(store, read_only=True) as db:

@@ -46,10 +46,7 @@ def seal_frame(data: bytes, offset: int = 0) -> bytes:
 
 
 def seal_footer(data: bytes, size: int) -> bytes:
-    """A footer: correct its lengths, version, checksum and magic.
-
-    ``size`` is the length of the file.
-    """
+    """A footer: correct its lengths, version, checksum and magic."""
     if len(data) != FOOTER_BYTES:
         return data
     lengths = list(struct.unpack_from("<QQQQQ", data))

@@ -1,7 +1,4 @@
-"""Random options of a store, which must not change its answers.
-
-They may change at each opening.
-"""
+"""Random options of a store, which must not change its answers."""
 
 from __future__ import annotations
 

@@ -74,10 +74,7 @@ def _inside(path: Path) -> Iterator[None]:
 
 
 def planted_for_writers(directory: Path) -> None:
-    """Links in place of a writer's new files are never followed.
-
-    They are replaced or refused.
-    """
+    """Links in place of a writer's new files are never followed."""
     outside = directory / "outside"
     outside.write_bytes(b"whole")
     path = directory / "store"

@@ -93,10 +93,7 @@ def _cheapest(standings: Sequence[Standing], tolerance: float) -> Config | None:
 
 
 def dominators(summary: Summary, others: Sequence[Summary]) -> list[Summary]:
-    """Configurations that cost no more anywhere, and less somewhere.
-
-    The costs are :data:`COSTS`.
-    """
+    """Configurations that cost no more anywhere, and less somewhere."""
     own = [getattr(summary.row, column) for column in COSTS]
     found = []
     for other in others:

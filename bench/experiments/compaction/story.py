@@ -237,10 +237,7 @@ def _pair(config: Config) -> str:
 
 
 def _of_rivals(summaries: Sequence[Summary]) -> list[str]:
-    """Sentences on configurations that are clearly cheaper than the default.
-
-    They are cheaper in most average costs, by load.
-    """
+    """Sentences on configurations that are clearly cheaper than the default."""
     sentences = []
     for load in loads_of(summaries):
         pairs = _pairs(summaries, load)

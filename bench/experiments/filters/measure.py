@@ -166,10 +166,7 @@ def add_times(plan: Plan, counted: list[Found], step: Step) -> list[Found]:
 
 
 def _times(here: Sequence[Task], effort: Effort, step: Step) -> dict[Task, Timings]:
-    """Times of the configurations that share keys, rate and seed.
-
-    The number of keys is the same too.
-    """
+    """Times of the configurations that share keys, rate and seed."""
     first = here[0]
     watch = Stopwatch(
         first.key_count,

@@ -91,9 +91,6 @@ def filter_probe_ns(rows: Sequence[Row], like: Row) -> float:
 
 
 def index_share(rows: Sequence[Row], row: Row) -> float:
-    """The share of index searches in a warm lookup's median time.
-
-    The key is absent.
-    """
+    """The share of index searches in a warm absent lookup's median."""
     searches_ns = row.absent_fence_searches_per_lookup * fence_search_ns(rows, row.style)
     return searches_ns / 1000 / row.absent_warm_us_p50

@@ -29,10 +29,7 @@ NEAR_KEYS: Final = 64
 
 
 def measure(task: Task, directory: str) -> Row:
-    """Build a tree, count its lookups, and time them.
-
-    They are counted without a cache, and with cached filters.
-    """
+    """Build a tree; count and time its lookups."""
     load, contender, effort = task.load, task.contender, task.effort
     tables = plan(load)
     rate = task.rate(tables)
@@ -193,10 +190,7 @@ ORDERS: Final[dict[str, Callable[[int, int, random.Random], list[bytes]]]] = {
 
 
 def _cached_counts(path: str, task: Task, filter_memory_bytes: int) -> dict[str, Any]:
-    """The columns of cached filters, counted with a warm cache.
-
-    As many lookups warm it.
-    """
+    """The columns of cached filters, after as many warming lookups."""
     found: dict[str, Any] = {}
     count = task.effort.cached
     for name, order in ORDERS.items():

@@ -62,10 +62,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class PlannedTable:
-    """A planned table, and the tree that decides its Monkey rate.
-
-    That is the tree at its writing.
-    """
+    """A table, and the tree at its writing, for Monkey's rate."""
 
     level: int
     entries: int

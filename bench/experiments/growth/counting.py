@@ -20,10 +20,7 @@ _SAMPLE_EVERY: Final = 32  # operations between two looks at the cache
 
 
 def count_reads(task: Task, directory: str) -> Reads:
-    """Look up keys and short ranges; check and count.
-
-    The keys are absent or present.
-    """
+    """Look up keys and short ranges; count, and check every answer."""
     values = task.values()
     absent = task.sample("absent", task.lookups)
     present = task.sample("present", task.lookups)
@@ -69,10 +66,7 @@ def _filters_asked(stats: lsmkv.Stats) -> int:
 
 
 def watch_cache(task: Task, directory: str) -> CacheUse:
-    """Count how a scan and random lookups change a small cache.
-
-    Before, neighbouring keys are hot.
-    """
+    """Count the effect of a scan and lookups on cached hot keys."""
     with lsmkv.open(directory, read_only=True) as db:
         tables = list(db.inspect().tables())
     block_bytes = sum(table.raw_bytes for table in tables)

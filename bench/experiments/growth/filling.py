@@ -61,10 +61,7 @@ def _tree(task: Task, db: lsmkv.DB, flushed: Sequence[int]) -> Tree:
 def _modelled_bytes(
     task: Task, flushed: Sequence[int], store: StoreInfo, stats: lsmkv.Stats
 ) -> float:
-    """The bytes that the fill wrote, by the model.
-
-    The model takes the flushed tables' bytes per entry.
-    """
+    """The bytes that the fill wrote, by the model."""
     options = task.options()
     # A table is closed by the size of its data; index and filters come on top.
     data_bytes = sum(table.stored_bytes for table in store.tables())

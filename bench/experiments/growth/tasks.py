@@ -93,10 +93,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The sizes of one style, which are measured side by side.
-
-    So their times can be compared.
-    """
+    """The sizes of one style, which are measured side by side."""
 
     tasks: tuple[Task, ...]
 

@@ -20,9 +20,7 @@ BATCH: Final = 1000
 
 
 class Stores:
-    """One engine's stores, their keys and their values.
-
-    They are in an empty directory.
+    """One engine's stores in a directory, their keys and values.
 
     Attributes:
         direct_reads: whether the file system can be read past the page cache.

@@ -67,10 +67,7 @@ def drive(store: Target, operations: Operations) -> Driven:
 
 
 class Dictionary:
-    """A dict in a store's place, to time the loop itself.
-
-    It has no scans.
-    """
+    """A dict without scans in a store's place: it times the loop."""
 
     def __init__(self, entries: dict[bytes, bytes]) -> None:
         self.get: Callable[[bytes], bytes | None] = entries.get

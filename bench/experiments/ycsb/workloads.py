@@ -109,10 +109,7 @@ class Operations:
 
 
 def loading(keys: Sequence[bytes], values: Values) -> Operations:
-    """Insert every record, in order of numbers.
-
-    That is a random order of keys.
-    """
+    """Insert every record in order of numbers: a random key order."""
     numbers = numpy.arange(len(keys))
     return Operations(
         [int(Kind.INSERT)] * len(keys),
