@@ -109,7 +109,7 @@ def limited_files(directory: Path) -> Iterator[Place]:
 
 
 def fill(place: Place, upkeep: Upkeep, seed: int) -> int:
-    """Fill a store, make room and check it; return the acknowledged writes."""
+    """Fill a store, make room, check it; return the count of acknowledged writes."""
     dice = random.Random(f"full disk {seed}")
     traces = Traces()
     path = place.directory / "store"

@@ -49,7 +49,7 @@ class Background:
 
     @contextlib.contextmanager
     def beside(self) -> Iterator[None]:
-        """Run flushes in a thread during the block, and to their end.
+        """Run flushes in a thread during the block, until none is left.
 
         Compactions do not run: the last reader of a replaced table removes it, and which thread that
         is would depend on the scheduling.

@@ -96,7 +96,7 @@ def _change(
 
 
 def extremes(data: bytes, most: int = 1000) -> list[bytes]:
-    """``data`` with one integer set to an extreme value, like a length.
+    """``data`` with an integer set to an extreme, as a wrong length.
 
     Integers have 2, 4 or 8 bytes.  Long inputs are changed only at some offsets, ``most`` in all.
     """

@@ -45,7 +45,7 @@ _LONGEST_LOOK_S: Final = 60.0
 class Follower:
     """Finds a reader's place in a stream of operations by its contents.
 
-    The place must not fall.
+    The place must not go back.
 
     Attributes:
         number: the last operation that the reader has seen.
@@ -57,7 +57,7 @@ class Follower:
         self._model: Contents = {}
 
     def see(self, found: Contents, floor: int = 0) -> int:
-        """Check that ``found`` follows some operation; return the number of new ones.
+        """Check that an operation leaves ``found``; return the number of new ones.
 
         That operation must not be before ``floor``, nor before the last one seen.
         """

@@ -170,7 +170,7 @@ class _ModelCursor:
 
 
 class Store:
-    """A store under test; its n-th opening has ``sets[n % len(sets)]`` as options.
+    """A store under test; its n-th reopening takes ``sets[n % len(sets)]``.
 
     Without an ordered ``background`` its threads or processes run as the system schedules them.
 

@@ -65,7 +65,7 @@ class ObjectTrial:
         return random.Random(f"objects {self.seed} {name}")
 
     def goes_on(self) -> bool:
-        """Whether time is left, from the first call, and failures are few."""
+        """Whether time is left (from the first call) and failures are few."""
         if self._deadline is None:
             self._deadline = time.monotonic() + self.seconds
         return time.monotonic() < self._deadline and len(self.failures) < _MOST_FAILURES
