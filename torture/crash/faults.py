@@ -195,7 +195,7 @@ def attempt(plan: Plan | None, storage_type: type[MemoryStorage]) -> bool:
 
 
 def _check_told(plan: Plan, session: Session, fired: bool) -> None:
-    """Check that the store raised the disk's error exactly if a call failed."""
+    """The store must raise the disk's error exactly if a call failed."""
     if plan.is_harmless and session.failures:
         raise UnsoundError(f"the store did not hide {plan.way}, but raised {session.failures}")
     if not set(session.failures) <= plan.errors:

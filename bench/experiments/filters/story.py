@@ -90,7 +90,7 @@ def _times(rows: Sequence[Row]) -> list[str]:
 
 
 def _best(rows: Sequence[Row], value: Callable[[Row], float]) -> list[Row]:
-    """The least row for each number of keys, at the middle rate."""
+    """Rows with the lowest ``value`` at middle rate, by number of keys."""
     found = []
     for key_count in key_counts(rows):
         here = rows_of(rows, key_count, middle_rate(rows))
