@@ -33,7 +33,7 @@ class InstructionsError(Exception):
 
 
 def instructions(kind: str, store: str, build: str, scale: int, *, prepare_only: bool) -> int:
-    """Instructions of a process that does one kind of operation in a copy of ``store``."""
+    """Instructions of one kind of operation in a copy of ``store``."""
     with tempfile.TemporaryDirectory() as directory:
         copy = os.path.join(directory, "store")
         shutil.copytree(store, copy)

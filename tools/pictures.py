@@ -39,7 +39,7 @@ def _key(number: int) -> bytes:
 
 @contextmanager
 def small_store() -> Iterator[tuple[lsmkv.DB, Path]]:
-    """A store with two levels, two runs on level 0, and keys in its memtable."""
+    """A store with two levels, two level-0 runs, and unflushed keys."""
     dice = random.Random(1970)
     options = lsmkv.Options(
         block_size_bytes=512,
@@ -109,7 +109,7 @@ def draw_store(db: lsmkv.DB, axes: Axes) -> None:
 
 
 def draw_table(db: lsmkv.DB, path: Path, axes: Axes) -> None:
-    """Draw the sections of one table file, to scale, and one of its blocks."""
+    """Draw a table file's sections, to scale, and a block's."""
     table = db.inspect().levels[-1].runs[0].tables[0]
     blocks = list(db.blocks(table.number))
     footer = (path / table.file_name).read_bytes()[-72:]
@@ -172,7 +172,7 @@ def _run_names(db: lsmkv.DB) -> list[str]:
 
 
 def _steps(db: lsmkv.DB, key: bytes) -> list[tuple[str, str]]:
-    """What a lookup of ``key`` does, one line each, and how each step ends."""
+    """The steps of a lookup, and how each ends."""
     explanation = db.explain(key)
     steps: list[tuple[str, str]] = [
         (f"memtable: {step.outcome}", step.outcome) for step in explanation.memtables
@@ -192,7 +192,7 @@ def _steps(db: lsmkv.DB, key: bytes) -> list[tuple[str, str]]:
 
 
 def draw_lookups(db: lsmkv.DB, axes: Axes) -> None:
-    """Draw the steps of a lookup of a present key and of an absent one."""
+    """Draw the lookups of a present and an absent key."""
     present = next(
         _key(number)
         for number in range(400, _KEYS)

@@ -133,7 +133,6 @@ def test_files(names: Sequence[str]) -> list[str]:
 
 
 def steps(executable: Path, short: bool) -> list[list[str]]:
-    """The commands to run on one build."""
     python = str(executable)
     pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow"]
     pytest += ["-n", "auto", "--dist", "loadfile"]

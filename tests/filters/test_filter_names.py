@@ -1,4 +1,4 @@
-"""The names of ``lsmkv.filters``: a store loads those that it embeds, and the others come when used."""
+"""The names of ``lsmkv.filters``: a store loads its own, others load on use."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_all_names_can_be_imported_at_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["policy", "maths", "family", "keys"])
-def test_modules_of_the_package_are_at_hand(name: str) -> None:
+def test_modules_of_the_package_are_attributes(name: str) -> None:
     assert isinstance(getattr(filters, name), ModuleType)
 
 

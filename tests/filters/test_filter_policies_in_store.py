@@ -1,4 +1,4 @@
-"""Stores written with each kind of filter: same answers, fewer reads, and any other can open them."""
+"""Stores of each filter policy: same answers, fewer reads, and any policy opens them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def tables(db: lsmkv.DB) -> list[Any]:
 
 
 @pytest.mark.parametrize(("name", "other"), list(itertools.permutations(NAMES, 2)))
-def test_a_store_written_with_one_kind_goes_on_with_another(
+def test_a_store_written_with_one_kind_continues_with_another(
     tmp_path: Path, name: str, other: str
 ) -> None:
     contents = written(tmp_path / "db", filter_policy=name)

@@ -1,4 +1,4 @@
-"""Inspecting a store: what is said of tables, blocks and filters is true of the files."""
+"""Inspection: its figures of tables, blocks and filters match the files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KEYS = [b"key%04d" % number for number in range(500)]
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[lsmkv.DB]:
-    """A store with tables on two levels and three keys in the memtable."""
+    """A store with tables on two levels and three unflushed keys."""
     with lsmkv.open(tmp_path / "db", block_size_bytes=512) as db:
         for half in (KEYS[::2], KEYS[1::2]):
             for key in half:
@@ -133,7 +133,7 @@ def test_the_expected_rate_of_whole_keys_reads_no_block(tmp_path: Path) -> None:
     assert info.requested_rate == 0.01
 
 
-def test_the_expected_rate_of_prefix_filters_is_told_by_the_blocks_alone(tmp_path: Path) -> None:
+def test_the_expected_rate_of_prefix_filters_needs_the_blocks(tmp_path: Path) -> None:
     options = Options(block_size_bytes=512, filter_key=lsmkv.FixedPrefix(6))
     path = _table(tmp_path, options)
     assert _info(path).expected_rate is None
@@ -203,7 +203,7 @@ def test_blocks_say_how_they_are_stored(tmp_path: Path) -> None:
     assert codecs == {"zstd": {"zstd"}, "none": {"none"}}
 
 
-def test_infos_are_json_safe(db: lsmkv.DB) -> None:
+def test_reports_are_json_safe(db: lsmkv.DB) -> None:
     shown = json.loads(json.dumps(db.inspect().as_dict()))
     table = shown["levels"][1]["runs"][0]["tables"][0]
     assert bytes.fromhex(table["smallest_hex"]) == KEYS[0]

@@ -141,7 +141,6 @@ def _error_rates(load: str, quick: bool) -> tuple[float, ...]:
 
 
 def _key_spaces(load: str, error_rate: float, length: int, quick: bool) -> tuple[int, ...]:
-    """Key spaces, in write buffers."""
     if load in GROWING:
         return (length,)
     spaces = QUICK_KEY_SPACES if quick else FULL_KEY_SPACES

@@ -113,7 +113,6 @@ def _styles(text: str) -> tuple[CompactionStyle, ...]:
 
 
 def tasks(plan: Plan) -> list[Sizes]:
-    """The styles, each with all sizes."""
     given = plan.options
     return [
         Sizes(

@@ -63,7 +63,6 @@ METHOD: Final = (
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The experiment's own options."""
     parser.add_argument("--engines", default="all", help="names, by commas; default: %(default)s")
     parser.add_argument("--phases", default="all", help="names, by commas; default: %(default)s")
     parser.add_argument(
@@ -90,7 +89,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def tasks(plan: Plan) -> list[Task]:
-    """The repetitions, with the installed engines."""
     options = plan.options
     wanted = _chosen("engine", options.engines, [engine.name for engine in engines()])
     here = tuple(name for name in wanted if engine_named(name).is_installed())

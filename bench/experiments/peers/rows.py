@@ -53,7 +53,6 @@ class Row:
 
 
 def rows(measured: Iterable[list[Measured]]) -> list[Row]:
-    """A row for each measurement."""
     return [_row(each) for repetition in measured for each in repetition]
 
 

@@ -33,7 +33,6 @@ _FEWEST_LOOKUPS: Final = 10  # a tenth of them is timed
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The experiment's own options."""
     parser.add_argument(
         "--repetitions", type=int, default=1, help="with a seed of its own each; default: 1"
     )
@@ -60,7 +59,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def tasks(plan: Plan) -> list[Task]:
-    """Every configuration of the plan."""
     wanted = plan.options.datasets.split(",")
     unknown = set(wanted) - {*DATASETS, ALONE}
     if unknown:
