@@ -47,7 +47,6 @@ class Histogram:
         return 0.0
 
     def copy(self) -> Histogram:
-        """An independent copy."""
         return Histogram(self.count, self.total, self.maximum, list(self.buckets))
 
     def __sub__(self, earlier: Histogram) -> Histogram:
@@ -148,14 +147,12 @@ class Stats:
     group_commit_size: Histogram = field(default_factory=Histogram)
 
     def copy(self) -> Stats:
-        """An independent copy."""
         copied = dataclasses.replace(self)
         for name in _HISTOGRAMS:
             setattr(copied, name, getattr(self, name).copy())
         return copied
 
     def __sub__(self, earlier: Stats) -> Stats:
-        """What was counted since ``earlier``."""
         names = [item.name for item in dataclasses.fields(self)]
         return Stats(**{name: getattr(self, name) - getattr(earlier, name) for name in names})
 

@@ -1,21 +1,19 @@
 """The merge of a flush or compaction, and which entries survive it.
 
-Which entries of a key survive:
+Of the entries of a key survive:
 
-- The newest one, always, unless it is a deletion that may go.
+- The newest one, unless it is a deletion that may go.
 - An older one, only if a live snapshot sees it: the snapshot's sequence number is not below the
   entry's, but below that of the next newer entry.
 
 A deletion may go when nothing older than the inputs can hold its key (``drop_deletions``), and every
-live snapshot sees it.  The entries that it hides are gone already, or go with it.
-
-Under the same two conditions a compaction sets a surviving entry's sequence number to 0, since every
-reader sees the entry.  A flush keeps the numbers.
+live snapshot sees it.  Under the same two conditions a compaction sets a surviving entry's sequence
+number to 0, since every reader sees the entry.  A flush keeps the numbers.
 
 Inputs are merged batch by batch.  Each has a batch at hand; all entries up to the lowest of the batches'
 last keys can be merged for good.  They are joined, newest input first; their slots are put in key
-order, those of one key newest first; entries that do not survive lose their slots.  Keys and values are
-moved only when blocks are built.  Entries that only one input has are passed on as they are.
+order; entries that do not survive lose their slots.  Keys and values are moved only when blocks are
+built.
 """
 
 from __future__ import annotations
@@ -44,7 +42,10 @@ _BATCH_BYTES: Final = 256 * 1024
 def merge_tables(
     runs: list[list[TableReader]], snapshots: list[int], drop_deletions: bool
 ) -> Iterator[EntryBatch]:
-    """The surviving entries of a compaction of these runs, newest first, as :func:`merged_batches`."""
+    """The surviving entries of a compaction of these runs, newest first.
+
+    As :func:`merged_batches`.
+    """
     return merged_batches([_run_batches(run) for run in runs], snapshots, drop_deletions)
 
 
@@ -56,9 +57,8 @@ def merged_batches(
     The batches of an input ascend, and all entries of a key are in one batch.  The same holds for the
     batches that come out, none of which is empty.  O(total log len(inputs)) comparisons.
 
-    Args:
-        snapshots: sequence numbers of the live snapshots, ascending.
-        drop_deletions: whether nothing older than the inputs overlaps them.
+    ``snapshots`` are the sequence numbers of the live snapshots, ascending; ``drop_deletions`` says that
+    nothing older than the inputs overlaps them.
     """
     # Without snapshots the input's age alone decides, and all numbers become 0.
     needs_seqs = bool(snapshots) or not drop_deletions
@@ -84,16 +84,15 @@ def flushed_batches(
     batches: Iterator[EntryBatch], snapshots: list[int], drop_deletions: bool
 ) -> Iterator[EntryBatch]:
     """The surviving entries of a flush, with their sequence numbers; as :func:`merged_batches`."""
-    source = _Input(batches, True)
-    while source.refill():
-        part = source.take(source.batch.count)
-        kept = _surviving([part], snapshots, drop_deletions, True)
+    for batch in batches:
+        whole = EntrySlice(batch, 0, batch.count)
+        kept = _surviving([whole], snapshots, drop_deletions, True)
         if kept.count:
             yield kept
 
 
 class _Input:
-    """One sorted input of a merge: a batch at hand, from ``position`` on, and the rest to come."""
+    """One sorted input of a merge: a batch at hand, from ``position`` on, and the rest."""
 
     __slots__ = ("_needs_seqs", "_rest", "batch", "position")
 
@@ -234,7 +233,7 @@ def _is_seen(snapshots: list[int], seq: int, newer_seq: int) -> bool:
 
 
 def _merged(parts: list[EntrySlice], keep_older: bool) -> EntryBatch:
-    """One batch of all parts; of a key in several the newest entry alone, or all if ``keep_older``."""
+    """One batch of all parts; of a key in several the newest entry, or all if ``keep_older``."""
     batch = joined(parts)
     keep_repeats = keep_older or batch.may_repeat
     batch.may_repeat = keep_repeats
@@ -348,7 +347,7 @@ def _merge_two(
 
 
 def _copy(source: vec[i64], start: i64, end: i64, target: vec[i64], at: i64) -> i64:
-    """Copy ``source[start:end]`` to ``target`` from ``at`` on; returns where it ends there."""
+    """Copy ``source[start:end]`` to ``target[at:]``; returns where it ends there."""
     while start < end:
         target[at] = source[start]
         start += 1

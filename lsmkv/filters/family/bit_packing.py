@@ -15,7 +15,7 @@ def packed_bytes(count: int, width: int) -> int:
 
 
 def pack(numbers: Iterable[int], width: int) -> bytearray:
-    """``numbers``, each of at most ``width`` bits, packed.  O(len(numbers)).
+    """``numbers``, each of at most ``width`` bits, packed.
 
     >>> pack([1, 2, 3], 4).hex()
     '2103'

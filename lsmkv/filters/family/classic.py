@@ -1,7 +1,6 @@
-"""The Bloom filter as an object, and the array of bits with one probe, its case k = 1.
+"""The Bloom filter as an object, and its case k = 1.
 
-The bits are those of :mod:`lsmkv.filters.bloom`: a filter here with the keys of a block has the
-same bytes and the same exact error rate as the filter that the block embeds.
+The bits are those of :mod:`lsmkv.filters.bloom`, so a block's filter can be taken as it is.
 
 Source: B. H. Bloom, "Space/time trade-offs in hash coding with allowable errors", CACM 13(7), 1970.
 """
@@ -26,10 +25,9 @@ from lsmkv.filters.maths.sizing import check_arguments, exact_rate, probes_for
 
 
 class BitFilter(BitArrayFilter, GrowingFilter):
-    """One array of bits, in which the hash of each key sets k.
+    """An array of bits, of which each key sets k.
 
-    To add and to ask takes O(k); an answer "no" takes two probes on average when half the bits are
-    set.
+    To add and to ask takes O(k); a "no" takes two probes on average when half the bits are set.
     """
 
     _ARGUMENTS: ClassVar[tuple[str, ...]] = ("byte_count", "probe_count")
@@ -38,7 +36,7 @@ class BitFilter(BitArrayFilter, GrowingFilter):
 
     @property
     def bits(self) -> bytes:
-        """The array of bits; bit b is bit ``b % 8`` (from the least significant) of byte ``b // 8``."""
+        """The array; bit b is bit ``b % 8`` (from the least significant) of byte ``b // 8``."""
         return bytes(self._bits)
 
     def add_hash(self, h: int, /) -> None:
@@ -105,7 +103,7 @@ class BloomFilter(BitFilter):
 
     @classmethod
     def for_bits(cls, bit_count: int, key_count: int) -> Self:
-        """An empty filter of ``bit_count`` bits, rounded up to whole bytes, with the best k.
+        """An empty filter of ``bit_count`` bits, rounded up, with the best k.
 
         >>> BloomFilter.for_bits(1_000_000, 100_000)
         BloomFilter(byte_count=125000, probe_count=7)
@@ -115,12 +113,12 @@ class BloomFilter(BitFilter):
 
     @classmethod
     def from_bits(cls, bits: bytes, probe_count: int) -> Self:
-        """A filter with these bits, for example a block's, which were made with k = ``probe_count``."""
+        """A filter with these bits, which were made with k = ``probe_count``."""
         return cls(len(bits), probe_count)._with_bits(bits)
 
 
 class SingleHashFilter(BitFilter):
-    """An array of bits with one probe for each key, and about n/p bits.
+    """An array of about n/p bits, one probe for each key.
 
     Cheapest to ask, and ten times as large as a Bloom filter at 1 %.
 
@@ -141,7 +139,6 @@ class SingleHashFilter(BitFilter):
 
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float) -> Self:
-        """An empty filter for ``key_count`` distinct keys."""
         check_arguments(key_count, error_rate)
         return cls(max(1, math.ceil(single_hash_bits_for(key_count, error_rate) / 8)))
 
@@ -150,7 +147,7 @@ class SingleHashFilter(BitFilter):
 
 
 def probed(bit_count: int, probe_count: int, h: int) -> list[int]:
-    """The bits of the hash ``h`` in ``bit_count`` bits, in the order of its probes.
+    """The k bits of the hash ``h``, in probe order.
 
     >>> probed(100, 3, 1)
     [23, 74, 75]

@@ -1,8 +1,8 @@
 """The counting Bloom filter: a small counter in place of each bit, so that keys can be removed.
 
-The counters of a key are those whose bits a Bloom filter of the same m and k would set.  They stop
-at 15 (4 bits) or 255 (8 bits).  A counter that has stopped never goes down again: it has lost count,
-and may err on the side of "may be there" only.
+The counters of a key are those whose bits a Bloom filter of the same m and k would set.  A counter
+stops at 15 (4 bits) or 255 (8 bits), and never goes down again: it has lost count, and may err on the
+side of "may be there" only.
 
 The smallest of a key's counters is about how often it was added.  It is never too low as long as
 only added keys are removed (the count-min sketch).
@@ -20,7 +20,7 @@ from lsmkv.filters.bloom import MAX_BYTES, MULTIPLIER
 from lsmkv.filters.family.base import (
     BYTE_LIMITS,
     PROBE_LIMITS,
-    GrowingFilter,
+    RemovingFilter,
     bloom_shape,
     check_range,
     keys_by_fill,
@@ -30,16 +30,14 @@ from lsmkv.filters.family.saved import SavedParts
 from lsmkv.filters.hashing import MASK_63, hash_key
 from lsmkv.filters.maths.sizing import exact_rate
 
-COUNTER_WIDTHS: Final = (4, 8)
-"""The bits that a counter can have."""
+COUNTER_WIDTHS: Final = (4, 8)  # bits that a counter can have
 
 
-class CountingBloomFilter(GrowingFilter):
-    """A Bloom filter from which keys can be removed, and which knows about how often each was added.
+class CountingBloomFilter(RemovingFilter):
+    """A Bloom filter that can remove keys and estimate their counts.
 
     Removing a key that was never added, but passes as a false positive, takes away from the
-    counters of other keys, which may then be denied.  Nothing else makes a false negative.
-    To add, ask or remove takes O(k).
+    counters of other keys, which may then be denied.  To add, ask or remove takes O(k).
 
     Args:
         counter_count: number of counters, m, a multiple of 8.
@@ -69,13 +67,13 @@ class CountingBloomFilter(GrowingFilter):
 
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float, counter_bits: int = 4) -> Self:
-        """An empty filter for ``key_count`` distinct keys: as many counters as a Bloom filter bits."""
+        """An empty filter for ``key_count`` keys: as many counters as a Bloom filter bits."""
         byte_count, probe_count = bloom_shape(key_count, error_rate)
         return cls(byte_count * 8, probe_count, counter_bits)
 
     @classmethod
     def from_counters(cls, counters: bytes, probe_count: int, counter_bits: int) -> Self:
-        """A filter with these counters, which were those of a filter of the same k."""
+        """A filter with these counters, from a filter of the same k."""
         _check_counter_bits(counter_bits)
         filled = cls(len(counters) * 8 // counter_bits, probe_count, counter_bits)
         filled._counters = bytearray(counters)
@@ -126,10 +124,9 @@ class CountingBloomFilter(GrowingFilter):
         return True
 
     def count_of(self, key: bytes, /) -> int:
-        """About how often ``key`` was added and not removed: the smallest of its counters.
+        """About how often ``key`` was added and not removed: its smallest counter.
 
-        At least as often as that, up to :attr:`largest_count`, which means "so often or more"; 0 is
-        certain.
+        Never less than that up to :attr:`largest_count`, which means "so often or more"; 0 is certain.
         """
         return self.count_of_hash(hash_key(key))
 
@@ -137,15 +134,7 @@ class CountingBloomFilter(GrowingFilter):
         """As :meth:`count_of`, for the key with the 63-bit hash ``h``."""
         return min([self._get(index) for index in self._indexes(h)])
 
-    def remove(self, key: bytes, /) -> bool:
-        """Take one ``add`` of ``key`` back.
-
-        False, with nothing changed, when the filter certainly does not hold ``key``.
-        """
-        return self.remove_hash(hash_key(key))
-
     def remove_hash(self, h: int, /) -> bool:
-        """As :meth:`remove`, for the key with the 63-bit hash ``h``."""
         indexes = self._indexes(h)
         counts = [self._get(index) for index in indexes]
         if 0 in counts:
@@ -157,9 +146,9 @@ class CountingBloomFilter(GrowingFilter):
         return True
 
     def key_count(self) -> float:
-        """About how many distinct keys are there, estimated from the counters that are not 0.  O(m).
+        """About how many distinct keys it holds, by the counters in use.  O(m).
 
-        Infinite when none is 0.
+        Infinite when no counter is 0.
         """
         in_use = sum([1 for index in range(self._counter_count) if self._get(index)])
         return keys_by_fill(in_use, self._counter_count, self._probe_count)
@@ -169,7 +158,7 @@ class CountingBloomFilter(GrowingFilter):
         return exact_rate(self._counter_count, key_count, self._probe_count)
 
     def union(self, other: Self, /) -> Self:
-        """A new filter, with the same counters as one to which the keys of both were added.  O(m).
+        """A new filter of the keys of both.  O(m).
 
         Raises:
             ValueError: the two differ in class, size or another parameter.
@@ -182,10 +171,9 @@ class CountingBloomFilter(GrowingFilter):
         return united
 
     def to_bloom_filter(self) -> BloomFilter:
-        """The Bloom filter of the same m, k and keys: a bit for each counter that is not 0.  O(m).
+        """The Bloom filter of the same m, k and keys.  O(m).
 
-        A cache tells its neighbours its keys in this form, an eighth or a quarter of the size (Fan
-        et al. 2000).
+        A cache tells its neighbours its keys in this form (Fan et al. 2000).
         """
         bits = bytearray(self._counter_count // 8)
         for index in range(self._counter_count):
@@ -219,7 +207,7 @@ class CountingBloomFilter(GrowingFilter):
     @classmethod
     def _restore(cls, parts: SavedParts) -> Self:
         counter_count, probe_count, counter_bits = parts.checked_parameters(
-            (8, 2 * MAX_BYTES), PROBE_LIMITS, (COUNTER_WIDTHS[0], COUNTER_WIDTHS[-1])
+            (8, 2 * MAX_BYTES), PROBE_LIMITS, COUNTER_WIDTHS
         )
         byte_count = counter_count * counter_bits // 8
         if counter_bits not in COUNTER_WIDTHS or counter_count % 8 or byte_count > MAX_BYTES:

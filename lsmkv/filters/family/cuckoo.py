@@ -1,8 +1,7 @@
 """The cuckoo filter: fingerprints in a hash table with two possible buckets of four for each key.
 
-A key's fingerprint lies in one of its two buckets, and either bucket with the fingerprint gives
-the other one, so fingerprints can move to make room without their keys.  Keys can be removed; room
-is limited, and a full filter says so.
+A bucket and a fingerprint give the fingerprint's other bucket, so fingerprints can move to make room
+without their keys.  Room is limited, and a full filter says so.
 
 The other bucket of fingerprint x in bucket i is (g(x) - i) mod B: going there twice leads back, for
 any number of buckets, while the xor of the paper needs a power of two.
@@ -17,10 +16,10 @@ from typing import Final, Self
 
 from lsmkv.errors import Error
 from lsmkv.filters.bloom import MAX_BYTES, MULTIPLIER
-from lsmkv.filters.family.base import BYTE_LIMITS, GrowingFilter, check_range
+from lsmkv.filters.family.base import BYTE_LIMITS, RemovingFilter, check_range
 from lsmkv.filters.family.bit_packing import packed_bytes, read, write
 from lsmkv.filters.family.saved import SavedParts
-from lsmkv.filters.hashing import MASK_63, hash_key
+from lsmkv.filters.hashing import MASK_63
 from lsmkv.filters.maths.layouts import (
     CUCKOO_SLOTS,
     MAX_CUCKOO_FINGERPRINT_BITS,
@@ -29,9 +28,7 @@ from lsmkv.filters.maths.layouts import (
     cuckoo_rate,
 )
 
-MAX_MOVES: Final = 500
-"""Fingerprints that an insert moves to make room before the filter counts as full."""
-
+MAX_MOVES: Final = 500  # of fingerprints, before a filter counts as full
 _WIDTH_LIMITS: Final = (1, MAX_CUCKOO_FINGERPRINT_BITS)
 
 
@@ -39,7 +36,7 @@ class FilterFullError(Error):
     """A filter of fixed capacity has no room for a key; it holds what it held before."""
 
 
-class CuckooFilter(GrowingFilter):
+class CuckooFilter(RemovingFilter):
     """A filter of fixed capacity, from which keys can be removed.
 
     A key that is added twice is stored twice; the ninth copy never fits.  Removing a key that was
@@ -71,7 +68,7 @@ class CuckooFilter(GrowingFilter):
 
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float) -> Self:
-        """An empty filter with room for ``key_count`` keys, most likely.
+        """An empty filter that has room for ``key_count`` keys, most likely.
 
         A small set may still not fit (:func:`~lsmkv.filters.maths.layouts.cuckoo_buckets_for`);
         where that must not be, ask for room for more keys.
@@ -101,7 +98,9 @@ class CuckooFilter(GrowingFilter):
         return self._stored / (self._bucket_count * CUCKOO_SLOTS)
 
     def add_hash(self, h: int, /) -> None:
-        """Add the key with the 63-bit hash ``h``.  O(1) on average, until the filter is nearly full.
+        """Add the key with the 63-bit hash ``h``.
+
+        O(1) on average, until the filter is nearly full.
 
         Raises:
             FilterFullError: there is no room for it; the filter is as it was before.
@@ -121,15 +120,7 @@ class CuckooFilter(GrowingFilter):
             or self._find(self._other(bucket, fingerprint), fingerprint) >= 0
         )
 
-    def remove(self, key: bytes, /) -> bool:
-        """Take one ``add`` of ``key`` back.
-
-        False, with nothing changed, when the filter certainly does not hold ``key``.
-        """
-        return self.remove_hash(hash_key(key))
-
     def remove_hash(self, h: int, /) -> bool:
-        """As :meth:`remove`, for the key with the 63-bit hash ``h``."""
         bucket, fingerprint = self._place(h)
         slot = self._find(bucket, fingerprint)
         if slot < 0:
@@ -149,14 +140,17 @@ class CuckooFilter(GrowingFilter):
         return cuckoo_rate(self._width, self._bucket_count, key_count)
 
     def _place(self, h: int) -> tuple[int, int]:
-        """The first bucket of a hash, and its fingerprint, which is never 0: that is a free slot."""
+        """The first bucket of a hash, and its fingerprint.
+
+        A fingerprint is never 0, which marks a free slot.
+        """
         h = (h * MULTIPLIER) & MASK_63
         bucket = ((h >> 31) * self._bucket_count) >> 32
         h = (h * MULTIPLIER) & MASK_63
         return bucket, 1 + (((h >> 31) * ((1 << self._width) - 1)) >> 32)
 
     def _other(self, bucket: int, fingerprint: int) -> int:
-        """The other bucket of a fingerprint that is, or could be, in ``bucket``."""
+        """The other bucket of a fingerprint in ``bucket``."""
         word = (fingerprint * MULTIPLIER) & MASK_63
         other = (((word >> 31) * self._bucket_count) >> 32) - bucket
         return other + self._bucket_count if other < 0 else other
@@ -196,13 +190,12 @@ class CuckooFilter(GrowingFilter):
         )
 
     def _swap(self, slot: int, fingerprint: int) -> int:
-        """Put ``fingerprint`` into a slot, and return the one that was there."""
         replaced = read(self._slots, slot, self._width)
         write(self._slots, slot, self._width, fingerprint)
         return replaced
 
     def _random_slot(self) -> int:
-        """One of the four slots of a bucket, the same ones in every process (xorshift)."""
+        """One of the four slots of a bucket (xorshift)."""
         state = self._random
         state ^= (state << 13) & 0xFFFFFFFF
         state ^= state >> 17

@@ -1,8 +1,8 @@
-"""A Bloom filter that can be halved while it holds few keys, as HBase's are.
+"""A Bloom filter that can be halved, as HBase's are.
 
 A program often has to size a filter before it knows the number of keys.  Folding corrects the size
 afterwards: a filter of m bits with n keys becomes, bit for bit, the filter of m/2 bits with
-the same keys, so its error rate is that of a filter built at that size.
+the same keys.
 
 Source: Apache HBase, ``org.apache.hadoop.hbase.util.BloomFilterChunk.compactBloom``, which lays the
 upper half over the lower, since it takes its probes modulo m.  Here probes are scaled to m, so the
@@ -17,14 +17,13 @@ from lsmkv.filters.family.base import BYTE_LIMITS, PROBE_LIMITS, bloom_shape, ch
 from lsmkv.filters.family.classic import BitFilter
 from lsmkv.filters.maths.sizing import exact_rate, probes_for
 
-FOLD_LIMITS: Final = (0, 27)
-"""Fewest and most times that a filter can be halved: the largest has less than 2**28 bytes."""
+FOLD_LIMITS: Final = (0, 27)  # the largest filter has less than 2**28 bytes
 
 
 class FoldableBloomFilter(BitFilter):
     """A Bloom filter whose size can be halved ``folds`` times.
 
-    Folding leaves k as it is, so a filter does best with the k of the size that it will end up with.
+    Folding leaves k as it is, so a filter does best with the k of its final size.
 
     Args:
         byte_count: size of the array of bits, in bytes, a multiple of 2**folds.
@@ -65,7 +64,7 @@ class FoldableBloomFilter(BitFilter):
         return self._folds
 
     def fold(self) -> Self:
-        """A new filter of half the size: the one built at that size from the same keys.  O(m).
+        """A new filter of half the size, with the same keys.  O(m).
 
         Raises:
             ValueError: :attr:`folds` is 0.
@@ -77,9 +76,9 @@ class FoldableBloomFilter(BitFilter):
         return half
 
     def fold_for(self, key_count: int, error_rate: float) -> Self:
-        """The smallest fold of this filter whose exact rate for ``key_count`` keys is in bounds.
+        """The smallest fold with at most ``error_rate`` for ``key_count`` keys.  O(m).
 
-        This filter itself when it cannot be folded so.  O(m).
+        The filter itself when no fold is good enough.
         """
         smallest = self
         while (
@@ -94,10 +93,10 @@ class FoldableBloomFilter(BitFilter):
 
 
 def _halve(bits: bytearray) -> bytes:
-    """Bit b of the result is bit 2b or bit 2b + 1 of ``bits``, whose length is even.
+    """OR each pair of neighbouring bits into one bit.
 
-    All pairs at once: OR neighbours, then close the gaps between the results by 1, 2 and 4 bits, as
-    in the decoding of Morton numbers, which leaves every other byte full.
+    All pairs at once; then close the gaps between the results by 1, 2 and 4 bits, as in the decoding of
+    Morton numbers, which leaves every other byte full.
     """
     length = len(bits)
     word = int.from_bytes(bits, "little")

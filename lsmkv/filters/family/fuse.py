@@ -13,7 +13,7 @@ from lsmkv.filters.maths.layouts import FUSE_WIDTHS, fuse_fingerprint_bits_for, 
 
 
 class BinaryFuseFilter(StaticFilter):
-    """A static filter of a set of keys, with fingerprints of 8 or 16 bits.
+    """A static filter with fingerprints of 8 or 16 bits.
 
     O(n) to build, in memory of some hundred bytes per key meanwhile; O(1) to ask.
 
@@ -46,8 +46,8 @@ class BinaryFuseFilter(StaticFilter):
     def from_hashes(cls, hashes: Iterable[int], error_rate: float) -> Self:
         """The filter of the keys with these 63-bit hashes.
 
-        Fingerprints have 8 bits where that is enough for ``error_rate``, else 16: the rate is
-        1.5e-5 even where a lower one was asked for.
+        Fingerprints have 8 bits where that is enough for ``error_rate``, else 16: the rate is then
+        1.5e-5, even where a lower one was asked for.
         """
         return cls(hashes, fuse_fingerprint_bits_for(error_rate))
 
@@ -65,11 +65,11 @@ class BinaryFuseFilter(StaticFilter):
         return may_contain(self._bits, 0, len(self._bits), self._fingerprint_bits, h)
 
     def key_count(self) -> float:
-        """How many distinct keys the filter was built from: exact.  O(1)."""
+        """How many distinct keys the filter was built from: exact."""
         return self._count
 
     def expected_rate(self) -> float:
-        """The false-positive rate, 2**-fingerprint_bits.  O(1)."""
+        """The false-positive rate, 2**-fingerprint_bits."""
         return fuse_rate(self._fingerprint_bits)
 
     def _body(self) -> bytes:
@@ -77,7 +77,7 @@ class BinaryFuseFilter(StaticFilter):
 
     @classmethod
     def _restore(cls, parts: SavedParts) -> Self:
-        width, count = parts.checked_parameters((FUSE_WIDTHS[0], FUSE_WIDTHS[-1]), (0, MAX_BYTES))
+        width, count = parts.checked_parameters(FUSE_WIDTHS, (0, MAX_BYTES))
         bits = parts.body
         if width not in FUSE_WIDTHS or not is_shape(bits, width):
             raise parts.corrupt("cells of a binary fuse filter do not fill segments")

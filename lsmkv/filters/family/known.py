@@ -1,7 +1,7 @@
 """A list of known false positives beside a filter.
 
-Where the same absent keys are asked for again and again, remembering those that got through pays:
-the filter's error rate then counts for the first time only.
+It pays where the same absent keys are asked for again and again: the filter's error rate then
+counts for the first time only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ G = TypeVar("G", bound=Growing)
 
 
 class KnownFalsePositives(Generic[M]):
-    """A filter together with keys that it is known to be wrong about.
+    """A filter, and keys that it is known to be wrong about.
 
     It goes on denying a remembered key that is added to the filter itself;
     :class:`GrowingKnownFalsePositives` is for filters that grow.
@@ -60,7 +60,7 @@ class KnownFalsePositives(Generic[M]):
         return len(self._known)
 
     def may_contain(self, key: bytes, /) -> bool:
-        """Whether the filter may hold ``key``, and ``key`` is no known false positive."""
+        """Whether the filter may hold ``key``, known false positives excepted."""
         if not self._filter.may_contain(key):
             return False
         if key not in self._known:
@@ -69,7 +69,7 @@ class KnownFalsePositives(Generic[M]):
         return False
 
     def remember(self, key: bytes, /) -> None:
-        """Answer False for ``key`` from now on: it got through, and turned out not to be there.
+        """Answer False for ``key`` from now on.
 
         A key that really is there must not be remembered: it would be denied.
         """
@@ -83,6 +83,6 @@ class GrowingKnownFalsePositives(KnownFalsePositives[G]):
     """The same for a filter that grows: a key that is added is no longer a false positive."""
 
     def add(self, key: bytes, /) -> None:
-        """Add ``key`` to the filter, and forget that it was a false positive."""
+        """Add ``key``, which is then no false positive."""
         self._known.pop(key, None)
         self._filter.add(key)

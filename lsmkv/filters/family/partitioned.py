@@ -1,10 +1,10 @@
 """The partitioned Bloom filter: k arrays of m/k bits, one probe in each.
 
-Its error rate has a simple exact form, since the arrays are independent.  It is slightly worse than
-a Bloom filter's of the same size: a key's probes never share a bit, so more bits are set.
+Its rate is slightly higher than a Bloom filter's of the same size: a key's probes never share a bit, so
+more bits are set.
 
 Source: A. Kirsch, M. Mitzenmacher, "Less hashing, same performance: building a better Bloom
-filter", ESA 2006.  Hardware had such filters first, with a memory bank for each array.
+filter", ESA 2006.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class PartitionedBloomFilter(BitFilter):
 
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float) -> Self:
-        """An empty filter for ``key_count`` distinct keys: the smallest of all numbers of arrays."""
+        """An empty filter for ``key_count`` distinct keys: the fewest bits, and their best k."""
         bits = min([partitioned_bits_for(key_count, error_rate, k + 1) for k in range(MAX_PROBES)])
         byte_count = max(1, (bits + 7) // 8)
         return cls(byte_count, partitioned_probes_for(byte_count * 8, key_count))
@@ -76,7 +76,7 @@ class PartitionedBloomFilter(BitFilter):
         return True
 
     def key_count(self) -> float:
-        """About how many distinct keys were added, estimated from the arrays' mean fill.  O(m)."""
+        """About how many distinct keys were added, by the arrays' mean fill.  O(m)."""
         ones = bits_set(self._bits) / self._probe_count
         return keys_by_fill(ones, self._part_bits, 1)
 

@@ -1,11 +1,7 @@
-"""What a filter can do, one small protocol for each ability, for annotations.
+"""What a filter can do: one small protocol for each ability, for annotations.
 
 A filter has the methods of its abilities and no others, so a type checker refuses to delete from a
-Bloom filter or to add to a static one.  A function that only asks takes a :class:`Membership`,
-whatever filter it is.
-
-Keys are ``bytes``.  Where a filter also takes the 63-bit hash of a key
-(:func:`~lsmkv.filters.hashing.hash_key`), a caller with several filters hashes once.
+Bloom filter or to add to a static one.
 """
 
 from __future__ import annotations
@@ -49,7 +45,7 @@ class Delete(Protocol):
     """Can be made to forget a key."""
 
     def remove(self, key: bytes, /) -> bool:
-        """Forget one ``add`` of ``key``; False, with nothing changed, when it is not there.
+        """Take one ``add`` of ``key`` back; False when the filter does not hold it.
 
         Only keys that were added may be removed: removing a false positive takes away what other
         keys need, and they may then be denied.
@@ -77,7 +73,7 @@ class Union(Protocol):
     """Can be united with another of the same shape."""
 
     def union(self, other: Self, /) -> Self:
-        """A filter that answers as one built from the keys of both; ValueError if shapes differ."""
+        """A filter of the keys of both; ValueError if shapes differ."""
         ...
 
 
@@ -85,7 +81,7 @@ class Fold(Protocol):
     """Can be halved in size while it holds few keys."""
 
     def fold(self) -> Self:
-        """A filter of half the size that holds the same keys; ValueError if that cannot be."""
+        """A filter of half the size with the same keys; ValueError if that cannot be."""
         ...
 
 

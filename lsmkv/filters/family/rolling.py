@@ -1,9 +1,9 @@
 """Rolling filters: two arrays, so that old keys are forgotten.
 
 Keys go to the new array; lookups ask both.  After X inserts or T seconds, a *window*, the arrays
-rotate: the new array becomes the old one, the old one is dropped, and an empty array takes its
-place.  So a filter holds a key for one window at least and for two at most, unless the key is added
-again or promoted: a lookup finds it in the old array and adds it to the new.
+rotate: the new array becomes the old one, and an empty array takes its place.  So a filter holds a key
+for one to two windows, unless the key is added again or promoted: a lookup finds it in the old array
+and adds it to the new.
 
 Sources: F. Chang, W. Feng, K. Li, "Approximate caches for packet classification", INFOCOM 2004
 (double buffering); M. Yoon, "Aging Bloom filter with two active buffers for dynamic sets", IEEE
@@ -31,8 +31,7 @@ _MAX_63: Final = (1 << 63) - 1
 # A saved window: inserts and nanoseconds (0: any), promotion, inserts so far, age in nanoseconds.
 _WINDOW_LIMITS: Final = ((0, _MAX_63), (0, _MAX_63), (0, 1), (0, _MAX_63), (0, _MAX_63))
 
-Clock = Callable[[], float]
-"""Tells the time in seconds, from any start; it never goes back."""
+Clock = Callable[[], float]  # the time in seconds, from any start; it never goes back
 
 F = TypeVar("F", BloomFilter, CountingBloomFilter)
 
@@ -61,7 +60,7 @@ class Window:
 
 
 class RollingFilter(GrowingFilter, Generic[F]):
-    """Two arrays of one kind that rotate.  A class names the kind and its constructor's arguments.
+    """Two arrays of one kind that rotate.
 
     To add and to ask takes O(k), or O(m) when the arrays rotate.
     """
@@ -108,22 +107,22 @@ class RollingFilter(GrowingFilter, Generic[F]):
         return True
 
     def rotate(self) -> None:
-        """Begin a new window now: drop the old array, and let the new one grow old.  O(m)."""
+        """Begin a new window now, and drop the old array.  O(m)."""
         self._old, self._new = self._new, self._empty()
         self._inserts = 0
         self._started = self._clock()
 
     def key_count(self) -> float:
-        """About how many distinct keys both arrays hold; a key in both counts twice.  O(m)."""
+        """About how many distinct keys both arrays hold; a key in both counts twice."""
         self._rotate_by_time()
         return self._new.key_count() + self._old.key_count()
 
     def expected_rate(self, new_keys: int, old_keys: int) -> float:
-        """The false-positive rate with so many distinct keys in the new and the old array."""
+        """The false-positive rate with so many distinct keys in each array."""
         return either_rate(self._new.expected_rate(new_keys), self._old.expected_rate(old_keys))
 
     def use_clock(self, clock: Clock) -> None:
-        """Take the time from another clock from now on; the age of the window stays.
+        """Take the time from another clock; the age of the window stays.
 
         A loaded filter uses ``time.monotonic``, and its window is as old as when it was saved.
         """
@@ -220,9 +219,9 @@ class RollingBloomFilter(RollingFilter[BloomFilter]):
 
 
 class RollingCountingFilter(RollingFilter[CountingBloomFilter]):
-    """A counting Bloom filter that forgets.  Removals go to the new array, as inserts do.
+    """A counting Bloom filter of the last one to two windows.
 
-    A key that is in the old array only cannot be removed: it stays until the arrays rotate.
+    Removals go to the new array: a key that is in the old array only stays until the arrays rotate.
 
     Args:
         counter_count: number of counters in each of the two arrays, a multiple of 8.
@@ -273,7 +272,7 @@ class RollingCountingFilter(RollingFilter[CountingBloomFilter]):
         return self._new.remove(key)
 
     def count_of(self, key: bytes, /) -> int:
-        """About how often ``key`` was added in the last one to two windows and not removed."""
+        """About how often ``key`` was added in both windows and not removed."""
         self._rotate_by_time()
         h = hash_key(key)
         return self._new.count_of_hash(h) + self._old.count_of_hash(h)

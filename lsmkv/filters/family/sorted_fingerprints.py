@@ -1,9 +1,7 @@
 """A sorted array of the keys' fingerprints with binary search: a static filter.
 
-n fingerprints of log2(n/p) bits.  At practical sizes this is far smaller than an array of bits with
-one hash, which would win for an astronomically large n only (see
-:func:`~lsmkv.filters.maths.rates.crossover_keys`); it is larger than a Bloom filter unless n/p is
-small.
+It takes n log2(n/p) bits: far fewer than an array of bits with one hash
+(:func:`~lsmkv.filters.maths.rates.crossover_keys`), and more than a Bloom filter unless n/p is small.
 
 Source: L. Carter et al., "Exact and approximate membership testers", STOC 1978 (hash the keys, and
 store the set of hashes exactly).
@@ -53,7 +51,7 @@ class FingerprintFilter(StaticFilter):
 
     @classmethod
     def from_hashes(cls, hashes: Iterable[int], error_rate: float) -> Self:
-        """The filter of the keys with these 63-bit hashes, wrong at most at ``error_rate``."""
+        """The filter of these 63-bit hashes, with at most ``error_rate``."""
         distinct = distinct_hashes(hashes)
         bits = fingerprint_bits_for(len(distinct), error_rate)
         return cls(distinct, min(bits, MAX_FINGERPRINT_BITS))
@@ -84,7 +82,7 @@ class FingerprintFilter(StaticFilter):
         return self._count
 
     def expected_rate(self) -> float:
-        """The false-positive rate: the part of all possible fingerprints that is there.  O(1).
+        """The false-positive rate: the part of all possible fingerprints that is there.
 
         Before the keys are known, :func:`~lsmkv.filters.maths.rates.fingerprint_rate` is its mean.
         """

@@ -1,11 +1,8 @@
-"""Ways to derive the k probes of a key, by name, and a Bloom filter that uses one: for comparison.
+"""Ways to derive the k probes of a key, for comparison.
 
-A filter is only as good as its probes are independent.  The product's way is one of these; the
-others are those of stores, libraries and tutorials.  Most of them take a hash modulo m.  At the size
-of a block, double hashing then has 1.5 to 5 times the error rate of the theory: two keys that agree
-in (h1, h2) modulo m agree in every probe.
-
-Each strategy names its source.
+The product's way is one of these; the others are those of stores, libraries and tutorials, each with
+its source.  Most of them take a hash modulo m.  At the size of a block, double hashing then has 1.5 to
+5 times the error rate of the theory: two keys that agree in (h1, h2) modulo m agree in every probe.
 """
 
 from __future__ import annotations
@@ -178,7 +175,7 @@ def strategy_named(name: str) -> HashStrategy:
 
 
 class StrategyBloomFilter(BitArrayFilter):
-    """A Bloom filter with a hash strategy of choice and any number of bits.
+    """A Bloom filter with any hash strategy and number of bits.
 
     It takes keys only: most strategies need more than the product's hash of a key.
 
@@ -229,7 +226,6 @@ class StrategyBloomFilter(BitArrayFilter):
         return bits_set(self._bits)
 
     def add(self, key: bytes, /) -> None:
-        """Add ``key``."""
         for bit in self._strategy.probes(key, self._bit_count, self._probe_count):
             self._bits[bit >> 3] |= 1 << (bit & 7)
 
@@ -258,5 +254,4 @@ class StrategyBloomFilter(BitArrayFilter):
 
 
 def _signed_32(number: int) -> int:
-    """The signed number of the same 32 bits."""
     return number - (1 << 32) if number >> 31 else number
