@@ -67,12 +67,8 @@ class FilterPolicy(ABC):
     def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
         """Bits that hold every hash, and the parameter to ask them with.
 
-        The parameter lies between 0 and :data:`MAX_PARAMETER`.  :data:`NO_FILTER`, ``(b"", 0)``, means no
-        filter.
-
-        Args:
-            hashes: the 63-bit hashes of the keys, without repeats.
-            error_rate: the false-positive rate to build for, above 0; from 1 on there is no filter.
+        The parameter lies between 0 and 31.  ``hashes`` are the 63-bit hashes of the keys, without
+        repeats.  From an ``error_rate`` of 1 on there is no filter: :data:`NO_FILTER`, ``(b"", 0)``.
         """
         raise NotImplementedError
 
@@ -99,16 +95,24 @@ class FilterPolicy(ABC):
         raise NotImplementedError
 
 
-class NoPolicy(FilterPolicy):
-    """No filters: a lookup searches every block whose key range holds the key."""
+class _NumberedPolicy(FilterPolicy):
+    """A policy of this package."""
+
+    def __init__(self, scheme: int, name: str) -> None:
+        self._scheme = scheme
+        self._name = name
 
     @property
     def scheme(self) -> int:
-        return SCHEME_NONE
+        return self._scheme
 
     @property
     def name(self) -> str:
-        return "none"
+        return self._name
+
+
+class NoPolicy(_NumberedPolicy):
+    """No filters: a lookup searches every block whose key range holds the key."""
 
     def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
         return NO_FILTER
@@ -132,16 +136,8 @@ def _bloom_shape(key_count: int, error_rate: float) -> tuple[int, int]:
     return byte_count, probes_for(byte_count * 8, key_count)
 
 
-class BloomPolicy(FilterPolicy):
+class BloomPolicy(_NumberedPolicy):
     """Bloom filters (:mod:`lsmkv.filters.bloom`); the parameter is k."""
-
-    @property
-    def scheme(self) -> int:
-        return SCHEME_BLOOM
-
-    @property
-    def name(self) -> str:
-        return "bloom"
 
     def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
         byte_count, probe_count = _bloom_shape(len(hashes), error_rate)
@@ -165,19 +161,11 @@ class BloomPolicy(FilterPolicy):
         return byte_count == 0 or (0 < byte_count <= MAX_BYTES and 1 <= parameter <= MAX_PARAMETER)
 
 
-class BlockedPolicy(FilterPolicy):
+class BlockedPolicy(_NumberedPolicy):
     """Cache-line blocked Bloom filters (:mod:`lsmkv.filters.blocked`); the parameter is k.
 
     The smallest has one line of 64 bytes, so few keys get a better rate than they need.
     """
-
-    @property
-    def scheme(self) -> int:
-        return SCHEME_BLOCKED
-
-    @property
-    def name(self) -> str:
-        return "blocked-bloom"
 
     def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
         if not hashes or error_rate >= 1.0:
@@ -198,19 +186,11 @@ class BlockedPolicy(FilterPolicy):
         return byte_count % LINE_BYTES == 0 and BLOOM.is_possible(byte_count, parameter)
 
 
-class FusePolicy(FilterPolicy):
+class FusePolicy(_NumberedPolicy):
     """Binary fuse filters (:mod:`lsmkv.filters.fuse`); the parameter is the fingerprints' length.
 
     The rate is 2**-8 where that is low enough, else 2**-16, even if a lower one was asked for.
     """
-
-    @property
-    def scheme(self) -> int:
-        return SCHEME_FUSE
-
-    @property
-    def name(self) -> str:
-        return "binary-fuse"
 
     def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
         if not hashes or error_rate >= 1.0:
@@ -236,10 +216,10 @@ class FusePolicy(FilterPolicy):
         return cells >= 3 and byte_count <= MAX_BYTES and rest == 0
 
 
-NONE: Final = NoPolicy()
-BLOOM: Final = BloomPolicy()
-BLOCKED: Final = BlockedPolicy()
-FUSE: Final = FusePolicy()
+NONE: Final = NoPolicy(SCHEME_NONE, "none")
+BLOOM: Final = BloomPolicy(SCHEME_BLOOM, "bloom")
+BLOCKED: Final = BlockedPolicy(SCHEME_BLOCKED, "blocked-bloom")
+FUSE: Final = FusePolicy(SCHEME_FUSE, "binary-fuse")
 
 POLICIES: Final[tuple[FilterPolicy, ...]] = (BLOOM, BLOCKED, FUSE)
 """The policies of this package that build filters."""

@@ -29,7 +29,6 @@ class HashedFilter(SavedFilter):
         """Whether the filter may hold the key with the hash ``h``; False is certain."""
 
     def may_contain(self, key: bytes, /) -> bool:
-        """Whether the filter may hold ``key``; False is certain."""
         return self.may_contain_hash(hash_key(key))
 
 
@@ -41,11 +40,9 @@ class GrowingFilter(HashedFilter):
         """Add the key with the 63-bit hash ``h``."""
 
     def add(self, key: bytes, /) -> None:
-        """Add ``key``."""
         self.add_hash(hash_key(key))
 
     def update(self, keys: Iterable[bytes], /) -> None:
-        """Add every key of ``keys``."""
         for key in keys:
             self.add_hash(hash_key(key))
 
@@ -58,10 +55,7 @@ class RemovingFilter(GrowingFilter):
         """As :meth:`remove`, for the key with the 63-bit hash ``h``."""
 
     def remove(self, key: bytes, /) -> bool:
-        """Take one ``add`` of ``key`` back.
-
-        False, with nothing changed, when the filter certainly does not hold ``key``.
-        """
+        """Take one ``add`` of ``key`` back; False if the filter certainly does not hold it."""
         return self.remove_hash(hash_key(key))
 
 
@@ -83,7 +77,6 @@ class StaticFilter(HashedFilter):
 
     @property
     def fingerprint_bits(self) -> int:
-        """Length of a fingerprint, in bits."""
         return self._fingerprint_bits
 
     def _parameters(self) -> tuple[int, ...]:
@@ -101,32 +94,22 @@ class BitArrayFilter(SavedFilter):
 
     @property
     def byte_count(self) -> int:
-        """Size of the array, in bytes."""
         return len(self._bits)
 
     @property
     def bit_count(self) -> int:
-        """Size of the array, in bits: m."""
         return len(self._bits) * 8
 
     @property
     def probe_count(self) -> int:
-        """Bits that each key sets: k."""
         return self._probe_count
 
     def key_count(self) -> float:
-        """About how many distinct keys were added, by the bits set.  O(m).
-
-        Infinite when all bits are set (:func:`keys_by_fill`).
-        """
+        """About how many distinct keys were added (:func:`keys_by_fill`).  O(m)."""
         return keys_by_fill(bits_set(self._bits), self.bit_count, self._probe_count)
 
     def union(self, other: Self, /) -> Self:
-        """A new filter of the keys of both.  O(m).
-
-        Raises:
-            ValueError: the two differ in class, size or another parameter.
-        """
+        """A new filter of the keys of both; ValueError if their classes or parameters differ.  O(m)."""
         self._check_same_shape(other)
         united = int.from_bytes(self._bits, "little") | int.from_bytes(other._bits, "little")
         return self._with_bits(united.to_bytes(len(self._bits), "little"))
@@ -162,7 +145,6 @@ def bloom_shape(key_count: int, error_rate: float) -> tuple[int, int]:
 
 
 def bits_set(bits: bytes | bytearray) -> int:
-    """How many bits are 1.  O(len(bits))."""
     return int.from_bytes(bits, "little").bit_count()
 
 

@@ -35,11 +35,7 @@ def pack(numbers: Iterable[int], width: int) -> bytearray:
 
 
 def read(packed: bytearray, index: int, width: int) -> int:
-    """The integer at ``index``.  O(width).
-
-    >>> read(bytearray.fromhex("2103"), 1, 4)
-    2
-    """
+    """The integer at ``index``.  O(width)."""
     first = index * width
     shift = first & 7
     at = first >> 3
@@ -55,13 +51,7 @@ def read(packed: bytearray, index: int, width: int) -> int:
 
 
 def write(packed: bytearray, index: int, width: int, number: int) -> None:
-    """Set the integer at ``index``, at most ``width`` bits long.  O(width).
-
-    >>> numbers = bytearray(2)
-    >>> write(numbers, 1, 4, 2)
-    >>> numbers.hex()
-    '2000'
-    """
+    """Set the integer at ``index``, at most ``width`` bits long.  O(width)."""
     first = index * width
     at = first >> 3
     shift = first & 7

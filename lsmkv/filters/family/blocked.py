@@ -23,14 +23,7 @@ from lsmkv.filters.maths.layouts import (
 class BlockedBloomFilter(BitFilter):
     """A Bloom filter that keeps each key in one cache line.
 
-    Args:
-        line_count: size of the array of bits, in lines of 64 bytes.
-        probe_count: bits that each key sets in its line, k, 1 to 255.
-
-    >>> f = BlockedBloomFilter.for_keys(1000, 0.01)
-    >>> f.add(b"a")
-    >>> f.may_contain(b"a"), f.may_contain(b"b"), f.line_count, f.byte_count
-    (True, False, 20, 1280)
+    It has ``line_count`` lines of 64 bytes; each key sets k = ``probe_count`` bits of one, 1 to 255.
     """
 
     KIND = 5
@@ -47,7 +40,6 @@ class BlockedBloomFilter(BitFilter):
 
     @property
     def line_count(self) -> int:
-        """Number of lines of 64 bytes."""
         return len(self._bits) // LINE_BYTES
 
     def add_hash(self, h: int, /) -> None:

@@ -25,10 +25,7 @@ from lsmkv.filters.maths.sizing import check_arguments, exact_rate, probes_for
 
 
 class BitFilter(BitArrayFilter, GrowingFilter):
-    """An array of bits, of which each key sets k.
-
-    To add and to ask takes O(k); a "no" takes two probes on average when half the bits are set.
-    """
+    """An array of bits, of which each key sets k.  To add and to ask takes O(k)."""
 
     _ARGUMENTS: ClassVar[tuple[str, ...]] = ("byte_count", "probe_count")
     _LIMITS: ClassVar[tuple[tuple[int, int], ...]] = (BYTE_LIMITS, PROBE_LIMITS)
@@ -77,9 +74,7 @@ class BitFilter(BitArrayFilter, GrowingFilter):
 class BloomFilter(BitFilter):
     """A Bloom filter: add keys, ask for keys, unite, save.
 
-    Args:
-        byte_count: size of the array of bits, in bytes, 1 to 2**28 - 1.
-        probe_count: bits that each key sets, k, 1 to 255.
+    It has ``byte_count`` bytes, 1 to 2**28 - 1; each key sets k = ``probe_count`` bits, 1 to 255.
 
     >>> f = BloomFilter.for_keys(1000, 0.01)
     >>> f.add(b"192.168.1.1")
@@ -103,11 +98,7 @@ class BloomFilter(BitFilter):
 
     @classmethod
     def for_bits(cls, bit_count: int, key_count: int) -> Self:
-        """An empty filter of ``bit_count`` bits, rounded up, with the best k.
-
-        >>> BloomFilter.for_bits(1_000_000, 100_000)
-        BloomFilter(byte_count=125000, probe_count=7)
-        """
+        """An empty filter of ``bit_count`` bits, rounded up, with the best k."""
         byte_count = (bit_count + 7) // 8
         return cls(byte_count, probes_for(byte_count * 8, key_count))
 
@@ -118,12 +109,9 @@ class BloomFilter(BitFilter):
 
 
 class SingleHashFilter(BitFilter):
-    """An array of about n/p bits, one probe for each key.
+    """An array of ``byte_count`` bytes with one probe for each key.
 
     Cheapest to ask, and ten times as large as a Bloom filter at 1 %.
-
-    Args:
-        byte_count: size of the array, in bytes, 1 to 2**28 - 1.
 
     >>> f = SingleHashFilter.for_keys(1000, 0.01)
     >>> f.bit_count / 1000
@@ -147,11 +135,7 @@ class SingleHashFilter(BitFilter):
 
 
 def probed(bit_count: int, probe_count: int, h: int) -> list[int]:
-    """The k bits of the hash ``h``, in probe order.
-
-    >>> probed(100, 3, 1)
-    [23, 74, 75]
-    """
+    """The k bits of the hash ``h``, in probe order."""
     bits: list[int] = []
     for _ in range(probe_count):
         h = (h * MULTIPLIER) & MASK_63

@@ -36,13 +36,9 @@ COUNTER_WIDTHS: Final = (4, 8)  # bits that a counter can have
 class CountingBloomFilter(RemovingFilter):
     """A Bloom filter that can remove keys and estimate their counts.
 
-    Removing a key that was never added, but passes as a false positive, takes away from the
-    counters of other keys, which may then be denied.  To add, ask or remove takes O(k).
-
-    Args:
-        counter_count: number of counters, m, a multiple of 8.
-        probe_count: counters of each key, k, 1 to 255.
-        counter_bits: size of a counter, 4 or 8 bits.
+    It has m = ``counter_count`` counters, a multiple of 8, of ``counter_bits``, 4 or 8; each key counts
+    in k = ``probe_count`` of them, 1 to 255.  To add, ask or remove takes O(k).  Removing a false
+    positive takes away from the counters of other keys, which may then be denied.
 
     >>> f = CountingBloomFilter.for_keys(1000, 0.01)
     >>> f.add(b"a"); f.add(b"a")
@@ -86,22 +82,18 @@ class CountingBloomFilter(RemovingFilter):
 
     @property
     def byte_count(self) -> int:
-        """Size of the counters, in bytes."""
         return len(self._counters)
 
     @property
     def counter_count(self) -> int:
-        """Number of counters: m."""
         return self._counter_count
 
     @property
     def counter_bits(self) -> int:
-        """Size of a counter, in bits."""
         return self._counter_bits
 
     @property
     def probe_count(self) -> int:
-        """Counters of each key: k."""
         return self._probe_count
 
     @property
@@ -146,23 +138,15 @@ class CountingBloomFilter(RemovingFilter):
         return True
 
     def key_count(self) -> float:
-        """About how many distinct keys it holds, by the counters in use.  O(m).
-
-        Infinite when no counter is 0.
-        """
+        """About how many distinct keys it holds (:func:`keys_by_fill`).  O(m)."""
         in_use = sum([1 for index in range(self._counter_count) if self._get(index)])
         return keys_by_fill(in_use, self._counter_count, self._probe_count)
 
     def expected_rate(self, key_count: int) -> float:
-        """The exact false-positive rate with ``key_count`` distinct keys: a Bloom filter's."""
         return exact_rate(self._counter_count, key_count, self._probe_count)
 
     def union(self, other: Self, /) -> Self:
-        """A new filter of the keys of both.  O(m).
-
-        Raises:
-            ValueError: the two differ in class, size or another parameter.
-        """
+        """A new filter of the keys of both; ValueError if their classes or parameters differ.  O(m)."""
         self._check_same_shape(other)
         united = type(self)(self._counter_count, self._probe_count, self._counter_bits)
         largest = self.largest_count
@@ -171,10 +155,7 @@ class CountingBloomFilter(RemovingFilter):
         return united
 
     def to_bloom_filter(self) -> BloomFilter:
-        """The Bloom filter of the same m, k and keys.  O(m).
-
-        A cache tells its neighbours its keys in this form (Fan et al. 2000).
-        """
+        """The Bloom filter of the same m, k and keys (Fan et al. 2000).  O(m)."""
         bits = bytearray(self._counter_count // 8)
         for index in range(self._counter_count):
             if self._get(index):

@@ -39,13 +39,9 @@ class FilterFullError(Error):
 class CuckooFilter(RemovingFilter):
     """A filter of fixed capacity, from which keys can be removed.
 
-    A key that is added twice is stored twice; the ninth copy never fits.  Removing a key that was
-    never added, but passes as a false positive, removes another key's fingerprint.  To ask and to
-    remove takes O(1).
-
-    Args:
-        bucket_count: number of buckets of four fingerprints.
-        fingerprint_bits: length of a fingerprint, 1 to 31 bits; it sets the error rate.
+    It has ``bucket_count`` buckets of four fingerprints of ``fingerprint_bits``, 1 to 31, which set the
+    error rate.  A key that is added twice is stored twice; the ninth copy never fits.  Removing a false
+    positive removes another key's fingerprint.  To ask and to remove takes O(1).
 
     >>> f = CuckooFilter.for_keys(1000, 0.01)
     >>> f.add(b"a")
@@ -70,8 +66,7 @@ class CuckooFilter(RemovingFilter):
     def for_keys(cls, key_count: int, error_rate: float) -> Self:
         """An empty filter that has room for ``key_count`` keys, most likely.
 
-        A small set may still not fit (:func:`~lsmkv.filters.maths.layouts.cuckoo_buckets_for`);
-        where that must not be, ask for room for more keys.
+        A small set may still not fit (:func:`~lsmkv.filters.maths.layouts.cuckoo_buckets_for`).
         """
         return cls(
             cuckoo_buckets_for(key_count), cuckoo_fingerprint_bits_for(key_count, error_rate)
@@ -79,17 +74,14 @@ class CuckooFilter(RemovingFilter):
 
     @property
     def byte_count(self) -> int:
-        """Size of the buckets, in bytes."""
         return len(self._slots)
 
     @property
     def bucket_count(self) -> int:
-        """Number of buckets of four fingerprints."""
         return self._bucket_count
 
     @property
     def fingerprint_bits(self) -> int:
-        """Length of a fingerprint, in bits."""
         return self._width
 
     @property
@@ -98,9 +90,7 @@ class CuckooFilter(RemovingFilter):
         return self._stored / (self._bucket_count * CUCKOO_SLOTS)
 
     def add_hash(self, h: int, /) -> None:
-        """Add the key with the 63-bit hash ``h``.
-
-        O(1) on average, until the filter is nearly full.
+        """Add the key with the 63-bit hash ``h``; O(1) until the filter is nearly full.
 
         Raises:
             FilterFullError: there is no room for it; the filter is as it was before.
@@ -132,18 +122,14 @@ class CuckooFilter(RemovingFilter):
         return True
 
     def key_count(self) -> float:
-        """How many keys are stored, repeats included: exact.  O(1)."""
+        """How many keys are stored, repeats included: exact."""
         return self._stored
 
     def expected_rate(self, key_count: int) -> float:
-        """The false-positive rate with ``key_count`` distinct keys in the filter."""
         return cuckoo_rate(self._width, self._bucket_count, key_count)
 
     def _place(self, h: int) -> tuple[int, int]:
-        """The first bucket of a hash, and its fingerprint.
-
-        A fingerprint is never 0, which marks a free slot.
-        """
+        """The first bucket of a hash, and its fingerprint, never 0: that is a free slot."""
         h = (h * MULTIPLIER) & MASK_63
         bucket = ((h >> 31) * self._bucket_count) >> 32
         h = (h * MULTIPLIER) & MASK_63

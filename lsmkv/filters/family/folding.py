@@ -23,20 +23,14 @@ FOLD_LIMITS: Final = (0, 27)  # the largest filter has less than 2**28 bytes
 class FoldableBloomFilter(BitFilter):
     """A Bloom filter whose size can be halved ``folds`` times.
 
-    Folding leaves k as it is, so a filter does best with the k of its final size.
-
-    Args:
-        byte_count: size of the array of bits, in bytes, a multiple of 2**folds.
-        probe_count: bits that each key sets, k, 1 to 255.
-        folds: how often the filter can be halved, 0 to 27.
+    ``byte_count`` is a multiple of 2**folds, ``probe_count`` is k, 1 to 255, and ``folds`` lies between
+    0 and 27.  Folding leaves k as it is, so a filter does best with the k of its final size.
 
     >>> f = FoldableBloomFilter.for_keys(1000, 0.01, folds=4)
     >>> f.update(b"key %d" % i for i in range(100))
     >>> small = f.fold_for(100, 0.01)
     >>> f.byte_count, small.byte_count, small.folds, round(small.expected_rate(100), 4)
     (1200, 150, 1, 0.0033)
-    >>> all(small.may_contain(b"key %d" % i) for i in range(100))
-    True
     """
 
     KIND = 3
@@ -60,15 +54,10 @@ class FoldableBloomFilter(BitFilter):
 
     @property
     def folds(self) -> int:
-        """How often the filter can still be halved."""
         return self._folds
 
     def fold(self) -> Self:
-        """A new filter of half the size, with the same keys.  O(m).
-
-        Raises:
-            ValueError: :attr:`folds` is 0.
-        """
+        """A new filter of half the size with the same keys; ValueError if :attr:`folds` is 0.  O(m)."""
         if self._folds == 0:
             raise ValueError(f"{self!r} cannot be folded any more")
         half = self._with_bits(_halve(self._bits))
@@ -76,10 +65,7 @@ class FoldableBloomFilter(BitFilter):
         return half
 
     def fold_for(self, key_count: int, error_rate: float) -> Self:
-        """The smallest fold with at most ``error_rate`` for ``key_count`` keys.  O(m).
-
-        The filter itself when no fold is good enough.
-        """
+        """The smallest fold with at most ``error_rate`` for ``key_count`` keys; at worst itself."""
         smallest = self
         while (
             smallest._folds

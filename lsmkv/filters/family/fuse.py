@@ -15,11 +15,8 @@ from lsmkv.filters.maths.layouts import FUSE_WIDTHS, fuse_fingerprint_bits_for, 
 class BinaryFuseFilter(StaticFilter):
     """A static filter with fingerprints of 8 or 16 bits.
 
-    O(n) to build, in memory of some hundred bytes per key meanwhile; O(1) to ask.
-
-    Args:
-        hashes: the 63-bit hashes of the keys; repeats do no harm.
-        fingerprint_bits: 8 or 16; the error rate is 2**-fingerprint_bits.
+    ``hashes`` are the 63-bit hashes of the keys; repeats do no harm.  The error rate is
+    2**-fingerprint_bits.  O(n) to build, in memory of some hundred bytes per key meanwhile; O(1) to ask.
 
     Raises:
         FilterBuildError: no seed worked, which is not to be expected by chance.
@@ -46,14 +43,12 @@ class BinaryFuseFilter(StaticFilter):
     def from_hashes(cls, hashes: Iterable[int], error_rate: float) -> Self:
         """The filter of the keys with these 63-bit hashes.
 
-        Fingerprints have 8 bits where that is enough for ``error_rate``, else 16: the rate is then
-        1.5e-5, even where a lower one was asked for.
+        The rate is 2**-8 where that is low enough, else 2**-16, even if a lower one was asked for.
         """
         return cls(hashes, fuse_fingerprint_bits_for(error_rate))
 
     @property
     def byte_count(self) -> int:
-        """Size of header and cells, in bytes."""
         return len(self._bits)
 
     @property
@@ -69,7 +64,6 @@ class BinaryFuseFilter(StaticFilter):
         return self._count
 
     def expected_rate(self) -> float:
-        """The false-positive rate, 2**-fingerprint_bits."""
         return fuse_rate(self._fingerprint_bits)
 
     def _body(self) -> bytes:

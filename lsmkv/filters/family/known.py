@@ -23,13 +23,9 @@ G = TypeVar("G", bound=Growing)
 class KnownFalsePositives(Generic[M]):
     """A filter, and keys that it is known to be wrong about.
 
-    It goes on denying a remembered key that is added to the filter itself;
+    It remembers ``capacity`` keys at most, 1 or more, and forgets the least recently asked; None is for
+    any number.  It goes on denying a remembered key that is added to the filter itself:
     :class:`GrowingKnownFalsePositives` is for filters that grow.
-
-    Args:
-        filter: the filter to ask.
-        capacity: most keys to remember, 1 or more; beyond it the least recently asked is forgotten.
-            None for any number.
 
     >>> from lsmkv.filters import SingleHashFilter
     >>> always = SingleHashFilter(1)
@@ -51,12 +47,10 @@ class KnownFalsePositives(Generic[M]):
 
     @property
     def filter(self) -> M:
-        """The filter that is asked."""
         return self._filter
 
     @property
     def known_count(self) -> int:
-        """How many false positives are remembered."""
         return len(self._known)
 
     def may_contain(self, key: bytes, /) -> bool:
@@ -69,10 +63,7 @@ class KnownFalsePositives(Generic[M]):
         return False
 
     def remember(self, key: bytes, /) -> None:
-        """Answer False for ``key`` from now on.
-
-        A key that really is there must not be remembered: it would be denied.
-        """
+        """Answer False for ``key``, which must really be absent, from now on."""
         self._known[bytes(key)] = None
         self._known.move_to_end(key)
         if self._capacity is not None and len(self._known) > self._capacity:

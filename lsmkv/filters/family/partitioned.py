@@ -26,15 +26,8 @@ from lsmkv.filters.maths.sizing import MAX_PROBES
 class PartitionedBloomFilter(BitFilter):
     """A Bloom filter with an array of bits for each probe.
 
-    Args:
-        byte_count: size of all arrays together, in bytes.  Bits that are left over when k arrays
-            share them stay 0.
-        probe_count: number of arrays, k, 1 to 255; each needs a bit at least.
-
-    >>> f = PartitionedBloomFilter.for_keys(1000, 0.01)
-    >>> f.add(b"a")
-    >>> f.may_contain(b"a"), f.may_contain(b"b"), f.byte_count
-    (True, False, 1200)
+    All arrays together have ``byte_count`` bytes; bits that are left over stay 0.  ``probe_count`` is the
+    number of arrays, k, 1 to 255; each needs a bit at least.
     """
 
     KIND = 4
@@ -54,7 +47,6 @@ class PartitionedBloomFilter(BitFilter):
 
     @property
     def part_bits(self) -> int:
-        """Size of each array, in bits."""
         return self._part_bits
 
     def add_hash(self, h: int, /) -> None:

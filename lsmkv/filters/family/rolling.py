@@ -60,10 +60,7 @@ class Window:
 
 
 class RollingFilter(GrowingFilter, Generic[F]):
-    """Two arrays of one kind that rotate.
-
-    To add and to ask takes O(k), or O(m) when the arrays rotate.
-    """
+    """Two arrays of one kind that rotate.  To add and to ask takes O(k), to rotate O(m)."""
 
     _ARRAY: ClassVar[Any]
 
@@ -81,7 +78,6 @@ class RollingFilter(GrowingFilter, Generic[F]):
 
     @property
     def window(self) -> Window:
-        """How long one array is filled."""
         return self._window
 
     @property
@@ -186,11 +182,7 @@ class RollingFilter(GrowingFilter, Generic[F]):
 class RollingBloomFilter(RollingFilter[BloomFilter]):
     """A Bloom filter that forgets: it holds the keys of the last one to two windows.
 
-    Args:
-        byte_count: size of each of the two arrays of bits, in bytes.
-        probe_count: bits that each key sets, k, 1 to 255.
-        window: how long one array is filled.
-        clock: what tells the time.
+    Size and probes are those of each of the two arrays.
 
     >>> f = RollingBloomFilter.for_window(Window(inserts=2), 2, 0.001)
     >>> f.update([b"a", b"b", b"c", b"d"])
@@ -219,16 +211,10 @@ class RollingBloomFilter(RollingFilter[BloomFilter]):
 
 
 class RollingCountingFilter(RollingFilter[CountingBloomFilter]):
-    """A counting Bloom filter of the last one to two windows.
+    """A counting Bloom filter that forgets: it counts adds of the last one to two windows.
 
-    Removals go to the new array: a key that is in the old array only stays until the arrays rotate.
-
-    Args:
-        counter_count: number of counters in each of the two arrays, a multiple of 8.
-        probe_count: counters of each key, k, 1 to 255.
-        counter_bits: size of a counter, 4 or 8 bits.
-        window: how long one array is filled.
-        clock: what tells the time.
+    Size and probes are those of each of the two arrays.  Removals go to the new array: a key that is in
+    the old array only stays until the arrays rotate.
 
     >>> f = RollingCountingFilter.for_window(Window(seconds=60), 100, 0.01)
     >>> f.add(b"a"); f.rotate(); f.add(b"a"); f.add(b"b")
@@ -259,20 +245,15 @@ class RollingCountingFilter(RollingFilter[CountingBloomFilter]):
         counter_bits: int = 4,
         clock: Clock = time.monotonic,
     ) -> Self:
-        """A filter for ``key_count`` distinct keys in a window; the rate is that of both arrays."""
         byte_count, probe_count = bloom_shape(key_count, each_rate(error_rate, 2))
         return cls(byte_count * 8, probe_count, counter_bits, window, clock)
 
     def remove(self, key: bytes, /) -> bool:
-        """Take one ``add`` of ``key`` in the present window back.
-
-        False, with nothing changed, when the new array certainly does not hold ``key``.
-        """
+        """Take one ``add`` of ``key`` in the present window back; False if there is none."""
         self._rotate_by_time()
         return self._new.remove(key)
 
     def count_of(self, key: bytes, /) -> int:
-        """About how often ``key`` was added in both windows and not removed."""
         self._rotate_by_time()
         h = hash_key(key)
         return self._new.count_of_hash(h) + self._old.count_of_hash(h)

@@ -170,10 +170,6 @@ def load(data: bytes, path: str = "filter") -> SavedFilter:
     Raises:
         CorruptionError: the bytes are damaged, or no saved filter.
         UnsupportedFormatError: this release does not know their format version or their kind.
-
-    >>> from lsmkv.filters import BloomFilter
-    >>> load(BloomFilter(10, 3).to_bytes())
-    BloomFilter(byte_count=10, probe_count=3)
     """
     kind = SavedParts.parse(data, path).kind
     if kind not in KINDS:

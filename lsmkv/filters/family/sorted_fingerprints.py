@@ -25,11 +25,8 @@ _COUNT_LIMITS: Final = (0, 1 << 40)
 class FingerprintFilter(StaticFilter):
     """The fingerprints of a set of keys in order: the top bits of their hashes.
 
+    ``hashes`` are the 63-bit hashes of the keys; repeats do no harm.  Fingerprints have 1 to 62 bits.
     O(n log n) to build, O(log n) to ask.
-
-    Args:
-        hashes: the 63-bit hashes of the keys; repeats do no harm.
-        fingerprint_bits: length of a fingerprint, 1 to 62 bits.
 
     >>> f = FingerprintFilter.from_keys([b"a", b"b"], 0.01)
     >>> f.may_contain(b"a"), f.may_contain(b"c"), f.fingerprint_bits, f.byte_count
@@ -58,7 +55,6 @@ class FingerprintFilter(StaticFilter):
 
     @property
     def byte_count(self) -> int:
-        """Size of the packed fingerprints, in bytes."""
         return len(self._packed)
 
     def may_contain_hash(self, h: int, /) -> bool:
@@ -82,10 +78,7 @@ class FingerprintFilter(StaticFilter):
         return self._count
 
     def expected_rate(self) -> float:
-        """The false-positive rate: the part of all possible fingerprints that is there.
-
-        Before the keys are known, :func:`~lsmkv.filters.maths.rates.fingerprint_rate` is its mean.
-        """
+        """The false-positive rate: the part of all possible fingerprints that is there."""
         return float(self._count * 2.0**-self._fingerprint_bits)
 
     def _body(self) -> bytes:

@@ -177,12 +177,8 @@ def strategy_named(name: str) -> HashStrategy:
 class StrategyBloomFilter(BitArrayFilter):
     """A Bloom filter with any hash strategy and number of bits.
 
-    It takes keys only: most strategies need more than the product's hash of a key.
-
-    Args:
-        bit_count: size, in bits: m.
-        probe_count: bits that each key sets, k, 1 to 255.
-        strategy: how a key gets its bits.
+    It has m = ``bit_count`` bits, of which each key sets k = ``probe_count``, 1 to 255.  It takes keys
+    only: most strategies need more than the product's hash of a key.
 
     >>> f = StrategyBloomFilter(1000, 7, DJB2)
     >>> f.add(b"a")
@@ -217,7 +213,6 @@ class StrategyBloomFilter(BitArrayFilter):
 
     @property
     def strategy(self) -> HashStrategy:
-        """How a key gets its bits."""
         return self._strategy
 
     @property

@@ -41,9 +41,6 @@ def blocked_rate(line_count: int, key_count: int, probe_count: int) -> float:
     The mean of a line's exact rate over the number of keys that fall into it, which is binomial
     (Putze et al. 2007), without terms below 1e-18.  1.0 when there is no line.
     O(sqrt(n/lines)) exact rates, memoised.
-
-    >>> blocked_rate(1, 30, 7) == exact_rate(512, 30, 7)
-    True
     """
     if line_count < 1 or probe_count < 1:
         return 1.0
@@ -107,7 +104,6 @@ def blocked_lines_for(key_count: int, error_rate: float) -> int:
 
 
 def blocked_bits_for(key_count: int, error_rate: float) -> int:
-    """The bits of :func:`blocked_lines_for` cache lines."""
     return blocked_lines_for(key_count, error_rate) * LINE_BITS
 
 
@@ -167,7 +163,6 @@ def cuckoo_fingerprint_bits_for(key_count: int, error_rate: float) -> int:
 
 
 def cuckoo_bits_for(key_count: int, error_rate: float) -> int:
-    """The bits of a cuckoo filter for ``key_count`` keys."""
     slots = cuckoo_buckets_for(key_count) * CUCKOO_SLOTS
     return slots * cuckoo_fingerprint_bits_for(key_count, error_rate)
 
@@ -181,11 +176,7 @@ def fuse_rate(fingerprint_bits: int) -> float:
 
 
 def fuse_fingerprint_bits_for(error_rate: float) -> int:
-    """8 bits where these are enough for ``error_rate``, else 16.
-
-    >>> fuse_fingerprint_bits_for(0.01), fuse_fingerprint_bits_for(0.001)
-    (8, 16)
-    """
+    """8 bits where these are enough for ``error_rate``, else 16."""
     check_arguments(error_rate=error_rate)
     narrow, wide = FUSE_WIDTHS
     return narrow if fuse_rate(narrow) <= error_rate else wide
@@ -214,11 +205,7 @@ def fuse_shape(key_count: int) -> tuple[int, int]:
 
 
 def fuse_bits_for(key_count: int, error_rate: float) -> int:
-    """The bits of a binary fuse filter, without its header.
-
-    >>> fuse_bits_for(1_000_000, 0.01) / 1_000_000
-    9.043968
-    """
+    """The bits of a binary fuse filter, without its header."""
     length, segments = fuse_shape(key_count)
     return length * segments * fuse_fingerprint_bits_for(error_rate)
 

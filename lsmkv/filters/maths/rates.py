@@ -41,10 +41,7 @@ def over_lower_bound(bit_count: float, key_count: int, error_rate: float) -> flo
 
 
 def single_hash_rate(bit_count: int, key_count: int) -> float:
-    """The rate of an array of bits with one hash: 1 - (1 - 1/m)^n.
-
-    1.0 for an array of no bits.
-    """
+    """The rate of an array of bits with one hash: 1 - (1 - 1/m)^n; 1.0 without bits."""
     if bit_count == 0:
         return 1.0
     return hit_rate(1.0 / bit_count, key_count)
@@ -123,9 +120,9 @@ def fingerprint_rate(fingerprint_bits: int, key_count: int) -> float:
 
 
 def fingerprint_bits_for(key_count: int, error_rate: float) -> int:
-    """The bits of each fingerprint of a sorted array: log2(n/p), rounded up.
+    """The bits of each fingerprint of a sorted array: about log2(n/p).
 
-    Exactly, -log2(1 - (1-p)^(1/n)) is rounded up, so the rate is at most ``error_rate``.
+    -log2(1 - (1-p)^(1/n)), rounded up, so that the rate is at most ``error_rate``.
 
     >>> fingerprint_bits_for(1000, 0.01), fingerprint_bits_for(100_000, 0.01)
     (17, 24)
@@ -162,8 +159,8 @@ def sorted_bits_for(key_count: int, error_rate: float) -> int:
 def keys_that_fit(size_for: SizeFor, bit_count: int, error_rate: float) -> int:
     """The keys that fit into ``bit_count`` bits at ``error_rate``, for any filter.
 
-    One key more does not fit.  O(log n) sizes.  ``size_for`` gives the bits of such a filter from keys
-    and rate.
+    One key more does not fit.  ``size_for`` gives the bits of such a filter from keys and rate.
+    O(log n) sizes.
 
     >>> keys_that_fit(single_hash_bits_for, 99_500, 0.01)
     1000
@@ -186,11 +183,7 @@ def keys_that_fit(size_for: SizeFor, bit_count: int, error_rate: float) -> int:
 def rate_that_fits(size_for: SizeFor, bit_count: int, key_count: int) -> float:
     """The lowest rate of ``key_count`` keys in ``bit_count`` bits, for any filter.
 
-    Right to six digits, and never too low.  1.0 when no rate from 2^-60 to 1 fits.  It takes some
-    tens of sizes.  ``size_for`` is as for :func:`keys_that_fit`.
-
-    >>> round(rate_that_fits(single_hash_bits_for, 99_500, 1000), 4)
-    0.01
+    Right to six digits, and never too low; 1.0 when no rate from 2^-60 to 1 fits.  Some tens of sizes.
     """
     check_arguments(key_count)
     low, high = 0.0, 60.0  # log2(1/p)

@@ -45,11 +45,7 @@ def filter_bytes_for(key_count: int, error_rate: float) -> int:
 
 
 def keys_for(bit_count: int, error_rate: float) -> int:
-    """The most keys that ``bit_count`` bits hold: the inverse of :func:`bits_for`.
-
-    >>> keys_for(9586, 0.01), keys_for(9585, 0.01)
-    (1000, 999)
-    """
+    """The most keys that ``bit_count`` bits hold: the inverse of :func:`bits_for`."""
     _check_counts(bit_count=bit_count)
     _check_rate(error_rate)
     if error_rate >= 1.0:
@@ -81,9 +77,6 @@ def classic_rate(bit_count: int, key_count: int, probe_count: int) -> float:
 
     Never above :func:`exact_rate`, and too low for small filters: at 10 bits per key the exact rate is
     3 % higher for 30 keys and 9 % for 10.
-
-    >>> round(classic_rate(10_000, 1000, 7), 6)
-    0.008194
     """
     _check_counts(bit_count=bit_count, key_count=key_count, probe_count=probe_count)
     if bit_count == 0 or probe_count == 0:
@@ -104,19 +97,15 @@ def exact_rate(bit_count: int, key_count: int, probe_count: int) -> float:
 
     with S the Stirling numbers of the second kind and F(d) the chance that d given bits are all
     set: the d-th difference of (1 - j/m)^(kn), j = 0..d.  Weights and sum are exact integers; F is
-    fixed-point, with as many bits as keep the relative error of p below 2^-64, so the answer is right
-    to the last place of a float (and 0.0 where it underflows).
+    fixed-point, with as many bits as keep the relative error of p below 2^-64.  So the answer is right
+    to the last place of a float, and 0.0 where it underflows.
 
-    A filter without bits or without probes rejects nothing: 1.0.  Any other filter without keys
-    rejects everything: 0.0.
+    1.0 without bits or probes, which reject nothing; else 0.0 without keys.
 
-    O(k log(kn) + k^2) multiplications of integers, memoised: tens of microseconds the first time
-    for k up to 13.
+    O(k log(kn) + k^2) multiplications of integers, memoised: tens of microseconds for k up to 13.
 
     >>> exact_rate(2, 1, 2)  # one bit set or both, by even chances: (1/4 + 1)/2
     0.625
-    >>> round(exact_rate(300, 30, 7) / classic_rate(300, 30, 7), 3)
-    1.03
     """
     _check_counts(bit_count=bit_count, key_count=key_count, probe_count=probe_count)
     if bit_count == 0 or probe_count == 0:
