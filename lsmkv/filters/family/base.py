@@ -62,8 +62,9 @@ class RemovingFilter(GrowingFilter):
 class StaticFilter(HashedFilter):
     """A filter of fingerprints, built from all its keys at once."""
 
-    _fingerprint_bits: int
-    _count: int
+    def __init__(self, fingerprint_bits: int, count: int) -> None:
+        self.fingerprint_bits: Final = fingerprint_bits
+        self._count = count
 
     @classmethod
     @abstractmethod
@@ -75,12 +76,8 @@ class StaticFilter(HashedFilter):
         """The filter of ``keys``; repeats do no harm."""
         return cls.from_hashes([hash_key(key) for key in keys], error_rate)
 
-    @property
-    def fingerprint_bits(self) -> int:
-        return self._fingerprint_bits
-
     def _parameters(self) -> tuple[int, ...]:
-        return (self._fingerprint_bits, self._count)
+        return (self.fingerprint_bits, self._count)
 
 
 class BitArrayFilter(SavedFilter):
@@ -90,7 +87,7 @@ class BitArrayFilter(SavedFilter):
         check_range("byte_count", byte_count, BYTE_LIMITS)
         check_range("probe_count", probe_count, PROBE_LIMITS)
         self._bits = bytearray(byte_count)
-        self._probe_count = probe_count
+        self.probe_count: Final = probe_count
 
     @property
     def byte_count(self) -> int:
@@ -100,13 +97,9 @@ class BitArrayFilter(SavedFilter):
     def bit_count(self) -> int:
         return len(self._bits) * 8
 
-    @property
-    def probe_count(self) -> int:
-        return self._probe_count
-
     def key_count(self) -> float:
         """About how many distinct keys were added (:func:`keys_by_fill`).  O(m)."""
-        return keys_by_fill(bits_set(self._bits), self.bit_count, self._probe_count)
+        return keys_by_fill(bits_set(self._bits), self.bit_count, self.probe_count)
 
     def union(self, other: Self, /) -> Self:
         """A new filter of the keys of both; ValueError if their classes or parameters differ.  O(m)."""

@@ -39,7 +39,7 @@ class BitFilter(BitArrayFilter, GrowingFilter):
     def add_hash(self, h: int, /) -> None:
         bits = self._bits
         bit_count = len(bits) * 8
-        for _ in range(self._probe_count):
+        for _ in range(self.probe_count):
             h = (h * MULTIPLIER) & MASK_63
             bit = ((h >> 31) * bit_count) >> 32
             bits[bit >> 3] |= 1 << (bit & 7)
@@ -47,7 +47,7 @@ class BitFilter(BitArrayFilter, GrowingFilter):
     def may_contain_hash(self, h: int, /) -> bool:
         bits = self._bits
         bit_count = len(bits) * 8
-        for _ in range(self._probe_count):
+        for _ in range(self.probe_count):
             h = (h * MULTIPLIER) & MASK_63
             bit = ((h >> 31) * bit_count) >> 32
             if not (bits[bit >> 3] >> (bit & 7)) & 1:
@@ -56,10 +56,10 @@ class BitFilter(BitArrayFilter, GrowingFilter):
 
     def expected_rate(self, key_count: int) -> float:
         """The exact false-positive rate with ``key_count`` distinct keys in the filter."""
-        return exact_rate(self.bit_count, key_count, self._probe_count)
+        return exact_rate(self.bit_count, key_count, self.probe_count)
 
     def _parameters(self) -> tuple[int, ...]:
-        return (len(self._bits), self._probe_count)
+        return (len(self._bits), self.probe_count)
 
     @classmethod
     def _restore(cls, parts: SavedParts) -> Self:

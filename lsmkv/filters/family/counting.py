@@ -56,9 +56,9 @@ class CountingBloomFilter(RemovingFilter):
         byte_count = counter_count * counter_bits // 8
         check_range("byte_count", byte_count, BYTE_LIMITS)
         check_range("probe_count", probe_count, PROBE_LIMITS)
-        self._counter_count = counter_count
-        self._probe_count = probe_count
-        self._counter_bits = counter_bits
+        self.counter_count: Final = counter_count
+        self.probe_count: Final = probe_count
+        self.counter_bits: Final = counter_bits
         self._counters = bytearray(byte_count)
 
     @classmethod
@@ -85,21 +85,9 @@ class CountingBloomFilter(RemovingFilter):
         return len(self._counters)
 
     @property
-    def counter_count(self) -> int:
-        return self._counter_count
-
-    @property
-    def counter_bits(self) -> int:
-        return self._counter_bits
-
-    @property
-    def probe_count(self) -> int:
-        return self._probe_count
-
-    @property
     def largest_count(self) -> int:
         """Where counters stop: 15 or 255."""
-        return (1 << self._counter_bits) - 1
+        return (1 << self.counter_bits) - 1
 
     def add_hash(self, h: int, /) -> None:
         largest = self.largest_count
@@ -109,9 +97,9 @@ class CountingBloomFilter(RemovingFilter):
                 self._set(index, count + 1)
 
     def may_contain_hash(self, h: int, /) -> bool:
-        for _ in range(self._probe_count):
+        for _ in range(self.probe_count):
             h = (h * MULTIPLIER) & MASK_63
-            if self._get(((h >> 31) * self._counter_count) >> 32) == 0:
+            if self._get(((h >> 31) * self.counter_count) >> 32) == 0:
                 return False
         return True
 
@@ -139,40 +127,43 @@ class CountingBloomFilter(RemovingFilter):
 
     def key_count(self) -> float:
         """About how many distinct keys it holds (:func:`keys_by_fill`).  O(m)."""
-        in_use = sum([1 for index in range(self._counter_count) if self._get(index)])
-        return keys_by_fill(in_use, self._counter_count, self._probe_count)
+        in_use = sum([1 for index in range(self.counter_count) if self._get(index)])
+        return keys_by_fill(in_use, self.counter_count, self.probe_count)
 
     def expected_rate(self, key_count: int) -> float:
-        return exact_rate(self._counter_count, key_count, self._probe_count)
+        return exact_rate(self.counter_count, key_count, self.probe_count)
 
     def union(self, other: Self, /) -> Self:
         """A new filter of the keys of both; ValueError if their classes or parameters differ.  O(m)."""
         self._check_same_shape(other)
-        united = type(self)(self._counter_count, self._probe_count, self._counter_bits)
+        united = type(self)(self.counter_count, self.probe_count, self.counter_bits)
         largest = self.largest_count
-        for index in range(self._counter_count):
+        for index in range(self.counter_count):
             united._set(index, min(largest, self._get(index) + other._get(index)))
         return united
 
     def to_bloom_filter(self) -> BloomFilter:
-        """The Bloom filter of the same m, k and keys (Fan et al. 2000).  O(m)."""
-        bits = bytearray(self._counter_count // 8)
-        for index in range(self._counter_count):
+        """The Bloom filter of the same m, k and keys.  O(m).
+
+        Source: Fan et al. 2000.
+        """
+        bits = bytearray(self.counter_count // 8)
+        for index in range(self.counter_count):
             if self._get(index):
                 bits[index >> 3] |= 1 << (index & 7)
-        return BloomFilter.from_bits(bytes(bits), self._probe_count)
+        return BloomFilter.from_bits(bytes(bits), self.probe_count)
 
     def _indexes(self, h: int) -> list[int]:
         """The counters of a hash, each once: a second probe of one must not count it twice."""
-        return list(dict.fromkeys(probed(self._counter_count, self._probe_count, h)))
+        return list(dict.fromkeys(probed(self.counter_count, self.probe_count, h)))
 
     def _get(self, index: int) -> int:
-        if self._counter_bits == 8:
+        if self.counter_bits == 8:
             return self._counters[index]
         return (self._counters[index >> 1] >> ((index & 1) << 2)) & 15
 
     def _set(self, index: int, count: int) -> None:
-        if self._counter_bits == 8:
+        if self.counter_bits == 8:
             self._counters[index] = count
         else:
             shift = (index & 1) << 2
@@ -180,7 +171,7 @@ class CountingBloomFilter(RemovingFilter):
             self._counters[at] = (self._counters[at] & (0xF0 >> shift)) | (count << shift)
 
     def _parameters(self) -> tuple[int, ...]:
-        return (self._counter_count, self._probe_count, self._counter_bits)
+        return (self.counter_count, self.probe_count, self.counter_bits)
 
     def _body(self) -> bytes:
         return bytes(self._counters)

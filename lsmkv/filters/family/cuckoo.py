@@ -56,8 +56,8 @@ class CuckooFilter(RemovingFilter):
         check_range("fingerprint_bits", fingerprint_bits, _WIDTH_LIMITS)
         byte_count = packed_bytes(bucket_count * CUCKOO_SLOTS, fingerprint_bits)
         check_range("byte_count", byte_count, BYTE_LIMITS)
-        self._bucket_count = bucket_count
-        self._width = fingerprint_bits
+        self.bucket_count: Final = bucket_count
+        self.fingerprint_bits: Final = fingerprint_bits
         self._slots = bytearray(byte_count)
         self._stored = 0
         self._random = 1  # state of the choice of the slot to move; never 0
@@ -77,17 +77,9 @@ class CuckooFilter(RemovingFilter):
         return len(self._slots)
 
     @property
-    def bucket_count(self) -> int:
-        return self._bucket_count
-
-    @property
-    def fingerprint_bits(self) -> int:
-        return self._width
-
-    @property
     def load(self) -> float:
         """The fraction of the slots in use, 0 to 1."""
-        return self._stored / (self._bucket_count * CUCKOO_SLOTS)
+        return self._stored / (self.bucket_count * CUCKOO_SLOTS)
 
     def add_hash(self, h: int, /) -> None:
         """Add the key with the 63-bit hash ``h``; O(1) until the filter is nearly full.
@@ -117,7 +109,7 @@ class CuckooFilter(RemovingFilter):
             slot = self._find(self._other(bucket, fingerprint), fingerprint)
         if slot < 0:
             return False
-        write(self._slots, slot, self._width, 0)
+        write(self._slots, slot, self.fingerprint_bits, 0)
         self._stored -= 1
         return True
 
@@ -126,26 +118,26 @@ class CuckooFilter(RemovingFilter):
         return self._stored
 
     def expected_rate(self, key_count: int) -> float:
-        return cuckoo_rate(self._width, self._bucket_count, key_count)
+        return cuckoo_rate(self.fingerprint_bits, self.bucket_count, key_count)
 
     def _place(self, h: int) -> tuple[int, int]:
         """The first bucket of a hash, and its fingerprint, never 0: that is a free slot."""
         h = (h * MULTIPLIER) & MASK_63
-        bucket = ((h >> 31) * self._bucket_count) >> 32
+        bucket = ((h >> 31) * self.bucket_count) >> 32
         h = (h * MULTIPLIER) & MASK_63
-        return bucket, 1 + (((h >> 31) * ((1 << self._width) - 1)) >> 32)
+        return bucket, 1 + (((h >> 31) * ((1 << self.fingerprint_bits) - 1)) >> 32)
 
     def _other(self, bucket: int, fingerprint: int) -> int:
         """The other bucket of a fingerprint in ``bucket``."""
         word = (fingerprint * MULTIPLIER) & MASK_63
-        other = (((word >> 31) * self._bucket_count) >> 32) - bucket
-        return other + self._bucket_count if other < 0 else other
+        other = (((word >> 31) * self.bucket_count) >> 32) - bucket
+        return other + self.bucket_count if other < 0 else other
 
     def _find(self, bucket: int, fingerprint: int) -> int:
         """The slot of a bucket that holds ``fingerprint``; -1 when none does."""
         first = bucket * CUCKOO_SLOTS
         for slot in range(first, first + CUCKOO_SLOTS):
-            if read(self._slots, slot, self._width) == fingerprint:
+            if read(self._slots, slot, self.fingerprint_bits) == fingerprint:
                 return slot
         return -1
 
@@ -154,7 +146,7 @@ class CuckooFilter(RemovingFilter):
         slot = self._find(bucket, 0)
         if slot < 0:
             return False
-        write(self._slots, slot, self._width, fingerprint)
+        write(self._slots, slot, self.fingerprint_bits, fingerprint)
         return True
 
     def _move(self, bucket: int, fingerprint: int) -> None:
@@ -176,8 +168,8 @@ class CuckooFilter(RemovingFilter):
         )
 
     def _swap(self, slot: int, fingerprint: int) -> int:
-        replaced = read(self._slots, slot, self._width)
-        write(self._slots, slot, self._width, fingerprint)
+        replaced = read(self._slots, slot, self.fingerprint_bits)
+        write(self._slots, slot, self.fingerprint_bits, fingerprint)
         return replaced
 
     def _random_slot(self) -> int:
@@ -190,7 +182,7 @@ class CuckooFilter(RemovingFilter):
         return (state >> 15) & (CUCKOO_SLOTS - 1)
 
     def _parameters(self) -> tuple[int, ...]:
-        return (self._bucket_count, self._width, self._random)
+        return (self.bucket_count, self.fingerprint_bits, self._random)
 
     def _body(self) -> bytes:
         return bytes(self._slots)

@@ -42,7 +42,7 @@ class FoldableBloomFilter(BitFilter):
         check_range("folds", folds, FOLD_LIMITS)
         if byte_count % (1 << folds):
             raise ValueError(f"{byte_count} bytes cannot be halved {folds} times")
-        self._folds = folds
+        self.folds: Final = folds
 
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float, folds: int) -> Self:
@@ -52,30 +52,25 @@ class FoldableBloomFilter(BitFilter):
         byte_count = -(-bloom_shape(key_count, error_rate)[0] // unit) * unit
         return cls(byte_count, probes_for(byte_count * 8, key_count), folds)
 
-    @property
-    def folds(self) -> int:
-        return self._folds
-
     def fold(self) -> Self:
         """A new filter of half the size with the same keys; ValueError if :attr:`folds` is 0.  O(m)."""
-        if self._folds == 0:
+        if self.folds == 0:
             raise ValueError(f"{self!r} cannot be folded any more")
-        half = self._with_bits(_halve(self._bits))
-        half._folds -= 1
-        return half
+        half = type(self)(len(self._bits) // 2, self.probe_count, self.folds - 1)
+        return half._with_bits(_halve(self._bits))
 
     def fold_for(self, key_count: int, error_rate: float) -> Self:
         """The smallest fold with at most ``error_rate`` for ``key_count`` keys; at worst itself."""
         smallest = self
         while (
-            smallest._folds
-            and exact_rate(smallest.bit_count // 2, key_count, self._probe_count) <= error_rate
+            smallest.folds
+            and exact_rate(smallest.bit_count // 2, key_count, self.probe_count) <= error_rate
         ):
             smallest = smallest.fold()
         return smallest
 
     def _parameters(self) -> tuple[int, ...]:
-        return (len(self._bits), self._probe_count, self._folds)
+        return (len(self._bits), self.probe_count, self.folds)
 
 
 def _halve(bits: bytearray) -> bytes:

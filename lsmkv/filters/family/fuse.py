@@ -32,12 +32,11 @@ class BinaryFuseFilter(StaticFilter):
         if fingerprint_bits not in FUSE_WIDTHS:
             raise ValueError(f"fingerprint_bits={fingerprint_bits!r}: must be 8 or 16")
         distinct = distinct_hashes(hashes)
-        self._fingerprint_bits = fingerprint_bits
-        self._count = len(distinct)
+        super().__init__(fingerprint_bits, len(distinct))
         self._bits = build(distinct, fingerprint_bits)
 
     def __repr__(self) -> str:
-        return f"<BinaryFuseFilter: {self._count} keys, {self._fingerprint_bits}-bit fingerprints>"
+        return f"<BinaryFuseFilter: {self._count} keys, {self.fingerprint_bits}-bit fingerprints>"
 
     @classmethod
     def from_hashes(cls, hashes: Iterable[int], error_rate: float) -> Self:
@@ -57,14 +56,14 @@ class BinaryFuseFilter(StaticFilter):
         return self._bits
 
     def may_contain_hash(self, h: int, /) -> bool:
-        return may_contain(self._bits, 0, len(self._bits), self._fingerprint_bits, h)
+        return may_contain(self._bits, 0, len(self._bits), self.fingerprint_bits, h)
 
     def key_count(self) -> float:
         """How many distinct keys the filter was built from: exact."""
         return self._count
 
     def expected_rate(self) -> float:
-        return fuse_rate(self._fingerprint_bits)
+        return fuse_rate(self.fingerprint_bits)
 
     def _body(self) -> bytes:
         return self._bits

@@ -7,7 +7,7 @@ counts for the first time only.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from lsmkv.filters.family.protocols import Insert, Membership
 
@@ -41,13 +41,9 @@ class KnownFalsePositives(Generic[M]):
     def __init__(self, filter: M, capacity: int | None = None) -> None:
         if capacity is not None and capacity < 1:
             raise ValueError(f"capacity={capacity!r}: must be 1 or more, or None")
-        self._filter = filter
+        self.filter: Final = filter
         self._capacity = capacity
         self._known: OrderedDict[bytes, None] = OrderedDict()
-
-    @property
-    def filter(self) -> M:
-        return self._filter
 
     @property
     def known_count(self) -> int:
@@ -55,7 +51,7 @@ class KnownFalsePositives(Generic[M]):
 
     def may_contain(self, key: bytes, /) -> bool:
         """Whether the filter may hold ``key``, known false positives excepted."""
-        if not self._filter.may_contain(key):
+        if not self.filter.may_contain(key):
             return False
         if key not in self._known:
             return True
@@ -76,4 +72,4 @@ class GrowingKnownFalsePositives(KnownFalsePositives[G]):
     def add(self, key: bytes, /) -> None:
         """Add ``key``, which is then no false positive."""
         self._known.pop(key, None)
-        self._filter.add(key)
+        self.filter.add(key)

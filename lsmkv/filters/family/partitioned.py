@@ -9,7 +9,7 @@ filter", ESA 2006.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Final, Self
 
 from lsmkv.filters.bloom import MULTIPLIER
 from lsmkv.filters.family.base import bits_set, keys_by_fill
@@ -36,7 +36,7 @@ class PartitionedBloomFilter(BitFilter):
         super().__init__(byte_count, probe_count)
         if byte_count * 8 < probe_count:
             raise ValueError(f"{byte_count} bytes are too few for {probe_count} arrays")
-        self._part_bits = byte_count * 8 // probe_count
+        self.part_bits: Final = byte_count * 8 // probe_count
 
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float) -> Self:
@@ -45,22 +45,18 @@ class PartitionedBloomFilter(BitFilter):
         byte_count = max(1, (bits + 7) // 8)
         return cls(byte_count, partitioned_probes_for(byte_count * 8, key_count))
 
-    @property
-    def part_bits(self) -> int:
-        return self._part_bits
-
     def add_hash(self, h: int, /) -> None:
         bits = self._bits
-        part = self._part_bits
-        for first in range(0, part * self._probe_count, part):
+        part = self.part_bits
+        for first in range(0, part * self.probe_count, part):
             h = (h * MULTIPLIER) & MASK_63
             bit = first + (((h >> 31) * part) >> 32)
             bits[bit >> 3] |= 1 << (bit & 7)
 
     def may_contain_hash(self, h: int, /) -> bool:
         bits = self._bits
-        part = self._part_bits
-        for first in range(0, part * self._probe_count, part):
+        part = self.part_bits
+        for first in range(0, part * self.probe_count, part):
             h = (h * MULTIPLIER) & MASK_63
             bit = first + (((h >> 31) * part) >> 32)
             if not (bits[bit >> 3] >> (bit & 7)) & 1:
@@ -69,8 +65,8 @@ class PartitionedBloomFilter(BitFilter):
 
     def key_count(self) -> float:
         """About how many distinct keys were added, by the arrays' mean fill.  O(m)."""
-        ones = bits_set(self._bits) / self._probe_count
-        return keys_by_fill(ones, self._part_bits, 1)
+        ones = bits_set(self._bits) / self.probe_count
+        return keys_by_fill(ones, self.part_bits, 1)
 
     def expected_rate(self, key_count: int) -> float:
-        return partitioned_rate(self.bit_count, key_count, self._probe_count)
+        return partitioned_rate(self.bit_count, key_count, self.probe_count)

@@ -66,7 +66,7 @@ class RollingFilter(GrowingFilter, Generic[F]):
 
     def __init__(self, empty: Callable[[], F], window: Window, clock: Clock) -> None:
         self._empty: Callable[[], F] = empty
-        self._window = window
+        self.window: Final = window
         self._clock = clock
         self._started = clock()
         self._inserts = 0
@@ -74,11 +74,7 @@ class RollingFilter(GrowingFilter, Generic[F]):
         self._old: F = empty()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: two of {self._new!r}, {self._window}>"
-
-    @property
-    def window(self) -> Window:
-        return self._window
+        return f"<{type(self).__name__}: two of {self._new!r}, {self.window}>"
 
     @property
     def byte_count(self) -> int:
@@ -87,7 +83,7 @@ class RollingFilter(GrowingFilter, Generic[F]):
 
     def add_hash(self, h: int, /) -> None:
         self._rotate_by_time()
-        if self._window.inserts is not None and self._inserts >= self._window.inserts:
+        if self.window.inserts is not None and self._inserts >= self.window.inserts:
             self.rotate()
         self._new.add_hash(h)
         self._inserts += 1
@@ -98,7 +94,7 @@ class RollingFilter(GrowingFilter, Generic[F]):
             return True
         if not self._old.may_contain_hash(h):
             return False
-        if self._window.promote:
+        if self.window.promote:
             self.add_hash(h)
         return True
 
@@ -128,7 +124,7 @@ class RollingFilter(GrowingFilter, Generic[F]):
 
     def _rotate_by_time(self) -> None:
         """Rotate when the window has ended; twice, which forgets all keys, when two have."""
-        seconds = self._window.seconds
+        seconds = self.window.seconds
         if seconds is None:
             return
         windows = int((self._clock() - self._started) / seconds)
@@ -142,7 +138,7 @@ class RollingFilter(GrowingFilter, Generic[F]):
 
     def _parameters(self) -> tuple[int, ...]:
         self._rotate_by_time()
-        window = self._window
+        window = self.window
         age = 0.0 if window.seconds is None else self._clock() - self._started
         return (
             *self._new._parameters(),

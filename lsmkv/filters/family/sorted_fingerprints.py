@@ -39,12 +39,11 @@ class FingerprintFilter(StaticFilter):
         check_range("fingerprint_bits", fingerprint_bits, _WIDTH_LIMITS)
         shift = _HASH_BITS - fingerprint_bits
         fingerprints = sorted({h >> shift for h in distinct_hashes(hashes)})
-        self._fingerprint_bits = fingerprint_bits
-        self._count = len(fingerprints)
+        super().__init__(fingerprint_bits, len(fingerprints))
         self._packed = pack(fingerprints, fingerprint_bits)
 
     def __repr__(self) -> str:
-        return f"<FingerprintFilter: {self._count} fingerprints of {self._fingerprint_bits} bits>"
+        return f"<FingerprintFilter: {self._count} fingerprints of {self.fingerprint_bits} bits>"
 
     @classmethod
     def from_hashes(cls, hashes: Iterable[int], error_rate: float) -> Self:
@@ -58,7 +57,7 @@ class FingerprintFilter(StaticFilter):
         return len(self._packed)
 
     def may_contain_hash(self, h: int, /) -> bool:
-        width = self._fingerprint_bits
+        width = self.fingerprint_bits
         wanted = h >> (_HASH_BITS - width)
         low = 0
         high = self._count
@@ -79,7 +78,7 @@ class FingerprintFilter(StaticFilter):
 
     def expected_rate(self) -> float:
         """The false-positive rate: the part of all possible fingerprints that is there."""
-        return float(self._count * 2.0**-self._fingerprint_bits)
+        return float(self._count * 2.0**-self.fingerprint_bits)
 
     def _body(self) -> bytes:
         return bytes(self._packed)

@@ -192,12 +192,12 @@ class StrategyBloomFilter(BitArrayFilter):
         check_range("bit_count", bit_count, _BIT_LIMITS)
         super().__init__((bit_count + 7) // 8, probe_count)
         self._bit_count = bit_count
-        self._strategy = strategy
+        self.strategy: Final = strategy
 
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(bit_count={self._bit_count}, "
-            f"probe_count={self._probe_count}, strategy={self._strategy.name})"
+            f"probe_count={self.probe_count}, strategy={self.strategy.name})"
         )
 
     @classmethod
@@ -212,30 +212,26 @@ class StrategyBloomFilter(BitArrayFilter):
         return self._bit_count
 
     @property
-    def strategy(self) -> HashStrategy:
-        return self._strategy
-
-    @property
     def bits_set(self) -> int:
         """How many bits are 1.  O(m)."""
         return bits_set(self._bits)
 
     def add(self, key: bytes, /) -> None:
-        for bit in self._strategy.probes(key, self._bit_count, self._probe_count):
+        for bit in self.strategy.probes(key, self._bit_count, self.probe_count):
             self._bits[bit >> 3] |= 1 << (bit & 7)
 
     def may_contain(self, key: bytes, /) -> bool:
-        for bit in self._strategy.probes(key, self._bit_count, self._probe_count):
+        for bit in self.strategy.probes(key, self._bit_count, self.probe_count):
             if not (self._bits[bit >> 3] >> (bit & 7)) & 1:
                 return False
         return True
 
     def ideal_rate(self, key_count: int) -> float:
         """The exact false-positive rate that independent probes would have."""
-        return exact_rate(self._bit_count, key_count, self._probe_count)
+        return exact_rate(self._bit_count, key_count, self.probe_count)
 
     def _parameters(self) -> tuple[int, ...]:
-        return (self._bit_count, self._probe_count, self._strategy.number)
+        return (self._bit_count, self.probe_count, self.strategy.number)
 
     @classmethod
     def _restore(cls, parts: SavedParts) -> Self:
