@@ -108,6 +108,5 @@ class Opened(Finalizer):
         super().__init__(partial(deque, closing, 0))
 
     def open(self, path: str, flags: int, mode: int) -> None:
-        """Open ``path`` as ``os.open`` does."""
         # One call of C code: an interrupt comes before it, or after the number is stored.
         self.numbers.extend(map(os.open, (path,), (flags,), (mode,)))

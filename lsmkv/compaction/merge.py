@@ -115,7 +115,6 @@ class _Input:
         return True
 
     def take(self, end: i64) -> EntrySlice:
-        """The entries at hand before position ``end``."""
         part = EntrySlice(self.batch, self.position, end)
         self.position = end
         return part
@@ -242,12 +241,13 @@ def _merged(parts: list[EntrySlice], keep_older: bool) -> EntryBatch:
         return batch
     outermost = [part.batch.key(at) for part in parts for at in (part.start, part.end - 1)]
     fences = _fences(batch, common_prefix_length(outermost))
-    ends: list[int] = []
+    spans: list[tuple[int, int]] = []
     end: i64 = 0
     for part in parts:
+        start = end
         end += part.end - part.start
-        ends.append(end)
-    batch.order = _merged_order(batch, fences, ends, keep_repeats)
+        spans.append((start, end))
+    batch.order = _merged_order(batch, fences, spans, keep_repeats)
     return batch
 
 
@@ -275,35 +275,30 @@ def _fences(batch: EntryBatch, prefix_length: i64) -> vec[i64]:
 
 
 def _merged_order(
-    batch: EntryBatch, fences: vec[i64], ends: list[int], keep_repeats: bool
+    batch: EntryBatch, fences: vec[i64], spans: list[tuple[int, int]], keep_repeats: bool
 ) -> vec[i64]:
     """The slots in key order; of equal keys the first stays first, or alone.
 
-    ``ends``: where each part, in order by itself, ends.
+    ``spans``: where each part, in order by itself, starts and ends.
     """
     order = batch.order
     spare = ascending(len(order))
-    starts: list[int] = [0, *ends[:-1]]
-    # Neighbours are merged two by two, so that each slot is moved log2(len(ends)) times.
-    while len(ends) > 1:
-        fewer_starts: list[int] = []
-        fewer_ends: list[int] = []
-        for number in range(0, len(ends), 2):
-            start: i64 = starts[number]
-            end: i64 = ends[number]
-            if number + 1 < len(ends):
-                right: i64 = starts[number + 1]
-                right_end: i64 = ends[number + 1]
+    # Neighbours are merged two by two, so that each slot is moved log2(len(spans)) times.
+    while len(spans) > 1:
+        merged: list[tuple[int, int]] = []
+        for number in range(0, len(spans), 2):
+            start, end = spans[number]
+            if number + 1 < len(spans):
+                right, right_end = spans[number + 1]
                 end = _merge_two(
                     batch, fences, order, spare, start, end, right, right_end, keep_repeats
                 )
             else:
                 _copy(order, start, end, spare, start)
-            fewer_starts.append(start)
-            fewer_ends.append(end)
-        starts, ends = fewer_starts, fewer_ends
+            merged.append((start, end))
+        spans = merged
         order, spare = spare, order
-    count: i64 = ends[0]
+    count: i64 = spans[0][1]
     return order if count == len(order) else order[:count]
 
 

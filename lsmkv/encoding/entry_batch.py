@@ -92,7 +92,6 @@ class EntryBatch:
         self.seqs = []
 
     def copy_seqs(self) -> list[int]:
-        """The sequence number of each slot, in a new list."""
         if self.one_seq < 0:
             return list(self.seqs)
         return [self.one_seq] * (len(self.key_ends) - 1)

@@ -128,7 +128,7 @@ class Memtable:
 
     @property
     def key_count_bound(self) -> int:
-        """At least how many keys it has; keys in batches may repeat."""
+        """An upper bound of the number of keys; keys in batches may repeat."""
         return len(self._live) + sum([len(keys) for keys, _ in self.batches.copy()])
 
     def prepare(self, count: int, keep_old: bool) -> None:
@@ -216,8 +216,8 @@ class Memtable:
     ) -> list[bytes]:
         """The next ``count`` keys, also deleted ones, while writes may go on.
 
-        They ascend from above ``border`` (or from it on, if ``included``), or descend from below it when
-        ``reverse``.
+        They ascend from above ``border``, or from it on if ``included``.  If ``reverse``, they descend
+        from below it.
         """
         if self.batches:
             self._take_in_batches()
@@ -277,7 +277,6 @@ class Memtable:
         return SortedItems(self._live, self._live.values())
 
     def _with_history(self, keys: list[bytes]) -> EntryBatch:
-        """All entries of ``keys``, which ascend."""
         found_keys: list[bytes] = []
         values: list[Value] = []
         seqs: list[int] = []

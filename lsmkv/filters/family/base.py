@@ -73,7 +73,6 @@ class StaticFilter(HashedFilter):
 
     @classmethod
     def from_keys(cls, keys: Iterable[bytes], error_rate: float) -> Self:
-        """The filter of ``keys``; repeats do no harm."""
         return cls.from_hashes([hash_key(key) for key in keys], error_rate)
 
     def _parameters(self) -> tuple[int, ...]:

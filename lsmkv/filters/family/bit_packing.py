@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 
 def packed_bytes(count: int, width: int) -> int:
-    """The bytes that ``count`` integers of ``width`` bits take."""
     return (count * width + 7) // 8
 
 

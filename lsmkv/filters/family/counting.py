@@ -111,7 +111,6 @@ class CountingBloomFilter(RemovingFilter):
         return self.count_of_hash(hash_key(key))
 
     def count_of_hash(self, h: int, /) -> int:
-        """As :meth:`count_of`, for the key with the 63-bit hash ``h``."""
         return min([self._get(index) for index in self._indexes(h)])
 
     def remove_hash(self, h: int, /) -> bool:
