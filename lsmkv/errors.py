@@ -25,7 +25,7 @@ def caused(error: E, cause: BaseException | None) -> E:
 
 
 def uncopyable(what: str, remedy: str) -> TypeError:
-    """The error of ``__reduce_ex__``, by which objects are copied and pickled."""
+    """The error that ``__reduce_ex__`` of an uncopyable object raises."""
     return TypeError(f"cannot copy or pickle {what}: {remedy}")
 
 

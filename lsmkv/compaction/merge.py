@@ -7,8 +7,9 @@ Of the entries of a key survive:
   entry's, but below that of the next newer entry.
 
 A deletion may go when nothing older than the inputs can hold its key (``drop_deletions``), and every
-live snapshot sees it.  Under the same two conditions a compaction sets a surviving entry's sequence
-number to 0, since every reader sees the entry.  A flush keeps the numbers.
+live snapshot sees it.  The entries that it hides are gone already, or go with it.  Under the same two
+conditions a compaction sets a surviving entry's sequence number to 0, since every reader sees the entry.
+A flush keeps the numbers.
 
 Inputs are merged batch by batch.  Each has a batch at hand; all entries up to the lowest of the batches'
 last keys can be merged for good.  They are joined, newest input first; their slots are put in key

@@ -145,7 +145,7 @@ def _peel(hashes: list[int], seed: int, length: int, segments: int) -> list[tupl
 def _assign(
     cells: list[int], order: list[tuple[int, int]], width: int, length: int, segments: int
 ) -> None:
-    """Set the cells, all 0, from the end of ``order`` on."""
+    """Set the cells, all 0, so that each hash finds its fingerprint."""
     for word, own in reversed(order):
         first, second, third = _cells_of(word, length, segments)
         fingerprint = ((word * MULTIPLIER) & MASK_63) >> (63 - width)

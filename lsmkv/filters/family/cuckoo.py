@@ -96,17 +96,10 @@ class CuckooFilter(RemovingFilter):
         self._stored += 1
 
     def may_contain_hash(self, h: int, /) -> bool:
-        bucket, fingerprint = self._place(h)
-        return (
-            self._find(bucket, fingerprint) >= 0
-            or self._find(self._other(bucket, fingerprint), fingerprint) >= 0
-        )
+        return self._slot_of(h) >= 0
 
     def remove_hash(self, h: int, /) -> bool:
-        bucket, fingerprint = self._place(h)
-        slot = self._find(bucket, fingerprint)
-        if slot < 0:
-            slot = self._find(self._other(bucket, fingerprint), fingerprint)
+        slot = self._slot_of(h)
         if slot < 0:
             return False
         write(self._slots, slot, self.fingerprint_bits, 0)
@@ -119,6 +112,12 @@ class CuckooFilter(RemovingFilter):
 
     def expected_rate(self, key_count: int) -> float:
         return cuckoo_rate(self.fingerprint_bits, self.bucket_count, key_count)
+
+    def _slot_of(self, h: int) -> int:
+        """A slot with the fingerprint of a hash; -1 when there is none."""
+        bucket, fingerprint = self._place(h)
+        slot = self._find(bucket, fingerprint)
+        return slot if slot >= 0 else self._find(self._other(bucket, fingerprint), fingerprint)
 
     def _place(self, h: int) -> tuple[int, int]:
         """The first bucket of a hash, and its fingerprint, never 0: that is a free slot."""

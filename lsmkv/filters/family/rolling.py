@@ -178,7 +178,7 @@ class RollingFilter(GrowingFilter, Generic[F]):
 class RollingBloomFilter(RollingFilter[BloomFilter]):
     """A Bloom filter that forgets: it holds the keys of the last one to two windows.
 
-    Size and probes are those of each of the two arrays.
+    ``byte_count`` and ``probe_count`` are those of each array, a :class:`BloomFilter`.
 
     >>> f = RollingBloomFilter.for_window(Window(inserts=2), 2, 0.001)
     >>> f.update([b"a", b"b", b"c", b"d"])
@@ -209,8 +209,8 @@ class RollingBloomFilter(RollingFilter[BloomFilter]):
 class RollingCountingFilter(RollingFilter[CountingBloomFilter]):
     """A counting Bloom filter that forgets: it counts adds of the last one to two windows.
 
-    Size and probes are those of each of the two arrays.  Removals go to the new array: a key that is in
-    the old array only stays until the arrays rotate.
+    Counters and probes are those of each array, a :class:`CountingBloomFilter`.  Removals go to the new
+    array: a key that is in the old array only stays until the arrays rotate.
 
     >>> f = RollingCountingFilter.for_window(Window(seconds=60), 100, 0.01)
     >>> f.add(b"a"); f.rotate(); f.add(b"a"); f.add(b"b")

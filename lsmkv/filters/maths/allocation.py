@@ -53,7 +53,7 @@ def monkey_error_rates(run_key_counts: Sequence[int], error_rate: float) -> list
 def expected_wasted_reads(rates: Sequence[float]) -> float:
     """The expected wasted reads of a lookup of an absent key: the sum of rates.
 
-    The key lies in the range of every run, and no cache holds a block.
+    It assumes that the key lies in the range of every run, and that no cache holds a block.
     """
     return math.fsum(rates)
 

@@ -131,7 +131,7 @@ def cuckoo_rate(fingerprint_bits: int, bucket_count: int, key_count: int) -> flo
 
 
 def cuckoo_buckets_for(key_count: int) -> int:
-    """The buckets that ``key_count`` keys need, with next to no risk.
+    """The buckets in which ``key_count`` keys most likely find room.
 
     n/0.95 slots (Fan et al. 2014 fill 95 %), and sqrt(n) more, an allowance found by trial.  Of sets of
     some ten keys, one in a few hundred still does not fit; of hundreds, every set that was tried did.

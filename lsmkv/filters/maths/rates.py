@@ -209,7 +209,7 @@ def either_rate(*rates: float) -> float:
 
 
 def each_rate(error_rate: float, count: int) -> float:
-    """The rate of each of ``count`` filters with ``error_rate`` together.
+    """The rate that each of ``count`` filters needs for ``error_rate`` together.
 
     1 - (1 - p)^(1/count), the inverse of :func:`hit_rate`, without cancellation.
     """
