@@ -111,8 +111,8 @@ def _of_absent_reads(rows: Sequence[Row]) -> list[str]:
     return [
         "Blocks that absent lookups read, for those that the filters' exact rates promise: "
         + ", ".join(parts)
-        + ". The stores of one seed share their keys and the tables flushed, so what their filters "
-        "miss by goes together; --repeat takes other seeds."
+        + ". The stores of one seed share their keys and the tables flushed, so the errors of their "
+        "filters are correlated; --repeat takes other seeds."
     ]
 
 

@@ -49,8 +49,8 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
         Chart(
             "filters-rate",
             "False positives: measured rate by the rate in theory",
-            "With 95 % intervals, by the number of keys in a filter; 1 is a filter that keeps its "
-            "word. The rate in theory is that of independent probes for bloom/..., rbloom and "
+            "With 95 % intervals, by the number of keys in a filter; 1: the measured rate is the "
+            "theory's. The rate in theory is that of independent probes for bloom/..., rbloom and "
             "pybloom-live, exact for the others.",
             partial(_draw_rates, rows),
             width=9.5,

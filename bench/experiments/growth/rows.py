@@ -88,7 +88,7 @@ class Reads:
     seeks: int = column("scans of ten entries from a random key")
     seek_block_reads: int = column("data blocks that they read")
     seek_reads_expected: float = column(
-        "the same in theory, per seek: blocks whose turn comes", heading="theory", form=".2f"
+        "the same in theory, per seek: blocks that a seek reads", heading="theory", form=".2f"
     )
     seek_reads_without_fences: float = column(
         "the same if fences did not tell where blocks begin", heading="no fences", form=".2f"

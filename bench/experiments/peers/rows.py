@@ -41,7 +41,7 @@ class Row:
     )
     filter_negatives: int | None = column("searches that filters spared, by its own count", "time")
     filter_false_positives: int | None = column(
-        "searches that filters let pass in vain, by its own count", "time"
+        "false positives of its filters, by its own count", "time"
     )
     os_read_bytes: int | None = column(
         "bytes read from storage by the lookups, by the operating system's count", "time"

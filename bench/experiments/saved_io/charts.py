@@ -47,7 +47,7 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
             "False-positive rate: asked for, in theory, and measured",
             "Left, in stores: measured rates with 95 % intervals against the rates asked for. Right, "
             "filters of one block's keys: measured over exact rate for several ways to derive the "
-            "probes from the key; 1 is a filter that keeps its word.",
+            "probes from the key; 1: the measured rate is the theory's.",
             partial(_draw_rates, rows),
             width=8.2,
         ),

@@ -147,7 +147,7 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
         "Exact rates are E[(X/m)^k] with X the number of distinct bits set (Bose et al. 2008), for "
         "the m, n and k of each block, weighted by its keys. Measured rates are false positives over "
         "all times a filter was asked for a key that it does not hold; intervals are Clopper and "
-        "Pearson's, 95 %. Nobody corrects for many comparisons.",
+        "Pearson's, 95 %. They are not corrected for many comparisons.",
     ),
     row_type=Row,
     tasks=tasks,
