@@ -72,9 +72,9 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         self._read_view = engine.read_view
 
     def snapshot(self) -> Snapshot:
-        """The store as it is now, unchanged by later writes until it is closed.
+        """The store as it is now, unchanged by later writes.
 
-        Until then, the store keeps the entries that the snapshot sees.
+        The store keeps the entries that the snapshot sees until it is closed.
         """
         current, pin = self._engine.pin_current()
         return Snapshot(self._engine, current, pin, self)
@@ -87,9 +87,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         Args:
             key: up to 65,535 bytes.
             value: up to 256 MiB.
-            sync: return once the write is safe from a power failure (one fdatasync serves all
-                threads that wait).  Without it, the write survives the end of this process,
-                even a crash.
+            sync: return once the write is safe from a power failure (one fdatasync serves all threads
+                that wait).  Without it, the write survives the end of this process, even a crash.
 
         Raises:
             TypeError, ValueError: not a key or value; nothing was written.
@@ -104,7 +103,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         self._engine.delete(key, sync)
 
     def write_batch(self, *, sync: bool = False) -> WriteBatch:
-        """Operations that the end of the ``with`` block applies all together or not at all.
+        """Operations that the end of the ``with`` block applies, all or none.
 
         Raises:
             ReadOnlyError, ClosedError: this handle is read-only or closed.
@@ -134,7 +133,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     @overload
     def update(self, other: Iterable[tuple[Buffer, Buffer]] = (), /) -> None: ...
     def update(self, other: Any = (), /, **others: Any) -> None:
-        """Put every key and value of a mapping, or of an iterable of pairs.
+        """Put every key and value of a mapping or of pairs.
 
         Each is a write of its own: an error leaves the writes before it in place.  For all or nothing
         use :meth:`write_batch`.
@@ -144,10 +143,10 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         super().update(other, **others)
 
     def popitem(self) -> tuple[bytes, bytes]:
-        """Remove the first key, and return it with its value; KeyError when there is none.
+        """Remove the first key, and return it with its value.
 
-        Two threads never pop the same entry.  The deletions that earlier pops left, which stay until
-        a compaction, do not slow it down.
+        KeyError when there is none.  Two threads never pop the same entry.  Deletions that earlier pops
+        left do not slow it down.
         """
         engine = self._engine
         engine.require_open()  # first: a fork may have left the lock held
@@ -196,13 +195,13 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     ) -> None:
         """Flush, then merge all entries between two keys into one sorted run.
 
-        This removes overwritten entries and deletions that no snapshot sees.  It needs free space for
-        a second copy of the range.
+        This removes overwritten entries and deletions that no snapshot sees.  It needs free space for a
+        second copy of the range.
 
         Args:
             start, stop: start <= key < stop; None sets no bound.
-            force: rewrite also what is one run already, with the present options (another error
-                rate, block size, compression, ...).
+            force: rewrite also what is one run already, with the present options (another error rate,
+                block size, compression, ...).
 
         Raises:
             BackgroundError, OSError: the flush or the merge failed.
@@ -232,7 +231,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         self._engine.resume()
 
     def refresh(self) -> None:
-        """Show what another process has written since a ``read_only=True`` store was opened.
+        """Show what another process has written since the store was opened.
 
         Does nothing on a store that is open for writing, which is always up to date.
         """
@@ -272,9 +271,9 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         return max(0, total)
 
     def approximate_size(self, start: Buffer | None = None, stop: Buffer | None = None) -> int:
-        """About how many bytes of tables hold the keys with start <= key < stop.
+        """About how many bytes of tables a range of keys takes.
 
-        Memtables do not count.  O(tables + log blocks): reads no block.
+        start <= key < stop.  Memtables do not count.  O(tables + log blocks): reads no block.
         """
         wanted = scan_range(start, stop, None, False)
         current = self._engine.require_open()
@@ -301,7 +300,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         return inspect_store(self._engine.require_open())
 
     def blocks(self, table_number: int) -> Iterator[BlockInfo]:
-        """Every block of one table, with its filter's n, m, k and expected rate.
+        """Every block of a table, with its filter's n, m, k, rate.
 
         Reads each block, bypassing the cache.
 

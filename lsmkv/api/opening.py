@@ -1,4 +1,4 @@
-"""Opens, creates and destroys stores: ``open`` and ``destroy``."""
+"""Opens, creates and destroys stores."""
 
 from __future__ import annotations
 
@@ -105,9 +105,8 @@ def _must_open(
 ) -> bool:
     """Whether there is a store to open; False when there is one to create.
 
-    Raises what ``open`` raises where there must be a store, or must be none, and NotAStoreError where
-    a store has lost its CURRENT.  An unfinished creation leaves a log without records and a manifest,
-    which are no store.
+    It raises NotAStoreError also where a store has lost its CURRENT.  An unfinished creation leaves a
+    log without records and a manifest, which are no store.
     """
     if holds_store(files, directory):
         if error_if_exists:
@@ -131,7 +130,6 @@ def _must_open(
 
 
 def _holds_entries(files: Storage, directory: str, name: str) -> bool:
-    """Whether a file is a table, or a log with records."""
     kind, _ = parse_file_name(name) or ("", 0)
     try:
         return kind == "table" or (
@@ -153,7 +151,9 @@ def _no_store(directory: str) -> NotAStoreError:
 
 
 def destroy(path: PathLike) -> None:
-    """Remove the store in the directory ``path``, and the directory if nothing else is in it.
+    """Remove the store in the directory ``path``.
+
+    The directory is removed if nothing else is in it.
 
     Raises:
         NotAStoreError: there is no store.

@@ -1,4 +1,4 @@
-"""Ranges of keys as of one moment, and iterators over them: what views are made of."""
+"""Ranges of keys as of one moment, and iterators over them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ _NOTHING: Final[list[tuple[bytes, ...]]] = []
 class EntryIterator:
     """Iterates over the entries of a range.
 
-    It is for one thread at a time, and not reentrant (ValueError).  It takes entries from a scan in
-    lists; fetching the next list may let other threads run.
-
-    (``itertools.chain`` would drop the scan at its end even while another thread is inside it.)
+    It is for one thread at a time, and not reentrant (ValueError).  Fetching the next list of entries
+    may let other threads run.  (``itertools.chain`` would drop the scan at its end even while another
+    thread is inside it.)
     """
 
     def __init__(self, read_view: ReadView, wanted: Bounds, engine: Engine, owner: object) -> None:
@@ -98,10 +97,7 @@ class ValueIterator(EntryIterator):
 
 
 def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> Bounds:
-    """The bounds of the keys with start <= key < stop that start with ``prefix``.
-
-    TypeError for a bound that is neither None nor bytes-like.
-    """
+    """The bounds of a range; TypeError for one that is not bytes-like."""
     low = None if start is None else key_bytes(start)
     high = None if stop is None else key_bytes(stop)
     head = None if prefix is None else key_bytes(prefix)
@@ -115,7 +111,7 @@ def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> Bo
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RangeView:
-    """A range of keys as of one moment.  It keeps ``owner``, so that the store stays open."""
+    """A range of keys; ``owner`` keeps the store open."""
 
     def __init__(
         self,
@@ -133,7 +129,7 @@ class RangeView:
         self._read_view: ReadView = read_view()
 
     def iterate(self, kind: type[EntryIterator], reverse: bool) -> Any:
-        """An iterator over the range; ``reverse`` turns the order of the range around."""
+        """An iterator over the range; ``reverse`` turns its order around."""
         wanted = self._wanted
         if reverse:
             wanted = Bounds(wanted.start, wanted.stop, wanted.prefix, not wanted.reverse)

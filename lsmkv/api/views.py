@@ -1,4 +1,4 @@
-"""Views of the keys, values and items of a range, as of one moment.
+"""Views of the keys, values and items of a range.
 
 This module is not compiled: operators of ``Set`` such as ``&`` do not work on compiled classes.
 """
@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 
 class RangeKeys(RangeView, Set[bytes]):
-    """The keys of a range, in order, as of when the view was made.  ``len`` scans."""
+    """The keys of a range, in order, unchanged by later writes.  ``len`` scans."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ class RangeKeys(RangeView, Set[bytes]):
 
 
 class RangeItems(EntryRangeView, Set[tuple[bytes, bytes]]):
-    """The items of a range, in key order, as of when the view was made.  ``len`` scans."""
+    """The items of a range, in order, unchanged by later writes.  ``len`` scans."""
 
     __slots__ = ()
 
@@ -59,7 +59,7 @@ class RangeItems(EntryRangeView, Set[tuple[bytes, bytes]]):
 
 
 class RangeValues(RangeView, Collection[bytes]):
-    """The values of a range, in key order, as of when the view was made.  ``len`` scans."""
+    """The values of a range, in order, unchanged by later writes.  ``len`` scans."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Write batches: several operations in one step."""
+"""Write batches: several operations applied in one step."""
 
 from __future__ import annotations
 

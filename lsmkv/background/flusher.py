@@ -1,8 +1,4 @@
-"""The flusher: turns the oldest waiting memtable into tables of a new run on level 0.
-
-It writes the tables first, then records them in the manifest, and then publishes the new version.
-After that the memtable's log is obsolete.
-"""
+"""The flusher: turns the oldest waiting memtable into tables of a new run on level 0."""
 
 from __future__ import annotations
 
@@ -24,8 +20,6 @@ _SORTING: Final = 4  # sorting a memtable takes about this part of the time of w
 
 
 class Flusher(BackgroundThread):
-    """Flushes one memtable at a time."""
-
     def __init__(self, shared: Shared, compactor: Worker) -> None:
         super().__init__("lsmkv-flush", shared)
         self._compactor = compactor
@@ -67,7 +61,7 @@ class Flusher(BackgroundThread):
     def _write_memtable(
         self, memtable: Memtable, end_seq: int, error_rate: float, drop_deletions: bool
     ) -> list[TableMeta]:
-        """Write the tables; ``drop_deletions``: the store has no data older than the memtable."""
+        """Write the tables; ``drop_deletions``: the store has no older data."""
         snapshots = self.host.snapshots.sequence_numbers()
         size, count = memtable.log_bytes, memtable.key_count_bound
         runner = self.runner_for(size)
@@ -96,6 +90,5 @@ class Flusher(BackgroundThread):
         return self.write_tables(batches, error_rate, self.is_stopping)
 
     def is_urgent(self) -> bool:
-        """Whether a thread waits for the flush, or another memtable does."""
         current = self.host.super_version
         return super().is_urgent() or current is None or len(current.flushing) > 1

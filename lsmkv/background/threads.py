@@ -1,4 +1,4 @@
-"""Threads that can be started and awaited without harm from an interrupt at any moment.
+"""Threads that an interrupt cannot harm when they start or end.
 
 Interrupts (Ctrl-C) come in the main thread only.  ``Thread.start`` and ``join`` wait in Python code.
 An interrupt there may block the new thread for ever, or mark a running thread as ended.  So a thread
@@ -22,13 +22,10 @@ _idents: set[int] = set()
 
 
 def in_worker() -> bool:
-    """Whether the current thread does background work."""
     return threading.get_ident() in _idents
 
 
 class Strand:
-    """Calls ``target`` in a daemon thread of that name."""
-
     def __init__(self, name: str, target: Callable[[], object]) -> None:
         self._target = target
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -38,7 +35,7 @@ class Strand:
         self._made_s = time.monotonic()
 
     def begin(self) -> None:
-        """Start the thread.  Pass this to ``_thread.start_new_thread``, which no interrupt cuts short."""
+        """Start the thread; for ``_thread.start_new_thread``, which no interrupt cuts short."""
         try:
             self._thread.start()
         except RuntimeError:  # no second thread can start: use this one
@@ -60,14 +57,13 @@ class Strand:
         return self._ident == threading.get_ident()
 
     def has_ended(self) -> bool:
-        """Whether the thread has ended, or will never begin because an exception was set in it."""
+        """Whether the thread has ended, or an exception keeps it from beginning."""
         # The lock first: an interrupt in ``is_alive`` may mark a running thread as ended.
         if self._running.locked() or self._thread.is_alive():
             return False
         return self._has_begun or time.monotonic() - self._made_s > _BEGIN_LIMIT_S
 
     def await_end(self) -> None:
-        """Return once the thread has ended."""
         while not self._has_begun and not self.has_ended():
             time.sleep(_POLL_S)
         with self._running:
@@ -77,7 +73,7 @@ class Strand:
 
 
 class Errand(Generic[_T]):
-    """Runs ``action`` in a thread of its own, while the caller waits for it.
+    """Runs ``action`` in a thread of its own while the caller waits.
 
     ``given_up`` becomes True when an interrupt ends the wait.
     """

@@ -15,8 +15,7 @@ from lsmkv.changes import Changes, await_change, held_lock
 class Worker:
     """Runs ``job`` until it returns False, each time it is woken.
 
-    ``job`` does one piece of work and returns whether there may be more.  An exception of it goes to
-    ``failed``; the worker then sleeps until it is woken.
+    An exception of ``job`` goes to ``failed``; the worker then sleeps until it is woken.
 
     The thread starts with the first ``wake``, and again with a later one if an exception has ended it.
     It is a daemon, so that endless work cannot hold up the end of the process: that closes the store,
@@ -44,9 +43,9 @@ class Worker:
         return self._woken or self._working
 
     def wake(self) -> None:
-        """Have the job run soon, without waiting for it.
+        """Have the job run soon.
 
-        If no thread can be started, RuntimeError is raised and nothing has changed.
+        RuntimeError if no thread can be started; nothing has changed then.
         """
         if self._stopping:
             return

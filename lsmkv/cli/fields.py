@@ -1,4 +1,4 @@
-"""Takes the key and the value out of a row of a file.
+"""Takes key and value out of a row of a file.
 
 Without field names a row has two fields, key and value.  With ``--key-field`` or ``--value-field`` it
 may have any.  Without ``--value-field``, the value is a JSON object of all fields but the key.
@@ -34,12 +34,10 @@ class Fields:
 
     @property
     def are_named(self) -> bool:
-        """Whether the name of a field is given."""
         return self.key is not None or self.value is not None
 
     @property
     def key_name(self) -> str:
-        """The name of the key's field."""
         return NAMES[0] if self.key is None else self.key
 
     @property
@@ -175,8 +173,8 @@ def _shown(text: bytes) -> str:
 class Columns:
     """Turns rows of a table into entries.
 
-    ``header`` names the columns; None means two, key and value.  ValueError when a column that
-    ``fields`` names is not there.
+    ``header`` names the columns; None means key and value.  ValueError if a column of ``fields`` is not
+    there.
     """
 
     def __init__(self, fields: Fields, form: Form, header: list[str] | None) -> None:
@@ -235,7 +233,7 @@ class Columns:
 
 
 def looks_like_header(row: list[str]) -> bool:
-    """Whether the first row of a table seems to name its two columns.
+    """Whether the first of two-column rows seems to name the columns.
 
     >>> looks_like_header(["Key", "Value"]), looks_like_header(["alice", "34"])
     (True, False)

@@ -216,10 +216,11 @@ def _refuse_header(file_format: str, fields: Fields) -> None:
     help="Write to FILE, replacing it once the dump is whole (default: standard output).",
 )
 def dump(store: str, file_format: str, as_hex: bool, output: str) -> None:
-    """Write every entry of STORE, in key order, as "lsmkv load" reads it back.
+    """Write every entry of STORE as "lsmkv load" reads it back.
 
-    The formats are those of "lsmkv load".  A FILE whose name ends in .gz is packed by gzip.  The dump
-    shows the store as it was when the command began, whatever other programs write meanwhile.
+    Entries are in key order, in the formats of "lsmkv load".  A FILE whose name ends in .gz is packed
+    by gzip.  The dump shows the store as it was when the command began, whatever other programs write
+    meanwhile.
 
     \b
     Example:  lsmkv dump users.db --output users.csv

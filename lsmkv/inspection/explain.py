@@ -1,7 +1,6 @@
-"""Explains one lookup: where it looks, what each filter answers, what it reads.
+"""Explains one lookup: where it looks, what filters answer, what it reads.
 
-It makes the lookup step by step, through the memtables, fences, filters, cache and blocks that
-``get`` uses, and stops where ``get`` stops.
+It goes step by step through the memtables, fences, filters, cache and blocks that ``get`` uses.
 """
 
 from __future__ import annotations
@@ -86,7 +85,6 @@ class FilterStep(Report):
 
     @property
     def was_asked(self) -> bool:
-        """Whether a filter gave an answer."""
         return self.verdict in ("no", "maybe")
 
     def __str__(self) -> str:
@@ -260,7 +258,7 @@ class Explanation(Report):
 
 
 def explain_lookup(current: SuperVersion, key: bytes, seq: int) -> Explanation:
-    """Look ``key`` up in ``current`` as of sequence number ``seq``, and report each step.
+    """Look ``key`` up as of ``seq``, and report each step.
 
     It reads the same blocks as a lookup, fills the cache, and counts in the counters of reads and of
     the cache, but not in those of lookups and filter answers.
@@ -294,7 +292,6 @@ def explain_lookup(current: SuperVersion, key: bytes, seq: int) -> Explanation:
 
 
 def _search_run(run: Run, key: bytes, h: int, seq: int) -> tuple[RunStep, bytes | None]:
-    """The lookup in one run, with the steps of :meth:`TableReader.get`."""
     table = run.table_for(key)
     if table is None:
         return RunStep(run.level, run.number, None, None, None, None, (), "no table", None), None
@@ -333,7 +330,7 @@ def _search_run(run: Run, key: bytes, h: int, seq: int) -> tuple[RunStep, bytes 
 def _search_blocks(
     table: TableReader, number: int, key: bytes, h: int, seq: int, steps: list[BlockStep]
 ) -> tuple[Block, int]:
-    """The block in which the search ended, and the position of the version in it, or -1."""
+    """The block that ended the search, and the entry's position or -1."""
     index = table.index
     is_newest = seq >= table.meta.largest_seq
     while True:
@@ -350,7 +347,7 @@ def _search_blocks(
 
 
 def _ask(table: TableReader, number: int, filter_hash: int) -> FilterStep:
-    """Ask the filter for block ``number``, which may be that of the whole table."""
+    """Ask the filter for a block, or the one of the table."""
     scope: Scope = "table" if table.properties.granularity == "table" else "block"
     bits, key_count, probes = filter_shape(table, number)
     if bits == 0:

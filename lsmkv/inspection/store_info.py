@@ -1,4 +1,4 @@
-"""The shape of a store: levels, runs, tables, blocks and filters, as data and text."""
+"""The shape of a store, as data and text."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class TableInfo(Report):
 
 @dataclass(frozen=True, slots=True)
 class RunInfo(Report):
-    """One run: its number (within a level, higher is newer), and its tables by ascending key."""
+    """One run; a higher number is newer within a level.  Its tables are by ascending key."""
 
     derived: ClassVar[tuple[str, ...]] = ("size_bytes", "entry_count")
 
@@ -147,7 +147,7 @@ class RunInfo(Report):
 
 @dataclass(frozen=True, slots=True)
 class LevelInfo(Report):
-    """One level: its number, and its runs, newest first."""
+    """One level, and its runs, newest first."""
 
     derived: ClassVar[tuple[str, ...]] = ("size_bytes", "entry_count")
 
@@ -236,7 +236,7 @@ def inspect_store(current: SuperVersion, *, read_blocks: bool = False) -> StoreI
     """The shape of ``current``.
 
     ``read_blocks`` allows reading blocks for the exact error rate of filters that the index alone does
-    not give (:func:`expected_error_rate`); otherwise nothing is read.
+    not give; otherwise nothing is read.
     """
     runs: dict[int, list[RunInfo]] = {
         level: [] for level in range(len(current.version.levels.by_depth))
@@ -251,11 +251,11 @@ def inspect_store(current: SuperVersion, *, read_blocks: bool = False) -> StoreI
 
 
 def expected_error_rate(table: TableReader) -> float:
-    """The false-positive rate to expect of the table's filters: the mean of ``exact_rate``.
+    """The false-positive rate to expect of the table's filters.
 
-    All blocks weigh the same; one without a filter has a rate of 1.  It is that of the filters in the
-    file, whether lookups ask them or not.  If filters hold whole keys and no key has several versions,
-    the index has every n; otherwise every block is read.
+    It is the mean of ``exact_rate`` over the blocks; one without a filter has a rate of 1.  If filters
+    hold whole keys and no key has several versions, the index has every n; otherwise every block is
+    read.
     """
     known = _rate_by_index(table)
     if known is not None:
@@ -267,7 +267,7 @@ def expected_error_rate(table: TableReader) -> float:
 
 
 def block_infos(table: TableReader) -> Iterator[BlockInfo]:
-    """Each block of ``table``, in order; reads one block per step, past the cache."""
+    """Each block of ``table``; reads one block per step, past the cache."""
     index = table.index
     for number in range(index.block_count):
         trailer = table.block_trailer(number)
@@ -289,7 +289,7 @@ def block_infos(table: TableReader) -> Iterator[BlockInfo]:
 
 
 def filter_shape(table: TableReader, number: int) -> tuple[int, int | None, int]:
-    """m, n and k of the filter for block ``number``, which may be that of the whole table.
+    """m, n and k of a block's filter, or of the table's.
 
     n is None if only the block has it.  Nothing is read.
     """
@@ -326,7 +326,7 @@ def _rate_by_index(table: TableReader) -> float | None:
 
 
 def _mean_rate(table: TableReader, shapes: Iterable[tuple[int, int, int]]) -> float:
-    """The mean exact rate of filters of these shapes (m, n, k); equal shapes are computed once."""
+    """The mean exact rate of filters of these shapes (m, n, k)."""
     counted = Counter(shapes)
     total = math.fsum(times * filter_rate(table, *shape) for shape, times in counted.items())
     return total / counted.total()

@@ -1,12 +1,10 @@
 """Reads a damaged table: every whole block, and where the others were.
 
 A whole index locates the blocks.  If index or footer are lost, the file is searched for the magic of
-block trailers.  A trailer counts only if the checksum of the payload before it holds, which depends
-on the trailer and on the offset.  Of nested blocks the outer one counts, because a value may hold
-anything, even a copy of a block.  (Only a block forged for its very offset, inside a damaged block,
-in a table without an index, would be taken for one of the table's.)
-
-The layout is that of :mod:`lsmkv.sstable.format`.
+block trailers.  A trailer counts only if the checksum of the payload before it holds, which depends on
+the trailer and on the offset.  Of nested blocks the outer one counts, because a value may hold a copy
+of a block.  (Only a block forged for its very offset, inside a damaged block, would pass for one of the
+table's.)
 """
 
 from __future__ import annotations
@@ -49,9 +47,9 @@ _SECTOR_BYTES: Final = 512  # the smallest unit that a device fails to read
 
 @dataclass(frozen=True, slots=True)
 class LostBlock:
-    """A damaged range of a table: one block, or any number without an index.
+    """A damaged range of a table: one block, or more without an index.
 
-    Its keys lie between ``first`` and ``last``; None if no bound, or no ``entry_count``, is known.
+    Its keys lie between ``first`` and ``last``; None where nothing is known.
     """
 
     offset: int
@@ -86,7 +84,7 @@ class TableSalvage:
             self.problems.append(error)
 
     def blocks(self) -> Iterator[tuple[int, Block | LostBlock]]:
-        """Offsets, and whole blocks or lost ranges, in the order of the file.
+        """Whole blocks and lost ranges with their offsets, in file order.
 
         The entries ascend through all whole blocks.
         """
@@ -145,7 +143,7 @@ class TableSalvage:
         self._index = checked_index(tail[: footer.index_length], path, footer, self.properties)
 
     def _pread(self, offset: int, length: int) -> bytes:
-        """A range of the file; if the device cannot read it, that is damage like any other."""
+        """Read a range; what the device cannot read is damaged."""
         try:
             return self._file.pread(offset, length, ReadKind.COMPACTION)
         except OSError as error:
@@ -169,7 +167,7 @@ class TableSalvage:
                 yield offset, block
 
     def _block(self, frame: bytes, offset: int) -> Block:
-        """The block in ``frame``.  Damage to its filter is only noted: a new one will be built."""
+        """Check and decode a block; damage to its filter is only noted."""
 
         def fail(reason: str) -> NoReturn:
             raise CorruptionError(self.path, offset, reason)
@@ -207,7 +205,6 @@ class TableSalvage:
     # Blocks by their trailers
 
     def _scanned(self) -> Iterator[tuple[int, Block | LostBlock]]:
-        """The blocks that a search finds; the ranges between them count as lost."""
         limit = self._file.size if self.footer is None else self.footer.data_length
         reached = 0
         for start, stop in _outermost(self._candidates(limit)):
@@ -224,7 +221,7 @@ class TableSalvage:
             yield reached, _gap(reached, "no whole block is found here")
 
     def _candidates(self, limit: int) -> Iterator[tuple[int, int]]:
-        """Start and end of each range below ``limit`` that ends in a valid trailer."""
+        """Start and end of each range that ends in a valid trailer."""
         for base in range(0, limit, _SCAN_BYTES):
             # Pieces overlap, so that each trailer is whole in the piece that it starts in.
             data = self._zero_filled(base, min(_SCAN_BYTES + TRAILER_BYTES, limit - base))
@@ -241,7 +238,7 @@ class TableSalvage:
                 at = data.find(_MAGIC, at + 1)
 
     def _zero_filled(self, offset: int, length: int) -> bytes:
-        """A range of the file, with zeros for sectors that the device cannot read."""
+        """A range of the file, with zeros for sectors that are unreadable."""
         try:
             return self._pread(offset, length)
         except CorruptionError:
@@ -253,7 +250,7 @@ class TableSalvage:
         return b"".join(self._zero_filled(low, high - low) for low, high in pairwise(bounds))
 
     def _checked_length(self, data: bytes, offset: int) -> int | None:
-        """Length of the block before the trailer ``data`` at ``offset``; None if it is no trailer."""
+        """Length of the block before a trailer; None if it is no trailer."""
         trailer = decode_trailer(data, 0)
         length = trailer.payload_length + trailer.filter_length
         if (
@@ -279,14 +276,13 @@ def _gap(offset: int, reason: str) -> LostBlock:
 
 
 def _bounded(lost: LostBlock, before: tuple[bytes, int] | None, after: bytes | None) -> LostBlock:
-    """``lost`` with the neighbouring keys as bounds where it has none of its own."""
+    """``lost`` with the neighbouring keys where it has no bounds."""
     first = before[0] if lost.first is None and before is not None else lost.first
     last = after if lost.last is None else lost.last
     return LostBlock(lost.offset, first, last, lost.entry_count, lost.reason)
 
 
 def _outermost(ranges: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The ranges that lie inside no other, in order."""
     reached = 0
     for start, stop in sorted(ranges, key=lambda found: (found[0], -found[1])):
         if start >= reached:

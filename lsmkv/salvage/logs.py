@@ -1,4 +1,4 @@
-"""Reading damaged logs: the writes of a chain of logs that can be applied without leaving a hole."""
+"""Reads damaged logs: the writes that can be applied without a hole."""
 
 from __future__ import annotations
 
@@ -21,13 +21,11 @@ class SalvagedLogs:
 
     Attributes:
         newest: the newest operation on each key, and its sequence number.
-        record_count, operation_count: records applied, and operations in them.
-        lost_bytes: bytes of logs that should have been applied and were not, including those that
-            the files lack, as far as the manifest or another log tells their number.
+        lost_bytes: bytes of logs that should have been applied and were not, including those that the
+            files lack, as far as the manifest or another log tells their number.
         last_seq: the highest sequence number applied; 0 when none was.
         last_log: number of the last log that was applied, and where its good records end.
         ignored: logs that are not needed, because tables hold their writes.
-        problems: what is wrong with the logs.
     """
 
     newest: dict[bytes, tuple[Value, int]] = field(default_factory=dict)
@@ -46,8 +44,8 @@ def salvage_logs(
     """Apply the logs ``numbers``, oldest first, up to the first damage.
 
     With the manifest's ``state``, the chain starts at the log that it names.  Without it, the chain
-    starts after the last break: logs are removed in order, once tables hold their writes, so the
-    logs before a missing one are not needed.
+    starts after the last break: logs are removed in order, once tables hold their writes, so the logs
+    before a missing one are not needed.
     """
     return _LogSalvage(storage, ClosedLog() if state is None else state.closed).run(
         directory, numbers, state
@@ -89,7 +87,10 @@ class _LogSalvage:
         return result
 
     def _apply(self, chain: list[ChainedLog], expected: int | None) -> None:
-        """Apply a chain's records, of which ``expected`` is the first number, up to the first hole."""
+        """Apply a chain's records up to the first hole.
+
+        ``expected`` is the sequence number of the first; None if it is not known.
+        """
         result = self._result
         for position, log in enumerate(chain):
             contents = log.contents
@@ -113,7 +114,7 @@ class _LogSalvage:
                 return
 
     def _replay(self, contents: LogReader, expected: int | None) -> tuple[int, int | None]:
-        """Apply a log's records: the offset that this reached, and the next sequence number."""
+        """Apply a log's records; returns the offset reached and the next number."""
         result = self._result
         for offset, payload in contents.records():
             try:
@@ -159,7 +160,7 @@ class _LogSalvage:
         return self._closed.end if log.number == self._closed.number else 0
 
     def _size(self, log: ChainedLog) -> int:
-        """How long a log is, without room for more."""
+        """The length of a log without its room."""
         if log.error is None and log.contents is not None:
             return log.contents.end + log.contents.torn_bytes
         size = self._storage.file_size(log.path)
@@ -175,7 +176,7 @@ class _LogSalvage:
 
 
 def _last_break(chain: list[ChainedLog]) -> int:
-    """The position of the last log that does not name the one before it."""
+    """The last log in ``chain`` that does not name its predecessor."""
     start = 0
     for position in range(1, len(chain)):
         contents = chain[position].contents

@@ -2,11 +2,10 @@
 
 A readable manifest names the tables that count, and their levels.  Without one, every table file
 counts, ordered by sequence numbers (:mod:`lsmkv.salvage.order`).  Whole tables are kept as they are;
-the whole blocks of damaged ones are written to new tables.  The logs are applied up to the first
-damage, and become a table too.
+the whole blocks of damaged ones are written to new tables.  The logs become a table too.
 
-The originals are never changed.  Repair in place moves those that are no part of the repaired store
-to the folder ``lost`` inside it, once the repaired store is on disk.
+The originals are never changed.  Repair in place moves those that it does not use to the folder
+``lost``, once the repaired store is on disk.
 """
 
 from __future__ import annotations
@@ -62,8 +61,8 @@ def repair(
 
     Args:
         path: the damaged store; it must not be open.
-        output: directory for the repaired store, absent or empty, and not inside the damaged one,
-            which stays as it is.
+        output: directory for the repaired store, absent or empty, and not inside the damaged one, which
+            stays as it is.
         in_place: repair in the same directory instead.  Files that are no part of the repaired store
             are moved to the folder ``lost`` in it; nothing is deleted.
         progress: called with the bytes of table files read so far, and the bytes in all.
@@ -75,8 +74,8 @@ def repair(
         FileExistsError: ``output`` is not empty.
         LockedError: the store is open for writing.
         UnsupportedFormatError: a file is in a format of another release: repair with that one.
-        OSError: the repaired store cannot be written, or ``lost`` is a link or a file.  Repair in
-            place has changed nothing then.
+        OSError: the repaired store cannot be written, or ``lost`` is a link or a file.  Repair in place
+            has changed nothing then.
 
     It reads every byte twice, or three times where tables are merged.  Memory holds the operations of
     the logs and one table's filters.
@@ -117,7 +116,7 @@ def repair(
 
 
 def _check_output(storage: Storage, source: str, target: str) -> None:
-    """Refuse an output that is not empty, or that is the damaged store's directory or inside it."""
+    """Refuse an output that is not empty, or not outside the store."""
     parent = os.path.realpath(target)
     while True:
         with contextlib.suppress(FileNotFoundError):  # ``output`` need not exist yet
@@ -134,7 +133,6 @@ def _check_output(storage: Storage, source: str, target: str) -> None:
 
 
 def _check_lost_folder(source: str) -> None:
-    """Refuse a folder for lost files that is a link or a file."""
     folder = os.path.join(source, LOST_FOLDER)
     if os.path.islink(folder):
         raise OSError(errno.ELOOP, "is a symbolic link; none is followed", folder)
@@ -155,8 +153,6 @@ def _lock_source(
 
 
 class _Repair:
-    """One repair: ``run`` once."""
-
     def __init__(
         self, storage: Storage, source: str, target: str, progress: Progress | None
     ) -> None:
@@ -204,7 +200,7 @@ class _Repair:
     # What is kept
 
     def _gather(self, state: State | None) -> tuple[list[PlacedTable], SalvagedLogs]:
-        """The tables of the repaired store, in the target, and the salvaged logs."""
+        """Put the tables into the target, and salvage the logs."""
         if state is None:
             tables = liveness(self._storage, self._source, self._numbers["table"])
             self._uncertain = tables.uncertain
@@ -236,7 +232,6 @@ class _Repair:
         return placed_tables, logs
 
     def _write_logs(self, logs: SalvagedLogs) -> list[RescuedTable]:
-        """Write the operations of the logs to tables."""
         newest = logs.newest
         versions = ((key, *newest[key]) for key in sorted(newest))
         metas = write_tables(batches_of(versions), self._job())
@@ -272,7 +267,6 @@ class _Repair:
         ]
 
     def _merge(self, tables: list[RescuedTable]) -> list[TableMeta]:
-        """Merge ``tables`` into new ones with the newest version of each key."""
         self._merged += len(tables)
         paths = {table.meta.number: table.path for table in tables}
         sources: list[Iterator[SortableEntry]] = [
@@ -328,7 +322,7 @@ class _Repair:
         return EMPTY_STATE.changed(edit)
 
     def _install(self, state: State) -> list[str]:
-        """Write the manifest, and make CURRENT name it; in place, move the other files to ``lost``."""
+        """Switch to the new manifest; in place, move the other files to ``lost``."""
         linked: list[tuple[str, str]] = []
         if self._target == self._source:
             kept = {f"{table.number:06}.sst" for table in state.levels.tables()}
@@ -350,10 +344,10 @@ class _Repair:
         return [name for name, _ in linked]
 
     def _link(self, names: list[str]) -> list[tuple[str, str]]:
-        """Give files a second name in the folder of lost ones; returns names and paths there.
+        """Give files a second name in the folder of lost ones.
 
         So after a crash from here on, the next open cannot delete a file for good.  On a file system
-        without links they are only moved, at the end.
+        without links they are only moved, at the end.  Returns names and paths there.
         """
         folder = os.path.join(self._source, LOST_FOLDER)
         _check_lost_folder(self._source)  # again: it may have changed since
@@ -373,7 +367,6 @@ class _Repair:
         return linked
 
     def _free_name(self, folder: str, name: str) -> str:
-        """A free path in ``folder``."""
         path = os.path.join(folder, name)
         count = 0
         while self._storage.exists(path):

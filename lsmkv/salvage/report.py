@@ -16,10 +16,10 @@ _NO_DAMAGE: Final = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errn
 
 
 def raise_unless_damage(error: Exception) -> None:
-    """Raise an error that does not mean that the file's bytes are lost.
+    """Raise an error that does not mean lost bytes.
 
-    A file is not lost because it may not be read, because too many are open, or because another
-    release wrote it.
+    A file is not lost because it may not be read, because too many are open, or because another release
+    wrote it.
     """
     is_other = isinstance(error, OSError) and error.errno in _NO_DAMAGE
     if is_other or isinstance(error, UnsupportedFormatError):
@@ -27,7 +27,7 @@ def raise_unless_damage(error: Exception) -> None:
 
 
 def left_out(byte_count: int) -> str:
-    """The problem of a log whose good records end before its file does.
+    """The problem of a log that goes on behind its good records.
 
     Whole records may follow the damaged one.
 
@@ -114,7 +114,7 @@ class RepairReport(Report):
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is lost, and no kept entry may be out of date."""
+        """Whether nothing is lost and no kept entry may be outdated."""
         return not (
             self.lost_ranges or self.log_bytes_lost or self.tables_lost or self.tables_uncertain
         )

@@ -1,4 +1,4 @@
-"""Rescues tables one by one: keeps whole ones, and writes the whole blocks of damaged ones anew."""
+"""Rescues tables: keeps whole ones, and the whole blocks of damaged ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lsmkv.tree.version_set import table_format
 
 @dataclass(frozen=True, slots=True)
 class RescuedTable:
-    """A table for the repaired store, and whether its file is an original."""
+    """A table for the repaired store; ``is_original``: its old file."""
 
     meta: TableMeta
     path: str
@@ -35,10 +35,8 @@ class TableRescue:
 
     Attributes:
         kept, salvaged, lost: numbers of tables that are whole, damaged, and not readable at all.
-        blocks_kept, blocks_lost: blocks; neighbouring lost ones may count as one.
-        entries_kept, entries_lost: entries; the lost ones as far as their number is known.
-        lost_ranges: ranges of keys with lost entries.
-        problems: the damage to the tables.
+        blocks_lost: lost blocks; neighbouring ones may count as one.
+        entries_lost: lost entries, as far as their number is known.
         created: paths of tables written.
     """
 
@@ -66,9 +64,9 @@ class TableRescue:
         self.created: list[str] = []
 
     def take(self, number: int, expected: TableMeta | None) -> RescuedTable | None:
-        """Table ``number``, or a new one with its whole blocks; None if nothing is left.
+        """Table ``number``, or a new one with its whole blocks.
 
-        ``expected`` is the manifest's entry for it, if there is a manifest.
+        None if nothing is left.  ``expected`` is the manifest's entry for it, if there is a manifest.
         """
         path = table_path(self._source, number)
         try:
@@ -111,7 +109,6 @@ class TableRescue:
     def _salvage(
         self, number: int, path: str, expected: TableMeta | None, size: int
     ) -> RescuedTable | None:
-        """Write the whole blocks of a damaged table to a new one."""
         try:
             salvage = TableSalvage(self._storage, path, number)
         except OSError as error:
@@ -154,7 +151,10 @@ class TableRescue:
     def _rewrite(
         self, salvage: TableSalvage, known: TableMeta | None
     ) -> tuple[TableMeta | None, list[LostBlock], int]:
-        """The new table (None if no block is left), the lost blocks, and how many were kept."""
+        """Write the whole blocks to a new table.
+
+        Returns its entry (None if no block is left), the lost blocks, and how many were kept.
+        """
         form = self.form
         if salvage.properties is not None and salvage.footer is not None:
             with contextlib.suppress(ValueError):  # a filter key that is none
@@ -186,7 +186,7 @@ class TableRescue:
 
 
 def form_of(properties: TableProperties, footer: Footer) -> TableFormat:
-    """The format of a table, as far as it is known, for writing another like it."""
+    """The format of a table, for writing another like it."""
     options = Options()
     block_size = properties.raw_bytes // max(1, properties.block_count)
     return TableFormat(
@@ -202,7 +202,6 @@ def form_of(properties: TableProperties, footer: Footer) -> TableFormat:
 
 
 def _belongs(block: Block, known: TableMeta) -> bool:
-    """Whether the keys and sequence numbers of ``block`` fit the table."""
     keys, seqs = block.keys(), block.seqs()
     return (
         known.smallest <= keys[0]

@@ -1,4 +1,4 @@
-"""Flushes and compactions as data, so that any process can run them in the store's directory.
+"""Flushes and compactions as data, for any process to run.
 
 A job reads finished files and writes tables under numbers that were allocated for it.  It changes
 nothing else: the store records the tables.  A job that fails removes the tables it has written.
@@ -29,11 +29,11 @@ from lsmkv.storage.storage import Storage
 
 
 class NumbersUsedUpError(Error):
-    """The job needs more table numbers than were allocated for it."""
+    """The job needs more table numbers than it has."""
 
 
 class LogUnusableError(Error):
-    """The log of a flush cannot be read, or does not hold what the memtable holds."""
+    """The log of a flush is unreadable, or differs from the memtable."""
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ class FlushJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Write the contents of a finished log to tables.
 
     Attributes:
-        log_number, log_bytes: the log, and where its last record ends.
+        log_bytes: where the log's last record ends.
         first_seq, end_seq: sequence number of its first write, and the one after its last.
         key_count: number of distinct keys; None when the memtable has not counted them.
         drop_deletions: the store has no data older than the log's.
@@ -96,7 +96,7 @@ Job = FlushJob | CompactionJob
 
 
 def numbers_wanted(input_bytes: int, table_size_bytes: int) -> int:
-    """Table numbers to allocate for a job: four times what its input would fill.
+    """Table numbers for a job: four times what its input would fill.
 
     (Compressed input may be written uncompressed, and a table may end early.)
     """
@@ -104,7 +104,7 @@ def numbers_wanted(input_bytes: int, table_size_bytes: int) -> int:
 
 
 def run_job(job: Job, stats: Stats) -> list[TableMeta]:
-    """Run a job, counting in ``stats``; returns the tables in key order, synced with their directory.
+    """Run a job; returns the tables in key order, synced with their directory.
 
     Raises LogUnusableError and NumbersUsedUpError, and what reading and writing tables raises.
     """
@@ -159,7 +159,7 @@ def _log_entries(storage: Storage, job: FlushJob) -> Iterator[EntryBatch]:
 
 
 def remove_unfinished(storage: Storage, spec: JobSpec) -> None:
-    """Remove the tables of a job whose process ended in the middle of it.
+    """Remove the tables of a job whose process died.
 
     The next open removes what stays.
     """

@@ -1,4 +1,4 @@
-"""The parent's side of a helper process: starts it, gives it jobs, and ends it."""
+"""Starts a helper process, gives it jobs, and ends it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class HelperUnavailableError(Error):
 
 
 class HelperDiedError(Error):
-    """A helper process ended in the middle of a job, or before it was ready for one.
+    """A helper process ended in a job, or before it was ready.
 
     ``status`` is its exit status, or the negative number of the signal that killed it.
     """
@@ -62,7 +62,7 @@ class HelperDiedError(Error):
 
 
 def interpreter() -> str | None:
-    """The Python interpreter to run helpers with; None when there is none for certain.
+    """The Python interpreter to run helpers with, if it is certain.
 
     (In a program that embeds Python, ``sys.executable`` may be that program.)
     """
@@ -73,7 +73,7 @@ def interpreter() -> str | None:
 
 
 class HelperProcess:
-    """A process that runs one job at a time; it starts with a job, and again after it has ended.
+    """Runs one job at a time in a process, started when needed.
 
     One thread at a time may be in ``run``; any thread may call ``close``.
     """
@@ -118,7 +118,7 @@ class HelperProcess:
         return child
 
     def reap(self) -> int | None:
-        """Wait for the end of the process, if there is one; returns its exit status.
+        """Wait for the process to end; returns its exit status.
 
         No other thread may be in ``run``.
         """
@@ -136,7 +136,6 @@ class HelperProcess:
                 child.kill()  # a thread that waits in ``run`` sees it end
 
     def mark_forked(self) -> None:
-        """In the child of a fork: close the pipes, which belong to the parent."""
         self._mutex = threading.Lock()
         child, self._child = self._child, None
         self._closed = True
@@ -227,12 +226,11 @@ class _Child:
         return HelperDiedError(status, complaint, was_ready=self._is_ready)
 
     def kill(self) -> None:
-        """Kill the process without waiting for its end."""
         with contextlib.suppress(OSError):
             self.process.kill()
 
     def end(self) -> int:
-        """Wait for the end of the process, and kill it if need be; returns its exit status."""
+        """Wait for the end, or enforce it; returns the exit status."""
         if self.process.returncode is None:
             with contextlib.suppress(OSError):
                 self._jobs.close()
@@ -248,7 +246,7 @@ class _Child:
         return self.process.returncode
 
     def forget(self) -> None:
-        """In the child of a fork: close the pipes, and leave the process to the parent."""
+        """In the child of a fork: leave the process to the parent."""
         for pipe in (self._jobs, self._replies, self._errors):
             pipe.close()
         self.process.returncode = 0  # or its finalizer would wait for the process

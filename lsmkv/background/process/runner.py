@@ -1,4 +1,4 @@
-"""Runs flushes and compactions in helper processes; retries or falls back when a helper fails."""
+"""Runs jobs in helper processes; retries or falls back when one fails."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class JobRunner:
         max_tables: int,
         replaces: Sequence[int] = (),
     ) -> JobSpec:
-        """The spec of a job that reads ``input_bytes`` and writes at most ``max_tables`` tables."""
+        """The spec of a job that writes at most ``max_tables`` tables."""
         tables = self._tables
         options = tables.options
         count = min(max_tables, numbers_wanted(input_bytes, options.table_size_bytes))
@@ -104,9 +104,9 @@ class JobRunner:
     def run(self, job: Job, max_tables: int) -> list[TableMeta] | None:
         """Run ``job``, which writes at most ``max_tables`` tables.
 
-        A process that is killed or crashes is replaced once, and its half-written tables are removed.
-        None means that this process must do the work: no helper can be started, or it cannot use the
-        log, whose writes are all in memory here.
+        A process that dies is replaced once, and its half-written tables are removed.  None means that
+        this process must do the work: no helper can be started, or it cannot use the log, whose writes
+        are all in memory here.
 
         Raises CancelledError when the store is closing, HelperDiedError when the process ended twice,
         and whatever the job raised.
