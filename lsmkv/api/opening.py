@@ -19,7 +19,7 @@ from lsmkv.tree.manifest import CURRENT_BYTES
 from lsmkv.tree.ownership import check_is_ours
 
 
-def open(
+def open(  # more than 60 lines: its parameters and its docstring
     path: PathLike,
     options: Options | None = None,
     *,

@@ -128,7 +128,7 @@ class RangeView:
         self._wanted = scan_range(start, stop, prefix, reverse)
         self._read_view: ReadView = read_view()
 
-    def iterate(self, kind: type[EntryIterator], reverse: bool) -> Any:
+    def iterate(self, kind: type[EntryIterator], reverse: bool) -> EntryIterator:
         """An iterator over the range; ``reverse`` turns its order around."""
         wanted = self._wanted
         if reverse:
@@ -173,5 +173,4 @@ class EntryRangeView(RangeView):
         return EntryIterator(self._read_view, wanted, self.engine, self._owner)
 
     def __reversed__(self) -> Iterator[tuple[bytes, bytes]]:
-        found: Iterator[tuple[bytes, bytes]] = RangeView.iterate(self, EntryIterator, True)
-        return found
+        return RangeView.iterate(self, EntryIterator, True)

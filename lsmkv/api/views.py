@@ -31,12 +31,10 @@ class RangeKeys(RangeView, Set[bytes]):
         return set(found)
 
     def __iter__(self) -> Iterator[bytes]:
-        found: Iterator[bytes] = self.iterate(KeyIterator, False)
-        return found
+        return self.iterate(KeyIterator, False)
 
     def __reversed__(self) -> Iterator[bytes]:
-        found: Iterator[bytes] = self.iterate(KeyIterator, True)
-        return found
+        return self.iterate(KeyIterator, True)
 
     def __contains__(self, key: object) -> bool:
         return self.value(key) is not None
@@ -64,12 +62,10 @@ class RangeValues(RangeView, Collection[bytes]):
     __slots__ = ()
 
     def __iter__(self) -> Iterator[bytes]:
-        found: Iterator[bytes] = self.iterate(ValueIterator, False)
-        return found
+        return self.iterate(ValueIterator, False)
 
     def __reversed__(self) -> Iterator[bytes]:
-        found: Iterator[bytes] = self.iterate(ValueIterator, True)
-        return found
+        return self.iterate(ValueIterator, True)
 
     def __contains__(self, value: object) -> bool:
         return any(value == found for found in self)

@@ -11,11 +11,10 @@ import _thread
 import threading
 import time
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from lsmkv.changes import Changes, await_change
 
-_T = TypeVar("_T")
 _POLL_S: Final = 0.0005  # a thread needs less time than that to begin
 _BEGIN_LIMIT_S: Final = 2.0  # a thread that has not begun by then never will
 _idents: set[int] = set()
@@ -72,23 +71,22 @@ class Strand:
             self._thread.join()  # the target has returned: an interrupt does no harm
 
 
-class Errand(Generic[_T]):
+class Errand:
     """Runs ``action`` in a thread of its own while the caller waits.
 
     ``given_up`` becomes True when an interrupt ends the wait.
     """
 
-    def __init__(self, name: str, action: Callable[[], _T]) -> None:
+    def __init__(self, name: str, action: Callable[[], object]) -> None:
         self.given_up = False
         self._strand = Strand(name, self._run)
         self._action = action
-        self._results: list[_T] = []
         self._error: BaseException | None = None
         self._is_done = False
         self._ended = Changes()
 
-    def run(self) -> _T:
-        """Return what the action returns, or raise what it raises.
+    def run(self) -> None:
+        """Return when the action has ended, or raise what it raised.
 
         RuntimeError: no thread can be started, or an exception from outside ended it.
         """
@@ -107,11 +105,10 @@ class Errand(Generic[_T]):
         error, self._error = self._error, None
         if error is not None:
             raise error
-        return self._results[0]
 
     def _run(self) -> None:
         try:
-            self._results.append(self._action())
+            self._action()
         except BaseException as error:
             self._error = error
         finally:

@@ -13,15 +13,12 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import BinaryIO, Final, cast
 
 import click
 
 from lsmkv.cli.keys import jsonable
 from lsmkv.inspection.report import Report
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 Progress = Callable[[int, int | None], None]
 """Takes how much is done, and of how much (None: not known)."""
@@ -72,6 +69,7 @@ def print_table(
 ) -> None:
     """Print a table; the columns not named in ``text`` hold numbers."""
     from rich import box
+    from rich.console import Console
     from rich.table import Table
 
     table = Table(
@@ -92,15 +90,9 @@ def print_table(
         )
     for row in rows:
         table.add_row(*(f"{cell:,}" if type(cell) is int else str(cell) for cell in row))
-    _console().print(table)
-
-
-def _console() -> Console:
-    from rich.console import Console
-
     # Keys are data: rich must not find markup, numbers to colour or names of emoji in them.
     width = None if sys.stdout.isatty() else _PIPE_WIDTH
-    return Console(markup=False, highlight=False, emoji=False, width=width)
+    Console(markup=False, highlight=False, emoji=False, width=width).print(table)
 
 
 @contextlib.contextmanager

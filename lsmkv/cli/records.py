@@ -32,7 +32,7 @@ _SUFFIXES: Final = {
     ".tab": "tsv",
     ".csv": "csv",
 }
-PACKED: Final = ".gz"
+_PACKED: Final = ".gz"
 _KEY_AND_VALUE: Final = Fields()
 _LONGEST_FIELD: Final = 4 * max(MAX_KEY_BYTES, MAX_VALUE_BYTES)  # every byte escaped as \xNN
 
@@ -53,12 +53,12 @@ def format_by_suffix(path: str) -> str | None:
     >>> format_by_suffix("a/b.CSV.gz"), format_by_suffix("-")
     ('csv', None)
     """
-    name = path[: -len(PACKED)] if is_packed(path) else path
+    name = path[: -len(_PACKED)] if is_packed(path) else path
     return _SUFFIXES.get(os.path.splitext(name)[1].lower())
 
 
 def is_packed(path: str) -> bool:
-    return path.lower().endswith(PACKED)
+    return path.lower().endswith(_PACKED)
 
 
 # Reading

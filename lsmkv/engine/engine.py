@@ -51,36 +51,28 @@ class Engine(WriteState):
             if parse_file_name(name) is not None:  # left by an unfinished creation
                 self.storage.remove(os.path.join(self.directory, name))
         number = 1
-        try:
-            self._logs.create(number)
-            state = State(Levels(), number + 1, last_seq=0, log_number=number)
-            self._tables.start_manifest(state, [])
-            self._start(SuperVersion(Memtable(1, number), (), Version(Levels(), {})))
-        except BaseException:
-            self.abandon()
-            raise
+        self._logs.create(number)
+        state = State(Levels(), number + 1, last_seq=0, log_number=number)
+        self._tables.start_manifest(state, [])
+        self._start(SuperVersion(Memtable(1, number), (), Version(Levels(), {})))
 
     def open(self) -> None:
         """Recover the store in the directory, and take writes."""
-        try:
-            found = recover(self.storage, self.directory)
-            version = self._tables.open_version(found.state.levels)
-            was_closed = found.was_closed
-            self._logs.reopen(found.logs, found.names, was_closed)
-            self._tables.start_manifest(
-                found.state, found.names, found.manifest if was_closed else None
-            )
-            self._tables.unremoved += remove_leftovers(
-                self.storage, self.directory, found.names, self._tables.manifest
-            )
-            self.last_seq = found.last_seq
-            self._start(found.super_version(version))
-        except BaseException:
-            self.abandon()
-            raise
+        found = recover(self.storage, self.directory)
+        version = self._tables.open_version(found.state.levels)
+        was_closed = found.was_closed
+        self._logs.reopen(found.logs, found.names, was_closed)
+        self._tables.start_manifest(
+            found.state, found.names, found.manifest if was_closed else None
+        )
+        self._tables.unremoved += remove_leftovers(
+            self.storage, self.directory, found.names, self._tables.manifest
+        )
+        self.last_seq = found.last_seq
+        self._start(found.super_version(version))
 
     def abandon(self) -> None:
-        """Close a store whose opening failed; a second call does nothing."""
+        """Close a store whose creation or opening failed."""
         self._background.stop()
         self.super_version = None
         self._release()

@@ -53,11 +53,6 @@ class WriteState(ReadState):
         self._logs = LogSet(storage, directory)
         self._throttle = Throttle(storage.stats)
 
-    @property
-    def failure(self) -> BaseException | None:
-        """The failure after which the store takes no writes, if any."""
-        return self._failure
-
     def check_for_writing(self) -> None:
         """Raise for a handle that can never write."""
         if self.super_version is None:
@@ -258,13 +253,10 @@ class WriteState(ReadState):
         self.stats.write_stops += 1
         started = time.perf_counter()
         try:
-            self._urgently(self._wait_until_roomy)
+            self._urgently(lambda: self._wait_until(self._has_room, compact=True))
         finally:
             waited = time.perf_counter() - started
             self.stats.write_stop_s += waited
-
-    def _wait_until_roomy(self) -> None:
-        self._wait_until(self._has_room, compact=True)
 
     def _has_room(self) -> bool:
         self._check_writable()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -232,37 +232,17 @@ class StoreInfo(Report):
         return "\n".join(lines)
 
 
-def inspect_store(current: SuperVersion, *, read_blocks: bool = False) -> StoreInfo:
-    """The shape of ``current``.
-
-    ``read_blocks`` allows reading blocks for the exact error rate of filters that the index alone does
-    not give; otherwise nothing is read.
-    """
+def inspect_store(current: SuperVersion) -> StoreInfo:
+    """The shape of ``current``; reads no block."""
     runs: dict[int, list[RunInfo]] = {
         level: [] for level in range(len(current.version.levels.by_depth))
     }
     for run in current.version.runs:
-        tables = tuple(_table_info(table, read_blocks) for table in run.tables)
+        tables = tuple(map(_table_info, run.tables))
         runs[run.level].append(RunInfo(run.number, tables))
     return StoreInfo(
         tuple(map(len, current.memtables)),
         tuple(LevelInfo(level, tuple(infos)) for level, infos in runs.items()),
-    )
-
-
-def expected_error_rate(table: TableReader) -> float:
-    """The false-positive rate to expect of the table's filters.
-
-    It is the mean of ``exact_rate`` over the blocks; one without a filter has a rate of 1.  If filters
-    hold whole keys and no key has several versions, the index has every n; otherwise every block is
-    read.
-    """
-    known = _rate_by_index(table)
-    if known is not None:
-        return known
-    return _mean_rate(
-        table,
-        ((block.bit_count, block.key_count, block.probe_count) for block in block_infos(table)),
     )
 
 
@@ -311,31 +291,28 @@ def filter_rate(table: TableReader, bit_count: int, key_count: int, probe_count:
     return policy.exact_rate(bit_count // 8, key_count, probe_count) if bit_count else 1.0
 
 
-def _rate_by_index(table: TableReader) -> float | None:
-    """The expected rate, if the index has what it needs."""
+def expected_error_rate(table: TableReader) -> float | None:
+    """The false-positive rate to expect of the table's filters.
+
+    It is the mean of ``exact_rate`` over the blocks; one without a filter has a rate of 1.  None if the
+    index lacks the n of filters: of parts of keys, or where keys have several versions.
+    """
     if table.footer.filters_length == 0:
         return 1.0
     is_per_block = table.properties.granularity != "table"
-    shapes: list[tuple[int, int, int]] = []
+    shapes: Counter[tuple[int, int, int]] = Counter()
     for number in range(int(table.index.block_count) if is_per_block else 1):
         bits, key_count, probes = filter_shape(table, number)
         if key_count is None:
             return None
-        shapes.append((bits, key_count, probes))
-    return _mean_rate(table, shapes)
+        shapes[bits, key_count, probes] += 1
+    total = math.fsum(times * filter_rate(table, *shape) for shape, times in shapes.items())
+    return total / shapes.total()
 
 
-def _mean_rate(table: TableReader, shapes: Iterable[tuple[int, int, int]]) -> float:
-    """The mean exact rate of filters of these shapes (m, n, k)."""
-    counted = Counter(shapes)
-    total = math.fsum(times * filter_rate(table, *shape) for shape, times in counted.items())
-    return total / counted.total()
-
-
-def _table_info(table: TableReader, read_blocks: bool) -> TableInfo:
+def _table_info(table: TableReader) -> TableInfo:
     table.load()  # the memory of its filters is that of a table in use
     meta, footer, properties = table.meta, table.footer, table.properties
-    rate = expected_error_rate(table) if read_blocks else _rate_by_index(table)
     return TableInfo(
         meta.number,
         os.path.basename(table.path),
@@ -357,6 +334,6 @@ def _table_info(table: TableReader, read_blocks: bool) -> TableInfo:
         footer.filters_length,
         table.filter_memory_bytes,
         properties.error_rate,
-        rate,
+        expected_error_rate(table),
         properties.writer,
     )

@@ -10,7 +10,7 @@ table's.)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, NoReturn
 
@@ -53,10 +53,10 @@ class LostBlock:
     """
 
     offset: int
-    first: bytes | None
-    last: bytes | None
-    entry_count: int | None
     reason: str
+    first: bytes | None = None
+    last: bytes | None = None
+    entry_count: int | None = None
 
 
 class TableSalvage:
@@ -77,9 +77,11 @@ class TableSalvage:
         self._file: RandomFile = storage.open_random(path)
         self._decompressor = Decompressor(b"")
         try:
-            self._read_footer()
-            self._read_dictionary()
-            self._read_index()
+            size = self._file.size
+            at = max(0, size - FOOTER_BYTES)
+            self.footer = decode_footer(self._pread(at, size - at), path, size)
+            self._read_dictionary(self.footer)
+            self._read_index(self.footer)
         except CorruptionError as error:
             self.problems.append(error)
 
@@ -101,9 +103,8 @@ class TableSalvage:
                     last = keys[-1], -seqs[-1]
                     yield offset, item
                     continue
-                item = LostBlock(
-                    offset, keys[0], keys[-1], len(keys), "block does not follow the one before it"
-                )
+                reason = "block does not follow the one before it"
+                item = LostBlock(offset, reason, keys[0], keys[-1], len(keys))
             if gap is not None:
                 yield gap.offset, _bounded(gap, last, item.first)
             gap = item
@@ -112,14 +113,7 @@ class TableSalvage:
 
     # Sections
 
-    def _read_footer(self) -> None:
-        size = self._file.size
-        at = max(0, size - FOOTER_BYTES)
-        self.footer = decode_footer(self._pread(at, size - at), self.path, size)
-
-    def _read_dictionary(self) -> None:
-        footer = self.footer
-        assert footer is not None
+    def _read_dictionary(self, footer: Footer) -> None:
         try:
             data = self._pread(footer.data_length, footer.dictionary_length)
             if checksum(data, 0) != footer.dictionary_checksum and data:
@@ -131,9 +125,8 @@ class TableSalvage:
         else:
             self._decompressor = Decompressor(data)
 
-    def _read_index(self) -> None:
-        footer, path = self.footer, self.path
-        assert footer is not None
+    def _read_index(self, footer: Footer) -> None:
+        path = self.path
         tail = self._pread(footer.index_offset, footer.index_length + footer.properties_length)
         if checksum(tail, 0) != footer.tail_checksum:
             reason = "checksum of a table's index fails"
@@ -162,7 +155,7 @@ class TableSalvage:
                 if (keys[0], keys[-1], len(keys)) != (first, last, count):
                     raise CorruptionError(self.path, offset, "block is not the index's")
             except CorruptionError as error:
-                yield offset, LostBlock(offset, first, last, count, error.reason)
+                yield offset, LostBlock(offset, error.reason, first, last, count)
             else:
                 yield offset, block
 
@@ -209,16 +202,17 @@ class TableSalvage:
         reached = 0
         for start, stop in _outermost(self._candidates(limit)):
             if start > reached:
-                yield reached, _gap(reached, "no whole block is found here")
+                yield reached, LostBlock(reached, "no whole block is found here")
             reached = stop
             try:
                 yield start, self._block(self._pread(start, stop - start), start)
             except CorruptionError as error:
-                yield start, _gap(start, error.reason)
+                yield start, LostBlock(start, error.reason)
         if self.footer is None:
-            yield reached, _gap(reached, "the footer is lost: nothing tells where the blocks end")
+            reason = "the footer is lost: nothing tells where the blocks end"
+            yield reached, LostBlock(reached, reason)
         elif reached < limit:
-            yield reached, _gap(reached, "no whole block is found here")
+            yield reached, LostBlock(reached, "no whole block is found here")
 
     def _candidates(self, limit: int) -> Iterator[tuple[int, int]]:
         """Start and end of each range that ends in a valid trailer."""
@@ -271,15 +265,11 @@ class TableSalvage:
         return length
 
 
-def _gap(offset: int, reason: str) -> LostBlock:
-    return LostBlock(offset, None, None, None, reason)
-
-
 def _bounded(lost: LostBlock, before: tuple[bytes, int] | None, after: bytes | None) -> LostBlock:
     """``lost`` with the neighbouring keys where it has no bounds."""
     first = before[0] if lost.first is None and before is not None else lost.first
     last = after if lost.last is None else lost.last
-    return LostBlock(lost.offset, first, last, lost.entry_count, lost.reason)
+    return replace(lost, first=first, last=last)
 
 
 def _outermost(ranges: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -96,17 +96,8 @@ def repair(
     storage = Storage()
     source = absolute_path(path)
     target = source if output is None else absolute_path(output, "output")
-    try:
-        names = storage.list_directory(source)
-    except (FileNotFoundError, NotADirectoryError):
-        names = []
-    if CURRENT not in names and not any(map(parse_file_name, names)):
-        raise NotAStoreError(f"{source} holds no file of an lsmkv store")
-    if in_place:
-        check_is_ours(storage, source)
-        _check_lost_folder(source)
-    else:
-        _check_output(storage, source, target)
+    _check_source(storage, source)
+    _check_target(storage, source, None if in_place else target)
     with contextlib.ExitStack() as stack_of_locks:
         stack_of_locks.enter_context(_lock_source(storage, source, is_read_only=target != source))
         if target != source:
@@ -115,8 +106,21 @@ def repair(
         return _Repair(storage, source, target, progress).run()
 
 
-def _check_output(storage: Storage, source: str, target: str) -> None:
-    """Refuse an output that is not empty, or not outside the store."""
+def _check_source(storage: Storage, source: str) -> None:
+    try:
+        names = storage.list_directory(source)
+    except (FileNotFoundError, NotADirectoryError):
+        names = []
+    if CURRENT not in names and not any(map(parse_file_name, names)):
+        raise NotAStoreError(f"{source} holds no file of an lsmkv store")
+
+
+def _check_target(storage: Storage, source: str, target: str | None) -> None:
+    """Refuse an output that is not empty, or not outside the store; None: in place."""
+    if target is None:
+        check_is_ours(storage, source)
+        _check_lost_folder(source)
+        return
     parent = os.path.realpath(target)
     while True:
         with contextlib.suppress(FileNotFoundError):  # ``output`` need not exist yet
@@ -380,9 +384,9 @@ class _Repair:
             path=self._source,
             output=self._target,
             manifest=found.manifest,
-            tables_kept=len(rescue.kept),
-            tables_salvaged=len(rescue.salvaged),
-            tables_lost=len(rescue.lost),
+            tables_kept=rescue.kept,
+            tables_salvaged=rescue.salvaged,
+            tables_lost=rescue.lost,
             tables_merged=self._merged,
             tables_ignored=len(self._numbers["table"]) - self._used,
             tables_uncertain=tuple(self._uncertain),

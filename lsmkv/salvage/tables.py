@@ -34,7 +34,7 @@ class TableRescue:
     """Takes tables one after another, and counts.
 
     Attributes:
-        kept, salvaged, lost: numbers of tables that are whole, damaged, and not readable at all.
+        kept, salvaged, lost: how many tables are whole, damaged, and not readable at all.
         blocks_lost: lost blocks; neighbouring ones may count as one.
         entries_lost: lost entries, as far as their number is known.
         created: paths of tables written.
@@ -54,9 +54,7 @@ class TableRescue:
         self._allocate = allocate
         self._advance = advance
         self.form = table_format(Options(), Options().error_rate)
-        self.kept: list[int] = []
-        self.salvaged: list[int] = []
-        self.lost: list[int] = []
+        self.kept = self.salvaged = self.lost = 0
         self.blocks_kept = self.blocks_lost = 0
         self.entries_kept = self.entries_lost = 0
         self.lost_ranges: list[LostRange] = []
@@ -75,29 +73,36 @@ class TableRescue:
             raise_unless_damage(error)
             self._lose(number, expected, Problem.of(error, path))
             return None
+        rescued = self._keep(number, path, expected)
+        if rescued is None:
+            rescued = self._salvage(number, path, expected, size)
+        self._advance(size)
+        return rescued
+
+    def _keep(self, number: int, path: str, expected: TableMeta | None) -> RescuedTable | None:
+        """The table if it is whole; else None, and its damage is noted."""
         try:
             table = open_uncached(self._storage, path, expected, filter_residency="resident")
         except (CorruptionError, OSError) as error:
             raise_unless_damage(error)
             self.problems.append(Problem.of(error, path))
-            return self._salvage(number, path, expected, size)
+            return None
         check = check_table(table)
-        if not check.problems and table.meta.number == number:
-            self._advance(size)
-            self.form = form_of(table.properties, table.footer)
-            self.kept.append(number)
-            self.blocks_kept += int(table.index.block_count)
-            self.entries_kept += table.meta.entry_count
-            return RescuedTable(table.meta, path, True)
         self.problems += check.problems
-        return self._salvage(number, path, expected, size)
+        if check.problems or table.meta.number != number:
+            return None
+        self.form = form_of(table.properties, table.footer)
+        self.kept += 1
+        self.blocks_kept += int(table.index.block_count)
+        self.entries_kept += table.meta.entry_count
+        return RescuedTable(table.meta, path, True)
 
     def _lose(self, number: int, known: TableMeta | None, problem: Problem) -> None:
-        self.lost.append(number)
+        self.lost += 1
         self._note(problem)
-        self.entries_lost += 0 if known is None else known.entry_count
         count = None if known is None else known.entry_count
-        whole = LostBlock(0, None, None, count, problem.reason)
+        self.entries_lost += count or 0
+        whole = LostBlock(0, problem.reason, entry_count=count)
         self.lost_ranges.append(_lost_range(number, whole, known))
 
     def _note(self, problem: Problem) -> None:
@@ -114,18 +119,15 @@ class TableRescue:
         except OSError as error:
             raise_unless_damage(error)
             self._lose(number, expected, Problem.of(error, path))
-            self._advance(size)
             return None
         known = expected
         if salvage.properties is not None:
             stored = salvage.properties.meta(size, expected.checksum if expected else 0)
             if expected is not None and stored != expected:
                 self._lose(number, expected, Problem(path, None, "it is another table"))
-                self._advance(size)
                 return None
             known = stored
         meta, lost, kept_blocks = self._rewrite(salvage, known)
-        self._advance(size)
         for damage in salvage.problems:
             self._note(Problem.of(damage, path))
         if meta is None:
@@ -139,7 +141,7 @@ class TableRescue:
             self.entries_lost += known.entry_count - kept
             if known.entry_count == kept:
                 lost = [block for block in lost if block.entry_count is not None]
-        self.salvaged.append(number)
+        self.salvaged += 1
         self.blocks_kept += kept_blocks
         self.blocks_lost += len(lost)
         self.entries_kept += kept
@@ -169,7 +171,7 @@ class TableRescue:
                 if isinstance(item, LostBlock):
                     lost.append(item)
                 elif known is not None and not _belongs(item, known):
-                    lost.append(LostBlock(offset, None, None, None, "block of another table"))
+                    lost.append(LostBlock(offset, "block of another table"))
                 else:
                     kept += 1
                     for entry in zip(item.keys(), item.values(), item.seqs(), strict=True):

@@ -7,7 +7,6 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Final
 
 import msgspec
 
@@ -32,9 +31,6 @@ from lsmkv.sstable.format import TableMeta
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import FileLock, Storage
 from lsmkv.tree.version_set import VersionSet, table_format
-
-_LOG_UNUSABLE: Final = LogUnusableError.__name__
-_NUMBERS_USED_UP: Final = NumbersUsedUpError.__name__
 
 
 def runners(
@@ -115,7 +111,7 @@ class JobRunner:
             return None
         try:
             reply = self._run_or_repeat(job)
-            if isinstance(reply, Failed) and reply.failure.kind == _NUMBERS_USED_UP:
+            if isinstance(reply, Failed) and reply.failure.kind == NumbersUsedUpError.__name__:
                 reply = self._run_or_repeat(self._with_fresh_numbers(job, max_tables))
         except HelperUnavailableError as error:
             self._unavailable = True
@@ -126,7 +122,7 @@ class JobRunner:
             return None
         if isinstance(reply, Done):
             return reply.tables
-        if reply.failure.kind == _LOG_UNUSABLE:
+        if reply.failure.kind == LogUnusableError.__name__:
             return None
         raise error_of(reply.failure)
 
