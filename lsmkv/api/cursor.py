@@ -145,12 +145,7 @@ class Cursor:
 
     @property
     def item(self) -> tuple[bytes, bytes]:
-        """The key and the value at the cursor.
-
-        Raises:
-            CursorError: the cursor is at no key.
-            ClosedError: the cursor or the store is closed.
-        """
+        """The key and the value at the cursor.  CursorError: it is at no key."""
         self._check_open()
         if not self.valid:
             raise CursorError("the cursor is at no key; move it with seek, first or last")

@@ -105,8 +105,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def write_batch(self, *, sync: bool = False) -> WriteBatch:
         """Operations that the end of the ``with`` block applies, all or none.
 
-        Raises:
-            ReadOnlyError, ClosedError: this handle is read-only or closed.
+        ReadOnlyError or ClosedError: this handle is read-only or closed.
 
         >>> import lsmkv, tempfile
         >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
@@ -133,20 +132,17 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     @overload
     def update(self, other: Iterable[tuple[Buffer, Buffer]] = (), /) -> None: ...
     def update(self, other: Any = (), /, **others: Any) -> None:
-        """Put every key and value of a mapping or of pairs.
+        """Put every key and value of a mapping or of pairs.  Raises as :meth:`put`.
 
         Each is a write of its own: an error leaves the writes before it in place.  For all or nothing
         use :meth:`write_batch`.
-
-        Raises: as :meth:`put`.
         """
         super().update(other, **others)
 
     def popitem(self) -> tuple[bytes, bytes]:
-        """Remove the first key, and return it with its value.
+        """Remove the first key, and return it with its value; KeyError without one.
 
-        KeyError when there is none.  Two threads never pop the same entry.  Deletions that earlier pops
-        left do not slow it down.
+        Two threads never pop the same entry.  Deletions that earlier pops left do not slow it down.
         """
         engine = self._engine
         engine.require_open()  # first: a fork may have left the lock held
@@ -166,10 +162,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         """Remove every key that is there now, in several batches."""
         self._engine.check_for_writing()
         keys = iter(self.keys())
-        while True:
-            batch: list[Operation] = [(key, None) for key in islice(keys, _CLEAR_BATCH)]
-            if not batch:
-                return
+        batch: list[Operation]
+        while batch := [(key, None) for key in islice(keys, _CLEAR_BATCH)]:
             self._engine.write_batch(batch, False)
 
     # Upkeep
@@ -177,17 +171,12 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def sync(self) -> None:
         """Make every write so far survive a power failure.
 
-        Raises:
-            OSError: syncing the log failed; the store refuses writes until ``resume``.
+        OSError: syncing the log failed; the store refuses writes until ``resume``.
         """
         self._engine.sync()
 
     def flush(self) -> None:
-        """Write the memtable to a table, and wait for it.
-
-        Raises:
-            BackgroundError: it failed; ``__cause__`` says why.
-        """
+        """Write the memtable to a table, and wait.  BackgroundError: it failed (see ``__cause__``)."""
         self._engine.flush()
 
     def compact_range(
@@ -213,27 +202,20 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             self._engine.compact_range(wanted.start, wanted.stop, force)
 
     def wait_until_settled(self) -> None:
-        """Wait until no flush and no compaction is due.
-
-        Raises:
-            BackgroundError: a flush or a compaction failed.
-        """
+        """Wait until no flush and no compaction is due.  BackgroundError: one failed."""
         self._engine.wait_until_settled()
 
     def resume(self) -> None:
         """Accept writes again after a failure, such as a full disk.
 
-        Does nothing when there was no failure.
-
-        Raises:
-            OSError, BackgroundError: the cause of the failure persists.
+        OSError or BackgroundError: the cause of the failure persists.
         """
         self._engine.resume()
 
     def refresh(self) -> None:
         """Show what another process has written since the store was opened.
 
-        Does nothing on a store that is open for writing, which is always up to date.
+        Does nothing on a store that is open for writing.
         """
         self._engine.refresh()
 
@@ -258,10 +240,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         )
 
     def approximate_count(self) -> int:
-        """About how many keys there are; overwritten keys may count twice.
-
-        O(tables): reads nothing.
-        """
+        """About how many keys there are; overwritten ones may count twice.  O(tables)."""
         current = self._engine.require_open()
         metas = [table.meta for table in current.version.tables()]
         total = sum(meta.entry_count - 2 * meta.tombstone_count for meta in metas)
@@ -318,8 +297,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def verify(self, progress: Callable[[int, int], None] | None = None) -> VerifyReport:
         """Check every byte of every file, and report all damage.
 
-        Args:
-            progress: called with the number of blocks checked so far, and of all blocks.
+        ``progress`` is called with the number of blocks checked so far, and of all blocks.
         """
         from lsmkv.inspection.verify import verify_store
 
@@ -352,10 +330,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def close(self) -> None:
         """Sync all writes, stop the background work, unlock.
 
-        A second call does nothing, or finishes a first that an interrupt (Ctrl-C) ended.
-
-        Raises:
-            OSError: syncing failed; the store is closed anyway.
+        A second call does nothing, or finishes a first that an interrupt (Ctrl-C) ended.  OSError:
+        syncing failed; the store is closed anyway.
         """
         self._engine.close()
 

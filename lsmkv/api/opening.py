@@ -105,8 +105,7 @@ def _must_open(
 ) -> bool:
     """Whether there is a store to open; False when there is one to create.
 
-    It raises NotAStoreError also where a store has lost its CURRENT.  An unfinished creation leaves a
-    log without records and a manifest, which are no store.
+    An unfinished creation leaves a log without records and a manifest, which are no store.
     """
     if holds_store(files, directory):
         if error_if_exists:

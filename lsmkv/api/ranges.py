@@ -19,9 +19,8 @@ _NOTHING: Final[list[tuple[bytes, ...]]] = []
 class EntryIterator:
     """Iterates over the entries of a range.
 
-    It is for one thread at a time, and not reentrant (ValueError).  Fetching the next list of entries
-    may let other threads run.  (``itertools.chain`` would drop the scan at its end even while another
-    thread is inside it.)
+    It is for one thread at a time, and not reentrant (ValueError).  (``itertools.chain`` would drop the
+    scan at its end even while another thread is inside it.)
     """
 
     def __init__(self, read_view: ReadView, wanted: Bounds, engine: Engine, owner: object) -> None:
@@ -65,8 +64,8 @@ class EntryIterator:
     def itself(self) -> Self:
         """This iterator, with a reference of its own.
 
-        Compiled code borrows ``self`` from its caller, and C code may drop the iterator that it
-        advances as soon as another thread has reached the end.
+        Compiled code borrows ``self``, and C code may drop the iterator that it advances as soon as
+        another thread has reached the end.
         """
         return self
 

@@ -53,10 +53,7 @@ class StoreReader(Mapping[bytes, bytes]):
         return self._lookup(key) is not None  # type: ignore[arg-type]  # raises TypeError itself
 
     def multi_get(self, keys: Iterable[Buffer]) -> list[bytes | None]:
-        """The value of each key, in order; None for keys that are not there.
-
-        Raises: as :meth:`get`.
-        """
+        """The value of each key, in order, or None.  Raises as :meth:`get`."""
         return self._lookup_many(keys)
 
     def keys(  # type: ignore[override]  # a view by registration

@@ -53,10 +53,7 @@ class Host(Protocol):
 
 
 class Shared:
-    """What the background threads of a store share.
-
-    ``stopping``: the store is closing, and running jobs must give up.
-    """
+    """What the background threads share; ``stopping``: running jobs must give up."""
 
     def __init__(self, host: Host, tables: VersionSet) -> None:
         self.host = host

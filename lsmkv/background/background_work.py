@@ -1,8 +1,4 @@
-"""Background work of one open store.
-
-With ``Options.background="process"`` larger jobs run in two helper processes, one for flushes and one
-for compactions.  The thread then waits for the process.
-"""
+"""Background work of one open store, in threads and helper processes."""
 
 from __future__ import annotations
 

@@ -34,10 +34,7 @@ _LEAST_READ_BUDGET: Final = 1 << 16  # so many wasted probes take as long as syn
 
 
 class Compactor(BackgroundThread):
-    """Runs one compaction at a time, and holds ``running`` meanwhile.
-
-    A compaction of a range runs outside the compactor's thread.
-    """
+    """Runs one compaction at a time, and holds ``running`` meanwhile."""
 
     def __init__(self, shared: Shared) -> None:
         super().__init__("lsmkv-compact", shared)
@@ -128,8 +125,8 @@ class Compactor(BackgroundThread):
     def compact_range(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
         """Merge everything between two keys into one run.
 
-        The work runs in another thread, where no interrupt comes.  An interrupt of the caller cancels
-        it between two batches.  RuntimeError: no thread can be started.
+        The work runs in another thread, where no interrupt comes; one of the caller cancels it between
+        two batches.  RuntimeError: no thread can be started.
         """
 
         def is_cancelled() -> bool:

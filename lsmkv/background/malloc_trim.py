@@ -1,7 +1,6 @@
 """Returns memory that background work has freed to the operating system.
 
-A merge frees buffers of all sizes.  Once a block of some MiB was freed, glibc keeps requests up to that
-size in its heaps, and as much again for each thread (``M_MMAP_THRESHOLD``, mallopt(3)).
+glibc keeps what merges free, in each thread (``M_MMAP_THRESHOLD`` in mallopt(3)).
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Paces background work, so that it gives way to busy writers.
 
-The interpreter runs one thread at a time, so writers wait while a flush or compaction computes.  A
-flush is in time if it ends before the next memtable is full; a compaction, if it ends before level 0
-has so many runs that writers are slowed down.  Until then writers write a known number of bytes, the
-allowance.  The work sleeps while its finished share is larger than the share of the allowance that has
-been written.  It sleeps for busy writers only, and never while anybody waits for it.
+The interpreter runs one thread at a time, so writers wait while a job computes.  A flush is in time if
+it ends before the next memtable is full; a compaction, if it ends before level 0 slows writers down.
+Until then writers write a known number of bytes, the allowance.  A job sleeps while its finished share
+is larger than the written share of the allowance, unless writers are idle or wait for it.
 
 It works for some milliseconds at a time, because each switch between threads delays a put.  A few long
 delays are rarer than one put in a thousand; many short ones are not.
@@ -30,8 +29,8 @@ _WINDOW_S: Final = 0.05  # for counting writes; longer than a pause of writers f
 class Urgency:
     """The threads that wait for background work; ``waiting`` has their identifiers.
 
-    A thread that waits calls :meth:`begin` in a ``try``.  The ``finally`` starts with
-    ``waiting.pop(thread, None)``, one call of a C function: no interrupt comes before it.
+    A waiting thread calls :meth:`begin` in a ``try``, whose ``finally`` starts with
+    ``waiting.pop(thread, None)``: no interrupt comes before a call of a C function.
     """
 
     def __init__(self) -> None:

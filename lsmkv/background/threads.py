@@ -1,8 +1,8 @@
 """Threads that an interrupt cannot harm when they start or end.
 
-Interrupts (Ctrl-C) come in the main thread only.  ``Thread.start`` and ``join`` wait in Python code.
-An interrupt there may block the new thread for ever, or mark a running thread as ended.  So a thread
-starts each of these threads, and a caller that waits for one waits as :mod:`lsmkv.changes` says.
+``Thread.start`` and ``join`` wait in Python code.  An interrupt there (Ctrl-C, in the main thread only)
+may block the new thread for ever, or mark a running thread as ended.  So a thread starts each of these,
+and whoever waits for one waits as :mod:`lsmkv.changes` says.
 """
 
 from __future__ import annotations
@@ -72,10 +72,7 @@ class Strand:
 
 
 class Errand:
-    """Runs ``action`` in a thread of its own while the caller waits.
-
-    ``given_up`` becomes True when an interrupt ends the wait.
-    """
+    """Runs ``action`` in its own thread; an interrupted wait is ``given_up``."""
 
     def __init__(self, name: str, action: Callable[[], object]) -> None:
         self.given_up = False
@@ -86,10 +83,7 @@ class Errand:
         self._ended = Changes()
 
     def run(self) -> None:
-        """Return when the action has ended, or raise what it raised.
-
-        RuntimeError: no thread can be started, or an exception from outside ended it.
-        """
+        """Wait for the action; raises what it raised, or RuntimeError without a thread."""
         try:
             _thread.start_new_thread(self._strand.begin, ())
             while not self._is_done:

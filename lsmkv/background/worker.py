@@ -15,11 +15,9 @@ from lsmkv.changes import Changes, await_change, held_lock
 class Worker:
     """Runs ``job`` until it returns False, each time it is woken.
 
-    An exception of ``job`` goes to ``failed``; the worker then sleeps until it is woken.
-
-    The thread starts with the first ``wake``, and again with a later one if an exception has ended it.
-    It is a daemon, so that endless work cannot hold up the end of the process: that closes the store,
-    which stops the worker.
+    An exception of ``job`` goes to ``failed``; the worker then sleeps until it is woken.  A ``wake``
+    starts the thread, again if an exception has ended it.  It is a daemon, so that endless work cannot
+    hold up the end of the process, which closes the store.
     """
 
     def __init__(
@@ -43,10 +41,7 @@ class Worker:
         return self._woken or self._working
 
     def wake(self) -> None:
-        """Have the job run soon.
-
-        RuntimeError if no thread can be started; nothing has changed then.
-        """
+        """Have the job run soon; RuntimeError if no thread can be started."""
         if self._stopping:
             return
         strand = self._strand

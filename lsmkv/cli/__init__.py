@@ -1,7 +1,4 @@
-"""The ``lsmkv`` command: a store from the shell.
-
-``data``, ``loading``, ``shape``, ``admin`` and ``sizes`` hold the commands.
-"""
+"""The ``lsmkv`` command: a store from the shell."""
 
 from __future__ import annotations
 

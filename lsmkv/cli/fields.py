@@ -73,8 +73,7 @@ _hex = msgspec.json.Decoder(_Hex).decode
 def json_reader(fields: Fields) -> Callable[[bytes], tuple[bytes, bytes]]:
     """A function from a line of JSON to its key and value.
 
-    It raises ``msgspec.DecodeError`` or UnicodeDecodeError for a line that is not JSON, and ValueError
-    for one without a usable key or value.
+    ``msgspec.DecodeError`` or UnicodeDecodeError for what is not JSON; ValueError without key or value.
     """
     return partial(_named_entry, fields) if fields.are_named else _plain_entry
 
@@ -171,11 +170,7 @@ def _shown(text: bytes) -> str:
 
 
 class Columns:
-    """Turns rows of a table into entries.
-
-    ``header`` names the columns; None means key and value.  ValueError if a column of ``fields`` is not
-    there.
-    """
+    """Turns rows of a table into entries; a ``header`` of None means key and value."""
 
     def __init__(self, fields: Fields, form: Form, header: list[str] | None) -> None:
         self._form = form
@@ -205,7 +200,7 @@ class Columns:
             self._value = self._column(fields.value)
 
     def entry(self, row: list[str]) -> tuple[bytes, bytes]:
-        """The key and the value of a row; ValueError for a wrong number or form of fields."""
+        """Key and value of a row; ValueError for a wrong number or form of fields."""
         if len(row) != len(self._names):
             advice = self._advice if len(row) > 2 else ""
             raise ValueError(f"{count(len(row), 'field')} instead of {len(self._names)}{advice}")

@@ -1,7 +1,6 @@
 """Prints what commands show: text, tables, JSON and progress.
 
-Data goes to standard output, everything else to standard error.  rich is imported only where it is
-used, so that other commands start quickly.
+rich is imported only where it is used, so that other commands start quickly.
 """
 
 from __future__ import annotations
@@ -99,8 +98,7 @@ def print_table(
 def progress(what: str, *, of_bytes: bool = False, beside_data: bool = False) -> Iterator[Progress]:
     """A progress bar on standard error, if that is a terminal.
 
-    ``of_bytes``: it counts bytes.  ``beside_data``: the block prints data, so there is no bar if
-    standard output is a terminal.
+    With ``beside_data`` the block prints data: no bar then, if standard output is a terminal.
     """
     if not sys.stderr.isatty() or (beside_data and sys.stdout.isatty()):
         yield lambda _done, _total: None
@@ -126,9 +124,8 @@ def progress(what: str, *, of_bytes: bool = False, beside_data: bool = False) ->
 def output_file(path: str, *, packed: bool = False) -> Iterator[BinaryIO]:
     """A file that replaces ``path`` once it is whole; standard output for ``-``.
 
-    It takes over the permissions of what it replaces.  Pipes and devices are written directly.
-    ``packed`` asks for gzip.  An OSError names ``path``.  (``click.open_file(atomic=True)`` replaces
-    also after an error.)
+    It takes over the permissions of what it replaces.  Pipes and devices are written directly.  An
+    OSError names ``path``.  (``click.open_file(atomic=True)`` replaces also after an error.)
     """
     if path == "-":
         yield sys.stdout.buffer

@@ -73,7 +73,7 @@ def read_records(
 ) -> Iterator[Record]:
     """The records of ``stream``, without blank lines and byte order mark.
 
-    BadRecordError at the first line that is not a record; ValueError at a line that is too long, or at
+    BadRecordError at the first line that is no record; ValueError at a line that is too long, or
     damaged gzip data.  ``hint`` takes what the user may have meant otherwise.
     """
     lines = read_lines(stream, is_text=form is not Form.RAW)
@@ -156,11 +156,9 @@ def _read_delimited(
 
 
 def _rows(lines: Iterator[bytes], file_format: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not blank, with the numbers of their first lines.
-
-    Bytes that are not UTF-8 become surrogates, which only the raw form takes.
-    """
+    """Rows that are not blank, with the numbers of their first lines."""
     csv.field_size_limit(_LONGEST_FIELD)  # the default, 128 KiB, is less than a value's limit
+    # Bytes that are not UTF-8 become surrogates, which only the raw form takes.
     texts = (line.decode("utf-8", "surrogateescape") for line in lines)
     rows = csv.reader(texts, _DIALECTS[file_format])
     number = 1

@@ -234,8 +234,7 @@ class Engine(WriteState):
     def close(self) -> None:
         """Stop background work, sync the log, release the lock.
 
-        A second call does nothing.  If the log cannot be synced it raises OSError, and the store is
-        closed all the same.
+        A second call does nothing.  If syncing raises OSError, the store is closed all the same.
         """
         # Another thread may be closing it, or this one, further up: a finalizer calls close() too.
         if self._is_closed or self._ending.locked():

@@ -1,7 +1,4 @@
-"""Recovery: reads manifest and logs, and rebuilds the memtables.
-
-The result is a prefix of all writes, without a hole; :mod:`lsmkv.log.chain` has the rules.
-"""
+"""Recovery: rebuilds a prefix of all writes from manifest and logs."""
 
 from __future__ import annotations
 
@@ -60,11 +57,7 @@ class Recovered:
 
 
 def recover(storage: Storage, directory: str) -> Recovered:
-    """Read manifest and logs; changes nothing.
-
-    It raises NotAStoreError, CorruptionError, UnsupportedFormatError, or FileNotFoundError for a file
-    that a writer beside this reader removed meanwhile.
-    """
+    """Read manifest and logs; changes nothing."""
     state, manifest = read_manifest(storage, directory, read_current(storage, directory))
     names = storage.list_directory(directory)
     first = state.log_number
@@ -85,9 +78,9 @@ def recover_beside_writer(
     """Recover and open the tables while another process may write.
 
     The writer changes the manifest before it removes a file that counts.  So if something is missing or
-    does not fit, and the manifest has changed meanwhile, the reader was only too slow and tries again.
-    A missing file may also be a leftover that an opening writer removed.  The same failure twice in a
-    row is damage, because file numbers are never used again.
+    does not fit, and the manifest has changed, the reader was too slow and tries again.  A missing file
+    may also be a leftover that an opening writer removed.  The same failure twice in a row is damage,
+    because file numbers are never used again.
     """
     previous = ""
     for _ in range(MAX_READ_ATTEMPTS):
@@ -110,7 +103,7 @@ def recover_beside_writer(
 def _manifest_extent(storage: Storage, directory: str) -> tuple[int, int]:
     """Number and length of the manifest in force; -1 when it is missing.
 
-    (A reader misses it for a moment if it read CURRENT just before a writer replaced both.)
+    (A reader misses it for a moment if a writer replaces CURRENT and it.)
     """
     number = read_current(storage, directory)
     try:
@@ -124,9 +117,8 @@ def remove_leftovers(
 ) -> list[int]:
     """Remove unfinished tables, old logs and old manifests.
 
-    A file that cannot be removed stays for the next opening; foreign files are not touched.  Returns
-    the numbers of the tables that stay: the first that could not be removed, and all newer ones, which
-    may hide its entries.
+    A file that cannot be removed stays for the next opening.  Returns the numbers of the tables that
+    stay: the first that could not be removed, and all newer ones, which may hide its entries.
     """
     tables = {table.number for table in manifest.state.levels.tables()}
     left: list[int] = []

@@ -159,7 +159,7 @@ class WriteState(ReadState):
     def write_batch(self, operations: list[Operation], sync: bool) -> None:
         """Apply operations in order, all or none.  Raises as ``DB.put``.
 
-        It repeats :meth:`write_one`, because sharing one function costs each put 2 % more instructions.
+        It repeats :meth:`write_one`: one function for both costs each put 2 % more instructions.
         """
         if not operations:
             return

@@ -1,7 +1,4 @@
-"""Explains one lookup: where it looks, what filters answer, what it reads.
-
-It goes step by step through the memtables, fences, filters, cache and blocks that ``get`` uses.
-"""
+"""Explains one lookup: where it looks, what filters answer, what it reads."""
 
 from __future__ import annotations
 
@@ -260,8 +257,7 @@ class Explanation(Report):
 def explain_lookup(current: SuperVersion, key: bytes, seq: int) -> Explanation:
     """Look ``key`` up as of ``seq``, and report each step.
 
-    It reads the same blocks as a lookup, fills the cache, and counts in the counters of reads and of
-    the cache, but not in those of lookups and filter answers.
+    It fills the cache as a lookup does, and counts reads, but no lookups and filter answers.
     """
     memtable_steps: list[MemtableStep] = []
     run_steps: list[RunStep] = []

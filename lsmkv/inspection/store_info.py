@@ -269,10 +269,7 @@ def block_infos(table: TableReader) -> Iterator[BlockInfo]:
 
 
 def filter_shape(table: TableReader, number: int) -> tuple[int, int | None, int]:
-    """m, n and k of a block's filter, or of the table's.
-
-    n is None if only the block has it.  Nothing is read.
-    """
+    """m, n (None: only the block has it) and k of a filter."""
     index, properties = table.index, table.properties
     if properties.granularity == "table":
         bits = table.footer.filters_length * 8
@@ -292,10 +289,10 @@ def filter_rate(table: TableReader, bit_count: int, key_count: int, probe_count:
 
 
 def expected_error_rate(table: TableReader) -> float | None:
-    """The false-positive rate to expect of the table's filters.
+    """The false-positive rate to expect: the mean of the filters' exact rates.
 
-    It is the mean of ``exact_rate`` over the blocks; one without a filter has a rate of 1.  None if the
-    index lacks the n of filters: of parts of keys, or where keys have several versions.
+    A block without a filter has a rate of 1.  None if the index lacks the n of filters: of parts of
+    keys, or where keys have several versions.
     """
     if table.footer.filters_length == 0:
         return 1.0

@@ -37,10 +37,7 @@ class TableCheck:
 
 
 def check_table(table: TableReader, step: Callable[[], None] | None = None) -> TableCheck:
-    """Check the blocks, sections and properties of a table.
-
-    ``step`` is called after each block.
-    """
+    """Check a table's blocks, sections and properties; calls ``step`` after each block."""
     problems: list[Problem] = []
     damaged: list[int] = []
     unreachable: list[int] = []
@@ -129,10 +126,7 @@ def _wrong_properties(table: TableReader, sums: _Sums) -> Iterator[str]:
 
 
 def _check_table_filter(table: TableReader, block: Block, offset: int) -> None:
-    """A filter of the whole table must hold each key.
-
-    (``verify_block`` checks filters of blocks.)
-    """
+    """A filter of the whole table must hold each key."""
     if table.filters.per_table:
         for key in block.keys():  # noqa: SIM118  # a block is no mapping
             if not table.filters.may_hold(0, table.filters.hash_of(key, hash_key(key))):

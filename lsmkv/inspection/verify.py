@@ -76,8 +76,8 @@ def verify_store(
 ) -> VerifyReport:
     """Check every byte of tables, manifest and logs.
 
-    Tables are opened anew, to check the bytes on disk instead of those in memory.  The store may be
-    written to meanwhile.  ``progress`` is called with the blocks checked so far and the blocks in all.
+    Tables are opened anew, to check the bytes on disk.  The store may be written to meanwhile.
+    ``progress`` is called with the blocks checked so far and the blocks in all.
     """
     problems = _run_problems(current)
     tables = list(current.version.tables())
@@ -146,8 +146,8 @@ class _LogCheck:
 def _check_logs(storage: Storage, directory: str) -> _LogCheck:
     """Check CURRENT, its manifest, and the logs that this needs.
 
-    A writer may change the store meanwhile.  So a problem counts if the next attempt finds it too: a
-    file that was removed is not missed twice, because its number is never used again.
+    A writer may change the store meanwhile, so a problem counts if the next attempt finds it too.  A
+    removed file is not missed twice, because its number is never used again.
     """
     earlier: list[Problem] = []
     for _ in range(MAX_READ_ATTEMPTS):

@@ -63,8 +63,7 @@ class Bounds:
 class Scan:
     """The items of a range of a read view, in lists.
 
-    Nothing is read before the first list is asked for.  The first lists are short, since most scans end
-    soon.
+    It reads nothing before the first list is asked for, and little for that: most scans end soon.
     """
 
     def __init__(self, read_view: ReadView, wanted: Bounds) -> None:
@@ -161,9 +160,9 @@ class Scan:
     def _take(self, size: i64, found: list[Item]) -> bool:
         """Take items from the first source, up to the next source's key.
 
-        Of a key in several sources the newest source's entry counts, and the others skip it.  A block
-        is not read while the index shows that its keys come later.  Returns whether there is no more
-        without reading.
+        Of a key in several sources the newest source's entry counts; the others skip it.  A block is
+        not read while the index shows that its keys come later.  Returns whether only reading brings
+        more.
         """
         while True:
             first: Source | None = None

@@ -1,8 +1,8 @@
 """Pinned sequence numbers, and who needs old values in the memtable.
 
-A snapshot pins a sequence number, and flushes and compactions keep the entries that it sees.  A scan
-keeps its own tables and memtables alive; only the live memtable must keep the old values that writes
-replace.  For that, all scans share one :class:`Retention`.
+Flushes and compactions keep the entries that a snapshot sees.  A scan keeps its own tables and
+memtables alive; only the live memtable must keep the values that writes replace.  For that, all scans
+share one :class:`Retention`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Retention:
 class SnapshotList:
     """The pins of all live snapshots: ``live`` has sequence numbers by pin.
 
-    The garbage collector may release a pin in any thread, in the middle of anything, so this takes no
-    lock: each step is one operation on a dict, atomic under the GIL.
+    The garbage collector may release a pin in the middle of anything, so this takes no lock: each step
+    is one operation on a dict, atomic under the GIL.
     """
 
     def __init__(self) -> None:

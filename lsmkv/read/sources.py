@@ -27,11 +27,11 @@ class Source:
 
     Attributes:
         live: whether there may be more entries.
-        pending: whether the entries at hand are used up.  ``advance`` must come before ``key`` is used;
-            it reads, and so it waits until an entry is wanted.
+        pending: whether ``advance`` must come before ``key`` is used.  It reads, so it waits until
+            needed.
         key: the key of the present entry.
         key_is_lower_bound: whether, while pending, ``key`` is a lower bound (for a reverse scan, an
-            upper one) of the next key, if there is one.
+            upper one) of the next key.
         alone: whether it is the only source left, so that ``key`` need not be kept.
     """
 
@@ -48,9 +48,9 @@ class Source:
         raise NotImplementedError
 
     def take(self, bound: bytes | None, size: i64, found: list[Item]) -> None:
-        """Move over 1 to ``size`` entries before ``bound``; append them to ``found``.
+        """Append the next entries before ``bound`` to ``found``, without deletions.
 
-        Deletions are left out.  ``key`` must lie before ``bound``.
+        It moves over 1 to ``size`` entries; ``key`` must lie before ``bound``.
         """
         raise NotImplementedError
 
@@ -109,8 +109,6 @@ class RunSource(Source):
 
 class BlockSource(Source):
     """Blocks of a table in which every key has one visible entry.
-
-    Entries are taken out of a block only as they are wanted: most scans end before a block does.
 
     Args:
         first, last: the first and the last block; with ``kept``, their positions in it.
@@ -238,13 +236,10 @@ class BlockSource(Source):
         self._move(end)
 
     def _prefetch_next(self) -> None:
-        """Have the processor fetch the next block, if it is cached.
-
-        The cache entry of a block is fetched one block before its keys.
-        """
+        """Have the processor fetch the next block, if it is cached."""
         if self._kept is None and self._next != self._beyond:
             after = self._next + self._step
-            if after != self._beyond:
+            if after != self._beyond:  # the cache's entry comes one block before the keys
                 self._table.is_cached(after)
             self._table.prefetch(self._next)
 
@@ -371,9 +366,8 @@ class MemtableSource(KeysSource):
 def end_before(keys: list[bytes], at: i64, end: i64, bound: bytes | None, reverse: bool) -> i64:
     """The first position after ``at`` whose key is not before ``bound``.
 
-    ``end`` if there is none.  ``keys`` are in the order of the scan.  Galloping search: O(log(result -
-    at)) comparisons.  Blocks have such a search of their own, since a call for each key would be too
-    slow.
+    ``end`` if there is none.  Galloping search: O(log(result - at)) comparisons.  Blocks have one of
+    their own, since a call for each key would be too slow.
     """
     if bound is None:
         return end

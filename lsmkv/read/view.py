@@ -1,8 +1,4 @@
-"""Consistent read views of a store.
-
-A lookup asks the live memtable, the sealed memtables and the tables, level by level, and stops at the
-first entry of its key: :meth:`SuperVersion.get`.
-"""
+"""Consistent read views of a store, and lookups in them."""
 
 from __future__ import annotations
 
@@ -39,10 +35,7 @@ _OWNER_CHECK_S: Final = 0.01
 
 
 class SuperVersion:
-    """One consistent set of memtables and tables.
-
-    ``memtable`` is the live one, which writes go to.  ``flushing`` are the sealed ones, newest first.
-    """
+    """One consistent set of memtables and tables; ``flushing`` is newest first."""
 
     def __init__(
         self, memtable: Memtable, flushing: tuple[Memtable, ...], version: Version
@@ -137,10 +130,8 @@ def value_at(
 class ReadView:
     """The store as it was after the write ``seq``.
 
-    Attributes:
-        memtables: newest first, without a live one that was empty.
-        retention: makes the live memtable keep old values while this view exists; None when there is no
-            need.
+    ``memtables`` are newest first, without a live one that was empty.  ``retention``, if needed, makes
+    the live one keep old values while this view exists.
     """
 
     def __init__(
@@ -164,7 +155,6 @@ class ReadState:
 
     Attributes:
         super_version: the current one; None once the store is closed, or in a forked child.
-        last_seq: sequence number of the last write.
         forked: whether this process is a fork of the one that opened the store.
         floor: no key below it has a value; None when nothing is known.
         popping: a lock, held while the first entry is found and removed.
@@ -213,8 +203,8 @@ class ReadState:
     def entering(self) -> int:
         """The present thread, to become the mutex's ``_owner``.
 
-        It is asked before the mutex is taken, so that nothing runs between taking it and setting the
-        owner.  RuntimeError if the thread holds the mutex already, and would wait for itself.
+        It is asked first, so that nothing runs between taking the mutex and setting the owner.
+        RuntimeError if the thread holds the mutex already, and would wait for itself.
         """
         thread = self._get_ident()
         if self._owner == thread and self._mutex.locked():

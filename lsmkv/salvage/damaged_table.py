@@ -1,10 +1,8 @@
 """Reads a damaged table: every whole block, and where the others were.
 
 A whole index locates the blocks.  If index or footer are lost, the file is searched for the magic of
-block trailers.  A trailer counts only if the checksum of the payload before it holds, which depends on
-the trailer and on the offset.  Of nested blocks the outer one counts, because a value may hold a copy
-of a block.  (Only a block forged for its very offset, inside a damaged block, would pass for one of the
-table's.)
+block trailers.  A trailer counts if the checksum of the payload before it holds, which depends on the
+offset.  Of nested blocks the outer one counts, because a value may hold a copy of a block.
 """
 
 from __future__ import annotations
@@ -47,10 +45,7 @@ _SECTOR_BYTES: Final = 512  # the smallest unit that a device fails to read
 
 @dataclass(frozen=True, slots=True)
 class LostBlock:
-    """A damaged range of a table: one block, or more without an index.
-
-    Its keys lie between ``first`` and ``last``; None where nothing is known.
-    """
+    """A damaged range of a table; ``first`` and ``last`` bound its keys if known."""
 
     offset: int
     reason: str
@@ -62,8 +57,7 @@ class LostBlock:
 class TableSalvage:
     """The damaged file of table ``number``.
 
-    ``footer`` and ``properties`` are None if they are lost.  ``problems`` lists the damage apart from
-    lost blocks; :meth:`blocks` adds to it.
+    ``footer`` and ``properties`` are None if lost; ``problems`` is the damage apart from lost blocks.
     """
 
     def __init__(self, storage: Storage, path: str, number: int) -> None:
@@ -86,10 +80,7 @@ class TableSalvage:
             self.problems.append(error)
 
     def blocks(self) -> Iterator[tuple[int, Block | LostBlock]]:
-        """Whole blocks and lost ranges with their offsets, in file order.
-
-        The entries ascend through all whole blocks.
-        """
+        """Whole blocks, whose entries ascend, and lost ranges, with their offsets."""
         found = self._scanned() if self._index is None else self._indexed(self._index)
         last: tuple[bytes, int] | None = None
         gap: LostBlock | None = None

@@ -1,9 +1,9 @@
 """Orders tables by their sequence numbers when the manifest is lost.
 
-A lookup ends in the first run that has its key, so a run must be newer than the runs below it for every
-key that they share.  Sequence numbers tell which of two entries is newer, but compaction mixes old and
-new entries in one table.  If both the keys and the sequence numbers of two tables overlap, neither may
-be newer as a whole, and they must be merged.  All others can be stacked as they are.
+A lookup ends in the first run that has its key, so a run must be newer than those below it for every
+key that they share.  Compaction mixes old and new entries in one table.  If both keys and sequence
+numbers of two tables overlap, neither may be newer as a whole, and they must be merged.  All others can
+be stacked as they are.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class _Group:
 def tangled_groups(tables: list[TableMeta]) -> list[list[TableMeta]]:
     """The groups of tables that must be merged; most have one table.
 
-    The groups are as small as possible.  If tables of different groups overlap in keys, their sequence
-    numbers do not.  O(n log n) for n tables, times how many overlap one another.
+    Tables of different groups overlap in keys or in sequence numbers, not in both.  O(n log n) for n
+    tables, times how many overlap one another.
     """
     groups = [
         _Group(table.smallest, table.largest, table.smallest_seq, table.largest_seq, (table,))
@@ -84,9 +84,8 @@ def _join_once(groups: list[_Group]) -> list[_Group]:
 def stack(tables: list[TableMeta]) -> list[list[TableMeta]]:
     """The tables in as few runs as possible, newest run first.
 
-    Each run is by ascending key.  Of tables whose keys overlap, the one with the higher sequence
-    numbers comes first (of equals, the one with the higher number).  O(n log n) for n tables, times the
-    runs.
+    Of tables whose keys overlap, the one with the higher sequence numbers comes first (of equals, the
+    one with the higher number).  O(n log n) for n tables, times the runs.
     """
     newest_first = sorted(tables, key=lambda table: (table.largest_seq, table.number), reverse=True)
     runs: list[list[TableMeta]] = []

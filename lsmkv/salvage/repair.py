@@ -2,10 +2,7 @@
 
 A readable manifest names the tables that count, and their levels.  Without one, every table file
 counts, ordered by sequence numbers (:mod:`lsmkv.salvage.order`).  Whole tables are kept as they are;
-the whole blocks of damaged ones are written to new tables.  The logs become a table too.
-
-The originals are never changed.  Repair in place moves those that it does not use to the folder
-``lost``, once the repaired store is on disk.
+the whole blocks of damaged ones, and the logs, become new tables.  The originals are never changed.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ from lsmkv.salvage.order import (
     tangled_groups,
 )
 from lsmkv.salvage.report import LOST_FOLDER, RepairReport
-from lsmkv.salvage.state import FoundState, find_state, liveness
+from lsmkv.salvage.state import FoundState, find_state, live_tables
 from lsmkv.salvage.tables import RescuedTable, TableRescue
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import TableJob, write_tables
@@ -206,9 +203,8 @@ class _Repair:
     def _gather(self, state: State | None) -> tuple[list[PlacedTable], SalvagedLogs]:
         """Put the tables into the target, and salvage the logs."""
         if state is None:
-            tables = liveness(self._storage, self._source, self._numbers["table"])
-            self._uncertain = tables.uncertain
-            wanted: list[tuple[int, TableMeta | None]] = [(number, None) for number in tables.live]
+            live, self._uncertain = live_tables(self._storage, self._source, self._numbers["table"])
+            wanted: list[tuple[int, TableMeta | None]] = [(number, None) for number in live]
         else:
             wanted = [(table.number, table) for table in state.levels.tables()]
         for number, _ in wanted:
@@ -304,8 +300,8 @@ class _Repair:
     def _prepare(self, placed: list[PlacedTable], state: State | None, logs: SalvagedLogs) -> State:
         """Write the new log; then everything but the manifest is on disk.
 
-        Until CURRENT changes, repair in place must leave the damaged store as it was.  So the new log
-        is one more log at the end of its chain, without records.
+        In place, the damaged store must stay as it was until CURRENT changes.  So the new log is one
+        more at the end of its chain, without records.
         """
         log_number = self._allocate()
         path = log_path(self._target, log_number)
@@ -350,8 +346,8 @@ class _Repair:
     def _link(self, names: list[str]) -> list[tuple[str, str]]:
         """Give files a second name in the folder of lost ones.
 
-        So after a crash from here on, the next open cannot delete a file for good.  On a file system
-        without links they are only moved, at the end.  Returns names and paths there.
+        Without it, the next open after a crash could delete them for good.  On a file system without
+        links they are only moved, at the end.  Returns names and paths there.
         """
         folder = os.path.join(self._source, LOST_FOLDER)
         _check_lost_folder(self._source)  # again: it may have changed since

@@ -16,11 +16,7 @@ _NO_DAMAGE: Final = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errn
 
 
 def raise_unless_damage(error: Exception) -> None:
-    """Raise an error that does not mean lost bytes.
-
-    A file is not lost because it may not be read, because too many are open, or because another release
-    wrote it.
-    """
+    """Raise an error of permissions, resources or releases: no bytes are lost."""
     is_other = isinstance(error, OSError) and error.errno in _NO_DAMAGE
     if is_other or isinstance(error, UnsupportedFormatError):
         raise error
@@ -28,8 +24,6 @@ def raise_unless_damage(error: Exception) -> None:
 
 def left_out(byte_count: int) -> str:
     """The problem of a log that goes on behind its good records.
-
-    Whole records may follow the damaged one.
 
     >>> left_out(1200)
     '1,200 bytes from the first damaged record on are left out'

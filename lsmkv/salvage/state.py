@@ -23,10 +23,7 @@ _ORDER_LOST: Final = (
 
 @dataclass(slots=True)
 class FoundState:
-    """The manifest to use, and the state in it; None without one.
-
-    ``problems`` is the damage to manifest and CURRENT, ``notes`` what follows for the repaired store.
-    """
+    """The manifest to use and its state; both None without one."""
 
     manifest: str | None = None
     state: State | None = None
@@ -37,8 +34,7 @@ class FoundState:
 def find_state(storage: Storage, directory: str, numbers: dict[str, list[int]]) -> FoundState:
     """Find the manifest to use; ``numbers`` are those of the files, by kind.
 
-    Without a readable CURRENT it is the newest manifest, provided that every file that it names is
-    there and no table is newer.
+    Without a readable CURRENT it is the newest, if its files are all there and no table is newer.
     """
     found = FoundState()
     number = _current(storage, directory, found)
@@ -144,21 +140,15 @@ def _is_finished(storage: Storage, directory: str, number: int) -> bool:
     return table is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Liveness:
-    """The tables that count; compaction may have replaced the uncertain ones."""
+def live_tables(
+    storage: Storage, directory: str, numbers: list[int]
+) -> tuple[list[int], list[int]]:
+    """The tables that count and, of these, those that may be replaced.
 
-    live: list[int]
-    uncertain: list[int]
-
-
-def liveness(storage: Storage, directory: str, numbers: list[int]) -> Liveness:
-    """Tell the tables that count from those that compaction has replaced.
-
-    The last table that a compaction writes notes the tables that it replaced, and those written beside
-    it.  The note counts if all of the latter are there: a power failure may have kept only some.  It
-    outlasts the files that it is about, which are removed before this table can be replaced.  A table
-    without a note is of an older release, or damaged: it may be replaced.
+    The last table of a compaction notes the tables that it replaced, and those written beside it.  The
+    note counts if all of the latter are there: a power failure may have kept only some.  It outlasts
+    the files that it is about, which are removed before this table can be replaced.  A table without a
+    note is of an older release, or damaged: it may be replaced.
     """
     replaced: set[int] = set()
     without_note: list[int] = []
@@ -170,7 +160,7 @@ def liveness(storage: Storage, directory: str, numbers: list[int]) -> Liveness:
         elif set(note.beside).issubset(numbers):
             replaced.update(older for older in note.replaces if older < number)
     live = [number for number in numbers if number not in replaced]
-    return Liveness(live, [number for number in without_note if number not in replaced])
+    return live, [number for number in without_note if number not in replaced]
 
 
 def _open(storage: Storage, directory: str, number: int) -> TableReader | None:

@@ -33,11 +33,8 @@ class RescuedTable:
 class TableRescue:
     """Takes tables one after another, and counts.
 
-    Attributes:
-        kept, salvaged, lost: how many tables are whole, damaged, and not readable at all.
-        blocks_lost: lost blocks; neighbouring ones may count as one.
-        entries_lost: lost entries, as far as their number is known.
-        created: paths of tables written.
+    ``kept``, ``salvaged`` and ``lost`` count whole, damaged and unreadable tables.  Neighbouring lost
+    blocks may count as one.  ``created`` are the paths of tables written.
     """
 
     def __init__(
@@ -62,9 +59,9 @@ class TableRescue:
         self.created: list[str] = []
 
     def take(self, number: int, expected: TableMeta | None) -> RescuedTable | None:
-        """Table ``number``, or a new one with its whole blocks.
+        """Table ``number``, or a new one with its whole blocks, or None.
 
-        None if nothing is left.  ``expected`` is the manifest's entry for it, if there is a manifest.
+        ``expected`` is the manifest's entry for it, if there is a manifest.
         """
         path = table_path(self._source, number)
         try:

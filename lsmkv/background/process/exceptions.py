@@ -28,10 +28,7 @@ Value = bytes | int | None | Shown
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """An exception: its class, message, arguments and attributes.
-
-    ``trace`` is empty for errors whose message says enough: of files, and of the operating system.
-    """
+    """An exception as data; ``trace`` is empty if the message says enough."""
 
     kind: str
     message: bytes

@@ -1,7 +1,7 @@
 """Flushes and compactions as data, for any process to run.
 
-A job reads finished files and writes tables under numbers that were allocated for it.  It changes
-nothing else: the store records the tables.  A job that fails removes the tables it has written.
+A job reads finished files and writes tables under numbers allocated for it; the store records them.  A
+job that fails removes the tables it has written.
 """
 
 from __future__ import annotations
@@ -96,18 +96,12 @@ Job = FlushJob | CompactionJob
 
 
 def numbers_wanted(input_bytes: int, table_size_bytes: int) -> int:
-    """Table numbers for a job: four times what its input would fill.
-
-    (Compressed input may be written uncompressed, and a table may end early.)
-    """
+    """Four times what the input fills: output may be uncompressed, tables short."""
     return 4 + 4 * input_bytes // table_size_bytes
 
 
 def run_job(job: Job, stats: Stats) -> list[TableMeta]:
-    """Run a job; returns the tables in key order, synced with their directory.
-
-    Raises LogUnusableError and NumbersUsedUpError, and what reading and writing tables raises.
-    """
+    """Run a job; returns the tables in key order, synced with their directory."""
     spec = job.spec
     storage = Storage(stats, direct_reads=spec.direct_reads, file_mode=spec.file_mode)
     if isinstance(job, FlushJob):
@@ -137,10 +131,7 @@ def run_job(job: Job, stats: Stats) -> list[TableMeta]:
 
 
 def _log_entries(storage: Storage, job: FlushJob) -> Iterator[EntryBatch]:
-    """The entries of a log that tables must hold.
-
-    The log must hold exactly what the memtable does, because it is removed afterwards.
-    """
+    """A log's entries, which must be the memtable's: it is removed afterwards."""
     path = log_path(job.spec.path, job.log_number)
     snapshots = job.spec.snapshots
     memtable = Memtable(job.first_seq, job.log_number)
@@ -159,10 +150,7 @@ def _log_entries(storage: Storage, job: FlushJob) -> Iterator[EntryBatch]:
 
 
 def remove_unfinished(storage: Storage, spec: JobSpec) -> None:
-    """Remove the tables of a job whose process died.
-
-    The next open removes what stays.
-    """
+    """Remove a dead process's tables; the next open removes what stays."""
     numbers = spec.numbers
     with contextlib.suppress(OSError):
         for name in storage.list_directory(spec.path):

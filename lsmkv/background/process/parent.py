@@ -46,10 +46,7 @@ class HelperUnavailableError(Error):
 
 
 class HelperDiedError(Error):
-    """A helper process ended in a job, or before it was ready.
-
-    ``status`` is its exit status, or the negative number of the signal that killed it.
-    """
+    """A helper ended in a job or before.  ``status`` is negative for a signal."""
 
     def __init__(self, status: int, complaint: str, *, was_ready: bool = True) -> None:
         how = (
@@ -62,21 +59,15 @@ class HelperDiedError(Error):
 
 
 def interpreter() -> str | None:
-    """The Python interpreter to run helpers with, if it is certain.
-
-    (In a program that embeds Python, ``sys.executable`` may be that program.)
-    """
-    path = sys.executable
+    """The Python interpreter to run helpers with, if it is certain."""
+    path = sys.executable  # a program that embeds Python may stand here
     if not path or getattr(sys, "frozen", False):
         return None
     return path if os.path.basename(path).lower().startswith(("python", "pypy")) else None
 
 
 class HelperProcess:
-    """Runs one job at a time in a process, started when needed.
-
-    One thread at a time may be in ``run``; any thread may call ``close``.
-    """
+    """Runs one job at a time in a process.  Any thread may call ``close``."""
 
     def __init__(self, executable: str, lock_descriptor: int) -> None:
         self._executable = executable
@@ -91,10 +82,10 @@ class HelperProcess:
         return None if child is None else child.process.pid
 
     def run(self, job: Job) -> Done | Failed:
-        """Run ``job``.  After any of these errors no process works on it.
+        """Run ``job``.  After an error no process works on it.
 
-        Raises CancelledError after ``close``, HelperUnavailableError when no process can be started,
-        and HelperDiedError when it ended before it replied.
+        CancelledError after ``close``, HelperUnavailableError when no process can be started,
+        HelperDiedError when it ended before it replied.
         """
         kept = self._child
         try:
@@ -118,10 +109,7 @@ class HelperProcess:
         return child
 
     def reap(self) -> int | None:
-        """Wait for the process to end; returns its exit status.
-
-        No other thread may be in ``run``.
-        """
+        """Wait for the process, with nobody in ``run``; returns its exit status."""
         with self._mutex:
             child, self._child = self._child, None
         handles.unwatch(self)

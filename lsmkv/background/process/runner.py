@@ -36,10 +36,7 @@ from lsmkv.tree.version_set import VersionSet, table_format
 def runners(
     directory: str, tables: VersionSet, stats: Stats, lock: FileLock
 ) -> tuple[JobRunner | None, JobRunner | None]:
-    """A runner for flushes and one for compactions.
-
-    None, with a warning, if no other process can do the work.
-    """
+    """Runners for flushes and for compactions; None, with a warning, without processes."""
     executable = interpreter()
     reason = _why_not_in_processes(tables)
     if reason is None and executable is None:
@@ -101,11 +98,8 @@ class JobRunner:
         """Run ``job``, which writes at most ``max_tables`` tables.
 
         A process that dies is replaced once, and its half-written tables are removed.  None means that
-        this process must do the work: no helper can be started, or it cannot use the log, whose writes
-        are all in memory here.
-
-        Raises CancelledError when the store is closing, HelperDiedError when the process ended twice,
-        and whatever the job raised.
+        this process must do the work: no helper can be started, or it cannot use the log.  Raises
+        CancelledError, HelperDiedError when the process ended twice, and whatever the job raised.
         """
         if self._unavailable:
             return None
