@@ -162,8 +162,10 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         """Remove every key that is there now, in several batches."""
         self._engine.check_for_writing()
         keys = iter(self.keys())
-        batch: list[Operation]
-        while batch := [(key, None) for key in islice(keys, _CLEAR_BATCH)]:
+        while True:
+            batch: list[Operation] = [(key, None) for key in islice(keys, _CLEAR_BATCH)]
+            if not batch:
+                return
             self._engine.write_batch(batch, False)
 
     # Upkeep
@@ -345,14 +347,12 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def __del__(self) -> None:
         engine: Engine | None = getattr(self, "_engine", None)
         if engine is not None and engine.super_version is not None:
+            message = f"{engine.directory} was not closed"
             try:
-                warnings.warn(
-                    f"{engine.directory} was not closed", ResourceWarning, stacklevel=2, source=self
-                )
+                warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
             finally:  # also where warnings are errors
-                if (
-                    in_worker()
-                ):  # the garbage collector may run in a worker, which close() waits for
+                # The garbage collector may run in a worker, which close() waits for.
+                if in_worker():
                     threading.Thread(target=engine.close, name="lsmkv-close").start()
                 else:
                     with contextlib.suppress(Exception):

@@ -45,9 +45,7 @@ class EntryIterator:
         """Fetch the next list of entries, and return its first."""
         held = self.itself()
         held._engine.require_open()
-        held._entries = (
-            _NOTHING  # freed before the next list is made: fewer objects for the collector
-        )
+        held._entries = _NOTHING  # first: fewer objects for the collector
         scan = held._scan
         if scan is None:
             raise StopIteration

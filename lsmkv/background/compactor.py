@@ -85,14 +85,11 @@ class Compactor(BackgroundThread):
         if chosen is not None:
             size_bytes = sum(meta.size_bytes for meta in chosen.tables())
             budget = size_bytes // self.host.options.read_compaction_rate_bytes
-            version.set_read_compaction_budget(
-                max(_LEAST_READ_BUDGET, budget), self._wake_for_reads
-            )
+            budget = max(_LEAST_READ_BUDGET, budget)
+            version.set_read_compaction_budget(budget, self._wake_for_reads)
 
     def _wake_for_reads(self) -> None:
-        with contextlib.suppress(
-            RuntimeError
-        ):  # a lookup must not fail because no thread can start
+        with contextlib.suppress(RuntimeError):  # a lookup must not fail because no thread starts
             self.worker.wake()
 
     def is_due_for_reads(self, version: Version) -> bool:
@@ -199,16 +196,14 @@ class Compactor(BackgroundThread):
     def _merge(
         self, current: SuperVersion, chosen: Compaction, is_cancelled: Callable[[], bool]
     ) -> list[TableMeta]:
-        """Write the new tables, in a helper process or here."""
         host = self.host
         inputs = chosen.tables()
         size = sum(meta.size_bytes for meta in inputs)
         entry_count = sum(meta.entry_count for meta in inputs)
         replaced = [meta.number for meta in inputs]
         output = chosen.output_level, chosen.output_run
-        rate = output_error_rate(
-            current.version.levels, replaced, entry_count, host.options, output
-        )
+        levels = current.version.levels
+        rate = output_error_rate(levels, replaced, entry_count, host.options, output)
         snapshots = host.snapshots.sequence_numbers()
         runner = self.runner_for(size)
         if runner is not None:

@@ -35,12 +35,11 @@ class Flusher(BackgroundThread):
         started = time.perf_counter()
         tables: list[TableMeta] = []
         if not memtable.is_empty:
-            rate = output_error_rate(
-                current.version.levels, (), memtable.key_count_bound, host.options
-            )
+            levels, count = current.version.levels, memtable.key_count_bound
+            rate = output_error_rate(levels, (), count, host.options)
             # Only flushes add tables, and this is the oldest memtable: the tree stays empty.  But a
             # repair may find old files that could not be removed, so these need the deletions.
-            is_oldest = current.version.levels.deepest < 0 and not self.tables.unremoved
+            is_oldest = levels.deepest < 0 and not self.tables.unremoved
             tables = self._write_memtable(memtable, newer.first_seq, rate, is_oldest)
         run = tables[0].number if tables else 0
         edit = VersionEdit(

@@ -82,7 +82,6 @@ def _open_closed_streams() -> None:
 
 
 def main() -> None:
-    """Run the command in ``sys.argv``, and exit."""
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -61,14 +61,12 @@ class Loader:
         self._waiting_bytes = 0
 
     def add(self, key: bytes, value: bytes) -> None:
-        """Add one entry, and write the batch when it is full."""
         self._waiting.append((key, value))
         self._waiting_bytes += len(key) + len(value)
         if len(self._waiting) >= self._batch_size or self._waiting_bytes >= _BATCH_BYTES:
             self.finish()
 
     def finish(self) -> None:
-        """Write the last batch."""
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         with self._db.write_batch(sync=self._sync) as batch:
             for key, value in waiting:

@@ -46,7 +46,6 @@ class Engine(WriteState):
     # Opening
 
     def create(self) -> None:
-        """Create an empty store in the directory, durably."""
         for name in self.storage.list_directory(self.directory):
             if parse_file_name(name) is not None:  # left by an unfinished creation
                 self.storage.remove(os.path.join(self.directory, name))
@@ -57,17 +56,14 @@ class Engine(WriteState):
         self._start(SuperVersion(Memtable(1, number), (), Version(Levels(), {})))
 
     def open(self) -> None:
-        """Recover the store in the directory, and take writes."""
         found = recover(self.storage, self.directory)
         version = self._tables.open_version(found.state.levels)
         was_closed = found.was_closed
         self._logs.reopen(found.logs, found.names, was_closed)
-        self._tables.start_manifest(
-            found.state, found.names, found.manifest if was_closed else None
-        )
-        self._tables.unremoved += remove_leftovers(
-            self.storage, self.directory, found.names, self._tables.manifest
-        )
+        manifest = found.manifest if was_closed else None
+        self._tables.start_manifest(found.state, found.names, manifest)
+        kept = remove_leftovers(self.storage, self.directory, found.names, self._tables.manifest)
+        self._tables.unremoved += kept
         self.last_seq = found.last_seq
         self._start(found.super_version(version))
 

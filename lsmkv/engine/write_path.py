@@ -233,9 +233,8 @@ class WriteState(ReadState):
         try:
             log = self._logs.prepare(number)
             current.memtable.log_bytes = self._logs.current.end
-            following = SuperVersion(
-                Memtable(self.last_seq + 1, number), current.memtables, current.version
-            )
+            fresh = Memtable(self.last_seq + 1, number)
+            following = SuperVersion(fresh, current.memtables, current.version)
             # An interrupt comes before both of these or after them.
             self._logs.follow(log)
             self.super_version = following
@@ -249,7 +248,6 @@ class WriteState(ReadState):
         self._background.wake_flusher()
 
     def _wait_for_room(self) -> None:
-        """Wait until a flush has made room for the full memtable."""
         self.stats.write_stops += 1
         started = time.perf_counter()
         try:

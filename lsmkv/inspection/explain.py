@@ -116,7 +116,6 @@ class BlockStep(Report):
 
     @property
     def read_bytes(self) -> int:
-        """Bytes read from disk for it."""
         return 0 if self.was_cached else self.length_bytes
 
     def __str__(self) -> str:
@@ -270,9 +269,7 @@ def explain_lookup(current: SuperVersion, key: bytes, seq: int) -> Explanation:
         outcome: Outcome = "absent"
         if not isinstance(value, Absent):
             outcome = "deleted" if value is None else "found"
-        role: Literal["active", "flushing"] = (
-            "active" if memtable is current.memtable else "flushing"
-        )
+        role: Role = "active" if memtable is current.memtable else "flushing"
         memtable_steps.append(
             MemtableStep(role, memtable.log_number, len(memtable), outcome, memtable.first_seq)
         )

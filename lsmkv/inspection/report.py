@@ -35,7 +35,6 @@ class Report:
         return result
 
     def text(self) -> str:
-        """The report for people, in one or more lines."""
         return str(self)
 
 

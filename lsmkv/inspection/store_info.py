@@ -130,7 +130,6 @@ class RunInfo(Report):
 
     @property
     def size_bytes(self) -> int:
-        """Size of its files."""
         return sum(table.size_bytes for table in self.tables)
 
     @property
@@ -156,12 +155,10 @@ class LevelInfo(Report):
 
     @property
     def size_bytes(self) -> int:
-        """Size of its files."""
         return sum(run.size_bytes for run in self.runs)
 
     @property
     def entry_count(self) -> int:
-        """Entries, deletions and old versions included."""
         return sum(run.entry_count for run in self.runs)
 
     def __str__(self) -> str:
@@ -198,12 +195,10 @@ class StoreInfo(Report):
 
     @property
     def size_bytes(self) -> int:
-        """Size of the table files."""
         return sum(level.size_bytes for level in self.levels)
 
     @property
     def entry_count(self) -> int:
-        """Entries in tables, deletions and old versions included."""
         return sum(level.entry_count for level in self.levels)
 
     @property

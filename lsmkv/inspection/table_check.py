@@ -126,7 +126,6 @@ def _wrong_properties(table: TableReader, sums: _Sums) -> Iterator[str]:
 
 
 def _check_table_filter(table: TableReader, block: Block, offset: int) -> None:
-    """A filter of the whole table must hold each key."""
     if table.filters.per_table:
         for key in block.keys():  # noqa: SIM118  # a block is no mapping
             if not table.filters.may_hold(0, table.filters.hash_of(key, hash_key(key))):

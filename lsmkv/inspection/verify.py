@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 from lsmkv.errors import CorruptionError, NotAStoreError
@@ -49,7 +49,6 @@ class VerifyReport(Report):
 
     @property
     def ok(self) -> bool:
-        """Whether there is no damage."""
         return not self.problems
 
     def __str__(self) -> str:
@@ -82,14 +81,9 @@ def verify_store(
     problems = _run_problems(current)
     tables = list(current.version.tables())
     total = sum(table.properties.block_count for table in tables)
-    entries = damaged = done = 0
-
-    def step() -> None:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, total)
-
+    entries = damaged = 0
+    done = itertools.count(1)
+    step = None if progress is None else lambda: progress(next(done), total)
     for table in tables:
         fresh, opening = _opened_anew(storage, directory, table)
         check = check_table(fresh, step)
@@ -132,7 +126,7 @@ def _run_problems(current: SuperVersion) -> list[Problem]:
     return [
         Problem(right.path, None, f"it overlaps {os.path.basename(left.path)}, of the same run")
         for run in current.version.runs
-        for left, right in pairwise(run.tables)
+        for left, right in itertools.pairwise(run.tables)
         if left.meta.largest >= right.meta.smallest
     ]
 

@@ -273,10 +273,9 @@ def _visible_entries(
     decoded = map(_entries, blocks, repeat(max_seq))  # mypyc would make a list of a generator
     for entries in _whole_keys(table, numbers, decoded, reverse):
         # Only the first and the last block can reach past the bounds; to look at their ends is cheap.
-        low = (
-            0 if start is None or entries[0][0] >= start else bisect_left(entries, start, key=_KEY)
-        )
-        high = len(entries)
+        low, high = 0, len(entries)
+        if start is not None and entries[0][0] < start:
+            low = bisect_left(entries, start, key=_KEY)
         if stop is not None and entries[-1][0] >= stop:
             high = bisect_left(entries, stop, key=_KEY)
         if low < high:
@@ -304,7 +303,6 @@ def _entries(block: Block, max_seq: int | None) -> list[_Entry]:
 
 
 def _blocks_with_prefix(table: TableReader, numbers: Sequence[int], prefix: bytes) -> Sequence[int]:
-    """The blocks that may hold a key starting with ``prefix``."""
     if not table.filters.exist:
         return numbers
     part = table.filters.filter_key.part_of_prefix(prefix)

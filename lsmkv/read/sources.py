@@ -351,7 +351,6 @@ class MemtableSource(KeysSource):
         self._begin(keys)
 
     def _in_range(self, keys: list[bytes]) -> list[bytes]:
-        """The keys that are before the scan's end."""
         end = self._start if self.reverse else self._stop
         if end is None or _is_before(keys[-1], end, self.reverse):
             return keys

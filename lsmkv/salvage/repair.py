@@ -220,10 +220,9 @@ class _Repair:
         logged = self._write_logs(logs)
         if state is None:
             return self._placed_by_sequence([*rescued.values(), *logged]), logs
-        run = 1 + max(
-            (placed.run for placed in state.levels.placed() if placed.level == 0), default=0
-        )
-        placed_tables = [PlacedTable(0, max(run, self._next), table.meta) for table in logged]
+        runs = [placed.run for placed in state.levels.placed() if placed.level == 0]
+        newest = max([self._next, *(run + 1 for run in runs)])
+        placed_tables = [PlacedTable(0, newest, table.meta) for table in logged]
         for placed in state.levels.placed():
             found = rescued.get(placed.meta.number)
             if found is not None:
@@ -306,10 +305,8 @@ class _Repair:
         log_number = self._allocate()
         path = log_path(self._target, log_number)
         self._created.append(path)
-        previous = logs.last_log if self._target == self._source else None
-        LogWriter.create(
-            self._storage, path, log_number, "log", previous=previous or (0, 0)
-        ).close()
+        previous = (self._target == self._source and logs.last_log) or (0, 0)
+        LogWriter.create(self._storage, path, log_number, "log", previous=previous).close()
         self._storage.sync_directory(self._target)
         last_seq = max(
             logs.last_seq,
@@ -326,9 +323,8 @@ class _Repair:
         linked: list[tuple[str, str]] = []
         if self._target == self._source:
             kept = {f"{table.number:06}.sst" for table in state.levels.tables()}
-            linked = self._link(
-                [name for name in self._originals if parse_file_name(name) and name not in kept]
-            )
+            ours = filter(parse_file_name, self._originals)
+            linked = self._link([name for name in ours if name not in kept])
         manifest = Manifest(self._storage, self._target, state)
         manifest.rewrite()
         manifest.close()
@@ -354,10 +350,9 @@ class _Repair:
         self._storage.make_directory(folder)
         linked: list[tuple[str, str]] = []
         if CURRENT in self._originals:
+            current = os.path.join(self._source, CURRENT)
             with contextlib.suppress(OSError):
-                self._storage.link(
-                    os.path.join(self._source, CURRENT), self._free_name(folder, CURRENT)
-                )
+                self._storage.link(current, self._free_name(folder, CURRENT))
         for name in names:
             moved = self._free_name(folder, name)
             with contextlib.suppress(OSError):

@@ -104,8 +104,7 @@ class TableRescue:
 
     def _note(self, problem: Problem) -> None:
         """Keep a problem, unless there is one for the same place."""
-        known = {(item.path, item.offset) for item in self.problems if item.path == problem.path}
-        if (problem.path, problem.offset) not in known:
+        if (problem.path, problem.offset) not in {(old.path, old.offset) for old in self.problems}:
             self.problems.append(problem)
 
     def _salvage(

@@ -96,7 +96,7 @@ Job = FlushJob | CompactionJob
 
 
 def numbers_wanted(input_bytes: int, table_size_bytes: int) -> int:
-    """Four times what the input fills: output may be uncompressed, tables short."""
+    """Four times what the input fills: it may be compressed, tables may end early."""
     return 4 + 4 * input_bytes // table_size_bytes
 
 

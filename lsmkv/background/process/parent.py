@@ -132,8 +132,6 @@ class HelperProcess:
 
 
 class _Child:
-    """A running process and its pipes."""
-
     def __init__(self, executable: str, lock_descriptor: int) -> None:
         found = [os.path.abspath(entry) for entry in sys.path if isinstance(entry, str)]
         folders = dict.fromkeys([os.path.dirname(PACKAGE), *found])

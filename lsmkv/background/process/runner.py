@@ -62,8 +62,6 @@ def _why_not_in_processes(tables: VersionSet) -> str | None:
 
 
 class JobRunner:
-    """Runs jobs, one at a time, in one helper process."""
-
     def __init__(self, process: HelperProcess, tables: VersionSet, stats: Stats) -> None:
         self.process = process
         self._tables = tables
