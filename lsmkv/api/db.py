@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, SupportsIndex, ove
 from lsmkv.api.ranges import scan_range
 from lsmkv.api.snapshot import Snapshot, StoreReader
 from lsmkv.api.write_batch import WriteBatch
-from lsmkv.background.worker import in_worker
+from lsmkv.background.threads import in_worker
 from lsmkv.encoding.entries import Buffer, key_bytes
 from lsmkv.engine.engine import Engine
 from lsmkv.errors import uncopyable

@@ -68,12 +68,11 @@ def open(  # more than 60 lines: its parameters and its docstring
     chosen = (Options() if options is None else options).replace(**overrides)
     directory = absolute_path(path)
     files = storage or Storage(direct_reads=chosen.direct_reads, file_mode=chosen.file_mode)
+    _must_open(files, directory, create_if_missing and not read_only, error_if_exists)
     if read_only:
-        _must_open(files, directory, False, error_if_exists)
         engine = Engine(directory, chosen, files, None)
         engine.open_read_only()
         return DB(engine)
-    _must_open(files, directory, create_if_missing, error_if_exists)
     files.make_directory(directory)
     engine = Engine(directory, chosen, files, _lock(files, directory))
     try:

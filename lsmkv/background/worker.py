@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable
 
 from lsmkv.background.threads import Strand
-from lsmkv.background.threads import in_worker as in_worker
 from lsmkv.changes import Changes, await_change, held_lock
 
 

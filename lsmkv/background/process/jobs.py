@@ -131,7 +131,7 @@ def run_job(job: Job, stats: Stats) -> list[TableMeta]:
 
 
 def _log_entries(storage: Storage, job: FlushJob) -> Iterator[EntryBatch]:
-    """A log's entries, which must be the memtable's: it is removed afterwards."""
+    """The entries of a log, which must be exactly the memtable's."""
     path = log_path(job.spec.path, job.log_number)
     snapshots = job.spec.snapshots
     memtable = Memtable(job.first_seq, job.log_number)

@@ -59,7 +59,7 @@ class HelperDiedError(Error):
 
 
 def interpreter() -> str | None:
-    """The Python interpreter to run helpers with, if it is certain."""
+    """The Python interpreter to run helpers with; None if it is uncertain."""
     path = sys.executable  # a program that embeds Python may stand here
     if not path or getattr(sys, "frozen", False):
         return None

@@ -36,7 +36,10 @@ from lsmkv.tree.version_set import VersionSet, table_format
 def runners(
     directory: str, tables: VersionSet, stats: Stats, lock: FileLock
 ) -> tuple[JobRunner | None, JobRunner | None]:
-    """Runners for flushes and for compactions; None, with a warning, without processes."""
+    """Runners for flushes and for compactions.
+
+    None, with a warning, where no other process can do the work.
+    """
     executable = interpreter()
     reason = _why_not_in_processes(tables)
     if reason is None and executable is None:
