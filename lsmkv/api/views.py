@@ -5,15 +5,7 @@ This module is not compiled: operators of ``Set`` such as ``&`` do not work on c
 
 from __future__ import annotations
 
-from collections.abc import (
-    Collection,
-    ItemsView,
-    Iterable,
-    Iterator,
-    KeysView,
-    Set,
-    ValuesView,
-)
+from collections.abc import Collection, ItemsView, Iterable, Iterator, KeysView, Set, ValuesView
 from typing import TypeVar
 
 from lsmkv.api.ranges import EntryRangeView, KeyIterator, RangeView, ValueIterator

@@ -135,11 +135,7 @@ class Compactor(BackgroundThread):
         errand.run()
 
     def _compact_range(
-        self,
-        start: bytes | None,
-        stop: bytes | None,
-        force: bool,
-        is_cancelled: Callable[[], bool],
+        self, start: bytes | None, stop: bytes | None, force: bool, is_cancelled: Callable[[], bool]
     ) -> None:
         with self.running:
             current = self.host.super_version

@@ -19,13 +19,7 @@ from lsmkv.inspection.table_check import open_uncached
 from lsmkv.log.writer import LogWriter
 from lsmkv.options import Options
 from lsmkv.salvage.logs import SalvagedLogs, salvage_logs
-from lsmkv.salvage.order import (
-    SortableEntry,
-    newest_versions,
-    stack,
-    table_entries,
-    tangled_groups,
-)
+from lsmkv.salvage.order import SortableEntry, newest_versions, stack, table_entries, tangled_groups
 from lsmkv.salvage.report import LOST_FOLDER, RepairReport
 from lsmkv.salvage.state import FoundState, find_state, live_tables
 from lsmkv.salvage.tables import RescuedTable, TableRescue
