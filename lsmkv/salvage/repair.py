@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from lsmkv.encoding.entry_batch import batches_of
+from lsmkv.encoding.entry_batch import Entry, batches_of
 from lsmkv.errors import NotAStoreError
 from lsmkv.inspection.table_check import open_uncached
 from lsmkv.log.writer import LogWriter
@@ -211,7 +211,7 @@ class _Repair:
             if table is not None:
                 rescued[number] = table
         logs = salvage_logs(self._storage, self._source, self._numbers["log"], state)
-        logged = self._write_logs(logs)
+        logged = self._write((key, *logs.newest[key]) for key in sorted(logs.newest))
         if state is None:
             return self._placed_by_sequence([*rescued.values(), *logged]), logs
         runs = [placed.run for placed in state.levels.placed() if placed.level == 0]
@@ -224,18 +224,12 @@ class _Repair:
                 placed_tables.append(PlacedTable(placed.level, placed.run, found.meta))
         return placed_tables, logs
 
-    def _write_logs(self, logs: SalvagedLogs) -> list[RescuedTable]:
-        newest = logs.newest
-        versions = ((key, *newest[key]) for key in sorted(newest))
-        metas = write_tables(batches_of(versions), self._job())
-        return self._written(metas)
-
-    def _job(self) -> TableJob:
+    def _write(self, entries: Iterator[Entry]) -> list[RescuedTable]:
+        """Write tables in the format of those that were rescued."""
         size = Options().table_size_bytes
         form = self._rescue.form
-        return TableJob(self._storage, self._target, form, size, self._allocate, lambda: False)
-
-    def _written(self, metas: list[TableMeta]) -> list[RescuedTable]:
+        job = TableJob(self._storage, self._target, form, size, self._allocate, lambda: False)
+        metas = write_tables(batches_of(entries), job)
         tables = [
             RescuedTable(meta, table_path(self._target, meta.number), False) for meta in metas
         ]
@@ -270,11 +264,11 @@ class _Repair:
             )
             for run in stack([table.meta for table in tables])
         ]
-        metas = write_tables(batches_of(newest_versions(sources)), self._job())
+        merged = self._write(newest_versions(sources))
         for table in tables:
             if not table.is_original:
                 self._storage.remove(table.path)
-        return [table.meta for table in self._written(metas)]
+        return [table.meta for table in merged]
 
     def _copy(self, table: RescuedTable) -> None:
         """Copy an original to the target, unless it is repaired in place."""
