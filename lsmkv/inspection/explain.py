@@ -40,7 +40,6 @@ class MemtableStep(Report):
     Attributes:
         role: ``"active"``, or ``"flushing"`` while its table is being written.
         log_number: the log with the same writes.
-        entry_count: the number of its keys.
         outcome: ``"found"``, ``"deleted"``, or ``"absent"`` when it has no entry for the key.
         first_seq: sequence number of the first write that it can hold.  The entry found is no older
             (memtables do not keep the number of each write).
@@ -128,7 +127,6 @@ class RunStep(Report):
     """The lookup in one run.
 
     Attributes:
-        level, run: the numbers of level and run.
         table, file_name: the table of the run that spans the key; None if none does.
         block: the block that spans the key by the fence keys; None if none does, or if the filter of
             the whole table answered no before the fences were searched.
@@ -179,9 +177,7 @@ class Explanation(Report):
     """The read path of one lookup.
 
     Attributes:
-        key: the key looked up.
         seq: the sequence number as of which.
-        memtables, runs: the steps, in order.
         outcome: ``"found"``, ``"deleted"`` or ``"absent"`` (no entry for the key).
         value: the value; None unless it was found.
     """

@@ -25,9 +25,7 @@ class BlockInfo(Report):
         number: its number in the table, from 0.
         offset, length_bytes: its place in the file, filter and trailer included.
         raw_bytes: size of its payload before compression.
-        codec: ``"none"`` or ``"zstd"``.
         entry_count: its entries, deletions and old versions included.
-        first_key, last_key: its key range.
         key_count, bit_count, probe_count: its filter's n, m and k; all 0 without a filter.
         expected_rate: their exact false-positive rate; 1.0 without a filter of its own.
     """
@@ -36,7 +34,7 @@ class BlockInfo(Report):
     offset: int
     length_bytes: int
     raw_bytes: int
-    codec: str
+    codec: str  # "none" or "zstd"
     entry_count: int
     first_key: bytes
     last_key: bytes
@@ -59,23 +57,17 @@ class TableInfo(Report):
     """One table.
 
     Attributes:
-        number, file_name, size_bytes: its file.
         entry_count, tombstone_count: entries, and the deletions among them.
-        smallest, largest: its key range.
         smallest_seq, largest_seq: its sequence numbers; compaction sets old ones to 0.
-        block_count: data blocks.
         raw_bytes, stored_bytes: size of the data blocks before compression, and in the file (with
             filters and trailers).
-        dictionary_bytes, index_bytes: sizes of the compression dictionary and the index.
         filter_kind: the name of its policy (``Options.filter_policy``), or ``"none"``.
         granularity: one filter per ``"block"``, or one for the ``"table"``.
         filter_key: the part of the key that the filters hold, in text form.
         filter_bytes: size of the filters; those of blocks are stored twice.
         filter_memory_bytes: size of those that stay in memory.
         requested_rate: the false-positive rate that the filters were sized for.
-        expected_rate: their exact rate, as the mean over the blocks; None if only the blocks have what
-            it needs and they were not read.
-        writer: the program that wrote the file.
+        expected_rate: their exact rate, as the mean over the blocks; None if the index cannot tell it.
     """
 
     number: int

@@ -33,7 +33,6 @@ class VerifyReport(Report):
         log_count, log_record_count: logs whose writes are not in tables yet, and their records.
         torn_bytes: bytes at the ends of logs and manifest that are no records: writes under way, or
             cut short by a crash.  They are no damage.
-        problems: all damage.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("ok",)

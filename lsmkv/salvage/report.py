@@ -37,10 +37,8 @@ class LostRange(Report):
     """A range of keys with lost entries; lookups in it may find older values.
 
     Attributes:
-        table: number of the table that held the entries.
         first, last: bounds of the keys, both included; None if no bound is known.
         entry_count: how many entries are lost; None if it is not known (it may be none).
-        reason: why they are lost.
     """
 
     table: int
@@ -78,8 +76,6 @@ class RepairReport(Report):
         log_records_kept, log_operations_kept: applied records of logs, and operations in them.
         log_bytes_lost: bytes of logs that should have been applied and were not.
         lost_ranges: ranges of keys with lost entries of tables.
-        problems: the damage to the files.
-        notes: other remarks on the result.
         moved: names of the files that repair in place moved to ``lost``.
     """
 
