@@ -336,7 +336,7 @@ def test_exceptions_that_are_set_in_workers_stop_the_store_or_do_no_harm(path: s
                             ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SetFromOutside)
                         )
                     db.flush()
-                while db._engine.failure is not None:
+                while db._engine._failure is not None:
                     with contextlib.suppress(lsmkv.BackgroundError):
                         db.resume()
 

@@ -48,7 +48,7 @@ def test_absent_look_ups_read_no_more_blocks_than_the_rate_allows(
         for number in range(1, 2999, 2):
             assert db.get(number_key(number)) is None
         spent = db.stats() - before
-        rate = max(expected_error_rate(table) for table in tables(db))
+        rate = max(expected_error_rate(table) or 0.0 for table in tables(db))
         asked = spent.filter_negatives + spent.filter_false_positives
         assert asked > 1000
         assert spent.filter_false_positives <= binom.ppf(1 - 1e-9, asked, rate)
