@@ -156,7 +156,7 @@ def note_rebuilt_filters(path: str, offset: int, chunk_count: int) -> None:
     import logging  # here, because most programs never need it
 
     logging.getLogger("lsmkv").warning(
-        "%s at offset %d: the checksum of a table's filters fails (of %d parts of them); the copies "
+        "%s at offset %d: the checksum of a table's filters fails (in %d of their parts); the copies "
         "that its blocks hold are used instead. The file stays damaged until its keys are compacted: "
         "compact_range(force=True) rewrites it.",
         path,

@@ -135,12 +135,14 @@ class Snapshot(StoreReader):
             raise ClosedError("the snapshot is closed")
         return self._pin
 
-    def _view(self) -> SuperVersion:
+    def _super_version(self) -> SuperVersion:
         current = self._engine.require_open()
         return self._kept or current
 
     def _lookup(self, key: Buffer) -> bytes | None:
-        value = self._view().get_at(key_bytes(key), self._live_pin().seq, self._engine.stats)
+        value = self._super_version().get_at(
+            key_bytes(key), self._live_pin().seq, self._engine.stats
+        )
         self._live_pin()  # if it was closed meanwhile, entries may be gone that it should have seen
         return value
 
@@ -148,7 +150,7 @@ class Snapshot(StoreReader):
         return list(map(self._lookup, keys_bytes(keys)))
 
     def _read_view(self) -> ReadView:
-        read_view = self._engine.read_view_at(self._view(), self._live_pin().seq)
+        read_view = self._engine.read_view_at(self._super_version(), self._live_pin().seq)
         self._live_pin()  # as in _lookup
         return read_view
 

@@ -16,7 +16,7 @@ from lsmkv.sstable.format import TableMeta
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import VersionEdit
 
-_SORTING: Final = 4  # sorting a memtable takes about this part of the time of writing it
+_SORTING_DIVISOR: Final = 4  # sorting a memtable takes about a quarter of the time of writing it
 
 
 class Flusher(BackgroundThread):
@@ -37,10 +37,10 @@ class Flusher(BackgroundThread):
         if not memtable.is_empty:
             levels, count = current.version.levels, memtable.key_count_bound
             rate = output_error_rate(levels, (), count, host.options)
-            # Only flushes add tables, and this is the oldest memtable: the tree stays empty.  But a
-            # repair may find old files that could not be removed, so these need the deletions.
-            is_oldest = levels.deepest < 0 and not self.tables.unremoved
-            tables = self._write_memtable(memtable, newer.first_seq, rate, is_oldest)
+            # An empty tree stays empty meanwhile, since only flushes add tables.  Deletions must stay
+            # where old files could not be removed: they hide the old entries from a repair.
+            nothing_older = levels.deepest < 0 and not self.tables.unremoved
+            tables = self._write_memtable(memtable, newer.first_seq, rate, nothing_older)
         run = tables[0].number if tables else 0
         edit = VersionEdit(
             added=[PlacedTable(0, run, meta) for meta in tables],
@@ -79,7 +79,7 @@ class Flusher(BackgroundThread):
             if tables is not None:
                 return tables
         batches = flushed_batches(memtable.entry_batches(), snapshots, drop_deletions)
-        sorting = count // _SORTING
+        sorting = count // _SORTING_DIVISOR
         self.start(
             total=sorting + count,
             first=sorting,

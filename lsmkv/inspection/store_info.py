@@ -98,14 +98,14 @@ class TableInfo(Report):
         if self.filter_kind != "none":
             exact = "?" if self.expected_rate is None else f"{self.expected_rate:.3%}"
             filters = (
-                f"{count(self.filter_bytes, 'filter byte')} per {self.granularity}, "
+                f"{count(self.filter_bytes, 'byte')} of filters, one per {self.granularity}, "
                 f"{self.filter_key} keys, p {self.requested_rate:.3%} asked, {exact} exact"
             )
         return (
             f"{self.file_name}: {count_entries(self.entry_count)} "
             f"({count(self.tombstone_count, 'deletion')}), "
             f"{count(self.size_bytes, 'byte')}, {count(self.block_count, 'block')} "
-            f"({count(self.raw_bytes, 'byte')} raw, {self.stored_bytes} stored), "
+            f"({count(self.raw_bytes, 'byte')} raw, {self.stored_bytes:,} stored), "
             f"{self.smallest!r} to {self.largest!r}, "
             f"sequence numbers {self.smallest_seq} to {self.largest_seq}, {filters}"
         )
@@ -214,7 +214,7 @@ class StoreInfo(Report):
         lines.append(
             f"in all: {count_entries(self.entry_count)}, {count(self.size_bytes, 'byte')} in "
             f"{count(sum(1 for _ in self.tables()), 'table')}, "
-            f"{count(self.filter_bytes, 'byte')} of filters ({self.filter_memory_bytes} in memory)"
+            f"{count(self.filter_bytes, 'byte')} of filters ({self.filter_memory_bytes:,} in memory)"
         )
         return "\n".join(lines)
 

@@ -32,8 +32,8 @@ from lsmkv.memtable.radix_sort import SortedItems
 
 _BATCH_KEYS: Final = 64  # in one batch of a flush
 _FEWEST_KEPT: Final = 16  # operations; a smaller write batch takes less memory in the dict
-_FEWEST_FRESH: Final = 256  # keys that come before the sorted ones are sorted again
-_FRESH_SHARE: Final = 64  # or this fraction of them all, if that is more
+_FEWEST_FRESH: Final = 256  # new keys to gather before they join the long list
+_FRESH_DIVISOR: Final = 64  # or a 64th of that list, if that is more
 
 
 class SortedKeys:
@@ -55,7 +55,7 @@ class SortedKeys:
 
         O(n / 64 + log n) for one among n, amortised.
         """
-        most = max(_FEWEST_FRESH, len(self._settled) // _FRESH_SHARE)
+        most = max(_FEWEST_FRESH, len(self._settled) // _FRESH_DIVISOR)
         if len(self._fresh) + len(keys) <= most:
             for key in reversed(keys):
                 insort(self._fresh, key)

@@ -30,9 +30,9 @@ from lsmkv.sstable.reader import TableReader
 
 _Entry = tuple[bytes, Value]
 _KEY: Final = itemgetter(0)
-_FIRST_ITEMS: Final = 4  # in a scan's first list; each list is a quarter longer than the one before
-_MOST_ITEMS: Final = 256  # in one list: about what the processor's nearer caches hold
-_WASTED_PROBES: Final = 8  # that each further run costs a scan, about
+_FIRST_ITEMS: Final = 4  # a scan's first list has so many; each further one a quarter more
+_MOST_ITEMS: Final = 256  # so many fit into the processor's nearer caches
+_WASTED_PROBES: Final = 8  # about what each further run costs a scan
 
 
 class Bounds:
