@@ -47,6 +47,7 @@ class Histogram:
         return 0.0
 
     def copy(self) -> Histogram:
+        """An independent copy."""
         return Histogram(self.count, self.total, self.maximum, list(self.buckets))
 
     def __sub__(self, earlier: Histogram) -> Histogram:
@@ -67,16 +68,18 @@ class Stats:
         range_negatives: runs skipped because none of their tables spans the key.
         fence_negatives: tables skipped because their fence keys exclude the key from every block.
         filter_negatives: blocks (or tables) skipped because their filter excludes the key.
-        filter_true_positives, filter_false_positives: searches after a filter's maybe that found the
-            key, and those that did not.
+        filter_true_positives: searches after a filter's maybe that found the key.
+        filter_false_positives: searches after a filter's maybe that did not.
         unfiltered_probes: blocks searched without a filter (none was written, or residency is off).
         prefix_filter_skips: blocks that scans of a prefix skipped because of their filter.
 
     Disk (reads by the store; the page cache of the operating system may serve them)
         block_reads, block_read_bytes: data blocks read by lookups and scans.
-        read_around_bytes: bytes of tables to prefetch (``Options.read_around``).
+        read_around_bytes: bytes of tables to prefetch, because many of their blocks had been read
+            (``Options.read_around``).
         filter_reads, filter_read_bytes: filters.
-        filter_rebuilds: damaged chunks of filters (about 16 KiB each), read from the blocks instead.
+        filter_rebuilds: damaged chunks of filters (about 16 KiB each) that were read from the copies
+            in the blocks.
         index_reads, index_read_bytes: footers, indexes and properties of tables.
         log_reads, log_read_bytes: logs and manifests.
         compaction_block_reads, compaction_read_bytes: data blocks read by compactions, ``verify`` and
@@ -145,12 +148,14 @@ class Stats:
     group_commit_size: Histogram = field(default_factory=Histogram)
 
     def copy(self) -> Stats:
+        """An independent copy."""
         copied = dataclasses.replace(self)
         for name in _HISTOGRAMS:
             setattr(copied, name, getattr(self, name).copy())
         return copied
 
     def __sub__(self, earlier: Stats) -> Stats:
+        """What was counted since ``earlier``."""
         names = [item.name for item in dataclasses.fields(self)]
         return Stats(**{name: getattr(self, name) - getattr(earlier, name) for name in names})
 

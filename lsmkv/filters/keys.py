@@ -1,7 +1,8 @@
 """The part of a key that a filter holds: all of it, or a prefix.
 
-A filter of prefixes also lets scans of a prefix skip blocks.  It is smaller, since it holds each
-prefix once, but wrong for lookups of absent keys whose prefix is there.
+A filter of prefixes answers scans as well as lookups: "no key starts with this" skips a block for
+both.  It is smaller too, since it holds each prefix once, but wrong for lookups of absent keys whose
+prefix is there.
 """
 
 from __future__ import annotations
@@ -50,16 +51,20 @@ class WholeKey(FilterKey):
     """
 
     def part(self, key: bytes) -> bytes:
+        """``key`` itself."""
         return key
 
     def part_of_prefix(self, prefix: bytes) -> bytes | None:
+        """None: keys that share a prefix differ as a whole."""
         return None
 
     @property
     def is_whole(self) -> bool:
+        """True."""
         return True
 
     def to_spec(self) -> str:
+        """``"whole"``."""
         return "whole"
 
 
@@ -77,12 +82,15 @@ class FixedPrefix(FilterKey):
         _check_range("length_bytes", self.length_bytes, _MAX_LENGTH)
 
     def part(self, key: bytes) -> bytes:
+        """The first ``length_bytes`` bytes of ``key``, or all of a shorter key."""
         return key[: self.length_bytes]
 
     def part_of_prefix(self, prefix: bytes) -> bytes | None:
+        """The same of ``prefix``; None when it is shorter than ``length_bytes``."""
         return prefix[: self.length_bytes] if len(prefix) >= self.length_bytes else None
 
     def to_spec(self) -> str:
+        """``"fixed:<length in bytes>"``."""
         return f"fixed:{self.length_bytes}"
 
 
@@ -112,23 +120,25 @@ class DelimitedPrefix(FilterKey):
         _check_range("count", self.count, _MAX_COUNT)
 
     def part(self, key: bytes) -> bytes:
+        """``key`` up to the end of its ``count``-th delimiter; with fewer, all of it."""
         end = self._end(key)
         return key if end < 0 else key[:end]
 
     def part_of_prefix(self, prefix: bytes) -> bytes | None:
-        """The part of ``prefix``; None when it holds fewer than ``count`` delimiters.
+        """The same of ``prefix``; None when it holds fewer than ``count`` delimiters.
 
-        Later bytes of a key move no delimiter in ``prefix``: one that ends after it also starts after
-        every delimiter inside.
+        Later bytes of a key move no delimiter in ``prefix``: all have the same length, so one that
+        ends after ``prefix`` also starts after every one inside.
         """
         end = self._end(prefix)
         return None if end < 0 else prefix[:end]
 
     def to_spec(self) -> str:
+        """``"delimited:<delimiter in hexadecimal>:<count>"``."""
         return f"delimited:{self.delimiter.hex()}:{self.count}"
 
     def _end(self, data: bytes) -> int:
-        """The end of the ``count``-th delimiter; -1 when there are fewer."""
+        """The end of the ``count``-th delimiter of ``data``; -1 when there are fewer."""
         end = 0
         for _ in range(self.count):
             start = data.find(self.delimiter, end)
