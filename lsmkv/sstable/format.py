@@ -96,8 +96,8 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
         filter_scheme: the scheme of every filter; a reader must know it to use them.
         filter_policy: the policy's name if the scheme is 6 or 7, which policies may share.
         replaces: numbers of the tables that this one replaces, together with those ``beside`` it, which
-            the same compaction wrote before it; None if not noted.  Repair uses it when the manifest
-            is lost.
+            the same compaction wrote before it; None if not noted.  Repair uses it when the manifest is
+            lost.
     """
 
     number: int
@@ -123,7 +123,7 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
     beside: list[int] = []
 
     def meta(self, size_bytes: int, checksum: int) -> TableMeta:
-        """The part that the manifest keeps, with the size of the file and its footer's checksum."""
+        """The part that the manifest keeps."""
         return TableMeta(
             number=self.number,
             size_bytes=size_bytes,
@@ -138,10 +138,7 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
 
 
 def decode_properties(data: bytes, path: str, offset: int) -> TableProperties:
-    """Parse the properties section, which starts at ``offset``.
-
-    Raises CorruptionError if it is not JSON of this form, or holds impossible values.
-    """
+    """Parse the properties section; CorruptionError if it is impossible."""
     try:
         properties = msgspec.json.decode(data, type=TableProperties)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -214,7 +211,7 @@ class Footer:
 
 
 def decode_footer(data: bytes, path: str, file_size: int) -> Footer:
-    """The footer in ``data``, the last 72 bytes of a file of ``file_size`` bytes.
+    """The footer in ``data``, the last 72 bytes of a file.
 
     Raises CorruptionError if it is damaged, UnsupportedFormatError for another format version.
     """

@@ -58,7 +58,7 @@ _MAX_BLOCK_BYTES: Final = i64(0xFFFF_FFFF)
 
 
 def array_offsets(count: int, chunk_count: int) -> list[int]:
-    """Where the arrays of a section start, in order, and the keys after them."""
+    """Where the arrays of a section start; last, where the keys do."""
     at = HEADER.size
     starts: list[int] = []
     for width, length in (
@@ -227,7 +227,7 @@ class TableIndex:
     def check_properties(
         self, smallest: bytes, largest: bytes, block_count: int, entry_count: int
     ) -> None:
-        """Check the index against its table's properties, and that fences ascend.  O(blocks).
+        """Check that the index fits its table, and fences ascend.  O(blocks).
 
         After that, every key from ``smallest`` to ``largest`` is found at or before the last block.
         """
@@ -247,22 +247,21 @@ class TableIndex:
             self._fail(f"entries of the index are not the {entry_count} of the table")
 
     def filter_shapes(self) -> set[int]:
-        """The filters' shapes, by :func:`~lsmkv.sstable.index_arrays.filter_shapes`.  O(blocks)."""
+        """The filters' shapes, as in :func:`~lsmkv.sstable.index_arrays.filter_shapes`."""
         return filter_shapes(self._data, self._filter_ends, self._probe_counts, self.block_count)
 
     # Search
 
     def seek(self, key: bytes) -> i64:
-        """The first block whose last key is not below ``key``; ``block_count`` if there is none.
+        """The first block whose last key is not below ``key``, or ``block_count``.
 
-        ``key`` must share the table's common prefix, as every key between its smallest and its
-        largest does.  O(log n).
+        ``key`` must share the table's common prefix.  O(log n).
         """
         target = fence(key, self.prefix_length, len(key))
         return self._seek(key, target, self._group_of(target))
 
     def group_of(self, key: bytes) -> i64:
-        """The first block of the group of fences to search for ``key``.  O(log n)."""
+        """The first block of the group of fences to search for ``key``."""
         return self._group_of(fence(key, self.prefix_length, len(key)))
 
     def _group_of(self, target: i64) -> i64:
@@ -289,7 +288,7 @@ class TableIndex:
         )  # used, or the compiler drops it
 
     def _seek(self, key: bytes, target: i64, group: i64) -> i64:
-        """:meth:`seek` for a key whose fence is ``target``, which falls into ``group``."""
+        """:meth:`seek` for a key whose fence is ``target``, in ``group``."""
         count = min(self.block_count - group, _GROUP)
         low = group + lower_bound(self._data, self._last_fences + 8 * group, count, target)
         if low == self.block_count or read_i64_le(self._data, self._last_fences + 8 * low) > target:
@@ -341,7 +340,7 @@ class TableIndex:
         return block_number
 
     def begins_above(self, block_number: i64, key: bytes) -> bool:
-        """Whether the first key of ``block_number`` is above ``key``, which is as for :meth:`seek`."""
+        """Whether a block's first key is above ``key``; see :meth:`seek`."""
         target = fence(key, self.prefix_length, len(key))
         first = read_i64_le(self._data, self._first_fences + 8 * block_number)
         return target < first or (target == first and key < self.first_key(block_number))
@@ -349,11 +348,11 @@ class TableIndex:
     # One block
 
     def offset(self, block_number: i64) -> int:
-        """Where in the file ``block_number`` starts; of ``block_count``, where the blocks end."""
+        """Where in the file a block starts; of ``block_count``, where the blocks end."""
         return read_i64_le(self._data, self._offsets + 8 * block_number)
 
     def filter_start(self, block_number: i64) -> i64:
-        """Where in the filter section the filter of ``block_number`` starts."""
+        """Where a block's filter starts in the filter section."""
         return i64(read_i32_le(self._data, self._filter_ends + 4 * block_number)) & 0xFFFF_FFFF
 
     def entry_count(self, block_number: i64) -> int:
@@ -374,7 +373,10 @@ class TableIndex:
         return self._data
 
     def key_start(self, key_number: i64) -> i64:
-        """Start of a first key (``2 * block_number``) or last key (+ 1), where the one before ends."""
+        """Start of a key: a block's first (``2 * block_number``) or last (+ 1).
+
+        The key before ends there.
+        """
         at = self._key_ends + 4 * key_number
         return self._keys + (i64(read_i32_le(self._data, at)) & 0xFFFF_FFFF)
 

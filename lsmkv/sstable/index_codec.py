@@ -66,7 +66,7 @@ def pack_index(section: bytes, level: int) -> bytes:
 
 
 def _differences(section: bytes, at: i64, count: i64, width: i64, narrow: i64) -> bytes:
-    """``count`` differences between successive numbers of ``width`` bytes, in ``narrow`` bytes each."""
+    """``count`` differences of successive numbers; ``narrow`` bytes for each of ``width``."""
     out = BytesWriter()
     before: i64 = 0
     end = at + width * count
@@ -91,9 +91,10 @@ def _write(out: BytesWriter, number: i64, width: i64) -> None:
 def open_index(
     data: bytes, path: str, offset: int, data_length: int, filters_length: int
 ) -> TableIndex:
-    """The index in a section, packed or not, of a table with blocks and filters of these lengths.
+    """The index in a section, packed or not.
 
-    Raises CorruptionError if it is damaged, UnsupportedFormatError if its codec is unknown.
+    Raises CorruptionError if it is damaged or does not fit these lengths of blocks and filters,
+    UnsupportedFormatError if its codec is unknown.
     """
     if data[:4] == b"\0\0\0\0":
         data = _Unpacking(data, path, offset, data_length, filters_length).section()
@@ -103,7 +104,7 @@ def open_index(
 def checked_index(
     section: bytes, path: str, footer: Footer, properties: TableProperties
 ) -> TableIndex:
-    """As :func:`open_index`, for the table with that footer; it must agree with the properties."""
+    """As :func:`open_index`; the index must also agree with the properties."""
     offset = footer.index_offset
     index = open_index(section, path, offset, footer.data_length, footer.filters_length)
     index.check_properties(
@@ -162,7 +163,7 @@ class _Unpacking:
         )
 
     def _sums(self, at: i64, count: i64, widths: tuple[i64, i64], most: i64, what: str) -> bytes:
-        """Running sums of ``count`` numbers, with a leading 0; the widths are theirs and the sums'."""
+        """Running sums with a leading 0; ``widths`` are the numbers' and the sums'."""
         raw, out = self._raw, BytesWriter()
         width, wide = widths
         total: i64 = 0
@@ -179,7 +180,7 @@ class _Unpacking:
     def _fences(
         self, keys: i64, key_ends: bytes, which: i64, count: i64, prefix_length: i64
     ) -> bytes:
-        """The fences of the first (``which`` 0) or last (1) key of each block."""
+        """The fences of each block's first (``which`` 0) or last (1) key."""
         raw = self._raw
         out = BytesWriter()
         at = 4 * which

@@ -15,7 +15,7 @@ _ORPHANS_LOOK_S: Final = 0.002
 
 
 def lock_store(storage: Storage, directory: str) -> FileLock:
-    """Take the lock on the store in ``directory``; LockedError if another handle holds it.
+    """Take the lock on a store; LockedError if another handle holds it.
 
     The helper processes of a killed process hold its lock until they end, which is soon: this waits.
     """

@@ -1,8 +1,7 @@
-"""The levels of the tree as plain data: which tables make which runs on which levels.
+"""The levels of the tree as plain data: which tables make which runs.
 
 A *run* is a sequence of tables whose key ranges do not overlap; a *level* is a list of runs, newest
-first.  For the same key, an entry in a run is newer than those in older runs of its level and in all
-deeper levels.
+first.  An entry hides those of its key in older runs of its level and in all deeper levels.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ MAX_LEVELS: Final = 32
 
 
 class PlacedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table and its place.  Within a level, a higher run number is a newer run."""
+    """A table and its place; a higher run number is a newer run."""
 
     level: int
     run: int
@@ -56,7 +55,7 @@ Level = tuple[RunMeta, ...]
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Every table of the store, level by level.  Immutable: ``changed`` makes a new one."""
+    """Every table of the store, level by level.  Immutable."""
 
     by_depth: tuple[Level, ...] = ()
 
@@ -72,7 +71,6 @@ class Levels:
             yield placed.meta
 
     def runs(self) -> Iterator[RunMeta]:
-        """Every run, newest data first."""
         for runs in self.by_depth:
             yield from runs
 
@@ -84,7 +82,6 @@ class Levels:
 
     @property
     def level0_run_count(self) -> int:
-        """How many runs level 0 has: flushed, and not compacted yet."""
         return len(self.by_depth[0]) if self.by_depth else 0
 
     @property

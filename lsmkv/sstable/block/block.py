@@ -135,29 +135,29 @@ class Block(CacheItem):
             fail(f"sequence number {max(self.seqs())} of a block is out of range")
 
     def _key_at(self, position: i64) -> i64:
-        """Start of the key at ``position`` in the payload; for ``count``, the end of the last."""
+        """Start of the key at ``position``; for ``count``, the end of the last."""
         if self._key_width >= 0:
             return self._keys + self._key_width * position
         distance: int = read_i32_le(self._key_ends, 4 * position)
         return self._keys + distance
 
     def _value_at(self, position: i64) -> i64:
-        """Start of the value at ``position`` in the payload; for ``count``, the end of the last."""
+        """As :meth:`_key_at`, for values."""
         if self._value_width >= 0:
             return self._values + self._value_width * position
         distance: int = read_i32_le(self._value_ends, 4 * position)
         return self._values + distance
 
     def find(self, key: bytes, h: i64) -> i64:
-        """Position of the newest version of ``key``, whose hash is ``h``; -1 if it is not here.
+        """Position of the newest version of ``key``, or -1; ``h`` is its hash.
 
-        ``key`` must lie between the block's first and last key, and so share their prefix.
-        O(n / 8), with n / 256 needless key comparisons on average.
+        ``key`` must lie between the block's first and last key, and so share their prefix.  O(n / 8),
+        with n / 256 needless key comparisons on average.
         """
         return self._find_from(key, h, 0)
 
     def prefetch(self) -> i64:
-        """Fetch what :meth:`find` reads into the processor's cache; of many keys, the ends."""
+        """Fetch what :meth:`find` reads into the processor's cache."""
         raw, first = self.raw, self._fingerprints
         prints = self._prints if self._prints else raw
         before_keys = self._keys - 1  # the keys themselves may have no bytes
@@ -165,22 +165,22 @@ class Block(CacheItem):
         return prints[first] + prints[first + self.count - 1] + ends
 
     def prefetch_keys(self) -> i64:
-        """Fetch what :meth:`lower_bound` reads into the processor's cache; of many keys, the first."""
+        """Fetch the first keys, for :meth:`lower_bound`, into the processor's cache."""
         end = min(self._values, self._keys + _MAX_PREFETCH_BYTES)
         return _fetch(self.raw, self._keys, end) + self.raw[HEADER_BYTES]
 
     def prefetch_values(self, low: i64, high: i64) -> i64:
-        """Fetch the values from ``low`` to ``high`` (not included) into the processor's cache."""
+        """Fetch values from ``low`` to ``high`` into the processor's cache."""
         return _fetch(self.raw, self._value_at(low), self._value_at(high))
 
     def prefetch_value(self, position: i64) -> i64:
-        """Fetch one value into the processor's cache; of a long one, the first bytes."""
+        """Fetch the first bytes of a value into the processor's cache."""
         raw, at = self.raw, self._value_at(position)
         end = min(self._value_at(position + 1), at + _MAX_PREFETCH_BYTES)
         return _fetch(raw, at, end) + raw[end - 1]  # the byte before it, if it is empty
 
     def find_visible(self, key: bytes, h: i64, max_seq: int) -> i64:
-        """As :meth:`find`, for the newest version with a sequence number up to ``max_seq``."""
+        """As :meth:`find`, for the newest version numbered up to ``max_seq``."""
         position = self._find_from(key, h, 0)
         while position >= 0 and self.seq(position) > max_seq:
             position = self._find_from(key, h, position + 1)
@@ -219,7 +219,6 @@ class Block(CacheItem):
         return self.raw[start:end]
 
     def seq(self, position: i64) -> int:
-        """The sequence number at ``position``."""
         width = self._seq_width
         if width == 0:
             return self._base_seq
@@ -227,7 +226,7 @@ class Block(CacheItem):
         return self._base_seq + int.from_bytes(self.raw[at : at + width], "little")
 
     def lower_bound(self, key: bytes) -> i64:
-        """Position of the first entry whose key is not below ``key``; O(log n) comparisons."""
+        """Position of the first key not below ``key``; O(log n) comparisons."""
         raw = self.raw
         prefix, length = self.prefix_length, i64(len(key))
         order = compare(raw, HEADER_BYTES, HEADER_BYTES + prefix, key, 0, min(prefix, length))
@@ -269,7 +268,6 @@ class Block(CacheItem):
         return prefix + suffix
 
     def key(self, position: i64) -> bytes:
-        """The key at ``position``."""
         raw = self.raw
         start, end = self._key_at(position), self._key_at(position + 1)
         suffix = raw[start:end]
@@ -288,15 +286,15 @@ class Block(CacheItem):
         )
 
     def ascends(self, may_repeat: bool) -> bool:
-        """Whether the keys ascend, or with ``may_repeat`` never descend, and are within the limit."""
+        """Whether keys ascend (``may_repeat``: never descend), within the limit."""
         most, width, ends = MAX_KEY_BYTES - self.prefix_length, self._key_width, self._key_ends
         return ascend(self.raw, self._keys, self.count, width, ends, most, may_repeat)
 
     def end_before(self, at: i64, end: i64, bound: bytes, reverse: bool) -> i64:
-        """How far from position ``at`` towards ``end`` (not included) the keys lie before ``bound``.
+        """How far from ``at`` towards ``end`` the keys lie before ``bound``.
 
-        Before is below, or with ``reverse``, which goes downwards, above.  The key at ``at`` does.
-        It gallops: O(log(distance)) comparisons.
+        Before is below, or with ``reverse``, which goes downwards, above.  The key at ``at`` does.  It
+        gallops: O(log(distance)) comparisons.
         """
         raw, prefix, bound_length = self.raw, self.prefix_length, i64(len(bound))
         shared = min(prefix, bound_length)
@@ -327,7 +325,7 @@ class Block(CacheItem):
         return at + low * direction
 
     def _is_before(self, position: i64, bound: bytes, reverse: bool) -> bool:
-        """Whether the key at ``position`` lies before ``bound``, which has the block's prefix."""
+        """As :meth:`end_before`; ``bound`` has the block's prefix."""
         start, end = self._key_at(position), self._key_at(position + 1)
         order = compare(self.raw, start, end, bound, self.prefix_length, len(bound))
         return order > 0 if reverse else order < 0
@@ -341,7 +339,7 @@ class Block(CacheItem):
         end: i64,
         step: i64,
     ) -> None:
-        """Append keys and values from ``position`` to ``end`` (not included), but no deletions.
+        """Append keys and values from ``position`` to ``end``, without deletions.
 
         ``step`` is 1 or -1, ``first`` the key at ``position``, ``prefix`` the :meth:`prefix`.
         """
@@ -418,9 +416,10 @@ class Block(CacheItem):
         return self.raw[self._tags : self._tags + self.count]
 
     def put_ends(self, key_ends: vec[i64], value_ends: vec[i64], at: i64) -> None:
-        """Set the ends of the pieces of :meth:`key_data` and :meth:`value_data`, from ``at`` + 1 on.
+        """Set where the pieces of :meth:`key_data` and :meth:`value_data` end.
 
-        The first key starts at ``key_ends[at]``, the first value at ``value_ends[at]``.
+        The ends go behind ``at``: the first key starts at ``key_ends[at]``, the first value at
+        ``value_ends[at]``.
         """
         count = self.count
         put_ends(key_ends, at, count, self._key_width, self._key_ends, self.prefix_length)
@@ -442,7 +441,7 @@ class Block(CacheItem):
         return self._base_seq if self._seq_width == 0 else -1
 
     def check_order(self, fail: Callable[[str], NoReturn]) -> None:
-        """Check limits and order: ascending keys, descending sequence numbers within a key."""
+        """Check limits and order: ascending keys, descending numbers within a key."""
         last_key: bytes | None = None
         last_seq = 0
         for key, seq, value in zip(self.keys(), self.seqs(), self.values(), strict=True):
@@ -454,7 +453,7 @@ class Block(CacheItem):
 
 
 def _fetch(raw: bytes, at: i64, end: i64) -> i64:
-    """Read a byte of each cache line of ``raw[at:end]``; summed, or the compiler drops the reads."""
+    """Read a byte of each cache line; summed, or the compiler drops the reads."""
     fetched: i64 = 0
     while at < end:
         fetched += raw[at]

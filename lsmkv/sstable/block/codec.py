@@ -1,4 +1,4 @@
-"""zstd compression of blocks, whose payloads are transposed first, and of indexes."""
+"""zstd compression of blocks, transposed first, and of indexes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,6 @@ class Compressor:
 
 
 def _smaller(codec: int, packed: bytes, raw: bytes) -> tuple[int, bytes]:
-    """Codec and stored bytes: ``packed``, or ``raw`` if that saves less than 1/16."""
     if len(packed) > len(raw) - len(raw) // 16:
         return CODEC_NONE, raw
     return codec, packed
@@ -100,7 +99,7 @@ class Decompressor:
     def decompress_block(
         self, codec: int, data: bytes, raw_length: int, path: str, offset: int
     ) -> bytes:
-        """As :meth:`decompress`, for the payload of a block; a transposed one lacks fingerprints.
+        """As :meth:`decompress`, for a payload; a transposed one lacks fingerprints.
 
         Allocates no more than the payload and its transposed form, which is no longer.
         """
@@ -130,7 +129,7 @@ class Decompressor:
 
 
 def train_dictionary(payloads: list[bytes], size_bytes: int) -> bytes:
-    """A dictionary of up to ``size_bytes`` from payloads of blocks; empty if they are too few."""
+    """A dictionary of up to ``size_bytes``; empty if the payloads are too few."""
     if len(payloads) < _MIN_SAMPLES:
         return b""
     try:

@@ -54,7 +54,7 @@ class BlockTrailer(NamedTuple):
 
 
 def checksum_seed(trailer: bytes, number: int, offset: int) -> int:
-    """The seed for the checksums of the block of table ``number`` at ``offset``."""
+    """The seed for the checksums of table ``number``'s block at ``offset``."""
     return checksum(trailer[:_SEEDING_BYTES], (number << 40) + offset)
 
 
@@ -71,7 +71,7 @@ def encode_trailer(
     number: int,
     offset: int,
 ) -> bytes:
-    """The trailer that makes payload and filter a block of table ``number`` at ``offset``."""
+    """The trailer of table ``number``'s block at ``offset``."""
     trailer = BytesWriter()
     _write_u32(trailer, len(payload))
     _write_u32(trailer, raw_length)
@@ -117,7 +117,7 @@ def decode_trailer(data: bytes, at: i64) -> BlockTrailer:
 def decode_block_frame(
     data: bytes, path: str, number: int, offset: int
 ) -> tuple[bytes, bytes, BlockTrailer]:
-    """Stored payload, filter and trailer of a block, checked as by :func:`stored_payload`."""
+    """Stored payload, filter and trailer, checked as by :func:`stored_payload`."""
     payload = stored_payload(data, 0, len(data), path, number, offset)[0]
     end = len(data) - TRAILER_BYTES
     return payload, data[len(payload) : end], decode_trailer(data, end)
@@ -126,10 +126,11 @@ def decode_block_frame(
 def stored_payload(
     data: bytes, start: i64, stop: i64, path: str, number: int, offset: int
 ) -> tuple[bytes, i64, i64, i64]:
-    """Stored payload, raw length, entry count and codec of the block ``data[start:stop]``.
+    """Stored payload, raw length, entry count and codec of a block.
 
-    The block is that of table ``number`` at ``offset``.  Raises CorruptionError if its lengths do not
-    fit or a checksum fails.  Reads run through here, so it makes no object for the trailer.
+    The block is ``data[start:stop]``, of table ``number`` at ``offset``.  Raises CorruptionError if its
+    lengths do not fit or a checksum fails.  Reads run through here, so it makes no object for the
+    trailer.
     """
     end = stop - TRAILER_BYTES
     if end < start:
@@ -149,7 +150,7 @@ def stored_payload(
 
 
 def check_payload(payload: bytes, data: bytes, at: i64, seed: int, path: str, offset: int) -> None:
-    """Raise CorruptionError unless ``payload`` has the checksum in the trailer ``data[at:]``."""
+    """Raise CorruptionError unless the trailer ``data[at:]`` has its checksum."""
     _check(payload, seed, data, at + 24, "payload", path, offset)
 
 

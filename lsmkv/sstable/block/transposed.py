@@ -45,7 +45,7 @@ _MAX_COPIED_BYTES: Final = 64 * 1024
 
 
 def transpose(payload: bytes) -> bytes:
-    """The transposed form of a payload whose fingerprints are those of its keys.  Never longer."""
+    """The transposed form of a payload.  Never longer."""
     count, fingerprints, key_lengths, value_lengths, tags, seqs, keys, values = section_offsets(
         payload, False
     )
@@ -73,10 +73,10 @@ def transpose(payload: bytes) -> bytes:
 
 
 def restore(transposed: bytes, raw_length: int, path: str, offset: int) -> bytes:
-    """The payload of ``raw_length`` bytes that was transposed, with zeros for its fingerprints.
+    """The payload of ``raw_length`` bytes that was transposed.
 
-    Raises CorruptionError, for the block at ``offset``, if the sections cannot make a payload of that
-    length.  Everything that the payload shows as well is left for
+    Its fingerprints are zeros.  Raises CorruptionError, for the block at ``offset``, if the sections
+    cannot make a payload of that length.  Everything that the payload shows as well is left for
     :class:`~lsmkv.sstable.block.block.Block` to check.
     """
     length = i64(len(transposed))
@@ -154,9 +154,9 @@ def _write_repeated(out: BytesWriter, number: i64, width: i64, count: i64) -> No
 
 
 def _append_columns(out: BytesWriter, data: bytes, at: i64, width: i64, count: i64) -> None:
-    """Append the first byte of each of ``count`` rows of ``width`` bytes, then the second of each, ...
+    """Append the first bytes of all rows, then the second bytes, ...
 
-    The rows start in ``data`` at ``at``, which is at least 7.
+    The ``count`` rows of ``width`` bytes start in ``data`` at ``at``, which is at least 7.
     """
     if not COMPILED:
         end = at + width * count
@@ -184,7 +184,7 @@ def _append_rows(out: BytesWriter, data: bytes, at: i64, width: i64, count: i64)
 
 
 def _append_strided(out: BytesWriter, data: bytes, at: i64, step: i64, count: i64) -> None:
-    """Append every ``step``-th byte of ``data`` from ``at`` (7 or more) on, ``count`` bytes in all."""
+    """Append ``count`` bytes of ``data``, every ``step``-th from ``at`` (7 or more)."""
     length = len(out) + count
     while count > 0:
         word: i64 = 0
