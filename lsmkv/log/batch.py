@@ -35,7 +35,6 @@ Operation = tuple[bytes, bytes | None]  # key and value; None deletes
 
 _HEADER: Final = struct.Struct("<QI")
 _HEADER_BYTES: Final = 12
-_OPERATION: Final = struct.Struct("<BHI")
 OPERATION_OVERHEAD_BYTES: Final = 7
 
 

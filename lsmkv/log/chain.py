@@ -28,11 +28,7 @@ from lsmkv.storage.file_names import log_path, parse_file_name
 from lsmkv.storage.storage import Storage
 
 MAX_READ_ATTEMPTS: Final = 1000
-"""How often a reader beside a writer starts anew before it gives up.
-
-Each time, the writer replaced a file that the reader had just learned of, which takes a flush or a
-compaction: only a writer that never pauses can win so many races in a row.
-"""
+"""How often a reader starts anew because a flush or compaction replaced a file meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)

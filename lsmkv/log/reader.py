@@ -19,10 +19,9 @@ LOG_MAGIC: Final = b"lsmkvLOG"
 _HEADER: Final = struct.Struct("<8sIIQQQQ")
 HEADER_BYTES: Final = 56
 RECORD_BYTES: Final = 9
-_LENGTH_AND_KIND: Final = struct.Struct("<IB")
 _PAYLOAD: Final = 0
 _SYNC_MARK: Final = 1
-_MARK_HEAD: Final = _LENGTH_AND_KIND.pack(8, _SYNC_MARK)
+_MARK_HEAD: Final = struct.pack("<IB", 8, _SYNC_MARK)  # length and kind
 MARK_BYTES: Final = RECORD_BYTES + 8
 _MASK_32: Final = 0xFFFF_FFFF
 MAX_LOG_BYTES: Final = 16 << 30  # larger files are refused instead of being read into memory
@@ -113,9 +112,8 @@ def read_log(
     if magic != LOG_MAGIC:
         raise CorruptionError(path, 0, f"not a {kind} file", expected=LOG_MAGIC, got=magic)
     if version != FORMAT_VERSION:
-        raise UnsupportedFormatError(
-            path, f"log format {version}; this release reads format {FORMAT_VERSION}"
-        )
+        reason = f"log format {version}; this release reads format {FORMAT_VERSION}"
+        raise UnsupportedFormatError(path, reason)
     if kind_code >= len(_KINDS) or _KINDS[kind_code] != kind or own != number:
         raise CorruptionError(
             path, 0, "header names another file", expected=(kind, number), got=(kind_code, own)

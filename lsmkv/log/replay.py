@@ -23,11 +23,7 @@ def replay(
         seq, operations = decode_batch_in(data, payloads.start, payloads.stop, path, offset)
         if seq != expected:
             raise CorruptionError(
-                path,
-                offset,
-                "a write is missing before this record",
-                expected=expected,
-                got=seq,
+                path, offset, "a write is missing before this record", expected=expected, got=seq
             )
         memtable.put_all(operations, seq, oldest_snapshot is not None and seq > oldest_snapshot)
         expected += len(operations)

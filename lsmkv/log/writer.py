@@ -72,16 +72,15 @@ class LogWriter:
         kind: LogKind,
         number: int,
         salt: int,
-        *,
         synced: int,
         marked: int,
         predecessor: LogWriter | None,
     ) -> None:
         self.number = number
+        self.salt = salt  # random: no other log has the same
         self.obsolete = False
         self._stats = storage.stats
         self._file = file
-        self._salt = salt
         self._has_room = kind == "log"  # a manifest's length tells readers whether it has changed
         self._marked = marked
         self._predecessor = predecessor
@@ -113,16 +112,8 @@ class LogWriter:
         try:
             file.append(head + checksum(head, 0).to_bytes(8, "little"))
             file.sync()
-            return cls(
-                storage,
-                file,
-                kind,
-                number,
-                salt,
-                synced=HEADER_BYTES if predecessor is None else 0,  # 0: sync the predecessor first
-                marked=HEADER_BYTES,
-                predecessor=predecessor,
-            )
+            synced = HEADER_BYTES if predecessor is None else 0  # 0: sync the predecessor first
+            return cls(storage, file, kind, number, salt, synced, HEADER_BYTES, predecessor)
         except BaseException:
             file.close()
             with contextlib.suppress(OSError):  # the next open removes what is left over
@@ -136,33 +127,22 @@ class LogWriter:
         Unless ``is_synced``, its records are written again and synced: an earlier sync may have failed,
         or never come.
         """
-        file = storage.open_append(contents.path, contents.end)
-        durable = contents.durable
+        end, durable = contents.end, contents.durable
+        file = storage.open_append(contents.path, end)
         try:
             if not is_synced:
-                storage.write_again(contents.path, durable, contents._data[durable : contents.end])
+                storage.write_again(contents.path, durable, contents._data[durable:end])
                 file.sync()
         except OSError:
             file.close()
             raise
-        return cls(
-            storage,
-            file,
-            contents.kind,
-            contents.number,
-            contents.salt,
-            synced=contents.end,
-            marked=contents.end if contents.ends_marked else max(contents.durable, HEADER_BYTES),
-            predecessor=None,
-        )
+        marked = end if contents.ends_marked else max(durable, HEADER_BYTES)
+        number, salt = contents.number, contents.salt
+        return cls(storage, file, contents.kind, number, salt, end, marked, None)
 
     @property
     def end(self) -> int:
         return self._file.offset
-
-    @property
-    def salt(self) -> int:
-        return self._salt
 
     @property
     def synced(self) -> int:
@@ -223,7 +203,7 @@ class LogWriter:
             length >>= 8
         record[4] = kind
         body = record.getvalue()
-        write_i32_le(sealed, short_checksum(body, self._salt + offset))
+        write_i32_le(sealed, short_checksum(body, self.salt + offset))
         return body
 
     def sync_through(self, end: int) -> None:

@@ -29,7 +29,7 @@ spans the key, asks that block's filter in the filter section, and only then rea
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Final
 
 import msgspec
@@ -196,17 +196,7 @@ class Footer:
         return self.index_offset + self.index_length
 
     def encode(self) -> bytes:
-        head = struct.pack(
-            "<QQQQQQQI",
-            self.data_length,
-            self.dictionary_length,
-            self.filters_length,
-            self.index_length,
-            self.properties_length,
-            self.dictionary_checksum,
-            self.tail_checksum,
-            FORMAT_VERSION,
-        )
+        head = struct.pack("<QQQQQQQI", *astuple(self), FORMAT_VERSION)
         return head + struct.pack("<I8s", checksum(head, 0) & 0xFFFFFFFF, TABLE_MAGIC)
 
 
@@ -220,18 +210,15 @@ def decode_footer(data: bytes, path: str, file_size: int) -> Footer:
         raise CorruptionError(path, 0, f"file of {file_size} bytes is too short for a table")
     *fields, version, stored, magic = _FOOTER.unpack(data)
     if magic != TABLE_MAGIC:
-        raise CorruptionError(
-            path, file_size - 8, "not a table file", expected=TABLE_MAGIC, got=magic
-        )
+        reason = "not a table file"
+        raise CorruptionError(path, file_size - 8, reason, expected=TABLE_MAGIC, got=magic)
     computed = checksum(data[:60], 0) & 0xFFFFFFFF
     if computed != stored:
-        raise CorruptionError(
-            path, offset, "checksum of a table's footer fails", expected=stored, got=computed
-        )
+        reason = "checksum of a table's footer fails"
+        raise CorruptionError(path, offset, reason, expected=stored, got=computed)
     if version != FORMAT_VERSION:
-        raise UnsupportedFormatError(
-            path, f"table format {version}; this release reads format {FORMAT_VERSION}"
-        )
+        reason = f"table format {version}; this release reads format {FORMAT_VERSION}"
+        raise UnsupportedFormatError(path, reason)
     footer = Footer(*fields)
     if footer.properties_offset + footer.properties_length != offset:
         raise CorruptionError(path, offset, "sections of a table do not fill the file")

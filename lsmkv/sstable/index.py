@@ -29,13 +29,7 @@ import struct
 from itertools import pairwise
 from typing import Final, NoReturn
 
-from librt.strings import (
-    BytesWriter,
-    read_i32_le,
-    read_i64_le,
-    write_i32_le,
-    write_i64_le,
-)
+from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64
 
 from lsmkv.encoding.checksums import checksum
@@ -103,7 +97,6 @@ class IndexBuilder:
         self,
         first: bytes,
         last: bytes,
-        *,
         length: int,
         filter_length: int,
         entry_count: int,
@@ -171,13 +164,13 @@ class IndexBuilder:
 class TableIndex:
     """An index section, searched in place.
 
-    Raises CorruptionError if its arrays do not fit together.
+    Raises CorruptionError if its arrays do not fit together.  :meth:`key_start` points into ``section``.
     """
 
     def __init__(
         self, data: bytes, path: str, offset: int, data_length: int, filters_length: int
     ) -> None:
-        self._data = data
+        self.section = data
         self._path = path
         self._offset = offset
         if len(data) < HEADER.size:
@@ -213,7 +206,7 @@ class TableIndex:
         count = self.block_count
         if self.filter_start(count) == 0:
             filters_length = 0  # one for the whole table, or none
-        data = self._data
+        data = self.section
         if last_of_ascending(data, self._offsets, 8, count, _MAX_BLOCK_BYTES) != data_length:
             self._fail("blocks of the index do not fit their section")
         for at, last, step, total, what in (
@@ -240,7 +233,7 @@ class TableIndex:
             self._fail(f"keys of a table do not share {self.prefix_length} bytes")
         lowest = fence(smallest, self.prefix_length, len(smallest))
         highest = fence(largest, self.prefix_length, len(largest))
-        data, first_at, last_at = self._data, self._first_fences, self._last_fences
+        data, first_at, last_at = self.section, self._first_fences, self._last_fences
         if last_of_ascending_pairs(data, first_at, last_at, count, lowest) != highest:
             self._fail("fences of the index do not ascend from the smallest key to the largest")
         if sum_of_positive(data, self._entry_counts, count) != entry_count:
@@ -248,7 +241,7 @@ class TableIndex:
 
     def filter_shapes(self) -> set[int]:
         """The filters' shapes, as in :func:`~lsmkv.sstable.index_arrays.filter_shapes`."""
-        return filter_shapes(self._data, self._filter_ends, self._probe_counts, self.block_count)
+        return filter_shapes(self.section, self._filter_ends, self._probe_counts, self.block_count)
 
     # Search
 
@@ -277,21 +270,23 @@ class TableIndex:
         """Fetch what :meth:`find_in` reads of ``group`` into the processor's cache."""
         if self.block_count < _GROUP:
             return 0
-        data = self._data  # past the last block these read from the arrays that follow
+        data = self.section  # past the last block these read from the arrays that follow
         last = self._last_fences + 8 * group
         first = self._first_fences + 8 * group
         fetched = read_i64_le(data, last) ^ read_i64_le(data, last + _CACHE_LINE_BYTES)
         fetched ^= read_i64_le(data, last + 8 * _GROUP - 8)
         fetched ^= read_i64_le(data, first) ^ read_i64_le(data, first + _CACHE_LINE_BYTES)
-        return fetched ^ read_i64_le(
-            data, self._filter_ends + 4 * group
-        )  # used, or the compiler drops it
+        fetched ^= read_i64_le(data, self._filter_ends + 4 * group)
+        return fetched  # used, or the compiler drops the reads
 
     def _seek(self, key: bytes, target: i64, group: i64) -> i64:
         """:meth:`seek` for a key whose fence is ``target``, in ``group``."""
         count = min(self.block_count - group, _GROUP)
-        low = group + lower_bound(self._data, self._last_fences + 8 * group, count, target)
-        if low == self.block_count or read_i64_le(self._data, self._last_fences + 8 * low) > target:
+        low = group + lower_bound(self.section, self._last_fences + 8 * group, count, target)
+        if (
+            low == self.block_count
+            or read_i64_le(self.section, self._last_fences + 8 * low) > target
+        ):
             return low
         return self._seek_among_equals(key, low, target)
 
@@ -300,12 +295,12 @@ class TableIndex:
         out = BytesWriter()
         at = self._last_fences + 8 * (_GROUP - 1)
         while at < self._first_fences:
-            write_i64_le(out, read_i64_le(self._data, at))
+            write_i64_le(out, read_i64_le(self.section, at))
             at += 8 * _GROUP
         return out.getvalue()
 
     def _seek_among_equals(self, key: bytes, low: i64, target: i64) -> i64:
-        data = self._data
+        data = self.section
         high: i64 = self.block_count
         while low < high:
             middle = (low + high) >> 1
@@ -334,7 +329,7 @@ class TableIndex:
         block_number = self._seek(key, target, group)
         if block_number == self.block_count:
             return -1
-        first = read_i64_le(self._data, self._first_fences + 8 * block_number)
+        first = read_i64_le(self.section, self._first_fences + 8 * block_number)
         if target < first or (target == first and key < self.first_key(block_number)):
             return -1
         return block_number
@@ -342,24 +337,24 @@ class TableIndex:
     def begins_above(self, block_number: i64, key: bytes) -> bool:
         """Whether a block's first key is above ``key``; see :meth:`seek`."""
         target = fence(key, self.prefix_length, len(key))
-        first = read_i64_le(self._data, self._first_fences + 8 * block_number)
+        first = read_i64_le(self.section, self._first_fences + 8 * block_number)
         return target < first or (target == first and key < self.first_key(block_number))
 
     # One block
 
     def offset(self, block_number: i64) -> int:
         """Where in the file a block starts; of ``block_count``, where the blocks end."""
-        return read_i64_le(self._data, self._offsets + 8 * block_number)
+        return read_i64_le(self.section, self._offsets + 8 * block_number)
 
     def filter_start(self, block_number: i64) -> i64:
         """Where a block's filter starts in the filter section."""
-        return i64(read_i32_le(self._data, self._filter_ends + 4 * block_number)) & 0xFFFF_FFFF
+        return i64(read_i32_le(self.section, self._filter_ends + 4 * block_number)) & 0xFFFF_FFFF
 
     def entry_count(self, block_number: i64) -> int:
-        return read_i32_le(self._data, self._entry_counts + 4 * block_number)
+        return read_i32_le(self.section, self._entry_counts + 4 * block_number)
 
     def probe_count(self, block_number: i64) -> i64:
-        return self._data[self._probe_counts + block_number]
+        return self.section[self._probe_counts + block_number]
 
     def first_key(self, block_number: i64) -> bytes:
         return self._key(2 * block_number)
@@ -367,22 +362,17 @@ class TableIndex:
     def last_key(self, block_number: i64) -> bytes:
         return self._key(2 * block_number + 1)
 
-    @property
-    def section(self) -> bytes:
-        """The bytes that :meth:`key_start` points into."""
-        return self._data
-
     def key_start(self, key_number: i64) -> i64:
         """Start of a key: a block's first (``2 * block_number``) or last (+ 1).
 
         The key before ends there.
         """
         at = self._key_ends + 4 * key_number
-        return self._keys + (i64(read_i32_le(self._data, at)) & 0xFFFF_FFFF)
+        return self._keys + (i64(read_i32_le(self.section, at)) & 0xFFFF_FFFF)
 
     def _key(self, key_number: i64) -> bytes:
         start, end = self.key_start(key_number), self.key_start(key_number + 1)
-        return self._data[start:end]
+        return self.section[start:end]
 
     # Filter chunks
 
@@ -392,7 +382,7 @@ class TableIndex:
         high: i64 = self.chunk_count - 1
         while low < high:
             middle = (low + high + 1) >> 1
-            if i64(read_i32_le(self._data, self._chunk_starts + 4 * middle)) <= block_number:
+            if i64(read_i32_le(self.section, self._chunk_starts + 4 * middle)) <= block_number:
                 low = middle
             else:
                 high = middle - 1
@@ -400,7 +390,7 @@ class TableIndex:
 
     def chunk_start(self, chunk: i64) -> i64:
         """The first block whose filter is in ``chunk``; for ``chunk_count``, ``block_count``."""
-        return i64(read_i32_le(self._data, self._chunk_starts + 4 * chunk)) & 0xFFFF_FFFF
+        return i64(read_i32_le(self.section, self._chunk_starts + 4 * chunk)) & 0xFFFF_FFFF
 
     def chunk_span(self, chunk: i64) -> tuple[i64, i64]:
         """Start and end of ``chunk`` in the filter section."""
@@ -409,4 +399,4 @@ class TableIndex:
 
     def chunk_checksum(self, chunk: i64) -> int:
         at = self._chunk_checksums + 8 * chunk
-        return int.from_bytes(self._data[at : at + 8], "little")  # unsigned 64 bits
+        return int.from_bytes(self.section[at : at + 8], "little")  # unsigned 64 bits

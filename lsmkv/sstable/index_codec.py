@@ -21,12 +21,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NoReturn
 
-from librt.strings import (
-    BytesWriter,
-    write_i16_le,
-    write_i32_le,
-    write_i64_le,
-)
+from librt.strings import BytesWriter, write_i16_le, write_i32_le, write_i64_le
 from mypy_extensions import i16, i32, i64
 
 from lsmkv.encoding.entries import MAX_KEY_BYTES

@@ -68,6 +68,7 @@ class TableFilters:
     resident filters are damaged in both copies.
 
     Attributes:
+        exist: whether there are filters to ask.
         per_block: whether each block has a filter to ask.
         per_table: whether the table has one filter to ask.
     """
@@ -97,6 +98,7 @@ class TableFilters:
         self._has_table_filter: bool = properties.granularity == "table"
         self._table_probe_count: i64 = properties.probe_count
         is_asked = footer.filters_length > 0 and residency != _OFF
+        self.exist: bool = is_asked
         self.per_table: bool = is_asked and self._has_table_filter
         self.per_block: bool = is_asked and not self._has_table_filter
         self._check_shapes(properties)
@@ -125,11 +127,6 @@ class TableFilters:
                     f"and the parameter {parameter}"
                 )
                 raise CorruptionError(self._path, offset, reason)
-
-    @property
-    def exist(self) -> bool:
-        """Whether there are filters to ask."""
-        return self.per_table or self.per_block
 
     # Asking
 

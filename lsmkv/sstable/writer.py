@@ -24,7 +24,7 @@ from lsmkv.filters.policy import MAX_PARAMETER, PRIVATE_SCHEMES, SCHEME_NONE, po
 from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES
 from lsmkv.sstable.block.builder import BlockBuilder
 from lsmkv.sstable.block.codec import Compressor, train_dictionary
-from lsmkv.sstable.block.trailer import encode_trailer
+from lsmkv.sstable.block.trailer import BlockTrailer, encode_trailer
 from lsmkv.sstable.format import CODEC_NONE, Footer, TableMeta, TableProperties
 from lsmkv.sstable.index import IndexBuilder
 from lsmkv.sstable.index_codec import pack_index
@@ -326,27 +326,20 @@ class TableWriter:
                 self._compressor = Compressor(self._form.compression_level, b"")
             codec, stored = self._compressor.compress_block(block.payload)
         bits = block.filter_bits
-        tail = encode_trailer(
-            stored,
-            bits,
+        fields = BlockTrailer(
+            payload_length=len(stored),
             raw_length=len(block.payload),
+            filter_length=len(bits),
             entry_count=block.entry_count,
             filter_key_count=block.filter_key_count,
             codec=codec,
             filter_scheme=self._scheme if bits else SCHEME_NONE,
             probe_count=block.probe_count,
-            number=self._number,
-            offset=self._data_bytes,
         )
+        tail = encode_trailer(stored, bits, fields, self._number, self._data_bytes)
         length = len(stored) + len(bits) + len(tail)
-        self._index.add(
-            block.first,
-            block.last,
-            length=length,
-            filter_length=len(bits),
-            entry_count=block.entry_count,
-            probe_count=block.probe_count,
-        )
+        entries, probes = block.entry_count, block.probe_count
+        self._index.add(block.first, block.last, length, len(bits), entries, probes)
         self._filters.write(bits)
         self._filters_bytes += len(bits)
         self._data_bytes += length

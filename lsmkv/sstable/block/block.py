@@ -148,13 +148,28 @@ class Block(CacheItem):
         distance: int = read_i32_le(self._value_ends, 4 * position)
         return self._values + distance
 
-    def find(self, key: bytes, h: i64) -> i64:
-        """Position of the newest version of ``key``, or -1; ``h`` is its hash.
+    def find(self, key: bytes, h: i64, start: i64 = 0) -> i64:
+        """Position of the newest version of ``key`` from ``start`` on, or -1.
 
-        ``key`` must lie between the block's first and last key, and so share their prefix.  O(n / 8),
+        ``h`` is its hash.  It must lie between the block's first and last key, and so share their prefix.  O(n / 8),
         with n / 256 needless key comparisons on average.
         """
-        return self._find_from(key, h, 0)
+        raw = self.raw
+        fingerprint = h & 0xFF
+        first = self._fingerprints
+        prints = self._prints if self._prints else self._make_fingerprints()
+        end = first + self.count
+        length = len(key) - self.prefix_length
+        found = find_byte(prints, fingerprint, first + start, end)
+        while found >= 0:
+            position = found - first
+            at = self._key_at(position)
+            if self._key_at(position + 1) - at == length and is_same(
+                raw, at, key, self.prefix_length, length
+            ):
+                return position
+            found = find_byte(prints, fingerprint, found + 1, end)
+        return -1
 
     def prefetch(self) -> i64:
         """Fetch what :meth:`find` reads into the processor's cache."""
@@ -181,28 +196,10 @@ class Block(CacheItem):
 
     def find_visible(self, key: bytes, h: i64, max_seq: int) -> i64:
         """As :meth:`find`, for the newest version numbered up to ``max_seq``."""
-        position = self._find_from(key, h, 0)
+        position = self.find(key, h)
         while position >= 0 and self.seq(position) > max_seq:
-            position = self._find_from(key, h, position + 1)
+            position = self.find(key, h, position + 1)
         return position
-
-    def _find_from(self, key: bytes, h: i64, start: i64) -> i64:
-        raw = self.raw
-        fingerprint = h & 0xFF
-        first = self._fingerprints
-        prints = self._prints if self._prints else self._make_fingerprints()
-        end = first + self.count
-        length = len(key) - self.prefix_length
-        found = find_byte(prints, fingerprint, first + start, end)
-        while found >= 0:
-            position = found - first
-            at = self._key_at(position)
-            if self._key_at(position + 1) - at == length and is_same(
-                raw, at, key, self.prefix_length, length
-            ):
-                return position
-            found = find_byte(prints, fingerprint, found + 1, end)
-        return -1
 
     def _make_fingerprints(self) -> bytes:
         end, width, ends = self._fingerprints, self._key_width, self._key_ends
@@ -273,7 +270,7 @@ class Block(CacheItem):
         suffix = raw[start:end]
         if self.prefix_length == 0:
             return suffix
-        return raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length] + suffix
+        return self.prefix() + suffix
 
     def is_key(self, position: i64, data: bytes, start: i64, end: i64) -> bool:
         """Whether the key at ``position`` is ``data[start:end]``."""
@@ -390,7 +387,7 @@ class Block(CacheItem):
         raw, length = self.raw, self.prefix_length
         if length == 0:
             return raw[self._keys : self._values]
-        prefix = raw[HEADER_BYTES : HEADER_BYTES + length]
+        prefix = self.prefix()
         if not COMPILED:
             suffixes: list[bytes] = []
             width = self._key_width

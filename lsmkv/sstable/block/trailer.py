@@ -59,27 +59,17 @@ def checksum_seed(trailer: bytes, number: int, offset: int) -> int:
 
 
 def encode_trailer(
-    payload: bytes,
-    filter_bits: bytes,
-    *,
-    raw_length: int,
-    entry_count: int,
-    filter_key_count: int,
-    codec: int,
-    filter_scheme: int,
-    probe_count: int,
-    number: int,
-    offset: int,
+    payload: bytes, filter_bits: bytes, fields: BlockTrailer, number: int, offset: int
 ) -> bytes:
     """The trailer of table ``number``'s block at ``offset``."""
     trailer = BytesWriter()
     _write_u32(trailer, len(payload))
-    _write_u32(trailer, raw_length)
+    _write_u32(trailer, fields.raw_length)
     _write_u32(trailer, len(filter_bits))
-    _write_u32(trailer, entry_count)
-    _write_u32(trailer, filter_key_count)
-    trailer.append(codec)
-    trailer.append(filter_scheme << 5 | probe_count)
+    _write_u32(trailer, fields.entry_count)
+    _write_u32(trailer, fields.filter_key_count)
+    trailer.append(fields.codec)
+    trailer.append(fields.filter_scheme << 5 | fields.probe_count)
     write_i16_le(trailer, BLOCK_MAGIC)
     seed = checksum_seed(trailer.getvalue(), number, offset)
     write_i32_le(trailer, short_checksum(payload, seed))
@@ -91,27 +81,14 @@ def encode_block_frame(
     payload: bytes, filter_bits: bytes, trailer: BlockTrailer, number: int, offset: int
 ) -> bytes:
     """A whole block as it is stored in table ``number`` at ``offset``."""
-    fields = trailer._asdict()
-    del fields["payload_length"], fields["filter_length"]
-    sealed = encode_trailer(payload, filter_bits, **fields, number=number, offset=offset)
+    sealed = encode_trailer(payload, filter_bits, trailer, number, offset)
     return payload + filter_bits + sealed
 
 
 def decode_trailer(data: bytes, at: i64) -> BlockTrailer:
     """The fields of the trailer that starts at ``at``; nothing is checked."""
-    payload_length, raw_length, filter_length, entries, filter_keys, codec, scheme, *_ = (
-        TRAILER.unpack_from(data, at)
-    )
-    return BlockTrailer(
-        payload_length,
-        raw_length,
-        filter_length,
-        entries,
-        filter_keys,
-        codec,
-        scheme >> 5,
-        scheme & 31,
-    )
+    *fields, scheme_and_probes, _, _, _ = TRAILER.unpack_from(data, at)
+    return BlockTrailer._make([*fields, scheme_and_probes >> 5, scheme_and_probes & 31])
 
 
 def decode_block_frame(
