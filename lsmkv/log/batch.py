@@ -45,14 +45,13 @@ def encode_batch(seq: int, operations: list[Operation]) -> bytes:
 
 
 def write_batch(out: BytesWriter, seq: int, operations: list[Operation]) -> None:
-    """Append a batch to ``out``."""
     out.write(_HEADER.pack(seq, len(operations)))
     for key, value in operations:
         _write_operation(out, key, value)
 
 
 def write_single(out: BytesWriter, seq: i64, key: bytes, value: bytes | None) -> None:
-    """Append a batch of one operation, without a list."""
+    """:func:`write_batch` of one operation, without a list."""
     write_i64_le(out, seq)
     write_i32_le(out, 1)
     _write_operation(out, key, value)

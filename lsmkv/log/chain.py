@@ -173,7 +173,7 @@ def _read(
 def _was_given_up(log: ChainedLog, following: LogReader) -> bool:
     """Whether ``following`` took the place of ``log``.
 
-    That happens when the creation of a log fails after its header is on disk, and it cannot be removed.
+    That happens when a log's creation fails, and the file cannot be removed.
     """
     contents = log.contents
     return (

@@ -95,15 +95,14 @@ class GroupCommit:
             return True
 
     def lead(self) -> None:
-        """Wait until the caller is the leader; see :meth:`join`."""
         self.join(_NEVER)
 
     def wait_for_followers(self, timeout_s: float) -> None:
         """Wait for as many followers as the last sync served.
 
         Otherwise writers that arrive just after a sync has begun are served by every other sync
-        (compare PostgreSQL's ``commit_delay``).  With the duration of a sync as ``timeout_s``, the wait
-        never costs more than it may save.
+        (compare PostgreSQL's ``commit_delay``).  ``timeout_s`` is the duration of a sync: no wait costs
+        more than it may save.
         """
         with self._lock:
             before = 1 + len(self.followers)

@@ -77,7 +77,6 @@ class LogSet:
         self._current = log
 
     def give_up(self, log: LogWriter) -> None:
-        """Remove a prepared log that was not used."""
         log.close()
         with contextlib.suppress(OSError):  # recovery passes over an unused log
             self._storage.remove(log_path(self._directory, log.number))
@@ -93,7 +92,6 @@ class LogSet:
             log.release_gil(wanted)
 
     def mark_obsolete(self, number: int) -> None:
-        """Remove a log whose writes are in tables."""
         log = self._waiting.pop(number, None)
         if log is not None:
             log.obsolete = True

@@ -64,7 +64,6 @@ class LogReader:
             yield payloads.offset, payload
 
     def payloads(self, start: int = HEADER_BYTES) -> Payloads:
-        """The same records without an object for each."""
         return Payloads(self._data, start, self.end)
 
 
@@ -115,9 +114,8 @@ def read_log(
         reason = f"log format {version}; this release reads format {FORMAT_VERSION}"
         raise UnsupportedFormatError(path, reason)
     if kind_code >= len(_KINDS) or _KINDS[kind_code] != kind or own != number:
-        raise CorruptionError(
-            path, 0, "header names another file", expected=(kind, number), got=(kind_code, own)
-        )
+        reason, got = "header names another file", (kind_code, own)
+        raise CorruptionError(path, 0, reason, expected=(kind, number), got=got)
     end, durable = _scan(data, salt, HEADER_BYTES)
     torn_bytes = _torn_bytes(data, end, kind)
     if torn_bytes:

@@ -13,8 +13,8 @@ def replay(
 ) -> int:
     """Put a log's writes into ``memtable``; returns the next sequence number.
 
-    ``expected`` is that of the first write: a missing write is a CorruptionError.  Older versions of a
-    key are kept if a snapshot from ``oldest_snapshot`` on may see them; None keeps none.
+    ``expected`` is the number of the first; a missing write is a CorruptionError.  Older
+    versions of a key are kept if a snapshot from ``oldest_snapshot`` on may see them; None keeps none.
     """
     path, payloads = contents.path, contents.payloads()
     data = payloads.data
@@ -22,9 +22,8 @@ def replay(
         offset = payloads.offset
         seq, operations = decode_batch_in(data, payloads.start, payloads.stop, path, offset)
         if seq != expected:
-            raise CorruptionError(
-                path, offset, "a write is missing before this record", expected=expected, got=seq
-            )
+            reason = "a write is missing before this record"
+            raise CorruptionError(path, offset, reason, expected=expected, got=seq)
         memtable.put_all(operations, seq, oldest_snapshot is not None and seq > oldest_snapshot)
         expected += len(operations)
     return expected

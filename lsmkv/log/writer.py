@@ -160,7 +160,6 @@ class LogWriter:
         return self._record
 
     def append_record(self, record: BytesWriter) -> int:
-        """:meth:`append` the payload in a :func:`new_record` or :meth:`own_record`."""
         file = self._file
         offset = file.offset
         marked = self._marked

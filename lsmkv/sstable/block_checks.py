@@ -21,7 +21,7 @@ def why_not_mergeable(block: Block, index: TableIndex, block_number: i64, may_re
     """The reason why a block cannot be merged, or an empty string.
 
     Its keys must ascend, and follow those of the block before; with ``may_repeat`` a key may occur more
-    than once.  Every merged block is checked, so no key is made an object.
+    than once.  No key is made an object.
     """
     keys, first = index.section, index.key_start(2 * block_number)
     last, end = index.key_start(2 * block_number + 1), index.key_start(2 * block_number + 2)

@@ -21,9 +21,6 @@ Footer (72 bytes)::
     64       magic "lsmkvSST"
 
 The last 16 bytes stay as they are in every release, which tells a newer file from a damaged one.
-
-To look a key up, a reader opens the footer, properties and index, finds the one block whose key range
-spans the key, asks that block's filter in the filter section, and only then reads the block.
 """
 
 from __future__ import annotations
@@ -123,7 +120,6 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
     beside: list[int] = []
 
     def meta(self, size_bytes: int, checksum: int) -> TableMeta:
-        """The part that the manifest keeps."""
         return TableMeta(
             number=self.number,
             size_bytes=size_bytes,
@@ -149,7 +145,6 @@ def decode_properties(data: bytes, path: str, offset: int) -> TableProperties:
 
 
 def _impossible(properties: TableProperties) -> str | None:
-    """The reason why no writer can have written these properties, or None."""
     counts = (
         properties.block_count,
         properties.raw_bytes,

@@ -102,7 +102,6 @@ class IndexBuilder:
         entry_count: int,
         probe_count: int,
     ) -> None:
-        """Add the next block of the file, which is ``length`` bytes long."""
         if self.block_count == 0:
             self._smallest = first
         self._largest = last
@@ -240,7 +239,6 @@ class TableIndex:
             self._fail(f"entries of the index are not the {entry_count} of the table")
 
     def filter_shapes(self) -> set[int]:
-        """The filters' shapes, as in :func:`~lsmkv.sstable.index_arrays.filter_shapes`."""
         return filter_shapes(self.section, self._filter_ends, self._probe_counts, self.block_count)
 
     # Search
@@ -322,7 +320,6 @@ class TableIndex:
         return self._find(key, target, self._group_of(target))
 
     def find_in(self, key: bytes, group: i64) -> i64:
-        """As :meth:`find`, for a key whose :meth:`group_of` is known."""
         return self._find(key, fence(key, self.prefix_length, len(key)), group)
 
     def _find(self, key: bytes, target: i64, group: i64) -> i64:
@@ -393,7 +390,6 @@ class TableIndex:
         return i64(read_i32_le(self.section, self._chunk_starts + 4 * chunk)) & 0xFFFF_FFFF
 
     def chunk_span(self, chunk: i64) -> tuple[i64, i64]:
-        """Start and end of ``chunk`` in the filter section."""
         first, stop = self.chunk_start(chunk), self.chunk_start(chunk + 1)
         return self.filter_start(first), self.filter_start(stop)
 

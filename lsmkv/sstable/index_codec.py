@@ -41,7 +41,6 @@ _SIGN_32: Final = i64(1 << 31)
 
 
 def pack_index(section: bytes, level: int) -> bytes:
-    """The index ``section``, packed with zstd at ``level``."""
     count, _, chunk_count = HEADER.unpack_from(section)
     _, _, offsets, filter_ends, entry_counts, _, key_ends, chunk_starts, _, _ = array_offsets(
         count, chunk_count
@@ -109,8 +108,6 @@ def checked_index(
 
 
 class _Unpacking:
-    """One section being unpacked."""
-
     def __init__(
         self, data: bytes, path: str, offset: int, data_length: int, filters_length: int
     ) -> None:
@@ -132,7 +129,6 @@ class _Unpacking:
         raise CorruptionError(self._path, self._offset, reason)
 
     def section(self) -> bytes:
-        """The section in the form that is searched."""
         raw = self._raw
         count, prefix_length, chunk_count = HEADER.unpack_from(raw)
         lengths = HEADER.size

@@ -45,10 +45,9 @@ class TableJob:
 def write_tables(stretches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta]:
     """Write batches in order to tables; sync files and directory.
 
-    A new table starts only at a new key; all versions of a key are in one batch.  On any failure, which
-    includes CancelledError, the tables written so far are removed.
-
-    This loop is interpreted on purpose: other threads may run between two batches.
+    A new table starts only at a new key; all versions of a key are in one batch.  On any failure, also
+    CancelledError, the tables written so far are removed.  This loop is interpreted on purpose: other
+    threads may run between two batches.
     """
     done: list[TableMeta] = []
     writer: TableWriter | None = None

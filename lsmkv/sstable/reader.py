@@ -51,10 +51,8 @@ class TableReader:
 
     Opening reads footer and properties; index and filters are read at first use, or by :meth:`load`.
     Either may raise CorruptionError, UnsupportedFormatError (the format version, index codec or filter
-    scheme is unknown) or OSError.
-
-    The file is closed when the last reference to the reader goes: lookups and iterators may use it even
-    after the file was deleted.
+    scheme is unknown) or OSError.  The file is closed when the last reference to the reader goes, so it
+    may be used even after the file was deleted.
     """
 
     def __init__(
@@ -62,7 +60,6 @@ class TableReader:
         storage: Storage,
         path: str,
         cache: BlockCache,
-        *,
         meta: TableMeta | None,
         filter_residency: str,
         read_around: bool = False,
@@ -79,13 +76,8 @@ class TableReader:
         self.properties: TableProperties = _read_properties(self._file, path, footer)
         self.meta: TableMeta = self.properties.meta(self._file.size, footer.tail_checksum)
         if meta is not None and meta != self.meta:
-            raise CorruptionError(
-                path,
-                footer.properties_offset,
-                "not the table expected here",
-                expected=meta,
-                got=self.meta,
-            )
+            offset, reason = footer.properties_offset, "not the table expected here"
+            raise CorruptionError(path, offset, reason, expected=meta, got=self.meta)
         # Copies: attributes of ``meta`` and ``properties`` are slow to read on hot paths.
         self._number: int = self.meta.number
         self.smallest: bytes = self.meta.smallest
@@ -156,12 +148,10 @@ class TableReader:
 
     @property
     def index_memory_bytes(self) -> int:
-        """Memory of the index; 0 until it is read."""
         return 0 if self._index is None else self._index.memory_bytes
 
     @property
     def filter_memory_bytes(self) -> int:
-        """Memory of resident filters; 0 until they are read."""
         return 0 if self._filters is None else self._filters.memory_bytes
 
     @property
@@ -351,7 +341,6 @@ class TableReader:
         return block
 
     def verify_tail(self) -> None:
-        """Check filter section and key range; CorruptionError."""
         if self.footer.filters_length:
             self.filters.read_all()
         first = self.index.first_key(0)
@@ -377,21 +366,13 @@ def open_table(
     directory: str,
     cache: BlockCache,
     meta: TableMeta,
-    *,
     filter_residency: str = "off",
     read_around: bool = False,
 ) -> TableReader:
     """Open a table that the manifest names; a missing file is a CorruptionError."""
     path = table_path(directory, meta.number)
     try:
-        return TableReader(
-            storage,
-            path,
-            cache,
-            meta=meta,
-            filter_residency=filter_residency,
-            read_around=read_around,
-        )
+        return TableReader(storage, path, cache, meta, filter_residency, read_around)
     except FileNotFoundError as error:
         reason = "a table that the manifest names is missing"
         raise caused(CorruptionError(path, None, reason), error)
@@ -435,7 +416,6 @@ def _read_dictionary(file: RandomFile, path: str, footer: Footer) -> bytes:
 def _read_index(
     file: RandomFile, path: str, footer: Footer, properties: TableProperties
 ) -> TableIndex:
-    """The index, checked together with the properties."""
     section = file.pread(footer.index_offset, footer.index_length, ReadKind.INDEX)
     running = running_checksum()
     running.update(section)

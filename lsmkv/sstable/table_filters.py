@@ -38,8 +38,6 @@ class FilterChunk(CacheItem):
 
 
 class FilterKind(NamedTuple):
-    """Which part of a key a table's filters hold, and how."""
-
     key: FilterKey
     policy: FilterPolicy
 
@@ -198,7 +196,6 @@ class TableFilters:
         return self._file.pread(footer.filters_offset, footer.filters_length, ReadKind.FILTER)
 
     def _read_resident(self) -> bytes:
-        """The filter section, with damaged chunks rebuilt from the blocks."""
         bits = self._read_section()
         rebuilt: dict[int, bytes] = {}
         for chunk in range(self.index.chunk_count):
@@ -299,7 +296,6 @@ class TableFilters:
 
     @property
     def memory_bytes(self) -> int:
-        """Memory of resident and of rebuilt filters."""
         rebuilt = sum([chunk.charge_bytes for chunk in self._rebuilt.copy().values()])
         return rebuilt + (len(self._resident) if self._resident is not None else 0)
 

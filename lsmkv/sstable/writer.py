@@ -58,8 +58,6 @@ class TableFormat:
 
 @dataclass
 class _FinishedBlock:
-    """A block without its offset in the file."""
-
     payload: bytes
     first: bytes
     last: bytes
@@ -137,7 +135,6 @@ class TableWriter:
         )
 
     def add(self, key: bytes, value: Value, seq: int) -> None:
-        """Add the next entry; a value of None is a deletion."""
         self.add_from(EntryBatch([key], [value], [seq], may_repeat=False), 0, _NO_LIMIT)
 
     def add_from(self, versions: EntryBatch, start: i64, limit_bytes: i64) -> int:
@@ -207,7 +204,7 @@ class TableWriter:
     ) -> TableMeta:
         """Write the last block and the sections after the blocks; sync.
 
-        ``replaces`` and ``beside`` are noted in :class:`~lsmkv.sstable.format.TableProperties`.  Raises
+        ``replaces`` and ``beside`` are as in :class:`~lsmkv.sstable.format.TableProperties`.
         ValueError if nothing was added.
         """
         if not self._has_entries:
@@ -275,7 +272,6 @@ class TableWriter:
         )
 
     def abandon(self) -> None:
-        """Close and remove the unfinished file."""
         self._file.close()
         self._storage.remove(self._path)
 
@@ -390,7 +386,6 @@ class TableWriter:
         return built
 
     def _checked(self, bits: bytes, key_count: int, parameter: int) -> tuple[bytes, int, int]:
-        """The same filter, if its parameter fits the trailer."""
         if not bits:
             return _NO_FILTER
         if not 0 <= parameter <= MAX_PARAMETER:  # it shares a byte with the scheme

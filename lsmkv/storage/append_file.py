@@ -33,8 +33,8 @@ class AppendFile(Descriptor):
 
     Attributes:
         offset: offset of the next append; zeros may follow it, as room for more.
-        broken: the contents on disk are unknown, because a sync failed or a failed append could not be
-            undone.  Every later append, sync or truncate raises ``EIO``.
+        broken: the contents on disk are unknown, so every later append, sync or truncate raises
+            ``EIO``.
         releases_gil: make every append a system call, which releases the GIL.
     """
 

@@ -56,11 +56,10 @@ class Descriptor:
         self.path = path
 
     def own(self, opened: Opened) -> None:
-        """Take over the descriptor, which ``opened`` closes."""
         self._finalizer = opened
 
     def close(self) -> None:
-        """Close the descriptor, which no other thread may be using; a second call does nothing."""
+        """Close the descriptor, unless closed; no other thread may be using it."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             self._finalizer.cancel()
@@ -86,7 +85,7 @@ class Descriptor:
 class RandomFile(Descriptor):
     """A finished file, for reads at any offset.  Any thread may use it.
 
-    ``can_fetch`` tells whether :meth:`fetch` has an effect: not with direct reads.
+    :meth:`fetch` has an effect only if ``can_fetch``: not with direct reads.
     """
 
     __slots__ = ("_direct", "_stats", "can_fetch", "size")
@@ -101,9 +100,8 @@ class RandomFile(Descriptor):
     def pread(self, offset: int, length: int, kind: ReadKind, count: int = 1) -> bytes:
         """Exactly ``length`` bytes from ``offset``, counted as ``count`` reads.
 
-        Counts the bytes requested from the operating system, also of a failed read: with direct reads
-        the aligned range.  A range outside the file is a CorruptionError; no memory is allocated for
-        it.
+        Counts the bytes requested, also of a failed read: with direct reads the aligned range.  A range
+        outside the file is a CorruptionError; no memory is allocated for it.
         """
         if offset < 0 or length <= 0 or offset + length > self.size:
             if length == 0 and 0 <= offset <= self.size:
@@ -186,10 +184,7 @@ class FileLock(Descriptor):
         self._finalizer = Finalizer(partial(_unlock, self._pid, self._descriptor, opened))
 
     def release(self) -> None:
-        """Unlock and close; a second call does nothing.
-
-        A forked child shares its parent's lock, so there this only closes the child's descriptor.
-        """
+        """Unlock, except in a forked child, which shares the lock; close."""
         opened = self._opened
         if opened is not None and self._descriptor >= 0:
             _unlock(self._pid, self._descriptor, opened)

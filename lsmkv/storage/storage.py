@@ -39,7 +39,7 @@ _OPEN_FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 def absolute_path(path: Any, name: str = "path") -> str:
-    """``path`` as an absolute path; TypeError or ValueError, with ``name``, if it is none."""
+    """``path`` made absolute; TypeError or ValueError, with ``name``, if invalid."""
     given: Any = os.fspath(path)  # Any: mypyc would refuse bytes with another message
     if not isinstance(given, str):
         raise TypeError(f"{name} is str or os.PathLike[str], not {type(given).__name__}")
@@ -109,9 +109,8 @@ class Storage:
             with self._open_random(path, False) as file:
                 length = file.size - start
                 if length > limit:
-                    raise OSError(
-                        errno.EFBIG, f"{length} bytes are over the limit of {limit}", path
-                    )
+                    reason = f"{length} bytes are over the limit of {limit}"
+                    raise OSError(errno.EFBIG, reason, path)
                 try:
                     return file.pread(start, length, kind)
                 except CorruptionError:
@@ -128,10 +127,7 @@ class Storage:
         os.link(source, target, follow_symlinks=False)
 
     def write_atomically(self, path: str, data: bytes) -> None:
-        """Replace a file durably: a crash leaves the old or the new contents.
-
-        Writes to ``path + UNFINISHED`` first, and replaces such a file that a crash has left.
-        """
+        """Replace a file durably: a crash leaves the old or the new contents."""
         temporary = path + UNFINISHED
         self.remove(temporary)
         try:
@@ -164,7 +160,7 @@ class Storage:
         return sorted(os.listdir(path))
 
     def make_directory(self, path: str) -> None:
-        """Create the directory and its missing parents (mode 0o700), durably; it may exist."""
+        """Create the directory and its missing parents (mode 0o700), durably."""
         if os.path.isdir(path):
             return
         self.make_directory(_parent(path))

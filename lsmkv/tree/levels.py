@@ -28,8 +28,6 @@ class PlacedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class RunMeta:
-    """One run: its number, and its tables by ascending key."""
-
     number: int
     tables: tuple[TableMeta, ...]
 
@@ -75,7 +73,6 @@ class Levels:
             yield from runs
 
     def level_bytes(self, level: int) -> int:
-        """Size of a level; 0 below the deepest."""
         if level >= len(self.by_depth):
             return 0
         return sum(run.size_bytes for run in self.by_depth[level])
@@ -99,15 +96,14 @@ class Levels:
             if kept.pop(number, None) is None:
                 raise ValueError(f"table {number} is removed, but is not in the tree")
         for table in added:
-            if table.meta.number in kept:
-                raise ValueError(f"table {table.meta.number} is in the tree already")
+            number = table.meta.number
+            if number in kept:
+                raise ValueError(f"table {number} is in the tree already")
             if not 0 <= table.level < MAX_LEVELS or table.run < 0:
-                raise ValueError(
-                    f"table {table.meta.number} has level {table.level}, run {table.run}"
-                )
+                raise ValueError(f"table {number} has level {table.level}, run {table.run}")
             if problem := table.meta.problem():
-                raise ValueError(f"table {table.meta.number} is not valid: {problem}")
-            kept[table.meta.number] = table
+                raise ValueError(f"table {number} is not valid: {problem}")
+            kept[number] = table
         runs: dict[tuple[int, int], list[TableMeta]] = {}
         for table in kept.values():
             runs.setdefault((table.level, table.run), []).append(table.meta)

@@ -75,7 +75,7 @@ class VersionEdit(
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state that all edits of a manifest make, in :class:`VersionEdit`'s fields."""
+    """The state that all edits of a manifest make."""
 
     levels: Levels
     next_file: int
@@ -259,9 +259,9 @@ class Manifest:
     def append(self, edit: VersionEdit) -> None:
         """Commit ``edit``: record it durably, then change the state.
 
-        After an OSError the edit may or may not be on disk: files that it adds must stay until
-        ``rewrite``, with which the next ``append`` starts, has succeeded.  ValueError if the edit does
-        not fit the state; then nothing was written.
+        After an OSError the edit may be on disk: files that it adds must stay until ``rewrite``, with
+        which the next ``append`` starts, has succeeded.  ValueError if the edit does not fit the state;
+        then nothing was written.
         """
         edit = msgspec.structs.replace(edit, next_file=self._next_file)
         self.state.changed(edit)

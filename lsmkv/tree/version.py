@@ -27,8 +27,6 @@ _ENDLESS: Final = i64(1 << 62)
 
 
 class Run:
-    """Open tables whose key ranges do not overlap, by ascending key."""
-
     def __init__(self, level: int, number: int, tables: list[TableReader]) -> None:
         self.level = level
         self.number = number

@@ -91,14 +91,8 @@ class VersionSet:
         return self.options.read_around and 2 * size_bytes <= os.sysconf("SC_PAGE_SIZE") * pages
 
     def _open(self, meta: TableMeta, read_around: bool) -> TableReader:
-        return open_table(
-            self.storage,
-            self.directory,
-            self._cache,
-            meta,
-            filter_residency=self.options.filter_residency,
-            read_around=read_around,
-        )
+        residency = self.options.filter_residency
+        return open_table(self.storage, self.directory, self._cache, meta, residency, read_around)
 
     def readers(self, tables: tuple[TableMeta, ...]) -> list[TableReader]:
         return [self._readers[meta.number] for meta in tables]

@@ -19,10 +19,9 @@ Layout, little-endian, before compression::
              keys          keys_length bytes: the keys without the prefix, one after another
              values        values_length bytes
 
-Entries are in key order, the versions of one key newest first.  A lookup searches the fingerprints,
-eight at a time, and compares one key; nothing is decoded.  A range scan searches the keys.  In memory,
-lengths are held as running ends, unless all are equal, so that an entry is found without summing.
-Compressed blocks store the transposed form of the payload (:mod:`lsmkv.sstable.block.transposed`).
+Entries are in key order, the versions of one key newest first.  Compressed blocks store the transposed
+form of the payload (:mod:`lsmkv.sstable.block.transposed`).  In memory, lengths are held as running
+ends, unless all are equal, so that an entry is found without summing.
 """
 
 from __future__ import annotations
@@ -151,8 +150,8 @@ class Block(CacheItem):
     def find(self, key: bytes, h: i64, start: i64 = 0) -> i64:
         """Position of the newest version of ``key`` from ``start`` on, or -1.
 
-        ``h`` is its hash.  It must lie between the block's first and last key, and so share their prefix.  O(n / 8),
-        with n / 256 needless key comparisons on average.
+        ``key``, whose hash is ``h``, must lie between the block's first and last key, and so share
+        their prefix.  O(n / 8), with n / 256 needless key comparisons on average.
         """
         raw = self.raw
         fingerprint = h & 0xFF
@@ -185,7 +184,6 @@ class Block(CacheItem):
         return _fetch(self.raw, self._keys, end) + self.raw[HEADER_BYTES]
 
     def prefetch_values(self, low: i64, high: i64) -> i64:
-        """Fetch values from ``low`` to ``high`` into the processor's cache."""
         return _fetch(self.raw, self._value_at(low), self._value_at(high))
 
     def prefetch_value(self, position: i64) -> i64:
@@ -255,7 +253,6 @@ class Block(CacheItem):
         return compare(self.raw, start, end, key, self.prefix_length, len(key)) >= 0
 
     def prefix(self) -> bytes:
-        """The bytes that all keys start with."""
         return self.raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length]
 
     def key_after(self, prefix: bytes, position: i64) -> bytes:
@@ -362,7 +359,6 @@ class Block(CacheItem):
                     key = prefix + raw[start:stop]
 
     def keys(self) -> list[bytes]:
-        """The key of every entry, in order.  O(n)."""
         found: list[bytes] = []
         length, count, width = self.prefix_length, self.count, self._key_width
         if length == 0:
@@ -372,7 +368,6 @@ class Block(CacheItem):
         return found
 
     def values(self) -> list[Value]:
-        """The value of every entry, in order; None for a deletion.  O(n)."""
         found: list[Value] = []
         width = self._value_width
         append_parts(found, self.raw, self._values, self.count, width, self._value_ends, 0)
@@ -398,7 +393,6 @@ class Block(CacheItem):
         )
 
     def value_data(self) -> bytes:
-        """The values, one after another."""
         return self.raw[self._values :]
 
     @property
@@ -423,7 +417,6 @@ class Block(CacheItem):
         put_ends(value_ends, at, count, self._value_width, self._value_ends, 0)
 
     def seqs(self) -> list[int]:
-        """The sequence number of every entry, in order.  O(n)."""
         width = self._seq_width
         if width == 0:
             return [self._base_seq] * self.count

@@ -155,14 +155,12 @@ def encode_block(
     *,
     has_versions: bool,
 ) -> bytes:
-    """The payload for entries in order, at least one."""
     versions = EntryBatch(keys, values, seqs, may_repeat=has_versions)
     payload = BlockBuilder([EntrySlice(versions, 0, versions.count)])
     return payload.finish(fingerprints, has_versions=has_versions)
 
 
 def seq_bounds(seqs: list[int]) -> tuple[int, int]:
-    """The smallest and the largest of at least one sequence number."""
     smallest: i64 = seqs[0]
     largest: i64 = smallest
     number: i64

@@ -80,20 +80,18 @@ class Decompressor:
         self._local = threading.local()  # a zstd context serves one thread at a time
 
     def decompress(self, codec: int, data: bytes, raw_length: int, path: str, offset: int) -> bytes:
-        """The ``raw_length`` bytes that ``data`` was made from.  Allocates no more than that.
+        """The ``raw_length`` bytes that ``data`` was made from; no more are allocated.
 
         Raises CorruptionError if they are not that many, UnsupportedFormatError for an unknown codec.
         """
         if codec == CODEC_NONE:
             if len(data) != raw_length:
-                raise CorruptionError(
-                    path, offset, "wrong length of a block", expected=raw_length, got=len(data)
-                )
+                reason = "wrong length of a block"
+                raise CorruptionError(path, offset, reason, expected=raw_length, got=len(data))
             return data
         if codec != CODEC_ZSTD:
-            raise UnsupportedFormatError(
-                path, f"block at offset {offset} has unknown codec {codec}"
-            )
+            reason = f"block at offset {offset} has unknown codec {codec}"
+            raise UnsupportedFormatError(path, reason)
         return self._inflated(data, raw_length, raw_length, path, offset)
 
     def decompress_block(
@@ -112,9 +110,8 @@ class Decompressor:
         """The ``least`` to ``most`` bytes that zstd made ``data`` from."""
         possible = (len(data) // 4 + 1) * _MAX_PER_4_BYTES
         if least > possible:
-            raise CorruptionError(
-                path, offset, f"{len(data)} compressed bytes cannot hold {least} bytes"
-            )
+            reason = f"{len(data)} compressed bytes cannot hold {least} bytes"
+            raise CorruptionError(path, offset, reason)
         try:
             zstd: zstandard.ZstdDecompressor | None = getattr(self._local, "zstd", None)
             if zstd is None:  # an invalid dictionary fails here

@@ -36,8 +36,8 @@ def section_offsets(
 ) -> tuple[i64, i64, i64, i64, i64, i64, i64, i64]:
     """The entry count of a payload, and where its sections start.
 
-    In order: fingerprints, key lengths, value lengths, tags, sequence numbers, keys, values.  Nothing
-    is checked, but ``raw`` must hold a header.
+    In order: fingerprints, key lengths, value lengths, tags, sequence numbers, keys, values.  ``raw``
+    must hold a header; nothing else is checked.
     """
     count = u32(raw, 0)
     flags, seq_width = raw[FLAGS_AT], raw[SEQ_WIDTH_AT]
@@ -65,8 +65,8 @@ def width_and_ends(
     """The common length of keys or values, or else their ends.
 
     ``raw[start:end]`` are their lengths, of 2 or 4 bytes each; -1 stands for lengths that differ.  The
-    ends are 32-bit integers, with a leading 0; empty if all lengths are equal; None if the lengths do
-    not add up to ``total``.
+    ends are 32-bit integers, with a leading 0; empty if all lengths are equal; None if these do not add
+    up to ``total``.
     """
     width = common_width(raw, start, end, item_bytes)
     if width < 0:

@@ -41,8 +41,6 @@ _SIGN_32: Final = i64(1 << 31)
 
 
 class BlockTrailer(NamedTuple):
-    """The fields of a trailer that describe its block."""
-
     payload_length: int
     raw_length: int
     filter_length: int
@@ -54,14 +52,12 @@ class BlockTrailer(NamedTuple):
 
 
 def checksum_seed(trailer: bytes, number: int, offset: int) -> int:
-    """The seed for the checksums of table ``number``'s block at ``offset``."""
     return checksum(trailer[:_SEEDING_BYTES], (number << 40) + offset)
 
 
 def encode_trailer(
     payload: bytes, filter_bits: bytes, fields: BlockTrailer, number: int, offset: int
 ) -> bytes:
-    """The trailer of table ``number``'s block at ``offset``."""
     trailer = BytesWriter()
     _write_u32(trailer, len(payload))
     _write_u32(trailer, fields.raw_length)
@@ -80,7 +76,6 @@ def encode_trailer(
 def encode_block_frame(
     payload: bytes, filter_bits: bytes, trailer: BlockTrailer, number: int, offset: int
 ) -> bytes:
-    """A whole block as it is stored in table ``number`` at ``offset``."""
     sealed = encode_trailer(payload, filter_bits, trailer, number, offset)
     return payload + filter_bits + sealed
 
@@ -106,7 +101,7 @@ def stored_payload(
     """Stored payload, raw length, entry count and codec of a block.
 
     The block is ``data[start:stop]``, of table ``number`` at ``offset``.  Raises CorruptionError if its
-    lengths do not fit or a checksum fails.  Reads run through here, so it makes no object for the
+    lengths do not fit or a checksum fails.  Every read comes here, so it makes no object for the
     trailer.
     """
     end = stop - TRAILER_BYTES
@@ -132,7 +127,6 @@ def check_payload(payload: bytes, data: bytes, at: i64, seed: int, path: str, of
 
 
 def check_filter(bits: bytes, data: bytes, at: i64, seed: int, path: str, offset: int) -> None:
-    """As :func:`check_payload`, for the block's filter."""
     _check(bits, seed, data, at + 28, "filter", path, offset)
 
 

@@ -1,8 +1,7 @@
 """A block's payload as it is compressed: without derivable fields, keys by column.
 
-When a block is read, the payload (:mod:`lsmkv.sstable.block.block`) is restored from it, except for the
-fingerprints, which are made when a key is first looked up in the block.  The transposed payload has the
-same sections in the same order, with these differences::
+It has the sections of the payload (:mod:`lsmkv.sstable.block.block`) in the same order, with these
+differences::
 
     header         without values_length, which follows from the whole length; two more flags:
                    bit 6 set when all keys are equally long without the prefix,
@@ -13,8 +12,7 @@ same sections in the same order, with these differences::
     seqs           by column: the first byte of each, then the second of each, ...
     keys           by column with flag bit 6
 
-Fingerprints are as good as random, so they do not compress.  Within a column, the bytes of ascending
-keys mostly repeat, and so do the high bytes of numbers.
+Within a column, the bytes of ascending keys mostly repeat, and so do the high bytes of numbers.
 """
 
 from __future__ import annotations
@@ -75,9 +73,8 @@ def transpose(payload: bytes) -> bytes:
 def restore(transposed: bytes, raw_length: int, path: str, offset: int) -> bytes:
     """The payload of ``raw_length`` bytes that was transposed.
 
-    Its fingerprints are zeros.  Raises CorruptionError, for the block at ``offset``, if the sections
-    cannot make a payload of that length.  Everything that the payload shows as well is left for
-    :class:`~lsmkv.sstable.block.block.Block` to check.
+    Its fingerprints are zeros.  Raises CorruptionError if the sections cannot make a payload of that
+    length; :class:`~lsmkv.sstable.block.block.Block` checks the rest.
     """
     length = i64(len(transposed))
     if length < TRANSPOSED_HEADER_BYTES:
