@@ -13,8 +13,8 @@ def replay(
 ) -> int:
     """Put a log's writes into ``memtable``; returns the next sequence number.
 
-    ``expected`` is the number of the first; a missing write is a CorruptionError.  Older
-    versions of a key are kept if a snapshot from ``oldest_snapshot`` on may see them; None keeps none.
+    ``expected`` is the number of the first; a missing write is a CorruptionError.  Older versions of a
+    key are kept if a snapshot from ``oldest_snapshot`` on may see them; None keeps none.
     """
     path, payloads = contents.path, contents.payloads()
     data = payloads.data

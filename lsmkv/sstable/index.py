@@ -163,7 +163,7 @@ class IndexBuilder:
 class TableIndex:
     """An index section, searched in place.
 
-    Raises CorruptionError if its arrays do not fit together.  :meth:`key_start` points into ``section``.
+    :meth:`key_start` points into ``section``.  Raises CorruptionError if its arrays do not fit together.
     """
 
     def __init__(

@@ -66,14 +66,13 @@ class TableReader:
     ) -> None:
         """Open the table at ``path``; CorruptionError if ``meta`` describes another."""
         self._is_obsolete = False
-        self._storage = storage
         self._cache = cache
         self._stats = storage.stats
         self.path = path
         self._file = storage.open_random(path)
-        self.footer: Footer = _read_footer(self._file, path)
+        self.footer: Footer = _read_footer(self._file)
         footer = self.footer
-        self.properties: TableProperties = _read_properties(self._file, path, footer)
+        self.properties: TableProperties = _read_properties(self._file, footer)
         self.meta: TableMeta = self.properties.meta(self._file.size, footer.tail_checksum)
         if meta is not None and meta != self.meta:
             offset, reason = footer.properties_offset, "not the table expected here"
@@ -84,7 +83,7 @@ class TableReader:
         self.largest: bytes = self.meta.largest
         self.largest_seq: int = self.meta.largest_seq
         self.has_versions: bool = self.properties.has_versions
-        self._decompressor = Decompressor(_read_dictionary(self._file, path, footer))
+        self._decompressor = Decompressor(_read_dictionary(self._file, footer))
         self._around = ReadAround(self._file, self._stats, read_around)
         self._filter_residency = filter_residency
         self._filter_kind: FilterKind = filter_kind(self.properties, path, footer)
@@ -117,7 +116,7 @@ class TableReader:
         with self._loading:
             index = self._index
             if index is None:
-                index = _read_index(self._file, self.path, self.footer, self.properties)
+                index = _read_index(self._file, self.footer, self.properties)
                 self._blocks = self._cache.slots(index.block_count)
                 if self._is_obsolete:
                     self._cache.clear(self._blocks)
@@ -131,7 +130,6 @@ class TableReader:
             if filters is None:
                 filters = TableFilters(
                     self._file,
-                    self.path,
                     self.footer,
                     self.properties,
                     self._filter_kind,
@@ -335,9 +333,9 @@ class TableReader:
     def verify_block(self, block_number: int) -> Block:
         """Read a block past the cache and check every byte; CorruptionError."""
         frame, trailer = self._read_frame(block_number)
-        block = self.decode(frame, self.index.offset(block_number), block_number)
-        fail = self._failure_at(self.index.offset(block_number))
-        check_block(block, frame, trailer, block_number, self.filters, fail)
+        offset = self.index.offset(block_number)
+        block = self.decode(frame, offset, block_number)
+        check_block(block, frame, trailer, block_number, self.filters, self._failure_at(offset))
         return block
 
     def verify_tail(self) -> None:
@@ -382,13 +380,13 @@ def open_table(
 # too: damage is found at once, although the index is not kept.
 
 
-def _read_footer(file: RandomFile, path: str) -> Footer:
+def _read_footer(file: RandomFile) -> Footer:
     size = file.size
     offset = max(0, size - FOOTER_BYTES)
-    return decode_footer(file.pread(offset, size - offset, ReadKind.INDEX), path, size)
+    return decode_footer(file.pread(offset, size - offset, ReadKind.INDEX), file.path, size)
 
 
-def _read_properties(file: RandomFile, path: str, footer: Footer) -> TableProperties:
+def _read_properties(file: RandomFile, footer: Footer) -> TableProperties:
     """The properties, checked together with the index."""
     running = running_checksum()
     offset = footer.index_offset
@@ -398,30 +396,28 @@ def _read_properties(file: RandomFile, path: str, footer: Footer) -> TableProper
         offset += length
     data = file.pread(footer.properties_offset, footer.properties_length, ReadKind.INDEX)
     running.update(data)
-    _check_tail(running.intdigest(), path, footer)
-    return decode_properties(data, path, footer.properties_offset)
+    _check_tail(running.intdigest(), file.path, footer)
+    return decode_properties(data, file.path, footer.properties_offset)
 
 
-def _read_dictionary(file: RandomFile, path: str, footer: Footer) -> bytes:
+def _read_dictionary(file: RandomFile, footer: Footer) -> bytes:
     if not footer.dictionary_length:
         return b""
     data = file.pread(footer.data_length, footer.dictionary_length, ReadKind.INDEX)
     expected, got = footer.dictionary_checksum, checksum(data, 0)
     if got != expected:
         reason = "checksum of a table's dictionary fails"
-        raise CorruptionError(path, footer.data_length, reason, expected=expected, got=got)
+        raise CorruptionError(file.path, footer.data_length, reason, expected=expected, got=got)
     return data
 
 
-def _read_index(
-    file: RandomFile, path: str, footer: Footer, properties: TableProperties
-) -> TableIndex:
+def _read_index(file: RandomFile, footer: Footer, properties: TableProperties) -> TableIndex:
     section = file.pread(footer.index_offset, footer.index_length, ReadKind.INDEX)
     running = running_checksum()
     running.update(section)
     running.update(file.pread(footer.properties_offset, footer.properties_length, ReadKind.INDEX))
-    _check_tail(running.intdigest(), path, footer)
-    return checked_index(section, path, footer, properties)
+    _check_tail(running.intdigest(), file.path, footer)
+    return checked_index(section, file.path, footer, properties)
 
 
 def _check_tail(got: int, path: str, footer: Footer) -> None:

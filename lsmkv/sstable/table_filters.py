@@ -23,8 +23,6 @@ from lsmkv.sstable.index import TableIndex
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import RandomFile, ReadKind
 
-_RESIDENT: Final = "resident"
-_OFF: Final = "off"
 _CHUNK_OBJECT_BYTES: Final = 64
 
 
@@ -74,7 +72,6 @@ class TableFilters:
     def __init__(
         self,
         file: RandomFile,
-        path: str,
         footer: Footer,
         properties: TableProperties,
         kind: FilterKind,
@@ -85,7 +82,7 @@ class TableFilters:
     ) -> None:
         self._stats = stats
         self._file = file
-        self._path = path
+        self._path = file.path
         self._footer = footer
         self.index = index
         self._cache = cache
@@ -95,17 +92,16 @@ class TableFilters:
         self._whole_keys: bool = self.filter_key.is_whole
         self._has_table_filter: bool = properties.granularity == "table"
         self._table_probe_count: i64 = properties.probe_count
-        is_asked = footer.filters_length > 0 and residency != _OFF
-        self.exist: bool = is_asked
-        self.per_table: bool = is_asked and self._has_table_filter
-        self.per_block: bool = is_asked and not self._has_table_filter
+        self.exist: bool = footer.filters_length > 0 and residency != "off"
+        self.per_table: bool = self.exist and self._has_table_filter
+        self.per_block: bool = self.exist and not self._has_table_filter
         self._check_shapes(properties)
         self._rebuilding = threading.RLock()
         self._rebuilt: dict[int, FilterChunk] = {}  # damaged chunks, kept for good
         self._unreported: list[int] = []  # offsets of damage not yet logged
         self._chunks: TableCacheSlots = cache.slots(index.chunk_count)
         self._resident: bytes | None = None
-        if is_asked and residency == _RESIDENT:
+        if self.exist and residency == "resident":
             self._resident = self._read_resident()
 
     def _check_shapes(self, properties: TableProperties) -> None:

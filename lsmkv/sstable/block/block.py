@@ -19,9 +19,9 @@ Layout, little-endian, before compression::
              keys          keys_length bytes: the keys without the prefix, one after another
              values        values_length bytes
 
-Entries are in key order, the versions of one key newest first.  Compressed blocks store the transposed
-form of the payload (:mod:`lsmkv.sstable.block.transposed`).  In memory, lengths are held as running
-ends, unless all are equal, so that an entry is found without summing.
+Entries are in key order, the versions of one key newest first.  In memory, lengths are held as
+running ends, unless all are equal, so that an entry is found without summing.  Compressed blocks store
+the transposed form of the payload (:mod:`lsmkv.sstable.block.transposed`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A block's payload as it is compressed: without derivable fields, keys by column.
 
-It has the sections of the payload (:mod:`lsmkv.sstable.block.block`) in the same order, with these
-differences::
+It has the same sections as the payload, in the same order, with these differences::
 
     header         without values_length, which follows from the whole length; two more flags:
                    bit 6 set when all keys are equally long without the prefix,
