@@ -79,9 +79,9 @@ def read_chain(
     for number in numbers:
         path = log_path(directory, number)
         contents, error = _read(storage, path, number, closed)
-        if contents is None and error is None and number == first:
-            error = CorruptionError(path, 0, "the log is cut short inside its header")
         if contents is None:
+            if error is None and number == first:
+                error = CorruptionError(path, 0, "the log is cut short inside its header")
             if error is not None:
                 chain.append(ChainedLog(number, path, None, error))
             continue
