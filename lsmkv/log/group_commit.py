@@ -100,9 +100,8 @@ class GroupCommit:
     def wait_for_followers(self, timeout_s: float) -> None:
         """Wait for as many followers as the last sync served.
 
-        Otherwise writers that arrive just after a sync has begun are served by every other sync
-        (compare PostgreSQL's ``commit_delay``).  ``timeout_s`` is the duration of a sync: no wait costs
-        more than it may save.
+        ``timeout_s`` is the duration of a sync: no wait costs more than it may save (compare
+        PostgreSQL's ``commit_delay``).
         """
         with self._lock:
             before = 1 + len(self.followers)

@@ -43,8 +43,7 @@ class LogSet:
     def reopen(self, found: list[LogReader], names: list[str], is_synced: bool) -> None:
         """Append to the logs ``found``, oldest first; remove all later ones.
 
-        ``names`` are those in the directory.  ``is_synced``: directory and logs are known to be on
-        disk.
+        ``names`` are those in the directory.  ``is_synced``: it and the logs are known to be on disk.
         """
         for contents in found:
             self._set_current(LogWriter.reopen(self._storage, contents, is_synced))

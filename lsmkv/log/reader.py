@@ -36,7 +36,7 @@ class LogReader:
     Attributes:
         end: where its last good record ends.
         durable: the highest offset in a sync mark: everything before it was on disk.
-        torn_bytes: bytes after ``end`` that are no record, without the zeros that are room for more.
+        torn_bytes: bytes after ``end`` that are no record, without a log's room.
     """
 
     path: str

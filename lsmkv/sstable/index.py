@@ -1,7 +1,7 @@
 """A table's index: where its blocks are, which keys they span, where their filters are.
 
-Its checksum is checked when the table is opened; it is read at first use, and searched as it stands in
-the file: arrays of fixed-width integers (little-endian) and one run of key bytes::
+It is searched as it stands in the file: arrays of fixed-width integers (little-endian) and one run of
+key bytes::
 
     u32 block_count n, u32 prefix_length (bytes that every key of the table shares), u32 chunk_count c
     last_fences     n u64      the fence of each block's last key

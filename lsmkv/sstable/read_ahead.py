@@ -1,8 +1,7 @@
 """Reads many blocks of a table at once, for scans and compactions.
 
 A scan reads its first blocks one by one, through the cache.  After that each read is twice as long as
-the one before, up to 256 KiB, so that a scan that stops has read at most about twice what it used.
-Blocks read ahead are not cached: a long scan must not evict what lookups need.
+the one before, up to 256 KiB, and past the cache: a long scan must not evict what lookups need.
 """
 
 from __future__ import annotations

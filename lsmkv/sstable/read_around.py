@@ -1,10 +1,9 @@
 """Decides when to fetch more of a table than one block.
 
-A random read is assumed to cost as much as 64 KiB in sequence: reading a whole table costs less than
-reading a 16th of its blocks one by one.  How many will be asked for is unknown: the ski-rental problem
-(Karlin, Manasse, Rudolph, Sleator 1988, Competitive snoopy caching).  To read blocks until they have
-cost as much as the table costs at most twice the best choice.  Random lookups spread over the whole
-table, so it pays to fetch after an eighth already, and by the MiB.
+A random read is assumed to cost as much as 64 KiB in sequence.  How many blocks will be asked for is
+unknown: the ski-rental problem (Karlin, Manasse, Rudolph, Sleator 1988, Competitive snoopy caching).
+To read blocks until they have cost as much as the table costs at most twice the best choice.  Random
+lookups spread over the whole table, so it pays to fetch after an eighth already, and by the MiB.
 """
 
 from __future__ import annotations

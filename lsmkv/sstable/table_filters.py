@@ -60,13 +60,9 @@ def filter_kind(properties: TableProperties, path: str, footer: Footer) -> Filte
 class TableFilters:
     """A table's filters, asked by any number of threads.
 
-    Raises CorruptionError if a filter has a size or parameter that its policy cannot have, or if
-    resident filters are damaged in both copies.
-
-    Attributes:
-        exist: whether there are filters to ask.
-        per_block: whether each block has a filter to ask.
-        per_table: whether the table has one filter to ask.
+    ``exist`` tells whether there are filters to ask: one ``per_block`` or one ``per_table``.  Raises
+    CorruptionError if a filter has a size or parameter that its policy cannot have, or if resident
+    filters are damaged in both copies.
     """
 
     def __init__(

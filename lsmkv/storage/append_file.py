@@ -94,11 +94,11 @@ class AppendFile(Descriptor):
     def make_room(self, size_bytes: int) -> None:
         """Extend the file before an append, unless it has room.
 
-        Zeros are written to the room, or each sync would have to mark its blocks as written: by one
-        call, so that the operating system uses large pages.  But a sync writes each changed page as a
-        whole.  So where syncs are frequent, zeros are written page by page, and appends to room in
-        large pages are system calls.  Room for a large append gets no zeros.  If no room can be made,
-        appends do without.
+        Zeros are written to the room, or each sync would have to mark its blocks as written.  Where
+        syncs are rare, one call writes them all, so that the operating system uses large pages.  Where
+        they are frequent, zeros are written page by page, and appends to large pages are system calls:
+        a sync writes each page that was changed through memory as a whole.  Room for a large append
+        gets no zeros.  If no room can be made, appends do without.
         """
         end = self.offset + size_bytes
         if end <= self._length or size_bytes > _LARGEST_ROOM_BYTES or self.broken:

@@ -4,10 +4,9 @@ Each record of a manifest is one :class:`VersionEdit` in JSON.  The first holds 
 each later one changes it.  ``CURRENT`` is one line: the manifest's file name, a space, and the XXH3-64
 of the name in hexadecimal; it is replaced by a rename.
 
-An edit is committed in this order: the new tables are synced, then their directory, then the record is
-appended and synced.  Only then does the store use the new state, and remove the tables that the edit
-removes.  A fresh manifest is synced, then its directory, then CURRENT is replaced, and only then is the
-old manifest removed.
+An edit counts once its record is synced.  Only then does the store use the new state, and remove the
+tables that the edit removes.  A fresh manifest is synced, then its directory, then CURRENT is replaced,
+and only then is the old manifest removed.
 """
 
 from __future__ import annotations
@@ -184,9 +183,7 @@ def read_manifest(storage: Storage, directory: str, number: int) -> tuple[State,
 class Manifest:
     """The manifest of an open store.  One thread edits at a time (the caller's lock).
 
-    Attributes:
-        state: the committed state.
-        number: its file's number; 0 before the first ``rewrite``.
+    ``state`` is the committed one.  ``number`` is the file's; 0 before the first ``rewrite``.
     """
 
     def __init__(self, storage: Storage, directory: str, state: State) -> None:

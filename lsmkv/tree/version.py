@@ -63,7 +63,7 @@ class Run:
         return self.tables[at]
 
     def tables_between(self, start: bytes | None, stop: bytes | None) -> list[TableReader]:
-        """The tables that may hold keys with start <= key < stop.  Not to be changed."""
+        """Tables that may hold keys with start <= key < stop; not to be changed."""
         if len(self.tables) == 1:
             beyond = (start is not None and self._largest[0] < start) or (
                 stop is not None and self._first_key >= stop
@@ -124,7 +124,7 @@ def _find_blocks(
     """Find the block for each asked key; drop keys that filters exclude.
 
     The blocks go to ``places``, dropped positions behind the ``unknown`` first of ``wanted``; returns
-    how many these are then.
+    their new count.
     """
     filters = [table.filters for table in tables]
     asked_count: i64 = len(tables)

@@ -54,8 +54,7 @@ class VersionSet:
     ) -> None:
         """Continue from ``state``, with file numbers above all ``names`` in the directory.
 
-        ``untouched`` is the manifest of a store that was closed properly, to append to; None: a fresh
-        one.
+        ``untouched`` is the manifest of a store that was closed properly; None starts a fresh one.
         """
         highest = max(
             (number for _, number in filter(None, map(parse_file_name, names))), default=0
