@@ -41,6 +41,7 @@ from lsmkv.sstable.index_arrays import (
     filter_shapes,
     last_of_ascending,
     last_of_ascending_pairs,
+    number_at,
     sum_of_positive,
 )
 
@@ -70,6 +71,21 @@ def array_offsets(count: int, chunk_count: int) -> list[int]:
         at += width * length
     starts.append(at)
     return starts
+
+
+def packed_fences(data: bytes, keys: i64, key_ends: bytes, count: i64, prefix_length: i64) -> bytes:
+    """The fences of the last keys of ``count`` blocks, then of the first ones.
+
+    ``key_ends`` is the array of the index; the keys start in ``data`` at ``keys``.
+    """
+    out = BytesWriter()
+    for side in (4, 0):
+        at: i64 = side
+        while at < 8 * count:
+            start, end = number_at(key_ends, at, 4), number_at(key_ends, at + 4, 4)
+            write_i64_le(out, fence(data, keys + start + prefix_length, keys + end))
+            at += 8
+    return out.getvalue()
 
 
 class IndexBuilder:
@@ -122,17 +138,10 @@ class IndexBuilder:
         prefix_length = common_prefix_length([self._smallest, self._largest])
         starts, checksums = self._chunks(filters)
         keys, key_ends = self._keys.getvalue(), self._key_ends.getvalue()
-        fences = BytesWriter()
-        for side in (4, 0):  # all the last keys, then all the first
-            at: i64 = side
-            while at < 8 * self.block_count:
-                start, end = i64(read_i32_le(key_ends, at)), i64(read_i32_le(key_ends, at + 4))
-                write_i64_le(fences, fence(keys, start + prefix_length, end))
-                at += 8
         return b"".join(
             (
                 HEADER.pack(self.block_count, prefix_length, len(checksums)),
-                fences.getvalue(),
+                packed_fences(keys, 0, key_ends, self.block_count, prefix_length),
                 self._ends.getvalue(),
                 self._filter_ends.getvalue(),
                 self._entry_counts.getvalue(),

@@ -25,12 +25,11 @@ from librt.strings import BytesWriter, write_i16_le, write_i32_le, write_i64_le
 from mypy_extensions import i16, i32, i64
 
 from lsmkv.encoding.entries import MAX_KEY_BYTES
-from lsmkv.encoding.fences import fence
 from lsmkv.errors import CorruptionError
 from lsmkv.sstable.block.codec import Compressor, Decompressor
 from lsmkv.sstable.block.trailer import TRAILER_BYTES
 from lsmkv.sstable.format import Footer, TableProperties
-from lsmkv.sstable.index import HEADER, TableIndex, array_offsets
+from lsmkv.sstable.index import HEADER, TableIndex, array_offsets, packed_fences
 from lsmkv.sstable.index_arrays import number_at
 
 _PACKED: Final = struct.Struct("<III")
@@ -143,8 +142,7 @@ class _Unpacking:
         return b"".join(
             (
                 raw[:lengths],
-                self._fences(keys, key_ends, 1, count, prefix_length),
-                self._fences(keys, key_ends, 0, count, prefix_length),
+                packed_fences(raw, keys, key_ends, count, prefix_length),
                 self._sums(lengths, count, (4, 8), self._data_length, "blocks"),
                 self._sums(filter_lengths, count, (4, 4), self._filters_length, "filters"),
                 raw[entry_counts:key_lengths],
@@ -166,19 +164,4 @@ class _Unpacking:
                 self._fail(f"{what} of the index do not fit their section")
             _write(out, total, wide)
             at += width
-        return out.getvalue()
-
-    def _fences(
-        self, keys: i64, key_ends: bytes, which: i64, count: i64, prefix_length: i64
-    ) -> bytes:
-        """The fences of each block's first (``which`` 0) or last (1) key."""
-        raw = self._raw
-        out = BytesWriter()
-        at = 4 * which
-        end = at + 8 * count
-        while at < end:
-            start, stop = number_at(key_ends, at, 4), number_at(key_ends, at + 4, 4)
-            start += prefix_length
-            write_i64_le(out, fence(raw, keys + start, keys + stop))
-            at += 8
         return out.getvalue()

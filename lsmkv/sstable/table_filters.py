@@ -189,18 +189,14 @@ class TableFilters:
 
     def _read_resident(self) -> bytes:
         bits = self._read_section()
-        rebuilt: dict[int, bytes] = {}
+        mended: bytearray | None = None
         for chunk in range(self.index.chunk_count):
             error = self._damage(bits, 0, chunk)
             if error is not None:
-                rebuilt[chunk] = self._rebuild(chunk, error)
-        if not rebuilt:
-            return bits
-        parts: list[bytes] = []
-        for chunk in range(self.index.chunk_count):
-            low, high = self._span(chunk)
-            parts.append(rebuilt[chunk] if chunk in rebuilt else bits[low:high])
-        return b"".join(parts)
+                mended = bytearray(bits) if mended is None else mended
+                low, high = self._span(chunk)
+                mended[low:high] = self._rebuild(chunk, error)
+        return bits if mended is None else bytes(mended)
 
     def _chunk(self, chunk: i64) -> FilterChunk:
         if self._rebuilt:

@@ -65,8 +65,7 @@ class Levels:
                     yield PlacedTable(level, run.number, table)
 
     def tables(self) -> Iterator[TableMeta]:
-        for placed in self.placed():
-            yield placed.meta
+        return (placed.meta for placed in self.placed())
 
     def runs(self) -> Iterator[RunMeta]:
         for runs in self.by_depth:

@@ -168,14 +168,12 @@ def read_manifest(storage: Storage, directory: str, number: int) -> tuple[State,
     if contents is None:
         raise CorruptionError(path, 0, "the manifest is cut short inside its header")
     state = EMPTY_STATE
-    count = 0
     for offset, payload in contents.records():
         try:
             state = state.changed(msgspec.json.decode(payload, type=VersionEdit))
         except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
             raise CorruptionError(path, offset, f"bad manifest record: {error}") from error
-        count += 1
-    if not count:
+    if state is EMPTY_STATE:
         raise CorruptionError(path, contents.end, "the manifest holds no record")
     return state, contents
 
