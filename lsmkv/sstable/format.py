@@ -134,7 +134,10 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
 
 
 def decode_properties(data: bytes, path: str, offset: int) -> TableProperties:
-    """Parse the properties section; CorruptionError if it is impossible."""
+    """Parse the properties section, which starts at ``offset``.
+
+    Raises CorruptionError if it is not JSON of this form, or holds impossible values.
+    """
     try:
         properties = msgspec.json.decode(data, type=TableProperties)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -74,9 +74,9 @@ def array_offsets(count: int, chunk_count: int) -> list[int]:
 
 
 def packed_fences(data: bytes, keys: i64, key_ends: bytes, count: i64, prefix_length: i64) -> bytes:
-    """The fences of the last keys of ``count`` blocks, then of the first ones.
+    """The fences of all last keys, then of all first keys.
 
-    ``key_ends`` is the array of the index; the keys start in ``data`` at ``keys``.
+    ``key_ends`` is the array of an index of ``count`` blocks; the keys start in ``data`` at ``keys``.
     """
     out = BytesWriter()
     for side in (4, 0):
@@ -353,7 +353,6 @@ class TableIndex:
         return read_i64_le(self.section, self._offsets + 8 * block_number)
 
     def filter_start(self, block_number: i64) -> i64:
-        """Where a block's filter starts in the filter section."""
         return i64(read_i32_le(self.section, self._filter_ends + 4 * block_number)) & 0xFFFF_FFFF
 
     def entry_count(self, block_number: i64) -> int:

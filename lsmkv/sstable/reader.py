@@ -259,7 +259,7 @@ class TableReader:
     # Blocks
 
     def block(self, block_number: i64, fill_cache: bool) -> Block:
-        """A block from the cache, or from disk; ``fill_cache`` caches it."""
+        """A block from the cache, or from disk; ``fill_cache`` keeps the latter."""
         index = self._index
         if index is None:
             index = self._load_index()
@@ -331,7 +331,7 @@ class TableReader:
         return trailer
 
     def verify_block(self, block_number: int) -> Block:
-        """Read a block past the cache and check every byte; CorruptionError."""
+        """Read a block past the cache and check every byte; raises CorruptionError."""
         frame, trailer = self._read_frame(block_number)
         offset = self.index.offset(block_number)
         block = self.decode(frame, offset, block_number)

@@ -122,7 +122,7 @@ def stored_payload(
 
 
 def check_payload(payload: bytes, data: bytes, at: i64, seed: int, path: str, offset: int) -> None:
-    """Raise CorruptionError unless the trailer ``data[at:]`` has its checksum."""
+    """Raise CorruptionError unless the trailer ``data[at:]`` has ``payload``'s checksum."""
     _check(payload, seed, data, at + 24, "payload", path, offset)
 
 
