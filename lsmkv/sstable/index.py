@@ -41,7 +41,6 @@ from lsmkv.sstable.index_arrays import (
     filter_shapes,
     last_of_ascending,
     last_of_ascending_pairs,
-    number_at,
     sum_of_positive,
 )
 
@@ -82,8 +81,9 @@ def packed_fences(data: bytes, keys: i64, key_ends: bytes, count: i64, prefix_le
     for side in (4, 0):
         at: i64 = side
         while at < 8 * count:
-            start, end = number_at(key_ends, at, 4), number_at(key_ends, at + 4, 4)
-            write_i64_le(out, fence(data, keys + start + prefix_length, keys + end))
+            start = keys + (i64(read_i32_le(key_ends, at)) & 0xFFFF_FFFF)
+            end = keys + (i64(read_i32_le(key_ends, at + 4)) & 0xFFFF_FFFF)
+            write_i64_le(out, fence(data, start + prefix_length, end))
             at += 8
     return out.getvalue()
 
