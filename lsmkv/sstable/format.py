@@ -26,8 +26,7 @@ The last 16 bytes stay as they are in every release, which tells a newer file fr
 from __future__ import annotations
 
 import struct
-from dataclasses import astuple, dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -169,8 +168,7 @@ def _impossible(properties: TableProperties) -> str | None:
     return properties.meta(FOOTER_BYTES + 1, 0).problem()
 
 
-@dataclass(frozen=True, slots=True)
-class Footer:
+class Footer(NamedTuple):
     """Lengths of the sections, in file order, and their checksums."""
 
     data_length: int
@@ -194,7 +192,7 @@ class Footer:
         return self.index_offset + self.index_length
 
     def encode(self) -> bytes:
-        head = struct.pack("<QQQQQQQI", *astuple(self), FORMAT_VERSION)
+        head = struct.pack("<QQQQQQQI", *self, FORMAT_VERSION)
         return head + struct.pack("<I8s", checksum(head, 0) & 0xFFFFFFFF, TABLE_MAGIC)
 
 
