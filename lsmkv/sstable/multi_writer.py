@@ -28,8 +28,8 @@ def no_pace(entries: int) -> None:
 class TableJob:
     """Where and how a flush or compaction writes its tables.
 
-    ``give_way`` is called with the number of entries written so far, and may sleep.  ``replaces`` are
-    the numbers of the tables that the written tables replace.
+    ``give_way`` is called with the number of entries written so far, and may sleep.  The written tables
+    replace those of the numbers ``replaces``.
     """
 
     storage: Storage
@@ -43,12 +43,11 @@ class TableJob:
 
 
 def write_tables(stretches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta]:
-    """Write batches in order to as many tables as they need, and sync files and directory.
+    """Write batches in order to tables; sync files and directory.
 
-    A new table starts only at a new key; all versions of a key are in one batch.  On any failure,
-    which includes CancelledError, the tables written so far are removed.
-
-    This loop is interpreted on purpose: other threads may run between two batches.
+    A new table starts only at a new key; all versions of a key are in one batch.  On any failure, also
+    CancelledError, the tables written so far are removed.  This loop is interpreted on purpose: other
+    threads may run between two batches.
     """
     done: list[TableMeta] = []
     writer: TableWriter | None = None
@@ -83,13 +82,12 @@ def write_tables(stretches: Iterator[EntryBatch], job: TableJob) -> list[TableMe
 
 
 def _note(replaces: tuple[int, ...], beside: list[TableMeta]) -> tuple[list[int] | None, list[int]]:
-    """``replaces`` and ``beside`` for the last table's properties; nothing if they are too many."""
+    """What the last table notes; nothing if there are too many numbers."""
     if len(replaces) + len(beside) > _MAX_NOTED:
         return None, []
     return list(replaces), [table.number for table in beside] if replaces else []
 
 
 def remove_tables(storage: Storage, directory: str, tables: Iterable[TableMeta]) -> None:
-    """Remove the files of tables that no manifest names."""
     for table in tables:
         storage.remove(table_path(directory, table.number))
