@@ -42,7 +42,7 @@ class Host(Protocol):
     def publish(self, version: Version, flushed: Memtable | None) -> None:
         """Show readers ``version``, and hide the memtable that its tables replace."""
 
-    def mark_log_obsolete(self, number: int) -> None:
+    def remove_log(self, number: int) -> None:
         """Remove a log whose writes are in tables."""
 
     def work_failed(self, error: BaseException) -> None:

@@ -52,7 +52,7 @@ class Flusher(BackgroundThread):
         host.stats.flush_bytes += written
         host.stats.flush_us.add((time.perf_counter() - started) * 1e6)
         self.tables.install(edit, lambda version: host.publish(version, memtable))
-        host.mark_log_obsolete(memtable.log_number)
+        host.remove_log(memtable.log_number)
         self._compactor.wake()
         trim_heap()
         return True

@@ -129,8 +129,8 @@ class Engine(WriteState):
         runs = self.require_open().version.levels.level0_run_count
         self._throttle.on = runs >= self.options.level0_slowdown_trigger
 
-    def mark_log_obsolete(self, number: int) -> None:
-        self._logs.mark_obsolete(number)
+    def remove_log(self, number: int) -> None:
+        self._logs.remove(number)
 
     # Upkeep
 

@@ -9,8 +9,8 @@ Bytes may be missing at the end of the chain for two reasons:
 
 - A *torn tail*: writes that were never synced, and so never acknowledged as durable.  Recovery drops
   them.  In one log it is what follows the last good record, if no sync mark vouches for those bytes.
-  A log that begins beyond the last good record of the log before it is dropped too, if it holds no
-  sync mark: syncing a log syncs the log before it first.
+  The next log is dropped too, if its header says that the log before it was longer than that, unless
+  it holds a sync mark: syncing a log syncs the log before it first.
 - *Damage* to acknowledged writes, a CorruptionError: bad bytes below a sync mark; a synced log after
   a lost tail; a missing log; and whatever contradicts the manifest's note of the log that the store
   was closed with.
@@ -85,12 +85,12 @@ def read_chain(
             if error is not None:
                 chain.append(ChainedLog(number, path, None, error))
             continue
-        if len(chain) > 1 and _was_given_up(chain[-1], contents):
+        if len(chain) > 1 and _was_replaced_by(chain[-1], contents):
             chain.pop()
         before = chain[-1] if chain else None
         if before is None or before.error is not None or before.contents is None:
             gap, is_torn = None, False
-        elif error is None and _was_passed_over(contents, before.contents):
+        elif error is None and _was_never_used(contents, before.contents):
             continue
         else:
             gap, is_torn = _gap(before.contents, contents)
@@ -170,7 +170,7 @@ def _read(
     return None, CorruptionError(path, 0, "it is the log of another store")
 
 
-def _was_given_up(log: ChainedLog, following: LogReader) -> bool:
+def _was_replaced_by(log: ChainedLog, following: LogReader) -> bool:
     """Whether ``following`` took the place of ``log``.
 
     That happens when a log's creation fails, and the file cannot be removed.
@@ -184,7 +184,7 @@ def _was_given_up(log: ChainedLog, following: LogReader) -> bool:
     )
 
 
-def _was_passed_over(log: LogReader, before: LogReader) -> bool:
+def _was_never_used(log: LogReader, before: LogReader) -> bool:
     """Whether ``before`` took more writes after ``log`` was created.
 
     That happens after the same failure, or an interrupt, as long as no other log follows.

@@ -14,7 +14,7 @@ from lsmkv.storage.storage import Storage
 class LogSet:
     """The current log, and those of memtables that wait for their flush.
 
-    One thread at a time may use it (the engine's mutex), but any thread :meth:`mark_obsolete` and
+    One thread at a time may use it (the engine's mutex), but any thread :meth:`remove` and
     :meth:`release_gil`.
     """
 
@@ -69,7 +69,7 @@ class LogSet:
         return log
 
     def follow(self, log: LogWriter) -> None:
-        """Make ``log`` the current one; the one before waits until :meth:`mark_obsolete`."""
+        """Make ``log`` the current one; the one before waits until :meth:`remove`."""
         # No call in here: an interrupt comes before all of it or after it.
         if self._current is not None:
             self._waiting[self._current.number] = self._current
@@ -90,7 +90,8 @@ class LogSet:
         if log is not None:
             log.release_gil(wanted)
 
-    def mark_obsolete(self, number: int) -> None:
+    def remove(self, number: int) -> None:
+        """Remove a log whose writes are in tables.  For any thread."""
         log = self._waiting.pop(number, None)
         if log is not None:
             log.obsolete = True

@@ -42,7 +42,7 @@ class TableJob:
     replaces: tuple[int, ...] = ()
 
 
-def write_tables(stretches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta]:
+def write_tables(batches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta]:
     """Write batches in order to tables; sync files and directory.
 
     A new table starts only at a new key; all versions of a key are in one batch.  On any failure, also
@@ -53,19 +53,19 @@ def write_tables(stretches: Iterator[EntryBatch], job: TableJob) -> list[TableMe
     writer: TableWriter | None = None
     try:
         entries = 0
-        for versions in stretches:
+        for batch in batches:
             job.give_way(entries)
-            entries += versions.count
+            entries += batch.count
             if job.is_cancelled():
                 raise CancelledError("the store is closing")
             at = 0
-            while at < versions.count:
+            while at < batch.count:
                 if writer is None:
                     number = job.allocate()
                     path = table_path(job.directory, number)
                     writer = TableWriter(job.storage, path, number, job.form)
-                at = writer.add_from(versions, at, job.table_size_bytes)
-                if at < versions.count:
+                at = writer.add_from(batch, at, job.table_size_bytes)
+                if at < batch.count:
                     done.append(writer.finish([]))
                     writer = None
         if writer is not None:  # only the last table says what all of them replace
@@ -81,11 +81,11 @@ def write_tables(stretches: Iterator[EntryBatch], job: TableJob) -> list[TableMe
     return done
 
 
-def _note(replaces: tuple[int, ...], beside: list[TableMeta]) -> tuple[list[int] | None, list[int]]:
-    """What the last table notes; nothing if there are too many numbers."""
-    if len(replaces) + len(beside) > _MAX_NOTED:
+def _note(replaces: tuple[int, ...], before: list[TableMeta]) -> tuple[list[int] | None, list[int]]:
+    """What the last table notes: the replaced tables, and those written ``before`` it."""
+    if len(replaces) + len(before) > _MAX_NOTED:
         return None, []
-    return list(replaces), [table.number for table in beside] if replaces else []
+    return list(replaces), [table.number for table in before] if replaces else []
 
 
 def remove_tables(storage: Storage, directory: str, tables: Iterable[TableMeta]) -> None:

@@ -54,7 +54,9 @@ def read_ahead(
         data = table.read_frames(low, high + 1, ReadKind.DATA)
         base = table.index.offset(low)
         for block_number in neighbours:
-            yield table.decode(data, base, block_number)
+            offset = table.index.offset(block_number)
+            stop = table.index.offset(block_number + 1) - base
+            yield table.decode(data, offset - base, stop, offset, block_number)
         at = end
 
 
@@ -89,10 +91,13 @@ def every_block(table: TableReader) -> Iterator[Block]:
         while end < count and index.offset(end) - base < _READ_AHEAD_BYTES:
             end += 1
         data = table.read_frames(block_number, end, ReadKind.COMPACTION)
+        offset = base
         while block_number < end:
-            block = table.decode(data, base, block_number)
+            following = index.offset(block_number + 1)
+            block = table.decode(data, offset - base, following - base, offset, block_number)
             problem = why_not_mergeable(block, index, block_number, table.has_versions)
             if problem:
-                raise CorruptionError(table.path, index.offset(block_number), problem)
+                raise CorruptionError(table.path, offset, problem)
             yield block
+            offset = following
             block_number += 1

@@ -156,7 +156,7 @@ class TableReader:
     def filter_policy(self) -> FilterPolicy:
         return self._filter_kind.policy
 
-    def mark_obsolete(self) -> None:
+    def leave_cache(self) -> None:
         """Drop the table's blocks from the cache for good: it left the tree."""
         with self._loading:
             self._is_obsolete = True
@@ -271,7 +271,7 @@ class TableReader:
         length = index.offset(block_number + 1) - offset
         data = self._file.pread(offset, length, ReadKind.DATA)
         self._around.note(offset)
-        block = self.decode(data, offset, block_number)
+        block = self.decode(data, 0, length, offset, block_number)
         if fill_cache:
             self._cache.put(self._blocks, block_number, block)
         return block
@@ -281,12 +281,9 @@ class TableReader:
         offset = self.index.offset(first)
         return self._file.pread(offset, self.index.offset(end) - offset, kind, end - first)
 
-    def decode(self, data: bytes, base: int, block_number: i64) -> Block:
-        """A block, checked; ``data`` starts at offset ``base`` of the file."""
+    def decode(self, data: bytes, start: i64, stop: i64, offset: int, block_number: i64) -> Block:
+        """The block ``data[start:stop]``, which stands at ``offset`` of the file, checked."""
         index = self.index
-        offset = index.offset(block_number)
-        start: i64 = offset - base
-        stop: i64 = index.offset(block_number + 1) - base
         raw, raw_length, entry_count, codec = stored_payload(
             data, start, stop, self.path, self._number, offset
         )
@@ -330,15 +327,20 @@ class TableReader:
         check_trailer(trailer, block_number, self.index, self._filter_kind.policy, fail)
         return trailer
 
-    def verify_block(self, block_number: int) -> Block:
-        """Read a block past the cache and check every byte; raises CorruptionError."""
+    def verify_block(self, block_number: int, *, compare_filters: bool = True) -> Block:
+        """Read a block past the cache and check every byte; raises CorruptionError.
+
+        ``compare_filters``: its filter must equal the copy in the filter section.
+        """
         frame, trailer = self._read_frame(block_number)
         offset = self.index.offset(block_number)
-        block = self.decode(frame, offset, block_number)
-        check_block(block, frame, trailer, block_number, self.filters, self._failure_at(offset))
+        block = self.decode(frame, 0, len(frame), offset, block_number)
+        fail = self._failure_at(offset)
+        check_block(block, frame, trailer, block_number, self.filters, compare_filters, fail)
         return block
 
-    def verify_tail(self) -> None:
+    def verify_sections(self) -> None:
+        """Check filter section and key range; raises CorruptionError."""
         if self.footer.filters_length:
             self.filters.read_all()
         first = self.index.first_key(0)

@@ -40,7 +40,9 @@ _OPEN_FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 def absolute_path(path: Any, name: str = "path") -> str:
     """``path`` made absolute; TypeError or ValueError, with ``name``, if invalid."""
-    given: Any = os.fspath(path)  # Any: mypyc would refuse bytes with another message
+    given: Any = path  # Any: mypyc would refuse bytes with another message
+    if isinstance(path, os.PathLike):
+        given = os.fspath(path)
     if not isinstance(given, str):
         raise TypeError(f"{name} is str or os.PathLike[str], not {type(given).__name__}")
     if not given:

@@ -139,7 +139,7 @@ class VersionSet:
         for number in gone:
             reader = self._readers.pop(number, None)
             if reader is not None:
-                reader.mark_obsolete()
+                reader.leave_cache()
 
     def _remove(self, runs: list[list[int]], *, is_noted: bool) -> None:
         """Remove tables' files, oldest run first: no old value may reappear.
@@ -150,7 +150,8 @@ class VersionSet:
             if not is_noted:
                 self._sync_directory()
             for number in run:
-                # Without such a note: once one stays, newer ones stay too, and hide its entries.
+                # Without a note, a file that stays keeps all newer ones: they hide its entries from
+                # a repair.
                 if self.unremoved and not is_noted:
                     self.unremoved.append(number)
                     continue

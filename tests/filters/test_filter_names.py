@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from types import ModuleType
@@ -22,7 +23,7 @@ NAMES: set[str] = set(filters.__all__)  # type: ignore[attr-defined]
 def output_of(code: str) -> str:
     return subprocess.run(
         [sys.executable, "-c", code],
-        env={"PYTHONPATH": ":".join(sys.path)},
+        env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
         check=True,
         capture_output=True,
         text=True,

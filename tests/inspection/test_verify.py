@@ -131,6 +131,16 @@ def test_damage_in_a_block_is_reported_at_the_block(db: lsmkv.DB, part: str) -> 
     assert report.damaged_block_count == 1
 
 
+def test_damage_to_the_second_copy_of_filters_blames_no_block(db: lsmkv.DB) -> None:
+    path = _tables(db)[0]
+    start, stop = sections(path)["filters"]
+    flip(path, (start + stop) // 2)
+    report = db.verify()
+    assert [(problem.path, problem.offset) for problem in report.problems] == [(str(path), start)]
+    assert report.damaged_block_count == 0
+    assert report.entry_count == 299
+
+
 @pytest.mark.parametrize("part", ["filters", "index", "properties", "footer"])
 def test_damage_behind_the_blocks_is_reported_though_the_store_holds_it_in_memory(
     db: lsmkv.DB, part: str

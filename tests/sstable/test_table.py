@@ -93,7 +93,7 @@ def test_look_ups_are_a_plain_search(
 def test_written_tables_verify(entries: list[Entry], form: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         table = Tables(directory).table(entries, **form)
-        table.verify_tail()
+        table.verify_sections()
         for number in range(table.index.block_count):
             table.verify_block(number)
 
@@ -219,7 +219,7 @@ def test_the_file_is_closed_with_the_last_reference(tables: Tables) -> None:
 def test_a_retired_table_answers_as_long_as_it_is_referred_to(tables: Tables) -> None:
     entries = numbered(300)
     table = tables.table(entries)
-    table.mark_obsolete()
+    table.leave_cache()
     assert [ask(table, key) for key, _, _ in entries] == [value for _, value, _ in entries]
 
 
@@ -228,7 +228,7 @@ def test_an_iterator_reads_on_after_its_tables_file_is_removed(tables: Tables) -
     assert table is not None
     blocks: Iterator[Any] = read_ahead(table, range(40), 1 << 20)
     next(blocks)
-    table.mark_obsolete()
+    table.leave_cache()
     os.remove(tables.path(1))
     table = None
     gc.collect()
@@ -241,7 +241,7 @@ def test_retiring_empties_the_cache_of_the_table_alone(tables: Tables) -> None:
     for key, _, _ in entries:
         ask(kept, key), ask(retired, key)
     used = tables.cache.used_bytes
-    retired.mark_obsolete()
+    retired.leave_cache()
     assert tables.cache.used_bytes == used // 2
 
 

@@ -112,7 +112,7 @@ def test_a_table_is_loaded_once_by_any_number_of_threads(tmp_path: Path) -> None
 
 def test_a_table_retired_before_its_first_use_keeps_nothing_in_the_cache(tables: Tables) -> None:
     table = opened(tables, tables.write(numbered(300)), "cached")
-    table.mark_obsolete()
+    table.leave_cache()
     for key, value, _ in numbered(300):
         assert ask(table, key) == value
     assert tables.cache.used_bytes == 0
