@@ -1,1 +1,1 @@
-"""Measurements of lsmkv: what is counted first, what is timed second."""
+"""Measurements of lsmkv: counts first, times second."""

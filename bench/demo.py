@@ -195,14 +195,13 @@ def wilson_interval(hits: int, trials: int, z: float = 1.96) -> tuple[float, flo
 
 
 def reads_saved(row: Measurement, without: Measurement) -> tuple[int, float]:
-    """Reads for absent keys that ``row`` saved compared with filters off: how many, what share."""
+    """Number and share of absent keys' reads that filters save in ``row``."""
     reads = without.absent.block_reads
     saved = reads - row.absent.block_reads
     return saved, saved / reads if reads else 0.0
 
 
 def print_results(results: Results, console: Console) -> None:
-    """The tables, and what they show."""
     _print_series(
         "Compacted: one run, at most one block to search for each key", results.compacted, console
     )
@@ -223,12 +222,12 @@ def _print_series(title: str, rows: Sequence[Measurement], console: Console) -> 
         "p, %\nasked",
         "p, %\nexact",
         "p, %, measured\n(95 % interval)",
-        "absent\nreads",
+        "reads:\nabsent",
         "reads\nsaved",
-        "of\nthem",
-        "present\nreads",
-        "filters\non disk",
-        "(KiB) in\nmemory",
+        "share\nsaved",
+        "reads:\npresent",
+        "filters:\nKiB disk",
+        "KiB in\nmemory",
     ):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:

@@ -1,4 +1,7 @@
-"""Which folder holds this file?  A filter for each folder spares reading most of them."""
+"""Which folder holds this file?
+
+A filter for each folder spares reading most of them.
+"""
 
 from __future__ import annotations
 

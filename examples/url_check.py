@@ -1,6 +1,7 @@
-"""Is this URL malicious?  Ask the slow service only about URLs that a local filter suspects.
+"""Is this URL malicious?
 
-The client remembers which URLs the service cleared, so that it asks about each only once.
+The program asks the slow service only about URLs that a local filter suspects.  It remembers which URLs
+the service cleared, and so asks about each only once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Waiting for another thread to change some state, without harm from an interrupt at any moment.
+"""Waiting for another thread to change some state, safe from interrupts.
 
 ``threading.Condition`` and ``Event`` are Python code: an interrupt (Ctrl-C) inside them may leave a lock
 held for ever, or release one that another thread holds.  Here a waiter holds no lock while it waits.
 It takes a ticket, looks at the state, waits for the ticket in one call of a C function, and looks again.
-An unused ticket does no harm.
 
 A thread changes the state first and then announces the change.  An interrupt may come in between, so
 every wait ends after :data:`LOOK_S` at the latest, and every waiter looks again.
@@ -38,10 +37,7 @@ class Changes:
 
 
 def await_change(ticket: threading.Lock, timeout_s: float = LOOK_S) -> None:
-    """Wait until the change of ``ticket`` is announced, or the time is over.
-
-    An interrupt leaves everything as it was.
-    """
+    """Wait until the change of ``ticket`` is announced, or for ``timeout_s``."""
     if ticket.acquire(timeout=timeout_s):
         ticket.release()  # for the next waiter
 

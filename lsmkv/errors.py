@@ -25,10 +25,7 @@ def caused(error: E, cause: BaseException | None) -> E:
 
 
 def uncopyable(what: str, remedy: str) -> TypeError:
-    """The error for the ``__reduce_ex__`` of an object that cannot be copied or pickled.
-
-    ``copy.copy``, ``copy.deepcopy`` and ``pickle`` all call that method.
-    """
+    """The error that ``__reduce_ex__`` of an uncopyable object raises."""
     return TypeError(f"cannot copy or pickle {what}: {remedy}")
 
 
@@ -89,7 +86,10 @@ class CorruptionError(Error):
 
 
 class UnsupportedFormatError(Error):
-    """A file is intact, but this release does not know its format version, codec or filter scheme."""
+    """This release does not know a file's format version, codec or filter.
+
+    The file is intact.
+    """
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {_shortened(reason)}")
@@ -102,7 +102,7 @@ class ClosedError(Error):
 
 
 class LockedError(Error):
-    """Another handle has the store open for writing, in another process or in this one.
+    """Another handle, in any process, has the store open for writing.
 
     Attributes:
         path: the store's directory.
@@ -125,7 +125,7 @@ class LockedError(Error):
 
 
 class NotAStoreError(Error):
-    """There is no store at the path, and ``create_if_missing`` is False or does not apply."""
+    """There is no store at the path, and none may be created."""
 
 
 class StoreExistsError(Error):
@@ -137,7 +137,7 @@ class ReadOnlyError(Error):
 
 
 class BackgroundError(Error):
-    """The store takes no more writes, because a flush, compaction or log write failed.
+    """A flush, compaction or log write failed: the store takes no more writes.
 
     Reads still work.  ``__cause__`` is the failure.  Remove its cause (free some disk space, for
     example), and call ``DB.resume()`` to write again.
@@ -145,15 +145,18 @@ class BackgroundError(Error):
 
 
 class ForkedError(Error):
-    """A handle opened before ``os.fork()`` was used in the child process, which must open its own."""
+    """A handle opened before ``os.fork()`` was used in the child process.
+
+    The child must open its own.
+    """
 
 
 def note_rebuilt_filters(path: str, offset: int, chunk_count: int) -> None:
-    """Log that a table's filters were damaged, first at ``offset``, and read from its blocks instead."""
+    """Log that a table's damaged filters are read from its blocks instead."""
     import logging  # here, because most programs never need it
 
     logging.getLogger("lsmkv").warning(
-        "%s at offset %d: the checksum of a table's filters fails (of %d parts of them); the copies "
+        "%s at offset %d: the checksum of a table's filters fails (in %d of their parts); the copies "
         "that its blocks hold are used instead. The file stays damaged until its keys are compacted: "
         "compact_range(force=True) rewrites it.",
         path,

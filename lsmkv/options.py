@@ -57,9 +57,8 @@ _FLAGS: Final = ("direct_reads", "read_around")
 class Options:
     """How a store is written and read.
 
-    A store may be opened with other options at any time.  Data on disk keeps the form in which it was
-    written until a compaction rewrites it.  Sizes are in bytes; the default of each option ends its
-    description.
+    A store may be opened with other options at any time.  Data on disk keeps its form until a compaction
+    rewrites it.  Sizes are in bytes; the default of each option ends its description.
 
     Writing
         write_buffer_size_bytes: size of a log, at which it and its memtable are set aside to be
@@ -68,17 +67,16 @@ class Options:
         max_immutable_memtables: writers wait while so many full memtables are being flushed.  2.
 
     Blocks
-        block_size_bytes: size at which a data block is closed: its keys and values, and 7 bytes for
-            each entry, before compression.  Smaller blocks make lookups cheaper and indexes larger.
-            4 KiB.
+        block_size_bytes: size of a data block before compression: its keys and values, and 7 bytes for
+            each entry.  Smaller blocks make lookups cheaper and indexes larger.  4 KiB.
         block_cache_size_bytes: memory for uncompressed blocks (and, with
             ``filter_residency="cached"``, for filters).  64 MiB.
         compression: ``"zstd"`` or ``"none"``.  ``"zstd"``.
         compression_level: the level of zstd.  Higher ones compress better and more slowly.  3.
         compression_dictionary_size_bytes: size of a dictionary that each table trains from its first
             blocks, for small values that resemble each other.  0: no dictionary.
-        direct_reads: read tables with ``O_DIRECT``, bypassing the page cache of the operating system.
-            Good for measurements: each block read is a read from the device.  False.
+        direct_reads: read tables with ``O_DIRECT``, bypassing the page cache of the operating system:
+            for measurements.  False.
         read_around: once many single blocks of a table were read, have the operating system prefetch
             its other blocks, one MiB at a time.  Has no effect with ``direct_reads``, or while all
             tables take more than half of the machine's memory.  True.
@@ -87,8 +85,8 @@ class Options:
         error_rate: false-positive rate p for which filters are sized, 0 < p < 1.  A tenth of it costs
             4.8 bits more for each key.  0.01.
         filter_residency: ``"resident"`` keeps every filter in memory, from the first use of its table
-            on; ``"cached"`` reads them through the block cache; ``"off"`` does not use them.  Only speed
-            and memory differ, and tables contain filters all the same.  ``"resident"``.
+            on; ``"cached"`` reads them through the block cache; ``"off"`` does not use them.  Tables
+            contain filters all the same.  ``"resident"``.
         filter_granularity: one filter per ``"block"`` or one per ``"table"``.  ``"block"``.
         filter_allocation: ``"uniform"`` gives every level the same p; ``"monkey"`` gives larger runs a
             higher p, in the same total memory (Dayan, Athanassoulis, Idreos, SIGMOD 2017).
@@ -203,12 +201,7 @@ class Options:
             )
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some options changed.
-
-        Raises:
-            TypeError: there is no option of that name, or a value has the wrong type.
-            ValueError: a value lies outside its range.
-        """
+        """A copy with some options changed; errors are those of the constructor."""
         check_names(changes)
         return dataclasses.replace(self, **changes)
 
@@ -224,7 +217,7 @@ class Options:
 
     @classmethod
     def small_memory(cls) -> Self:
-        """For stores that take a few MiB of memory: small buffers and cache, and filters in the cache."""
+        """A few MiB of memory: small buffers and cache, and filters in the cache."""
         return cls(
             write_buffer_size_bytes=MIB,
             max_immutable_memtables=1,

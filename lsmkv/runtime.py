@@ -1,6 +1,6 @@
-"""What the store needs from the Python interpreter: checks, lazy names, finalizers.  Never compiled.
+"""What the store needs from the Python interpreter: checks, lazy names, finalizers.
 
-**Finalizers.**  mypyc calls the ``__del__`` of compiled classes even while an exception is pending, and
+Never compiled.  mypyc calls the ``__del__`` of compiled classes even while an exception is pending, and
 then calls inside it fail.  Python sets the exception aside first.  So compiled objects hold a
 :class:`Finalizer`.
 
@@ -23,8 +23,8 @@ from typing import Any
 def check_main_interpreter() -> None:
     """Raise ImportError in a subinterpreter.
 
-    Compiled modules keep their objects in C variables, which exist once per process.  Loading them in a
-    subinterpreter would change those of the main interpreter, so this is called first.
+    Compiled modules keep their objects in C variables, which exist once per process.  A subinterpreter
+    would change those of the main interpreter.
     """
     for name in ("_interpreters", "_xxsubinterpreters"):  # since Python 3.13, and before
         try:
@@ -51,9 +51,9 @@ def check_interpreter() -> None:
 def loaded_when_used(
     package: str, homes: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package that loads names and modules on first use.
+    """``__getattr__`` and ``__dir__`` of a package that loads names on first use.
 
-    ``homes`` lists the names that come from each module.
+    It loads its modules, too.  ``homes`` lists the names that come from each module.
     """
     home_of = {name: home for home, names in homes.items() for name in names}
 
@@ -81,7 +81,7 @@ _add_one = (1).__add__
 
 
 class Finalizer:
-    """Runs ``action`` when the last reference to it is dropped, unless it was cancelled."""
+    """Runs ``action`` when its last reference is dropped, unless cancelled."""
 
     __slots__ = ("__del__",)
 
@@ -89,12 +89,11 @@ class Finalizer:
         self.__del__ = action
 
     def cancel(self) -> None:
-        """Do not run the action."""
         self.__del__ = object
 
 
 class Opened(Finalizer):
-    """A file descriptor that is closed when the last reference to this object is dropped.
+    """Closes a file descriptor when its last reference is dropped.
 
     ``numbers`` holds the descriptor once it is open.
     """
@@ -109,6 +108,5 @@ class Opened(Finalizer):
         super().__init__(partial(deque, closing, 0))
 
     def open(self, path: str, flags: int, mode: int) -> None:
-        """Open ``path`` as ``os.open`` does."""
         # One call of C code: an interrupt comes before it, or after the number is stored.
         self.numbers.extend(map(os.open, (path,), (flags,), (mode,)))

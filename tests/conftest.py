@@ -1,6 +1,6 @@
-"""Stores small enough that few keys make many tables, runs and levels; and what pytest runs at all.
+"""Small stores of many tables, runs and levels; and which tests pytest runs.
 
-Slow tests wait to be asked for, and nothing runs on compiled files older than their sources.
+Slow tests run only on request, and nothing runs on compiled files older than their sources.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def open_small(
     storage: Storage | None = None,
     **overrides: Any,
 ) -> lsmkv.DB:
-    """As ``lsmkv.open``, with the options of :data:`SMALL` where none are given."""
+    """``lsmkv.open`` with the options of :data:`SMALL` as defaults."""
     return lsmkv.open(
         path,
         SMALL,
@@ -64,13 +64,13 @@ def open_small(
 
 
 def contents(path: str | Path, storage: Storage | None = None) -> dict[bytes, bytes]:
-    """What a small store holds, opened without help."""
+    """The contents of an existing small store."""
     with open_small(path, create_if_missing=False, storage=storage) as db:
         return dict(db.items())
 
 
 def number_key(number: int) -> bytes:
-    """Keys that sort as their numbers do."""
+    """A key that sorts as its number does."""
     return b"key%06d" % number
 
 
@@ -88,26 +88,25 @@ def fill(
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """A place for a store; nothing is there."""
+    """A path for a store; nothing is there."""
     return str(tmp_path / "store")
 
 
 @pytest.fixture
 def db(path: str) -> Iterator[lsmkv.DB]:
-    """An empty small store."""
     with open_small(path) as opened:
         yield opened
 
 
 @pytest.fixture(params=BACKGROUNDS, ids=lambda options: str(options["background"]))
 def background(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Options that say where background work is done: a test that asks for them runs with each."""
+    """Options for each place of background work: a test that takes them runs once with each."""
     options: dict[str, Any] = request.param
     return options
 
 
 def outdated_sources(root: Path) -> list[Path]:
-    """Modules of the package in ``root`` whose compiled form, which runs instead, is older.
+    """Modules in ``root`` that are newer than their compiled form.
 
     Their code is in one library beside the package, which each module's own file only loads.
     """
@@ -122,7 +121,7 @@ def outdated_sources(root: Path) -> list[Path]:
 
 
 def pytest_configure() -> None:
-    """Refuse to test compiled files that are older than what somebody has edited."""
+    """Refuse to test compiled files that are older than their sources."""
     root = Path(__file__).parent.parent
     outdated = outdated_sources(root)
     if outdated:
@@ -134,7 +133,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out slow tests, unless ``-m`` says which tests to run or they are named."""
+    """Leave out slow tests, unless they are named or selected by ``-m``."""
     if config.option.markexpr or any("::" in argument for argument in config.args):
         return
     slow = [item for item in items if item.get_closest_marker("slow") is not None]
@@ -145,7 +144,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def heeds_interrupts() -> Iterator[None]:
-    """This process, and those it starts, heed interrupts; one started in the background may not."""
+    """Make this process and its children heed interrupts; a background job may ignore them."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

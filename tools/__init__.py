@@ -1,1 +1,1 @@
-"""For those who develop lsmkv; no part of what is installed."""
+"""Tools for developers of lsmkv; they are not installed."""

@@ -1,4 +1,4 @@
-"""Compares background work in threads with that in helper processes, under a random fill.
+"""Compares background work in threads and in processes, under a fill.
 
 ``python -m tools.background_work --entries 2000000 --write-buffer-mib 64`` fills a fresh store with
 single puts of 16-byte keys and 100-byte values that compress to about half, and waits until no flush or

@@ -54,7 +54,7 @@ def _run(build: str, kind: str, store: str, entries: int, *options: str) -> str:
 def measure(
     builds: Sequence[str], kind: str, entries: int, repetitions: int, folder: str | None
 ) -> list[list[Measured]]:
-    """What ``kind`` took: for each build a list of repetitions."""
+    """The repetitions of ``kind``: a list for each build."""
     rows: list[list[Measured]] = [[] for _ in builds]
     with tempfile.TemporaryDirectory(dir=folder) as directory:
         stores = [os.path.join(directory, str(number)) for number in range(len(builds))]

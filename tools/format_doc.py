@@ -57,7 +57,6 @@ _SECTIONS: Final = (
 
 
 def render() -> str:
-    """The document, made from the present docstrings."""
     parts = [_INTRODUCTION]
     for title, name in _SECTIONS:
         parts.append(f"\n## {title}\n\n`{name}`: {_as_markdown(_docstring_of(name))}\n")

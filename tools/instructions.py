@@ -4,9 +4,11 @@ It runs the counted kinds of :mod:`bench.workloads.operations` under ``valgrind 
 kind runs twice, in processes of their own: with the operations and without.  The difference, which
 leaves out opening and closing, is divided by the number of operations.
 
-On a machine with nothing else to do the result changes by about 0.1 % from run to run (addresses; hashes
-of strings are fixed by ``PYTHONHASHSEED=0``).  On a busy one, kinds that start threads count the turns
-that these wait: run it alone.  Instructions say nothing of caches and disks.
+The same build in the same place gives the same result within 0.1 % (hashes of strings are fixed by
+``PYTHONHASHSEED=0``), if the machine has nothing else to do: on a busy one, kinds that start threads
+count the turns that these wait.  Another place or build changes where the heap's blocks lie, and with
+that the cost of opening by up to 10 % of a result at scale 1: compare builds with ``--scale 10``.
+Instructions say nothing of caches and disks.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ class InstructionsError(Exception):
 
 
 def instructions(kind: str, store: str, build: str, scale: int, *, prepare_only: bool) -> int:
-    """Instructions of a process that does one kind of operation in a copy of ``store``."""
+    """Instructions of one kind of operation in a copy of ``store``."""
     with tempfile.TemporaryDirectory() as directory:
         copy = os.path.join(directory, "store")
         shutil.copytree(store, copy)

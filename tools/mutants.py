@@ -136,8 +136,8 @@ MUTANTS: Final = (
     Mutant(
         "puts go on after one that failed",
         "engine/write_path.py",
-        "self._failure = error  # first of all",
-        "pass  # first of all",
+        "            self._fail(error)\n            return False",
+        "            return False",
     ),
     Mutant(
         "repair keeps an older entry beside a newer one",

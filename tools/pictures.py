@@ -39,7 +39,7 @@ def _key(number: int) -> bytes:
 
 @contextmanager
 def small_store() -> Iterator[tuple[lsmkv.DB, Path]]:
-    """A store with two levels, two runs on level 0, and keys in its memtable."""
+    """A store with two levels, two level-0 runs, and unflushed keys."""
     dice = random.Random(1970)
     options = lsmkv.Options(
         block_size_bytes=512,
@@ -92,21 +92,24 @@ def draw_store(db: lsmkv.DB, axes: Axes) -> None:
                     edgecolor="black",
                     linewidth=0.6,
                 )
-                if last - first > 80:
-                    label = f"{table.entry_count} entries"
-                    middle = (first + last) / 2
-                    axes.text(middle, row, label, ha="center", va="center", fontsize=7)
+                label = (
+                    f"{table.entry_count} entries" if last - first > 80 else f"{table.entry_count}"
+                )
+                middle = (first + last) / 2
+                axes.text(middle, row, label, ha="center", va="center", fontsize=7)
     axes.set_yticks(range(len(rows)), rows)
     axes.invert_yaxis()
     axes.set_xlim(-5, _KEYS + 5)
     axes.set_xticks(
         range(0, _KEYS + 1, 200), [_key(number).decode() for number in range(0, _KEYS + 1, 200)]
     )
-    axes.set_title("One store: each bar is a table, from its smallest key to its largest")
+    axes.set_title(
+        "One store: each line is a key of the memtable, each bar a table, from its first key to its last"
+    )
 
 
 def draw_table(db: lsmkv.DB, path: Path, axes: Axes) -> None:
-    """Draw the sections of one table file, to scale, and one of its blocks."""
+    """Draw a table file's sections, to scale, and a block's."""
     table = db.inspect().levels[-1].runs[0].tables[0]
     blocks = list(db.blocks(table.number))
     footer = (path / table.file_name).read_bytes()[-72:]
@@ -130,12 +133,12 @@ def draw_table(db: lsmkv.DB, path: Path, axes: Axes) -> None:
     )
     for place, (name, length, color) in enumerate(sections):
         axes.barh(1, length, 0.5, left=at, color=color, edgecolor="black", linewidth=0.4)
-        height = 0.5 - 0.22 * place
+        height = -0.16 + 0.22 * place  # the first is highest, so that no line crosses a name
         axes.plot((at + length / 2,) * 2, (height, 0.75), color="gray", linewidth=0.5)
-        axes.text(at + length / 2, height, f" {name}, {length:,} bytes", va="bottom", fontsize=7)
+        axes.text(at + length / 2, height, f" {name}, {length:,} bytes", va="bottom", fontsize=8)
         at += length
     label = f"{len(blocks)} data blocks, {data:,} bytes: payload, filter, trailer"
-    axes.text(data / 2, 0.7, label, ha="center", va="bottom", fontsize=7)
+    axes.text(data / 2, 0.7, label, ha="center", va="bottom", fontsize=8)
 
     block = blocks[len(blocks) // 2]
     scale = at / block.length_bytes
@@ -149,8 +152,8 @@ def draw_table(db: lsmkv.DB, path: Path, axes: Axes) -> None:
     ):
         width = length * scale
         axes.barh(2.4, width, 0.5, left=left, color=color, edgecolor="black", linewidth=0.6)
-        x = left + {"center": width / 2, "right": width, "left": 0.0}[align]
-        axes.text(x, 2.7, f" {name}, {length} bytes ", ha=align, va="top", fontsize=7)
+        x = left + {"center": width / 2, "right": width * 0.8, "left": width * 0.2}[align]
+        axes.text(x, 2.7, f"{name}, {length} bytes", ha=align, va="top", fontsize=8)
         left += width
     for x, target in ((block.offset, 0.0), (block.offset + block.length_bytes, float(at))):
         axes.plot((x, target), (1.25, 2.15), color="gray", linewidth=0.7)
@@ -160,14 +163,21 @@ def draw_table(db: lsmkv.DB, path: Path, axes: Axes) -> None:
     axes.set_title(f"One table file of {at:,} bytes, and one of its blocks")
 
 
+def _run_names(db: lsmkv.DB) -> list[str]:
+    """The names of the runs, in the order in which lookups ask them."""
+    names: list[str] = []
+    for level in db.inspect().levels:
+        names.extend(_row(level.number, names) for _ in level.runs)
+    return names
+
+
 def _steps(db: lsmkv.DB, key: bytes) -> list[tuple[str, str]]:
-    """What a lookup of ``key`` does, one line each, and how each step ends."""
+    """The steps of a lookup, and how each ends."""
     explanation = db.explain(key)
     steps: list[tuple[str, str]] = [
         (f"memtable: {step.outcome}", step.outcome) for step in explanation.memtables
     ]
-    for run in explanation.runs:
-        place = f"level {run.level}"
+    for place, run in zip(_run_names(db), explanation.runs, strict=False):
         if run.table is None:
             steps.append((f"{place}: no table spans the key", run.outcome))
         elif run.outcome == "filtered":
@@ -182,7 +192,7 @@ def _steps(db: lsmkv.DB, key: bytes) -> list[tuple[str, str]]:
 
 
 def draw_lookups(db: lsmkv.DB, axes: Axes) -> None:
-    """Draw the steps of a lookup of a present key and of an absent one."""
+    """Draw the lookups of a present and an absent key."""
     present = next(
         _key(number)
         for number in range(400, _KEYS)

@@ -26,8 +26,8 @@ _FLAGS: Final = (
 )
 # What tests, torture and the build import besides the package's own requirements.
 _NEEDED: Final = ("psutil", "setuptools>=77", "wheel", "mypy[mypyc]>=2.4,<2.5")
-# Sanitizers take memory, so tests that limit or measure memory fail; the others test no compiled code,
-# or compile it again.
+# Sanitizers take memory and time, so tests that limit or measure either fail; the others test no compiled
+# code, or compile it again.
 LEFT_OUT: Final = (
     "test_bench_*",
     "test_build*",
@@ -39,6 +39,9 @@ LEFT_OUT: Final = (
     "test_filter_docs.py",
     "test_growth.py",
     "test_large_load.py",
+    "test_malloc_trim.py",
+    "test_pictures.py",
+    "test_torture_*",
 )
 SHORT: Final = (
     *("test_block.py", "test_cache.py", "test_cursor.py", "test_group_commit.py"),
@@ -133,7 +136,6 @@ def test_files(names: Sequence[str]) -> list[str]:
 
 
 def steps(executable: Path, short: bool) -> list[list[str]]:
-    """The commands to run on one build."""
     python = str(executable)
     pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow"]
     pytest += ["-n", "auto", "--dist", "loadfile"]

@@ -98,7 +98,7 @@ class Store(ABC):
 
     @abstractmethod
     def multi_get(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-        """The values of several keys, in one call where the library has one."""
+        """The values of several keys, in one call if possible."""
 
     @abstractmethod
     def scan(self, start: bytes | None, limit: int | None, reverse: bool = False) -> int:
@@ -109,7 +109,7 @@ class Store(ABC):
 
     @abstractmethod
     def settle(self) -> None:
-        """Wait until all writes are in the files and no background work is due."""
+        """Wait until all writes are in files and background work is done."""
 
     @abstractmethod
     def counters(self) -> dict[str, int]:
@@ -167,7 +167,6 @@ def register(engine: Engine) -> Engine:
 
 
 def engines() -> list[Engine]:
-    """Every registered engine."""
     return list(_ENGINES.values())
 
 
@@ -177,7 +176,6 @@ def missing_engines() -> list[str]:
 
 
 def engine_named(name: str) -> Engine:
-    """The engine of that name."""
     if name not in _ENGINES:
         raise ValueError(f"engine {name!r}: must be one of {', '.join(_ENGINES)}")
     return _ENGINES[name]

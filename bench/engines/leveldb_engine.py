@@ -92,7 +92,6 @@ class LevelDB(Engine):
     module: ClassVar[str] = "plyvel"
 
     def version(self) -> str:
-        """LevelDB's version, and plyvel's."""
         import plyvel
 
         return f"{plyvel.__leveldb_version__} (plyvel {super().version()})"

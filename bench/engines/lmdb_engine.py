@@ -127,7 +127,6 @@ class LMDB(Engine):
     module: ClassVar[str] = "lmdb"
 
     def version(self) -> str:
-        """LMDB's version, and py-lmdb's."""
         import lmdb
 
         return f"{'.'.join(map(str, lmdb.version()))} (py-lmdb {super().version()})"

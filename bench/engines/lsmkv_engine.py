@@ -21,8 +21,6 @@ def error_rate_for(bits_per_key: float) -> float:
 
 
 class LsmkvStore(Store):
-    """An open lsmkv store."""
-
     def __init__(self, directory: str, settings: Settings) -> None:
         import lsmkv
 

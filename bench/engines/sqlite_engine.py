@@ -123,7 +123,6 @@ class SQLite(Engine):
     module: ClassVar[str] = "_sqlite3"  # exists only where Python was built with SQLite
 
     def version(self) -> str:
-        """The version of the SQLite library."""
         import sqlite3
 
         return sqlite3.sqlite_version

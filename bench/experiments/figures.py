@@ -1,4 +1,4 @@
-"""Figures that documents on Bloom filters state, beside the figures of this package.
+"""Figures from documents on Bloom filters, beside this package's.
 
 ``python -m bench figures [--into FILE]`` prints them, or puts them into the marked section of a
 Markdown file.  Everything is computed again, from the seeds written here.
@@ -174,7 +174,6 @@ def _operations() -> Iterator[Figure]:
 
 
 def markdown() -> str:
-    """The table."""
     rows = [f"| {system} | {stated} | {found} |" for system, stated, found in figures()]
     head = ["| | stated | here |", "|---|---|---|"]
     return "\n".join(

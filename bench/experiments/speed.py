@@ -65,7 +65,6 @@ def measure(entries: int, seed: int, write_buffer_size_bytes: int = 1 << 30) -> 
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure some rounds and print a table."""
     parser = argparse.ArgumentParser(prog="bench speed", description=__doc__.split("\n")[0])
     parser.add_argument("--entries", type=int, default=500_000, help="default: %(default)s")
     parser.add_argument("--rounds", type=int, default=3, help="default: %(default)s")

@@ -1,1 +1,1 @@
-"""What every experiment shares: the sweep over configurations, the files it writes, the report."""
+"""Shared parts of all experiments: sweeps, files and reports."""

@@ -90,7 +90,10 @@ def plain_axis(axis: Any) -> None:
 
 
 def plain_log_axis(axis: Any, ends: tuple[float, float], few: float) -> None:
-    """Label a logarithmic axis without powers of ten; at 1, 2 and 5 if it spans less than ``few``."""
+    """Label a logarithmic axis without powers of ten.
+
+    It has labels at 1, 2 and 5 if it spans less than ``few``.
+    """
     axis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if ends[1] < few * ends[0] else (1,)))
     plain_axis(axis)
     axis.set_minor_formatter(NullFormatter())
@@ -109,7 +112,7 @@ def spread_bars(
     across: bool = False,
     **look: Any,
 ) -> None:
-    """Medians with bars from the least to the most, at places on the other axis."""
+    """Medians, with bars from least to most."""
     medians = [spread.median for spread in spreads]
     reach = (
         [spread.median - spread.least for spread in spreads],
@@ -144,7 +147,6 @@ def save(chart: Chart, directory: str) -> list[str]:
 
 
 def svg(chart: Chart) -> bytes:
-    """The chart as SVG."""
     buffer = io.BytesIO()
     with _figure(chart) as figure:
         figure.savefig(buffer, format="svg", metadata={"Date": None})

@@ -102,7 +102,6 @@ def positive(text: str) -> int:
 
 
 def parser_for(experiment: Experiment[Any, Any, Any]) -> argparse.ArgumentParser:
-    """The command line of an experiment."""
     parser = argparse.ArgumentParser(
         prog=f"python -m bench {experiment.name}", description=experiment.question
     )

@@ -1,4 +1,4 @@
-"""Files that add an engine, a workload or a filter policy without a change to this project."""
+"""Files that add an engine, a workload or a policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CPU time, memory and bytes read of this process, and the page cache."""
+"""CPU time, memory and reads of this process; the page cache."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Meter:
 
 
 def cpu_s() -> float:
-    """CPU seconds of this process and its children so far, ended children included."""
+    """CPU seconds of this process and all its children, ended ones too."""
     total = 0.0
     for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
         used = resource.getrusage(who)
@@ -65,7 +65,7 @@ def restart_peak_memory() -> int:
 
 
 def peak_memory_bytes() -> int:
-    """The sum of the peak resident memory of this process and of each of its children."""
+    """Summed peak resident memory of this process and its children."""
     pids = [os.getpid(), *(child.pid for child in _children())]
     return sum(_high_water_mark(pid) for pid in pids)
 
@@ -123,7 +123,7 @@ def _files(directory: str) -> list[str]:
 
 
 def takes_direct_reads(directory: str) -> bool:
-    """Whether the file system below ``directory`` can be read past the page cache."""
+    """Whether files below ``directory`` can be read past the page cache."""
     path = os.path.join(directory, "direct-reads")
     try:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_DIRECT, 0o600))

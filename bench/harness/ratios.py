@@ -50,7 +50,7 @@ def spread(figures: Iterable[float]) -> Spread:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """The ratio of one phase to the peer with the best median, by repetition."""
+    """A phase's ratios to the peer of best median, by repetition."""
 
     phase: str
     peer: str
@@ -63,7 +63,7 @@ class Ratio:
 
     @property
     def verdict(self) -> Literal["ahead", "behind", "level"]:
-        """Whether lsmkv is ahead in every repetition, behind in every one, or neither."""
+        """Whether lsmkv is ahead or behind in every repetition, or neither."""
         if min(self.each) > 1.0:
             return "ahead"
         return "behind" if max(self.each) < 1.0 else "level"
@@ -82,7 +82,6 @@ class Figures(Generic[M]):
 
     @property
     def phases(self) -> list[str]:
-        """Phases with figures."""
         return list(self._by_phase)
 
     def spread(self, phase: str, engine: str) -> Spread | None:
@@ -91,9 +90,10 @@ class Figures(Generic[M]):
         return spread(figures.values()) if figures else None
 
     def ratios(self, *, more_is_better: bool = False) -> list[Ratio]:
-        """A ratio for each phase in which lsmkv and a peer have figures above 0.
+        """The ratios of phases with figures above 0.
 
-        Where more is better it is lsmkv's figure by the peer's: over 1, lsmkv is ahead there too.
+        lsmkv and a peer must have them.  Where more is better it is lsmkv's figure by the peer's: over
+        1, lsmkv is ahead there too.
         """
         found = (
             self._ratio(phase, engines, more_is_better) for phase, engines in self._by_phase.items()

@@ -6,12 +6,10 @@ from lsmkv.inspection.store_info import StoreInfo
 
 
 def run_count(store: StoreInfo) -> int:
-    """Sorted runs."""
     return sum(len(level.runs) for level in store.levels)
 
 
 def block_count(store: StoreInfo) -> int:
-    """Data blocks."""
     return sum(table.block_count for table in store.tables())
 
 

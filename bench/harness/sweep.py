@@ -29,7 +29,7 @@ def sweep(
     plugin_files: Sequence[str] = (),
     step: Step = lambda _: None,
 ) -> list[M]:
-    """The result of ``measure(task, directory)`` for each task, in the order of the tasks.
+    """The results of ``measure(task, directory)``, in the order of tasks.
 
     ``measure`` is a module's function, and its directory, below ``work``, is empty.  Without an
     executor tasks run here, one after the other.  ``step`` is called with each finished task.  The

@@ -34,7 +34,6 @@ class Table:
     brief: bool = True
 
     def to_rich(self) -> RichTable:
-        """The table for a terminal."""
         table = RichTable(
             title=self.title,
             title_justify="left",
@@ -67,7 +66,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A table's column that the row type does not declare, or declares otherwise.
+    """A table column that differs from the row type's columns.
 
     Attributes:
         value: the name of a row's attribute, or a function of the row.

@@ -15,7 +15,7 @@ _LEVELED: Final = {"leveled": "all", "tiered": "none", "lazy-leveled": "last"}
 
 
 def expected_absent_reads(store: StoreInfo, live_numbers: NDArray[numpy.int64]) -> float:
-    """Block reads that a lookup of an absent key costs on average, cache off.
+    """Expected block reads of an absent lookup, cache off.
 
     It is the sum, over the tables that span the key, of the exact rate of their filters (Bose et al.
     2008) times the chance that the key falls inside a block.  Between two blocks the fences answer.
@@ -33,7 +33,7 @@ def expected_absent_reads(store: StoreInfo, live_numbers: NDArray[numpy.int64]) 
 
 
 def _wrong_rate(table: TableInfo) -> float:
-    """The chance that an absent key in the table's range costs a read."""
+    """The chance that an absent key in range costs a read."""
     assert table.expected_rate is not None, "without snapshots the index tells every filter's keys"
     if table.entry_count < 2:
         return 0.0
@@ -42,12 +42,12 @@ def _wrong_rate(table: TableInfo) -> float:
 
 
 def write_amplification(style: str, size_ratio: int, level_count: int) -> float:
-    """The number of writes of an entry in a tree of L full levels below level 0, with the flush.
+    """Expected writes of an entry, its flush included.
 
-    A level of one run rewrites an entry with half of the T arrivals that fill it: T/2 times.  A level
-    of several runs writes it once.  So leveled 1 + L T/2, tiered 1 + L and lazy-leveled
-    1 + (L - 1) + T/2, the orders of Dayan and Idreos (SIGMOD 2018): O(T L), O(L), O(T + L).  Entries
-    that merging drops, and all of a table besides entries, are left out.
+    The tree has L full levels below level 0.  A level of one run rewrites an entry with half of the T
+    arrivals that fill it: T/2 times.  A level of several runs writes it once.  So leveled 1 + L T/2,
+    tiered 1 + L and lazy-leveled 1 + (L - 1) + T/2, the orders of Dayan and Idreos (SIGMOD 2018): O(T
+    L), O(L), O(T + L).  Entries that merging drops, and all of a table besides entries, are left out.
 
     >>> [write_amplification(style, 10, 3) for style in ("leveled", "tiered", "lazy-leveled")]
     [16.0, 4.0, 8.0]

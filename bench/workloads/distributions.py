@@ -40,7 +40,7 @@ _ETA_DECIMALS: Final = 12
 
 
 def generator(*parts: object) -> Generator:
-    """A generator for a seed and the other parts that distinguish one use from another.
+    """A generator for a seed and names of its use.
 
     >>> generator(1970, "C").random() == generator(1970, "C").random()
     True
@@ -91,11 +91,10 @@ class Zipfian:
         return Zipfian(items, self.theta, total)
 
     def probability(self, rank: int) -> float:
-        """The probability of a rank, counted from 0, by the law and not by the generator."""
+        """The law's probability of a rank, counted from 0."""
         return 1.0 / (math.pow(rank + 1, self.theta) * self.zeta)
 
     def ranks(self, count: int, draw: Generator) -> Numbers:
-        """``count`` ranks."""
         return _gray(draw.random(count), self.items, self.zeta, self.theta)
 
 

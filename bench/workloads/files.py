@@ -38,7 +38,7 @@ def _relative(path: str, base: str) -> bytes:
 
 
 def find_files(roots: Sequence[tuple[bytes, str]]) -> Iterator[tuple[bytes, str]]:
-    """Key and path of every regular file below ``roots``, in a fixed order, each file once."""
+    """Key and path of each regular file below ``roots``, in fixed order."""
     others = {os.path.realpath(path) for _, path in roots}
     for name, root in roots:
         for directory, subdirectories, files in os.walk(root):
@@ -55,9 +55,10 @@ def find_files(roots: Sequence[tuple[bytes, str]]) -> Iterator[tuple[bytes, str]
 
 
 def describe_file(path: str) -> bytes | None:
-    """Size, mode, times (ns) and XXH3-128 of a file's first MiB, as compact JSON.
+    """A file's size, mode, times and partial hash, as compact JSON.
 
-    None for a file that is not regular or not readable.
+    Times are in ns; the hash is XXH3-128 of the first MiB.  None for a file that is not regular or not
+    readable.
     """
     try:
         status = os.lstat(path)
@@ -78,7 +79,7 @@ def describe_file(path: str) -> bytes | None:
 
 
 def read_tree(roots: Sequence[tuple[bytes, str]], limit: int = FILE_LIMIT) -> list[Entry]:
-    """An entry for each readable file below ``roots``, the first ``limit`` of them."""
+    """Entries for the first ``limit`` readable files below ``roots``."""
     described = ((key, describe_file(path)) for key, path in find_files(roots))
     entries = ((key, value) for key, value in described if value is not None)
     return list(islice(entries, limit))
@@ -100,7 +101,7 @@ def absent_keys(present: Sequence[bytes], count: int, seed: int) -> list[bytes]:
 
 
 def _near(key: bytes, draw: random.Random) -> bytes:
-    """A path that a user may type by mistake, next to ``key`` in order."""
+    """A mistyped path next to ``key`` in order."""
     letter = bytes([draw.choice(b"abcdefghijklmnopqrstuvwxyz0123456789_")])
     stem, dot, extension = key.rpartition(b".")
     if dot and b"/" not in extension and draw.random() < 0.5:

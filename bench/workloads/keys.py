@@ -35,7 +35,7 @@ def absent_key(number: int) -> bytes:
 
 
 def key_number(key: bytes) -> int:
-    """The number of a present key, and of the absent key after it.
+    """The number of a present key or the absent one after.
 
     >>> key_number(present_key(7)), key_number(absent_key(7))
     (7, 7)
@@ -51,7 +51,9 @@ def shuffled(count: int, seed: int) -> list[int]:
 
 
 class Values:
-    """Values of one length, half of each random and half a run of one byte: zstd halves them.
+    """Values of one length, half random and half one byte.
+
+    So zstd halves them.  A pool of 1024 values makes each cheap.
 
     A pool of 1024 values makes each cheap.
 

@@ -42,7 +42,6 @@ Work = Callable[[], object]
 def put_all(
     db: lsmkv.DB, keys: Iterable[bytes], values: Iterable[bytes], sync: bool = False
 ) -> None:
-    """Put each key with its value."""
     put = partial(db.put, sync=True) if sync else db.put
     for key, value in zip(keys, values, strict=True):
         put(key, value)
@@ -51,7 +50,6 @@ def put_all(
 def put_batches(
     db: lsmkv.DB, keys: Sequence[bytes], values: Sequence[bytes], batch_entries: int
 ) -> None:
-    """Put each key with its value, in batches."""
     for start in range(0, len(keys), batch_entries):
         end = start + batch_entries
         with db.write_batch() as batch:
@@ -60,25 +58,21 @@ def put_batches(
 
 
 def delete_all(db: lsmkv.DB, keys: Iterable[bytes]) -> None:
-    """Delete each key."""
     for key in keys:
         db.delete(key)
 
 
 def get_all(db: lsmkv.DB, keys: Iterable[bytes]) -> None:
-    """Get each key."""
     for key in keys:
         db.get(key)
 
 
 def get_many(db: lsmkv.DB, keys: Sequence[bytes], batch_entries: int) -> None:
-    """Get the keys in batches."""
     for start in range(0, len(keys), batch_entries):
         db.multi_get(keys[start : start + batch_entries])
 
 
 def scan(db: lsmkv.DB, reverse: bool = False) -> None:
-    """Read every entry in order."""
     for _ in db.items(reverse=reverse):
         pass
 
@@ -91,7 +85,7 @@ def seek(db: lsmkv.DB, starts: Iterable[bytes], entries: int) -> None:
 
 
 def warmed(operation: Callable[..., None], *arguments: Any) -> Work:
-    """An operation done once already, so that its blocks are in the cache."""
+    """An operation that has warmed the cache by one run."""
     operation(*arguments)
     return partial(operation, *arguments)
 
@@ -234,7 +228,7 @@ def _key(number: int) -> bytes:
 
 
 class Entries:
-    """Keys with even numbers, in order or shuffled, and a value for each."""
+    """Keys with even numbers, in order or shuffled, and values."""
 
     def __init__(self, count: int, shuffled: bool = False) -> None:
         numbers = list(range(count))

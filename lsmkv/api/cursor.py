@@ -23,7 +23,7 @@ class CursorError(Error):
 
 
 class Cursor:
-    """Moves over the keys of the store as it was when the cursor was made.
+    """Moves over a store's keys as they were when it was made.
 
     Each move returns whether the cursor is at a key afterwards.  Past either end it is at none, and
     ``next`` and ``prev`` leave it there.  A cursor is for one thread at a time (ValueError).
@@ -119,7 +119,7 @@ class Cursor:
         return self._take(entries, len(entries) - 1)
 
     def _fetched(self, scan: Iterator[_Entries]) -> _Entries:
-        """The next entries of a scan, none at its end.  Other threads may run meanwhile."""
+        """The next entries of a scan; other threads may run meanwhile."""
         try:
             self._is_moving = True
             return next(scan, [])
@@ -145,12 +145,7 @@ class Cursor:
 
     @property
     def item(self) -> tuple[bytes, bytes]:
-        """The key and the value at the cursor.
-
-        Raises:
-            CursorError: the cursor is at no key.
-            ClosedError: the cursor or the store is closed.
-        """
+        """The key and the value at the cursor.  CursorError: it is at no key."""
         self._check_open()
         if not self.valid:
             raise CursorError("the cursor is at no key; move it with seek, first or last")

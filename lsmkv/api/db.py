@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, SupportsIndex, ove
 from lsmkv.api.ranges import scan_range
 from lsmkv.api.snapshot import Snapshot, StoreReader
 from lsmkv.api.write_batch import WriteBatch
-from lsmkv.background.worker import in_worker
+from lsmkv.background.threads import in_worker
 from lsmkv.encoding.entries import Buffer, key_bytes
 from lsmkv.engine.engine import Engine
 from lsmkv.errors import uncopyable
@@ -72,9 +72,9 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         self._read_view = engine.read_view
 
     def snapshot(self) -> Snapshot:
-        """The store as it is now, unchanged by later writes until it is closed.
+        """The store as it is now, unchanged by later writes.
 
-        Until then, the store keeps the entries that the snapshot sees.
+        The store keeps the entries that the snapshot sees until it is closed.
         """
         current, pin = self._engine.pin_current()
         return Snapshot(self._engine, current, pin, self)
@@ -87,9 +87,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         Args:
             key: up to 65,535 bytes.
             value: up to 256 MiB.
-            sync: return once the write is safe from a power failure (one fdatasync serves all
-                threads that wait).  Without it, the write survives the end of this process,
-                even a crash.
+            sync: return once the write is safe from a power failure (one fdatasync serves all threads
+                that wait).  Without it, the write survives the end of this process, even a crash.
 
         Raises:
             TypeError, ValueError: not a key or value; nothing was written.
@@ -104,10 +103,9 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         self._engine.delete(key, sync)
 
     def write_batch(self, *, sync: bool = False) -> WriteBatch:
-        """Operations that the end of the ``with`` block applies all together or not at all.
+        """Operations that the end of the ``with`` block applies, all or none.
 
-        Raises:
-            ReadOnlyError, ClosedError: this handle is read-only or closed.
+        ReadOnlyError or ClosedError: this handle is read-only or closed.
 
         >>> import lsmkv, tempfile
         >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
@@ -134,20 +132,17 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     @overload
     def update(self, other: Iterable[tuple[Buffer, Buffer]] = (), /) -> None: ...
     def update(self, other: Any = (), /, **others: Any) -> None:
-        """Put every key and value of a mapping, or of an iterable of pairs.
+        """Put every key and value of a mapping or of pairs.  Raises as :meth:`put`.
 
         Each is a write of its own: an error leaves the writes before it in place.  For all or nothing
         use :meth:`write_batch`.
-
-        Raises: as :meth:`put`.
         """
         super().update(other, **others)
 
     def popitem(self) -> tuple[bytes, bytes]:
-        """Remove the first key, and return it with its value; KeyError when there is none.
+        """Remove the first key, and return it with its value; KeyError without one.
 
-        Two threads never pop the same entry.  The deletions that earlier pops left, which stay until
-        a compaction, do not slow it down.
+        Two threads never pop the same entry.  Deletions that earlier pops left do not slow it down.
         """
         engine = self._engine
         engine.require_open()  # first: a fork may have left the lock held
@@ -178,17 +173,12 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def sync(self) -> None:
         """Make every write so far survive a power failure.
 
-        Raises:
-            OSError: syncing the log failed; the store refuses writes until ``resume``.
+        OSError: syncing the log failed; the store refuses writes until ``resume``.
         """
         self._engine.sync()
 
     def flush(self) -> None:
-        """Write the memtable to a table, and wait for it.
-
-        Raises:
-            BackgroundError: it failed; ``__cause__`` says why.
-        """
+        """Write the memtable to a table, and wait.  BackgroundError: it failed (see ``__cause__``)."""
         self._engine.flush()
 
     def compact_range(
@@ -196,13 +186,13 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     ) -> None:
         """Flush, then merge all entries between two keys into one sorted run.
 
-        This removes overwritten entries and deletions that no snapshot sees.  It needs free space for
-        a second copy of the range.
+        This removes overwritten entries and deletions that no snapshot sees.  It needs free space for a
+        second copy of the range.
 
         Args:
             start, stop: start <= key < stop; None sets no bound.
-            force: rewrite also what is one run already, with the present options (another error
-                rate, block size, compression, ...).
+            force: rewrite also what is one run already, with the present options (another error rate,
+                block size, compression, ...).
 
         Raises:
             BackgroundError, OSError: the flush or the merge failed.
@@ -214,27 +204,20 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             self._engine.compact_range(wanted.start, wanted.stop, force)
 
     def wait_until_settled(self) -> None:
-        """Wait until no flush and no compaction is due.
-
-        Raises:
-            BackgroundError: a flush or a compaction failed.
-        """
+        """Wait until no flush and no compaction is due.  BackgroundError: one failed."""
         self._engine.wait_until_settled()
 
     def resume(self) -> None:
         """Accept writes again after a failure, such as a full disk.
 
-        Does nothing when there was no failure.
-
-        Raises:
-            OSError, BackgroundError: the cause of the failure persists.
+        OSError or BackgroundError: the cause of the failure persists.
         """
         self._engine.resume()
 
     def refresh(self) -> None:
-        """Show what another process has written since a ``read_only=True`` store was opened.
+        """Show what another process has written since the store was opened.
 
-        Does nothing on a store that is open for writing, which is always up to date.
+        Does nothing on a store that is open for writing.
         """
         self._engine.refresh()
 
@@ -259,10 +242,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         )
 
     def approximate_count(self) -> int:
-        """About how many keys there are; overwritten keys may count twice.
-
-        O(tables): reads nothing.
-        """
+        """About how many keys there are; overwritten ones may count twice.  O(tables)."""
         current = self._engine.require_open()
         metas = [table.meta for table in current.version.tables()]
         total = sum(meta.entry_count - 2 * meta.tombstone_count for meta in metas)
@@ -272,9 +252,9 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         return max(0, total)
 
     def approximate_size(self, start: Buffer | None = None, stop: Buffer | None = None) -> int:
-        """About how many bytes of tables hold the keys with start <= key < stop.
+        """About how many bytes of tables a range of keys takes.
 
-        Memtables do not count.  O(tables + log blocks): reads no block.
+        start <= key < stop.  Memtables do not count.  O(tables + log blocks): reads no block.
         """
         wanted = scan_range(start, stop, None, False)
         current = self._engine.require_open()
@@ -301,7 +281,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         return inspect_store(self._engine.require_open())
 
     def blocks(self, table_number: int) -> Iterator[BlockInfo]:
-        """Every block of one table, with its filter's n, m, k and expected rate.
+        """Every block of a table, with its filter's n, m, k, rate.
 
         Reads each block, bypassing the cache.
 
@@ -319,8 +299,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def verify(self, progress: Callable[[int, int], None] | None = None) -> VerifyReport:
         """Check every byte of every file, and report all damage.
 
-        Args:
-            progress: called with the number of blocks checked so far, and of all blocks.
+        ``progress`` is called with the number of blocks checked so far, and of all blocks.
         """
         from lsmkv.inspection.verify import verify_store
 
@@ -353,10 +332,8 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def close(self) -> None:
         """Sync all writes, stop the background work, unlock.
 
-        A second call does nothing, or finishes a first that an interrupt (Ctrl-C) ended.
-
-        Raises:
-            OSError: syncing failed; the store is closed anyway.
+        A second call does nothing, or finishes a first that an interrupt (Ctrl-C) ended.  OSError:
+        syncing failed; the store is closed anyway.
         """
         self._engine.close()
 
@@ -370,14 +347,12 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def __del__(self) -> None:
         engine: Engine | None = getattr(self, "_engine", None)
         if engine is not None and engine.super_version is not None:
+            message = f"{engine.directory} was not closed"
             try:
-                warnings.warn(
-                    f"{engine.directory} was not closed", ResourceWarning, stacklevel=2, source=self
-                )
+                warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
             finally:  # also where warnings are errors
-                if (
-                    in_worker()
-                ):  # the garbage collector may run in a worker, which close() waits for
+                # The garbage collector may run in a worker, which close() waits for.
+                if in_worker():
                     threading.Thread(target=engine.close, name="lsmkv-close").start()
                 else:
                     with contextlib.suppress(Exception):

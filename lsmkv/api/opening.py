@@ -1,4 +1,4 @@
-"""Opens, creates and destroys stores: ``open`` and ``destroy``."""
+"""Opens, creates and destroys stores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lsmkv.tree.manifest import CURRENT_BYTES
 from lsmkv.tree.ownership import check_is_ours
 
 
-def open(
+def open(  # more than 60 lines: its parameters and its docstring
     path: PathLike,
     options: Options | None = None,
     *,
@@ -68,12 +68,11 @@ def open(
     chosen = (Options() if options is None else options).replace(**overrides)
     directory = absolute_path(path)
     files = storage or Storage(direct_reads=chosen.direct_reads, file_mode=chosen.file_mode)
+    _must_open(files, directory, create_if_missing and not read_only, error_if_exists)
     if read_only:
-        _must_open(files, directory, False, error_if_exists)
         engine = Engine(directory, chosen, files, None)
         engine.open_read_only()
         return DB(engine)
-    _must_open(files, directory, create_if_missing, error_if_exists)
     files.make_directory(directory)
     engine = Engine(directory, chosen, files, _lock(files, directory))
     try:
@@ -105,9 +104,7 @@ def _must_open(
 ) -> bool:
     """Whether there is a store to open; False when there is one to create.
 
-    Raises what ``open`` raises where there must be a store, or must be none, and NotAStoreError where
-    a store has lost its CURRENT.  An unfinished creation leaves a log without records and a manifest,
-    which are no store.
+    An unfinished creation leaves a log without records and a manifest, which are no store.
     """
     if holds_store(files, directory):
         if error_if_exists:
@@ -131,7 +128,6 @@ def _must_open(
 
 
 def _holds_entries(files: Storage, directory: str, name: str) -> bool:
-    """Whether a file is a table, or a log with records."""
     kind, _ = parse_file_name(name) or ("", 0)
     try:
         return kind == "table" or (
@@ -153,7 +149,9 @@ def _no_store(directory: str) -> NotAStoreError:
 
 
 def destroy(path: PathLike) -> None:
-    """Remove the store in the directory ``path``, and the directory if nothing else is in it.
+    """Remove the store in the directory ``path``.
+
+    The directory is removed if nothing else is in it.
 
     Raises:
         NotAStoreError: there is no store.

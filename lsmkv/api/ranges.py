@@ -1,4 +1,4 @@
-"""Ranges of keys as of one moment, and iterators over them: what views are made of."""
+"""Ranges of keys as of one moment, and iterators over them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ _NOTHING: Final[list[tuple[bytes, ...]]] = []
 class EntryIterator:
     """Iterates over the entries of a range.
 
-    It is for one thread at a time, and not reentrant (ValueError).  It takes entries from a scan in
-    lists; fetching the next list may let other threads run.
-
-    (``itertools.chain`` would drop the scan at its end even while another thread is inside it.)
+    It is for one thread at a time, and not reentrant (ValueError).  (``itertools.chain`` would drop the
+    scan at its end even while another thread is inside it.)
     """
 
     def __init__(self, read_view: ReadView, wanted: Bounds, engine: Engine, owner: object) -> None:
@@ -47,9 +45,7 @@ class EntryIterator:
         """Fetch the next list of entries, and return its first."""
         held = self.itself()
         held._engine.require_open()
-        held._entries = (
-            _NOTHING  # freed before the next list is made: fewer objects for the collector
-        )
+        held._entries = _NOTHING  # first: fewer objects for the collector
         scan = held._scan
         if scan is None:
             raise StopIteration
@@ -66,8 +62,8 @@ class EntryIterator:
     def itself(self) -> Self:
         """This iterator, with a reference of its own.
 
-        Compiled code borrows ``self`` from its caller, and C code may drop the iterator that it
-        advances as soon as another thread has reached the end.
+        Compiled code borrows ``self``, and C code may drop the iterator that it advances as soon as
+        another thread has reached the end.
         """
         return self
 
@@ -98,10 +94,7 @@ class ValueIterator(EntryIterator):
 
 
 def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> Bounds:
-    """The bounds of the keys with start <= key < stop that start with ``prefix``.
-
-    TypeError for a bound that is neither None nor bytes-like.
-    """
+    """The bounds of a range; TypeError for one that is not bytes-like."""
     low = None if start is None else key_bytes(start)
     high = None if stop is None else key_bytes(stop)
     head = None if prefix is None else key_bytes(prefix)
@@ -115,7 +108,7 @@ def scan_range(start: object, stop: object, prefix: object, reverse: bool) -> Bo
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RangeView:
-    """A range of keys as of one moment.  It keeps ``owner``, so that the store stays open."""
+    """A range of keys; ``owner`` keeps the store open."""
 
     def __init__(
         self,
@@ -132,8 +125,8 @@ class RangeView:
         self._wanted = scan_range(start, stop, prefix, reverse)
         self._read_view: ReadView = read_view()
 
-    def iterate(self, kind: type[EntryIterator], reverse: bool) -> Any:
-        """An iterator over the range; ``reverse`` turns the order of the range around."""
+    def iterate(self, kind: type[EntryIterator], reverse: bool) -> EntryIterator:
+        """An iterator over the range; ``reverse`` turns its order around."""
         wanted = self._wanted
         if reverse:
             wanted = Bounds(wanted.start, wanted.stop, wanted.prefix, not wanted.reverse)
@@ -177,5 +170,4 @@ class EntryRangeView(RangeView):
         return EntryIterator(self._read_view, wanted, self.engine, self._owner)
 
     def __reversed__(self) -> Iterator[tuple[bytes, bytes]]:
-        found: Iterator[tuple[bytes, bytes]] = RangeView.iterate(self, EntryIterator, True)
-        return found
+        return RangeView.iterate(self, EntryIterator, True)

@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class StoreReader(Mapping[bytes, bytes]):
-    """The reading part of a store, as it is now or as of a snapshot."""
+    """The reading part of a store or snapshot."""
 
     _engine: Engine
     _lookup: Callable[[Buffer], bytes | None]
@@ -30,7 +30,7 @@ class StoreReader(Mapping[bytes, bytes]):
     @overload
     def get(self, key: Buffer, default: _T) -> bytes | _T: ...
     def get(self, key: Buffer, default: object = None) -> object:
-        """The value of ``key``, or ``default`` when the store does not have it.
+        """The value of ``key``, or ``default`` when it is not there.
 
         Reads at most one block of each sorted run, and none of a run whose filters deny the key.
 
@@ -53,10 +53,7 @@ class StoreReader(Mapping[bytes, bytes]):
         return self._lookup(key) is not None  # type: ignore[arg-type]  # raises TypeError itself
 
     def multi_get(self, keys: Iterable[Buffer]) -> list[bytes | None]:
-        """The value of each key, in the order given; None for keys that are not there.
-
-        Raises: as :meth:`get`.
-        """
+        """The value of each key, in order, or None.  Raises as :meth:`get`."""
         return self._lookup_many(keys)
 
     def keys(  # type: ignore[override]  # a view by registration
@@ -67,10 +64,10 @@ class StoreReader(Mapping[bytes, bytes]):
         prefix: Buffer | None = None,
         reverse: bool = False,
     ) -> RangeKeys:
-        """The keys with start <= key < stop that start with ``prefix``, in ascending order.
+        """The keys between ``start`` and ``stop`` with ``prefix``, in order.
 
         Args:
-            start, stop, prefix: None sets no bound.
+            start, stop, prefix: start <= key < stop; None sets no bound.
             reverse: in descending order instead.
 
         Returns:
@@ -105,7 +102,7 @@ class StoreReader(Mapping[bytes, bytes]):
         return RangeItems(self, self._engine, self._read_view, start, stop, prefix, reverse)
 
     def cursor(self) -> Cursor:
-        """A cursor over the store as it is now, not yet at any key."""
+        """A cursor over the store as it is now, at no key."""
         return Cursor(self._engine, self._read_view(), self)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -115,7 +112,7 @@ class StoreReader(Mapping[bytes, bytes]):
         return iter(self.keys(reverse=True))
 
     def __len__(self) -> int:
-        """The exact number of keys.  O(n): scans everything (``DB.approximate_count`` does not)."""
+        """The number of keys.  O(n): scans all (``DB.approximate_count`` does not)."""
         return len(self.keys())
 
     def __bool__(self) -> bool:
@@ -124,7 +121,7 @@ class StoreReader(Mapping[bytes, bytes]):
 
 
 class Snapshot(StoreReader):
-    """The store as it was when ``DB.snapshot`` was called; end it with ``close`` or ``with``."""
+    """The store as it was at ``DB.snapshot``; end it with ``close`` or ``with``."""
 
     def __init__(self, engine: Engine, current: SuperVersion, pin: Pin, owner: object) -> None:
         self._owner = owner  # keeps the store open while the snapshot lives
@@ -138,12 +135,14 @@ class Snapshot(StoreReader):
             raise ClosedError("the snapshot is closed")
         return self._pin
 
-    def _view(self) -> SuperVersion:
+    def _super_version(self) -> SuperVersion:
         current = self._engine.require_open()
         return self._kept or current
 
     def _lookup(self, key: Buffer) -> bytes | None:
-        value = self._view().get_at(key_bytes(key), self._live_pin().seq, self._engine.stats)
+        value = self._super_version().get_at(
+            key_bytes(key), self._live_pin().seq, self._engine.stats
+        )
         self._live_pin()  # if it was closed meanwhile, entries may be gone that it should have seen
         return value
 
@@ -151,7 +150,7 @@ class Snapshot(StoreReader):
         return list(map(self._lookup, keys_bytes(keys)))
 
     def _read_view(self) -> ReadView:
-        read_view = self._engine.read_view_at(self._view(), self._live_pin().seq)
+        read_view = self._engine.read_view_at(self._super_version(), self._live_pin().seq)
         self._live_pin()  # as in _lookup
         return read_view
 

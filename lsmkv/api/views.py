@@ -1,19 +1,11 @@
-"""Views of the keys, values and items of a range, as of one moment.
+"""Views of the keys, values and items of a range.
 
 This module is not compiled: operators of ``Set`` such as ``&`` do not work on compiled classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import (
-    Collection,
-    ItemsView,
-    Iterable,
-    Iterator,
-    KeysView,
-    Set,
-    ValuesView,
-)
+from collections.abc import Collection, ItemsView, Iterable, Iterator, KeysView, Set, ValuesView
 from typing import TypeVar
 
 from lsmkv.api.ranges import EntryRangeView, KeyIterator, RangeView, ValueIterator
@@ -22,7 +14,7 @@ _T = TypeVar("_T")
 
 
 class RangeKeys(RangeView, Set[bytes]):
-    """The keys of a range, in order, as of when the view was made.  ``len`` scans."""
+    """The keys of a range, in order, unchanged by later writes.  ``len`` scans."""
 
     __slots__ = ()
 
@@ -31,19 +23,17 @@ class RangeKeys(RangeView, Set[bytes]):
         return set(found)
 
     def __iter__(self) -> Iterator[bytes]:
-        found: Iterator[bytes] = self.iterate(KeyIterator, False)
-        return found
+        return self.iterate(KeyIterator, False)
 
     def __reversed__(self) -> Iterator[bytes]:
-        found: Iterator[bytes] = self.iterate(KeyIterator, True)
-        return found
+        return self.iterate(KeyIterator, True)
 
     def __contains__(self, key: object) -> bool:
         return self.value(key) is not None
 
 
 class RangeItems(EntryRangeView, Set[tuple[bytes, bytes]]):
-    """The items of a range, in key order, as of when the view was made.  ``len`` scans."""
+    """The items of a range, in order, unchanged by later writes.  ``len`` scans."""
 
     __slots__ = ()
 
@@ -59,17 +49,15 @@ class RangeItems(EntryRangeView, Set[tuple[bytes, bytes]]):
 
 
 class RangeValues(RangeView, Collection[bytes]):
-    """The values of a range, in key order, as of when the view was made.  ``len`` scans."""
+    """The values of a range, in order, unchanged by later writes.  ``len`` scans."""
 
     __slots__ = ()
 
     def __iter__(self) -> Iterator[bytes]:
-        found: Iterator[bytes] = self.iterate(ValueIterator, False)
-        return found
+        return self.iterate(ValueIterator, False)
 
     def __reversed__(self) -> Iterator[bytes]:
-        found: Iterator[bytes] = self.iterate(ValueIterator, True)
-        return found
+        return self.iterate(ValueIterator, True)
 
     def __contains__(self, value: object) -> bool:
         return any(value == found for found in self)

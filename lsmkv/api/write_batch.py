@@ -1,4 +1,4 @@
-"""Write batches: several operations in one step."""
+"""Write batches: several operations applied in one step."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from lsmkv.log.batch import _HEADER, OPERATION_OVERHEAD_BYTES, Operation
 class WriteBatch:
     """Operations collected by ``DB.write_batch``: applied in order, all or none.
 
-    Leaving the ``with`` block commits them; leaving it through an exception discards them.  Without
-    ``with``, call ``commit``.
-
-    A commit of n operations is O(n) and leaves them unsorted.  The first lookup afterwards sorts all
+    Leaving the ``with`` block commits them, through an exception discards them.  Without ``with``, call
+    ``commit``.  It is O(n) and leaves the operations unsorted; the first lookup afterwards sorts all
     batches in the memtable, which is O(n) too.
     """
 

@@ -1,4 +1,4 @@
-"""What the flusher and the compactor share: a thread that writes tables and gives way to writers."""
+"""What the flusher and the compactor share."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Host(Protocol):
     def publish(self, version: Version, flushed: Memtable | None) -> None:
         """Show readers ``version``, and hide the memtable that its tables replace."""
 
-    def mark_log_obsolete(self, number: int) -> None:
-        """Let go of the log, whose writes are in tables now."""
+    def remove_log(self, number: int) -> None:
+        """Remove a log whose writes are in tables."""
 
     def work_failed(self, error: BaseException) -> None:
         """Stop taking writes: a flush or compaction failed."""
@@ -53,12 +53,7 @@ class Host(Protocol):
 
 
 class Shared:
-    """What the background threads of a store share.
-
-    Attributes:
-        urgency: the threads that wait for background work.
-        stopping: the store is closing, and running jobs must give up.
-    """
+    """What the background threads share; ``stopping``: running jobs must give up."""
 
     def __init__(self, host: Host, tables: VersionSet) -> None:
         self.host = host
@@ -69,12 +64,11 @@ class Shared:
         self._lock = threading.Lock()
 
     def begin_computing(self) -> None:
-        """Make writes release the GIL while the current thread, or another, computes."""
+        """Make writes release the GIL while any such thread computes."""
         self._computing[threading.get_ident()] = None
         self._tell_host()
 
     def end_computing(self) -> None:
-        """Undo :meth:`begin_computing`."""
         self._computing.pop(threading.get_ident(), None)
         self._tell_host()
 
@@ -84,7 +78,7 @@ class Shared:
 
 
 class BackgroundThread(Pacer):
-    """A worker that writes tables in its thread or, with a ``runner``, in a helper process."""
+    """A worker that writes tables, itself or through a ``runner``."""
 
     def __init__(self, name: str, shared: Shared) -> None:
         super().__init__(shared.host.stats, shared.urgency)
@@ -99,11 +93,10 @@ class BackgroundThread(Pacer):
         raise NotImplementedError
 
     def is_stopping(self) -> bool:
-        """Whether the running job must give up."""
         return self.shared.stopping
 
     def runner_for(self, input_bytes: int) -> JobRunner | None:
-        """The helper process for a job that reads so much; None: it runs in this thread."""
+        """The helper process for a job of this size; None: it runs here."""
         return self.runner if input_bytes >= self.host.options.process_job_size_bytes else None
 
     def write_tables(

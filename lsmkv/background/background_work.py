@@ -1,8 +1,4 @@
-"""Background work of one open store: its flusher, its compactor, and their helper processes.
-
-With ``Options.background="process"`` larger jobs run in two helper processes, one for flushes and one
-for compactions.  The thread then waits for the process.
-"""
+"""Background work of one open store, in threads and helper processes."""
 
 from __future__ import annotations
 
@@ -22,10 +18,7 @@ _FOR_EVER: Final = 0  # no thread has this identifier
 
 
 class BackgroundWork:
-    """Flushes and compactions, one of each at a time.
-
-    ``urgency`` holds the threads that wait for either.
-    """
+    """The flusher, the compactor, and the threads that wait for either."""
 
     def __init__(self, host: Host, tables: VersionSet, lock: FileLock | None) -> None:
         self._host = host
@@ -37,7 +30,7 @@ class BackgroundWork:
         self.flusher = Flusher(self._shared, self.compactor.worker)
 
     def start(self, current: SuperVersion) -> None:
-        """Begin with the work that an earlier process left.  Helper processes start when needed."""
+        """Begin with the work that an earlier process left."""
         host = self._host
         if host.options.background == "process" and self._lock is not None:
             from lsmkv.background.process.runner import runners
@@ -52,11 +45,9 @@ class BackgroundWork:
             self.wake_compactor()
 
     def wake_flusher(self) -> None:
-        """Have waiting memtables flushed soon."""
         self.flusher.worker.wake()
 
     def wake_compactor(self) -> None:
-        """Have due compactions run soon."""
         self.compactor.worker.wake()
 
     def is_settled(self, current: SuperVersion) -> bool:
@@ -68,7 +59,7 @@ class BackgroundWork:
         return pick(current.version.levels, self._host.options, PickState()) is None
 
     def wait_idle(self) -> None:
-        """Return once no worker has anything to do; after a failure none starts anything new."""
+        """Wait for both workers; after a failure none starts anything new."""
         self.flusher.worker.wait_idle()
         self.compactor.worker.wait_idle()
 
@@ -88,7 +79,7 @@ class BackgroundWork:
 
 
 def _in_own_thread(action: Callable[[], object]) -> None:
-    """Protect ``action`` from interrupts: ``subprocess`` is Python code that they could cut short."""
+    """Protect ``action`` from interrupts, which cut ``subprocess`` short."""
     try:
         Errand("lsmkv-end", action).run()
     except RuntimeError:  # no thread can be started

@@ -1,8 +1,4 @@
-"""The compactor: merges tables, or moves them down a level without rewriting them.
-
-It writes the new tables first, then records the change in the manifest, and then publishes the new
-version.
-"""
+"""The compactor: merges tables, or moves them down a level unchanged."""
 
 from __future__ import annotations
 
@@ -38,11 +34,7 @@ _LEAST_READ_BUDGET: Final = 1 << 16  # so many wasted probes take as long as syn
 
 
 class Compactor(BackgroundThread):
-    """Runs one compaction at a time.
-
-    Attributes:
-        running: held while a compaction runs; one of a range runs outside the compactor's thread.
-    """
+    """Runs one compaction at a time, and holds ``running`` meanwhile."""
 
     def __init__(self, shared: Shared) -> None:
         super().__init__("lsmkv-compact", shared)
@@ -73,7 +65,7 @@ class Compactor(BackgroundThread):
         return True
 
     def _may_gather(self, current: SuperVersion) -> bool:
-        """Whether level 0 may gather more runs before it is compacted, while writers are busy."""
+        """Whether busy writers let level 0 gather more runs."""
         options = self.host.options
         if self.urgency.waiting or self.runner or options.compaction != "leveled":
             return False
@@ -86,25 +78,21 @@ class Compactor(BackgroundThread):
     # Compactions for reads
 
     def set_read_budget(self, version: Version) -> None:
-        """Give the new ``version`` its budget of wasted probes, after which it is compacted."""
+        """Give the new ``version`` its budget of wasted probes."""
         if not self._compacts_for_reads:
             return
         chosen = pick_for_reads(version.levels, self.host.options, PickState())
         if chosen is not None:
             size_bytes = sum(meta.size_bytes for meta in chosen.tables())
             budget = size_bytes // self.host.options.read_compaction_rate_bytes
-            version.set_read_compaction_budget(
-                max(_LEAST_READ_BUDGET, budget), self._wake_for_reads
-            )
+            budget = max(_LEAST_READ_BUDGET, budget)
+            version.set_read_compaction_budget(budget, self._wake_for_reads)
 
     def _wake_for_reads(self) -> None:
-        with contextlib.suppress(
-            RuntimeError
-        ):  # a lookup must not fail because no thread can start
+        with contextlib.suppress(RuntimeError):  # a lookup must not fail because no thread starts
             self.worker.wake()
 
     def is_due_for_reads(self, version: Version) -> bool:
-        """Whether lookups have used up the read budget of ``version``."""
         return version.needs_read_compaction and self._compacts_for_reads
 
     def _compact_for_reads(self, current: SuperVersion) -> bool:
@@ -134,13 +122,8 @@ class Compactor(BackgroundThread):
     def compact_range(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
         """Merge everything between two keys into one run.
 
-        The work runs in another thread, where no interrupt comes.  An interrupt of the caller
-        cancels it between two batches.
-
-        Raises:
-            CancelledError: the store is closing.
-            OSError, CorruptionError: a table could not be written or read.
-            RuntimeError: no thread can be started.
+        The work runs in another thread, where no interrupt comes; one of the caller cancels it between
+        two batches.  RuntimeError: no thread can be started.
         """
 
         def is_cancelled() -> bool:
@@ -152,11 +135,7 @@ class Compactor(BackgroundThread):
         errand.run()
 
     def _compact_range(
-        self,
-        start: bytes | None,
-        stop: bytes | None,
-        force: bool,
-        is_cancelled: Callable[[], bool],
+        self, start: bytes | None, stop: bytes | None, force: bool, is_cancelled: Callable[[], bool]
     ) -> None:
         with self.running:
             current = self.host.super_version
@@ -175,7 +154,6 @@ class Compactor(BackgroundThread):
     def _run(
         self, current: SuperVersion, chosen: Compaction, is_cancelled: Callable[[], bool]
     ) -> None:
-        """Run one compaction, and publish its result."""
         if chosen.move:
             self._move(chosen)
         else:
@@ -214,16 +192,14 @@ class Compactor(BackgroundThread):
     def _merge(
         self, current: SuperVersion, chosen: Compaction, is_cancelled: Callable[[], bool]
     ) -> list[TableMeta]:
-        """Write the new tables, in a helper process or here."""
         host = self.host
         inputs = chosen.tables()
         size = sum(meta.size_bytes for meta in inputs)
         entry_count = sum(meta.entry_count for meta in inputs)
         replaced = [meta.number for meta in inputs]
         output = chosen.output_level, chosen.output_run
-        rate = output_error_rate(
-            current.version.levels, replaced, entry_count, host.options, output
-        )
+        levels = current.version.levels
+        rate = output_error_rate(levels, replaced, entry_count, host.options, output)
         snapshots = host.snapshots.sequence_numbers()
         runner = self.runner_for(size)
         if runner is not None:
@@ -244,7 +220,6 @@ class Compactor(BackgroundThread):
         return self.write_tables(batches, rate, is_cancelled, replaced)
 
     def is_urgent(self) -> bool:
-        """Whether a thread waits for the compaction, or level 0 has gathered too many runs."""
         return super().is_urgent() or self._level0_run_count() >= self._urgent_level0_runs
 
     def _level0_run_count(self) -> int:

@@ -1,8 +1,4 @@
-"""The flusher: turns the oldest waiting memtable into tables of a new run on level 0.
-
-It writes the tables first, then records them in the manifest, and then publishes the new version.
-After that the memtable's log is obsolete.
-"""
+"""The flusher: turns the oldest waiting memtable into tables of a new run on level 0."""
 
 from __future__ import annotations
 
@@ -20,12 +16,10 @@ from lsmkv.sstable.format import TableMeta
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import VersionEdit
 
-_SORTING: Final = 4  # sorting a memtable takes about this part of the time of writing it
+_SORTING_DIVISOR: Final = 4  # sorting a memtable takes about a quarter of the time of writing it
 
 
 class Flusher(BackgroundThread):
-    """Flushes one memtable at a time."""
-
     def __init__(self, shared: Shared, compactor: Worker) -> None:
         super().__init__("lsmkv-flush", shared)
         self._compactor = compactor
@@ -41,13 +35,12 @@ class Flusher(BackgroundThread):
         started = time.perf_counter()
         tables: list[TableMeta] = []
         if not memtable.is_empty:
-            rate = output_error_rate(
-                current.version.levels, (), memtable.key_count_bound, host.options
-            )
-            # Only flushes add tables, and this is the oldest memtable: the tree stays empty.  But a
-            # repair may find old files that could not be removed, so these need the deletions.
-            is_oldest = current.version.levels.deepest < 0 and not self.tables.unremoved
-            tables = self._write_memtable(memtable, newer.first_seq, rate, is_oldest)
+            levels, count = current.version.levels, memtable.key_count_bound
+            rate = output_error_rate(levels, (), count, host.options)
+            # An empty tree stays empty meanwhile, since only flushes add tables.  Deletions must stay
+            # where old files could not be removed: they hide the old entries from a repair.
+            nothing_older = levels.deepest < 0 and not self.tables.unremoved
+            tables = self._write_memtable(memtable, newer.first_seq, rate, nothing_older)
         run = tables[0].number if tables else 0
         edit = VersionEdit(
             added=[PlacedTable(0, run, meta) for meta in tables],
@@ -59,7 +52,7 @@ class Flusher(BackgroundThread):
         host.stats.flush_bytes += written
         host.stats.flush_us.add((time.perf_counter() - started) * 1e6)
         self.tables.install(edit, lambda version: host.publish(version, memtable))
-        host.mark_log_obsolete(memtable.log_number)
+        host.remove_log(memtable.log_number)
         self._compactor.wake()
         trim_heap()
         return True
@@ -67,7 +60,7 @@ class Flusher(BackgroundThread):
     def _write_memtable(
         self, memtable: Memtable, end_seq: int, error_rate: float, drop_deletions: bool
     ) -> list[TableMeta]:
-        """Write the tables; ``drop_deletions``: the store has no data older than the memtable."""
+        """Write the tables; ``drop_deletions``: the store has no older data."""
         snapshots = self.host.snapshots.sequence_numbers()
         size, count = memtable.log_bytes, memtable.key_count_bound
         runner = self.runner_for(size)
@@ -86,7 +79,7 @@ class Flusher(BackgroundThread):
             if tables is not None:
                 return tables
         batches = flushed_batches(memtable.entry_batches(), snapshots, drop_deletions)
-        sorting = count // _SORTING
+        sorting = count // _SORTING_DIVISOR
         self.start(
             total=sorting + count,
             first=sorting,
@@ -96,6 +89,5 @@ class Flusher(BackgroundThread):
         return self.write_tables(batches, error_rate, self.is_stopping)
 
     def is_urgent(self) -> bool:
-        """Whether a thread waits for the flush, or another memtable does."""
         current = self.host.super_version
         return super().is_urgent() or current is None or len(current.flushing) > 1

@@ -1,4 +1,4 @@
-"""Closes open stores at the end of the process, and invalidates them in the child of a fork."""
+"""Closes open stores at exit, and invalidates them after a fork."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ class Handle(Protocol):
     """An open store or helper process, which belongs to one process."""
 
     def mark_forked(self) -> None:
-        """Become unusable, in the child of a fork.  Must not wait for a lock."""
+        """In the child of a fork: become unusable, waiting for no lock."""
 
     def close(self) -> None:
-        """Close it while threads can still run, at the end of the process; may come twice."""
+        """Close it at the end of the process; may come twice."""
 
 
 _watched: set[Handle] = set()
 
 
 def watch(handle: Handle) -> None:
-    """Call the methods of ``handle`` from now on."""
     _watched.add(handle)
 
 
 def unwatch(handle: Handle) -> None:
-    """Stop calling them: the handle is closed.  It need not be watched."""
+    """Forget a handle, which need not be watched."""
     _watched.discard(handle)
 
 

@@ -1,8 +1,6 @@
 """Returns memory that background work has freed to the operating system.
 
-A merge allocates and frees buffers of all sizes, and glibc's ``malloc`` keeps what was freed.  Once a
-block of some MiB was freed (the table of a memtable's dict), it serves requests up to that size from
-its heaps, and each allocating thread keeps up to twice as much (``M_MMAP_THRESHOLD``, mallopt(3)).
+glibc keeps what merges free, in each thread (``M_MMAP_THRESHOLD`` in mallopt(3)).
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ _due_s = -math.inf
 
 
 def trim_heap() -> None:
-    """Call ``malloc_trim``, unless that was done a short while ago.  Other threads run meanwhile."""
+    """Call ``malloc_trim`` from time to time; other threads run meanwhile."""
     global _due_s
     started_s = monotonic()
     if started_s < _due_s:
@@ -35,7 +33,6 @@ def trim_heap() -> None:
 
 @cache
 def find_malloc_trim() -> Callable[[int], object] | None:
-    """glibc's ``malloc_trim``; None with another C library."""
     with contextlib.suppress(ImportError, OSError, TypeError, AttributeError):
         import ctypes
 

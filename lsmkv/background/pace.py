@@ -1,15 +1,12 @@
-"""How background threads give way to writers, with whom they share the interpreter.
+"""Paces background work, so that it gives way to busy writers.
 
-The interpreter runs one thread at a time, so writers wait while a flush or compaction computes.
-Neither is urgent when it begins.  A flush is in time if it ends before the next memtable is full; a
-compaction, if it ends before level 0 has so many runs that writers are slowed down.  Until then
-writers write a known number of bytes, the allowance.  The work sleeps while its finished share is
-larger than the share of the allowance that has been written.
+The interpreter runs one thread at a time, so writers wait while a job computes.  A flush is in time if
+it ends before the next memtable is full; a compaction, if it ends before level 0 slows writers down.
+Until then writers write a known number of bytes, the allowance.  A job sleeps while its finished share
+is larger than the written share of the allowance, unless writers are idle or wait for it.
 
-It works for some milliseconds at a time.  Each switch between threads costs both of them and delays a
-put.  A few long delays are rarer than one put in a thousand; many short ones are not.
-
-It sleeps for busy writers only, and never while anybody waits for it.
+It works for some milliseconds at a time, because each switch between threads delays a put.  A few long
+delays are rarer than one put in a thousand; many short ones are not.
 """
 
 from __future__ import annotations
@@ -30,13 +27,10 @@ _WINDOW_S: Final = 0.05  # for counting writes; longer than a pause of writers f
 
 
 class Urgency:
-    """The threads that wait for background work.  Any thread may use it.
+    """The threads that wait for background work; ``waiting`` has their identifiers.
 
-    A thread that waits calls :meth:`begin` in a ``try``.  The ``finally`` starts with
-    ``waiting.pop(thread, None)``, one call of a C function: no interrupt comes before it.
-
-    Attributes:
-        waiting: the identifiers of these threads.
+    A waiting thread calls :meth:`begin` in a ``try``, whose ``finally`` starts with
+    ``waiting.pop(thread, None)``: no interrupt comes before a call of a C function.
     """
 
     def __init__(self) -> None:
@@ -44,19 +38,18 @@ class Urgency:
         self._began = Changes()
 
     def begin(self, thread: int) -> None:
-        """Make background work urgent, because ``thread`` waits for it; naps end."""
+        """Make background work urgent for ``thread``; naps end."""
         self.waiting[thread] = None
         self._began.announce()
 
     def nap(self) -> None:
-        """Sleep for a moment, or until a thread waits."""
         ticket = self._began.ticket
         if not self.waiting:
             await_change(ticket, _NAP_S)
 
 
 class Pacer:
-    """Paces one job at a time: it sleeps while the job is ahead of the writers."""
+    """Paces one job at a time."""
 
     def __init__(self, stats: Stats, urgency: Urgency) -> None:
         self.urgency = urgency
@@ -67,7 +60,7 @@ class Pacer:
         self.start(total=0, allowance_bytes=0)
 
     def start(self, *, total: int, allowance_bytes: int, first: int = 0) -> None:
-        """Pace a job of ``total`` units, while which writers may write ``allowance_bytes``.
+        """Pace a job of ``total`` units while writers may write ``allowance_bytes``.
 
         The job does ``first`` units of it before it can sleep.  With an allowance of 0 it never sleeps.
         """
@@ -78,7 +71,7 @@ class Pacer:
         self._work_until_s = -math.inf
 
     def give_way(self, done: int) -> None:
-        """Sleep while the job is ahead of the writers, with ``done`` units after the first."""
+        """Sleep while the job is ahead; ``done`` counts from ``first``."""
         if monotonic() < self._work_until_s:
             return
         while (
@@ -107,5 +100,4 @@ class Pacer:
         return bool(self.urgency.waiting)
 
     def nap(self) -> None:
-        """Sleep for a moment."""
         self.urgency.nap()

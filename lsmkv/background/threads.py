@@ -1,8 +1,8 @@
-"""Threads that can be started and awaited without harm from an interrupt at any moment.
+"""Threads that an interrupt cannot harm when they start or end.
 
-Interrupts (Ctrl-C) come in the main thread only.  ``Thread.start`` and ``join`` wait in Python code.
-An interrupt there may block the new thread for ever, or mark a running thread as ended.  So a thread
-starts each of these threads, and a caller that waits for one waits as :mod:`lsmkv.changes` says.
+``Thread.start`` and ``join`` wait in Python code.  An interrupt there (Ctrl-C, in the main thread only)
+may block the new thread for ever, or mark a running thread as ended.  So a thread starts each of these,
+and whoever waits for one waits as :mod:`lsmkv.changes` says.
 """
 
 from __future__ import annotations
@@ -11,24 +11,20 @@ import _thread
 import threading
 import time
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from lsmkv.changes import Changes, await_change
 
-_T = TypeVar("_T")
 _POLL_S: Final = 0.0005  # a thread needs less time than that to begin
 _BEGIN_LIMIT_S: Final = 2.0  # a thread that has not begun by then never will
 _idents: set[int] = set()
 
 
 def in_worker() -> bool:
-    """Whether the current thread does background work."""
     return threading.get_ident() in _idents
 
 
 class Strand:
-    """Calls ``target`` in a daemon thread of that name."""
-
     def __init__(self, name: str, target: Callable[[], object]) -> None:
         self._target = target
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -38,7 +34,7 @@ class Strand:
         self._made_s = time.monotonic()
 
     def begin(self) -> None:
-        """Start the thread.  Pass this to ``_thread.start_new_thread``, which no interrupt cuts short."""
+        """Start the thread; for ``_thread.start_new_thread``, which no interrupt cuts short."""
         try:
             self._thread.start()
         except RuntimeError:  # no second thread can start: use this one
@@ -60,14 +56,13 @@ class Strand:
         return self._ident == threading.get_ident()
 
     def has_ended(self) -> bool:
-        """Whether the thread has ended, or will never begin because an exception was set in it."""
+        """Whether the thread has ended, or an exception keeps it from beginning."""
         # The lock first: an interrupt in ``is_alive`` may mark a running thread as ended.
         if self._running.locked() or self._thread.is_alive():
             return False
         return self._has_begun or time.monotonic() - self._made_s > _BEGIN_LIMIT_S
 
     def await_end(self) -> None:
-        """Return once the thread has ended."""
         while not self._has_begun and not self.has_ended():
             time.sleep(_POLL_S)
         with self._running:
@@ -76,26 +71,19 @@ class Strand:
             self._thread.join()  # the target has returned: an interrupt does no harm
 
 
-class Errand(Generic[_T]):
-    """Runs ``action`` in a thread of its own, while the caller waits for it.
+class Errand:
+    """Runs ``action`` in its own thread; an interrupted wait is ``given_up``."""
 
-    ``given_up`` becomes True when an interrupt ends the wait.
-    """
-
-    def __init__(self, name: str, action: Callable[[], _T]) -> None:
+    def __init__(self, name: str, action: Callable[[], object]) -> None:
         self.given_up = False
         self._strand = Strand(name, self._run)
         self._action = action
-        self._results: list[_T] = []
         self._error: BaseException | None = None
         self._is_done = False
         self._ended = Changes()
 
-    def run(self) -> _T:
-        """Return what the action returns, or raise what it raises.
-
-        RuntimeError: no thread can be started, or an exception from outside ended it.
-        """
+    def run(self) -> None:
+        """Wait for the action; raises what it raised, or RuntimeError without a thread."""
         try:
             _thread.start_new_thread(self._strand.begin, ())
             while not self._is_done:
@@ -111,11 +99,10 @@ class Errand(Generic[_T]):
         error, self._error = self._error, None
         if error is not None:
             raise error
-        return self._results[0]
 
     def _run(self) -> None:
         try:
-            self._results.append(self._action())
+            self._action()
         except BaseException as error:
             self._error = error
         finally:

@@ -8,19 +8,15 @@ import threading
 from collections.abc import Callable
 
 from lsmkv.background.threads import Strand
-from lsmkv.background.threads import in_worker as in_worker
 from lsmkv.changes import Changes, await_change, held_lock
 
 
 class Worker:
     """Runs ``job`` until it returns False, each time it is woken.
 
-    ``job`` does one piece of work and returns whether there may be more.  An exception of it goes to
-    ``failed``; the worker then sleeps until it is woken.
-
-    The thread starts with the first ``wake``, and again with a later one if an exception has ended it.
-    It is a daemon, so that endless work cannot hold up the end of the process: that closes the store,
-    which stops the worker.
+    An exception of ``job`` goes to ``failed``; the worker then sleeps until it is woken.  A ``wake``
+    starts the thread, again if an exception has ended it.  It is a daemon, so that endless work cannot
+    hold up the end of the process, which closes the store.
     """
 
     def __init__(
@@ -44,10 +40,7 @@ class Worker:
         return self._woken or self._working
 
     def wake(self) -> None:
-        """Have the job run soon, without waiting for it.
-
-        If no thread can be started, RuntimeError is raised and nothing has changed.
-        """
+        """Have the job run soon; RuntimeError if no thread can be started."""
         if self._stopping:
             return
         strand = self._strand

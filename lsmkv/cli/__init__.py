@@ -1,9 +1,4 @@
-"""The ``lsmkv`` command: a store from the shell.
-
-``data``, ``loading``, ``shape``, ``admin`` and ``sizes`` hold the commands.  ``parameters`` holds what
-their command lines share, ``keys`` and ``records`` write bytes as text, ``output`` shows results, and
-``group`` ends commands.
-"""
+"""The ``lsmkv`` command: a store from the shell."""
 
 from __future__ import annotations
 
@@ -72,9 +67,9 @@ for _command in (
 
 
 def _open_closed_streams() -> None:
-    """Open /dev/null for closed standard streams, or the store's files would get their numbers.
+    """Keep the store's files from getting the numbers of closed standard streams.
 
-    It is opened the wrong way round, so that using such a stream is an error.
+    /dev/null takes these, opened the wrong way round, so that using such a stream is an error.
     """
     for name, mode, flags in (
         ("stdin", "r", os.O_WRONLY),
@@ -87,7 +82,6 @@ def _open_closed_streams() -> None:
 
 
 def main() -> None:
-    """Run the command in ``sys.argv``, and exit."""
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

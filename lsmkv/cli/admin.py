@@ -125,7 +125,7 @@ def compact(
     settings: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """Merge all of STORE, or a range of its keys, into one sorted run.
+    """Merge STORE, or a range of its keys, into one sorted run.
 
     Removes overwritten and deleted entries, so that a lookup has one place to search.  Needs free space
     for a second copy of what it merges.  What is one run already stays as it is; --force rewrites it
@@ -178,7 +178,6 @@ def destroy(store: str, yes: bool, as_json: bool) -> None:
 
 
 def _lost_current(store: str) -> bool:
-    """Whether the directory holds files of a store, but no CURRENT."""
     try:
         names = os.listdir(store)
         check_is_ours(Storage(), store)

@@ -147,7 +147,7 @@ def _delete_keys(db: lsmkv.DB, keys: Iterable[bytes]) -> None:
 
 
 def _delete_prefix(db: lsmkv.DB, prefix: bytes) -> int:
-    """Delete the keys that start with ``prefix``, in batches, and return how many they were."""
+    """Delete the keys that start with ``prefix``; returns how many."""
     deleted = 0
     keys = iter(db.keys(prefix=prefix))
     with saying_how_far(lambda: f"{count_entries(deleted)} deleted"):

@@ -1,4 +1,4 @@
-"""Takes the key and the value out of a row of a file.
+"""Takes key and value out of a row of a file.
 
 Without field names a row has two fields, key and value.  With ``--key-field`` or ``--value-field`` it
 may have any.  Without ``--value-field``, the value is a JSON object of all fields but the key.
@@ -34,12 +34,10 @@ class Fields:
 
     @property
     def are_named(self) -> bool:
-        """Whether the name of a field is given."""
         return self.key is not None or self.value is not None
 
     @property
     def key_name(self) -> str:
-        """The name of the key's field."""
         return NAMES[0] if self.key is None else self.key
 
     @property
@@ -75,8 +73,7 @@ _hex = msgspec.json.Decoder(_Hex).decode
 def json_reader(fields: Fields) -> Callable[[bytes], tuple[bytes, bytes]]:
     """A function from a line of JSON to its key and value.
 
-    It raises ``msgspec.DecodeError`` or UnicodeDecodeError for a line that is not JSON, and ValueError
-    for one without a usable key or value.
+    ``msgspec.DecodeError`` or UnicodeDecodeError for what is not JSON; ValueError without key or value.
     """
     return partial(_named_entry, fields) if fields.are_named else _plain_entry
 
@@ -173,11 +170,7 @@ def _shown(text: bytes) -> str:
 
 
 class Columns:
-    """Turns rows of a table into entries.
-
-    ``header`` names the columns; None means two, key and value.  ValueError when a column that
-    ``fields`` names is not there.
-    """
+    """Turns rows of a table into entries; a ``header`` of None means key and value."""
 
     def __init__(self, fields: Fields, form: Form, header: list[str] | None) -> None:
         self._form = form
@@ -207,7 +200,7 @@ class Columns:
             self._value = self._column(fields.value)
 
     def entry(self, row: list[str]) -> tuple[bytes, bytes]:
-        """The key and the value of a row; ValueError for a wrong number or form of fields."""
+        """Key and value of a row; ValueError for a wrong number or form of fields."""
         if len(row) != len(self._names):
             advice = self._advice if len(row) > 2 else ""
             raise ValueError(f"{count(len(row), 'field')} instead of {len(self._names)}{advice}")
@@ -235,7 +228,7 @@ class Columns:
 
 
 def looks_like_header(row: list[str]) -> bool:
-    """Whether the first row of a table seems to name its two columns.
+    """Whether the first of two-column rows seems to name the columns.
 
     >>> looks_like_header(["Key", "Value"]), looks_like_header(["alice", "34"])
     (True, False)

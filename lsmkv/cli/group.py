@@ -36,7 +36,7 @@ _ADVICE: Final = (
 
 
 class CommandGroup(click.Group):
-    """Turns errors of commands into one line on standard error and exit code 1."""
+    """Turns errors of commands into one line and exit code 1."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # in the order added: related commands stand together
@@ -89,7 +89,7 @@ def describe(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def saying_how_far(done: Callable[[], str]) -> Iterator[None]:
-    """Add ``done()``, as in "3 entries loaded", to the message of what stops the block."""
+    """Add ``done()``, say "3 entries loaded", to what stops the block."""
     try:
         yield
     except (lsmkv.Error, OSError, ValueError, MemoryError) as error:

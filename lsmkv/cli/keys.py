@@ -75,7 +75,7 @@ def _unescaped(match: re.Match[bytes]) -> bytes:
 
 
 def parse(text: str, form: Form) -> bytes:
-    """The bytes that ``text`` means in ``form``; ValueError when it is not of that form."""
+    """The bytes that ``text`` means; ValueError if it is not of that form."""
     if form is Form.TEXT:
         return from_text(text)
     if form is Form.RAW:
@@ -87,7 +87,6 @@ def parse(text: str, form: Form) -> bytes:
 
 
 def render(data: bytes, form: Form) -> bytes:
-    """``data`` in ``form``, as a stream takes it."""
     if form is Form.TEXT:
         return to_text(data).encode("utf-8")
     if form is Form.HEX:
@@ -96,7 +95,7 @@ def render(data: bytes, form: Form) -> bytes:
 
 
 def shortened(text: str, limit: int = 60) -> str:
-    """``text``, or its beginning and an ellipsis when it is longer than ``limit``."""
+    """``text``, cut to ``limit`` characters with an ellipsis if it is longer."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
@@ -113,7 +112,7 @@ def json_text(data: bytes) -> str | dict[str, str]:
 
 
 def jsonable(value: object) -> object:
-    """A report with all its keys and values as :func:`json_text` writes them.
+    """A report with its keys and values as :func:`json_text` writes them.
 
     Names of hex strings lose their ending ``_hex``, because the text is no hex any more.
 

@@ -61,14 +61,12 @@ class Loader:
         self._waiting_bytes = 0
 
     def add(self, key: bytes, value: bytes) -> None:
-        """Add one entry, and write the batch when it is full."""
         self._waiting.append((key, value))
         self._waiting_bytes += len(key) + len(value)
         if len(self._waiting) >= self._batch_size or self._waiting_bytes >= _BATCH_BYTES:
             self.finish()
 
     def finish(self) -> None:
-        """Write the last batch."""
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         with self._db.write_batch(sync=self._sync) as batch:
             for key, value in waiting:
@@ -103,7 +101,7 @@ class Loader:
 @click.option("--sync", is_flag=True, help="Sync each batch to the disk before the next.")
 @create_option
 @settings_option
-def load(
+def load(  # more than 60 lines: its parameters and its help
     store: str,
     file: str,
     file_format: str,
@@ -144,8 +142,7 @@ def load(
     """
     form = chosen_form()
     is_guess = file_format == "auto" and format_by_suffix(file) is None
-    file_format = _format_of(file, file_format)
-    _refuse_form(file_format, form)
+    file_format = _chosen_format(file, file_format, form)
     fields = Fields(key_field, value_field, header)
     _refuse_header(file_format, fields)
     hints: list[str] = []
@@ -186,13 +183,11 @@ def _reporting(
         yield record
 
 
-def _format_of(path: str, chosen: str) -> str:
-    return chosen if chosen != "auto" else format_by_suffix(path) or "jsonl"
-
-
-def _refuse_form(file_format: str, form: Form) -> None:
+def _chosen_format(path: str, chosen: str, form: Form) -> str:
+    file_format = chosen if chosen != "auto" else format_by_suffix(path) or "jsonl"
     if file_format == "jsonl" and form is not Form.TEXT:
         raise click.UsageError(f"--{form.value} is for TSV and CSV; JSON lines have one form")
+    return file_format
 
 
 def _refuse_header(file_format: str, fields: Fields) -> None:
@@ -216,10 +211,11 @@ def _refuse_header(file_format: str, fields: Fields) -> None:
     help="Write to FILE, replacing it once the dump is whole (default: standard output).",
 )
 def dump(store: str, file_format: str, as_hex: bool, output: str) -> None:
-    """Write every entry of STORE, in key order, as "lsmkv load" reads it back.
+    """Write every entry of STORE as "lsmkv load" reads it back.
 
-    The formats are those of "lsmkv load".  A FILE whose name ends in .gz is packed by gzip.  The dump
-    shows the store as it was when the command began, whatever other programs write meanwhile.
+    Entries are in key order, in the formats of "lsmkv load".  A FILE whose name ends in .gz is packed
+    by gzip.  The dump shows the store as it was when the command began, whatever other programs write
+    meanwhile.
 
     \b
     Example:  lsmkv dump users.db --output users.csv
@@ -227,8 +223,7 @@ def dump(store: str, file_format: str, as_hex: bool, output: str) -> None:
               lsmkv dump users.db | lsmkv load copy.db -
     """
     form = Form.HEX if as_hex else Form.TEXT
-    file_format = _format_of(output, file_format)
-    _refuse_form(file_format, form)
+    file_format = _chosen_format(output, file_format, form)
     if output != "-" and os.path.realpath(os.path.dirname(output) or ".") == os.path.realpath(
         store
     ):

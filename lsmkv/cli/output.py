@@ -1,7 +1,6 @@
-"""What commands print: text, tables, JSON and progress.
+"""Prints what commands show: text, tables, JSON and progress.
 
-Data goes to standard output, everything else to standard error.  Only what draws a table or a
-progress bar imports rich, so that other commands start quickly.
+rich is imported only where it is used, so that other commands start quickly.
 """
 
 from __future__ import annotations
@@ -13,15 +12,12 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import BinaryIO, Final, cast
 
 import click
 
 from lsmkv.cli.keys import jsonable
 from lsmkv.inspection.report import Report
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 Progress = Callable[[int, int | None], None]
 """Takes how much is done, and of how much (None: not known)."""
@@ -31,13 +27,12 @@ _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def print_json(value: object) -> None:
-    """Print ``value`` as indented JSON, with its bytes as text or ``{"hex": ...}``."""
+    """Print ``value`` as JSON, with its bytes as text or ``{"hex": ...}``."""
     text = json.dumps(jsonable(value), indent=2, ensure_ascii=False)
     click.echo(text.encode("utf-8"))
 
 
 def print_report(report: Report, as_json: bool) -> None:
-    """Print a report as text or as JSON."""
     if as_json:
         print_json(report.as_dict())
     else:
@@ -71,8 +66,9 @@ def percent(rate: float) -> str:
 def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, text: Collection[str]
 ) -> None:
-    """Print a table.  Columns named in ``text`` hold text, the others numbers."""
+    """Print a table; the columns not named in ``text`` hold numbers."""
     from rich import box
+    from rich.console import Console
     from rich.table import Table
 
     table = Table(
@@ -93,23 +89,16 @@ def print_table(
         )
     for row in rows:
         table.add_row(*(f"{cell:,}" if type(cell) is int else str(cell) for cell in row))
-    _console().print(table)
-
-
-def _console() -> Console:
-    from rich.console import Console
-
     # Keys are data: rich must not find markup, numbers to colour or names of emoji in them.
     width = None if sys.stdout.isatty() else _PIPE_WIDTH
-    return Console(markup=False, highlight=False, emoji=False, width=width)
+    Console(markup=False, highlight=False, emoji=False, width=width).print(table)
 
 
 @contextlib.contextmanager
 def progress(what: str, *, of_bytes: bool = False, beside_data: bool = False) -> Iterator[Progress]:
-    """A progress bar on standard error while the block runs; none if that is no terminal.
+    """A progress bar on standard error, if that is a terminal.
 
-    ``of_bytes`` says that it counts bytes, ``beside_data`` that the block prints data: then there is
-    no bar if standard output is a terminal.
+    With ``beside_data`` the block prints data: no bar then, if standard output is a terminal.
     """
     if not sys.stderr.isatty() or (beside_data and sys.stdout.isatty()):
         yield lambda _done, _total: None
@@ -133,12 +122,10 @@ def progress(what: str, *, of_bytes: bool = False, beside_data: bool = False) ->
 
 @contextlib.contextmanager
 def output_file(path: str, *, packed: bool = False) -> Iterator[BinaryIO]:
-    """A file that replaces what is at ``path`` once it is whole; standard output for ``-``.
+    """A file that replaces ``path`` once it is whole; standard output for ``-``.
 
-    It takes over the permissions of what it replaces.  Pipes and devices are written directly.
-    ``packed`` asks for gzip data.  An OSError names ``path``.
-
-    (``click.open_file(atomic=True)`` replaces the file also when writing failed.)
+    It takes over the permissions of what it replaces.  Pipes and devices are written directly.  An
+    OSError names ``path``.  (``click.open_file(atomic=True)`` replaces also after an error.)
     """
     if path == "-":
         yield sys.stdout.buffer
@@ -177,7 +164,7 @@ def _packing(stream: BinaryIO, packed: bool) -> Iterator[BinaryIO]:
 
 
 def confirm(question: str) -> None:
-    """Ask on standard error; any answer but yes, or none, ends the command."""
+    """Ask on standard error; any answer but yes ends the command."""
     try:
         agreed = click.confirm(question, err=True)
     except click.Abort as error:  # also what click makes of Ctrl-C

@@ -37,7 +37,6 @@ create_option = click.option(
 
 
 def json_option(prints: str = 'Print JSON; bytes that are not UTF-8 as {"hex": ...}.') -> Decorator:
-    """``--json``, as ``as_json``."""
     return click.option("--json", "as_json", is_flag=True, help=prints)
 
 
@@ -51,7 +50,7 @@ def chosen_form() -> Form:
 
 
 class Bytes(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on
-    """A key or a value, in the form that ``--hex`` or ``--raw`` chose."""
+    """A key or value in the form that ``--hex`` or ``--raw`` chose."""
 
     name = "bytes"
 
@@ -71,7 +70,6 @@ BYTES: Final = Bytes()
 
 
 def key_option(name: str, help_text: str) -> Decorator:
-    """An option that takes a key."""
     return click.option(name, type=BYTES, metavar="KEY", help=help_text)
 
 

@@ -1,14 +1,12 @@
-"""Entries in files: JSON lines, TSV and CSV.
+"""Reads and writes entries in files: JSON lines, TSV and CSV.
 
 jsonl
-    ``{"key": K, "value": V}`` on each line; K and V are strings, or ``{"hex": "..."}`` for bytes
-    that are not UTF-8.  The reader takes more: see :mod:`lsmkv.cli.fields`.
+    ``{"key": K, "value": V}`` on each line; K and V are strings, or ``{"hex": "..."}`` for bytes that
+    are not UTF-8.  The reader takes more: see :mod:`lsmkv.cli.fields`.
 tsv
     Key, tab, value on each line, in a form of :mod:`lsmkv.cli.keys`; a quote is a plain character.
 csv
     Key, comma, value (RFC 4180 quoting), in a form of :mod:`lsmkv.cli.keys`.
-
-The reader reads back byte for byte what the writer writes.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ _SUFFIXES: Final = {
     ".tab": "tsv",
     ".csv": "csv",
 }
-PACKED: Final = ".gz"
+_PACKED: Final = ".gz"
 _KEY_AND_VALUE: Final = Fields()
 _LONGEST_FIELD: Final = 4 * max(MAX_KEY_BYTES, MAX_VALUE_BYTES)  # every byte escaped as \xNN
 
@@ -50,18 +48,17 @@ class BadRecordError(ValueError):
 
 
 def format_by_suffix(path: str) -> str | None:
-    """The format that a file's name tells, packed or not; None when it tells none.
+    """The format that a file's name tells, or None; ``.gz`` is ignored.
 
     >>> format_by_suffix("a/b.CSV.gz"), format_by_suffix("-")
     ('csv', None)
     """
-    name = path[: -len(PACKED)] if is_packed(path) else path
+    name = path[: -len(_PACKED)] if is_packed(path) else path
     return _SUFFIXES.get(os.path.splitext(name)[1].lower())
 
 
 def is_packed(path: str) -> bool:
-    """Whether a file's name says that it is gzip."""
-    return path.lower().endswith(PACKED)
+    return path.lower().endswith(_PACKED)
 
 
 # Reading
@@ -76,8 +73,8 @@ def read_records(
 ) -> Iterator[Record]:
     """The records of ``stream``, without blank lines and byte order mark.
 
-    BadRecordError at the first line that is not a record; ValueError at a line that is too long, or
-    at damaged gzip data.  ``hint`` takes what the user may have meant otherwise.
+    BadRecordError at the first line that is no record; ValueError at a line that is too long, or
+    damaged gzip data.  ``hint`` takes what the user may have meant otherwise.
     """
     lines = read_lines(stream, is_text=form is not Form.RAW)
     records = (
@@ -159,11 +156,9 @@ def _read_delimited(
 
 
 def _rows(lines: Iterator[bytes], file_format: str) -> Iterator[tuple[int, list[str]]]:
-    """Each row that is not blank, with the number of its first line.
-
-    Bytes that are not UTF-8 become surrogates, which only the raw form takes.
-    """
+    """Rows that are not blank, with the numbers of their first lines."""
     csv.field_size_limit(_LONGEST_FIELD)  # the default, 128 KiB, is less than a value's limit
+    # Bytes that are not UTF-8 become surrogates, which only the raw form takes.
     texts = (line.decode("utf-8", "surrogateescape") for line in lines)
     rows = csv.reader(texts, _DIALECTS[file_format])
     number = 1
@@ -184,7 +179,7 @@ def _rows(lines: Iterator[bytes], file_format: str) -> Iterator[tuple[int, list[
 
 
 class RecordWriter:
-    """Writes entries to ``stream`` as records, with keys and values in text or hex form."""
+    """Writes entries to ``stream``, in text or hex form."""
 
     def __init__(self, stream: BinaryIO, file_format: str, form: Form) -> None:
         self._stream = stream
@@ -194,19 +189,18 @@ class RecordWriter:
             self._rows = csv.writer(self, _DIALECTS[file_format])
 
     def add(self, key: bytes, value: bytes) -> None:
-        """Write one entry."""
         if self._rows is None:
             self._stream.write(json_line(key, value))
         else:
             self._rows.writerow((self._show(key), self._show(value)))
 
     def write(self, text: str) -> None:
-        """Write one line, for the ``csv`` module."""
+        """Write one line; ``csv.writer`` calls this."""
         self._stream.write(text.encode("utf-8"))
 
 
 def json_line(key: bytes, value: bytes | None) -> bytes:
-    """One line of the jsonl format, without a value if there is none."""
+    """A line of the jsonl format; None means no value."""
     record: dict[str, object] = {"key": json_text(key)}
     if value is not None:
         record["value"] = json_text(value)

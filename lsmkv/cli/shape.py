@@ -21,10 +21,10 @@ _SHOWN_KEY: Final = 32  # characters of a key in a table; --json has all of it
 @store_argument
 @json_option()
 def stats(store: str, as_json: bool) -> None:
-    """Show the shape of STORE, the memory it takes, and what opening it read.
+    """Show the shape of STORE, its memory, and what opening it read.
 
-    Counters belong to the process that has the store open.  This command shows its own: what it read
-    to open the store and its tables.  A program sees its counters in DB.stats().
+    Counters belong to the process that has the store open.  This command shows its own: what it read to
+    open the store and its tables.  A program sees its counters in DB.stats().
 
     \b
     Example:  lsmkv stats users.db

@@ -1,4 +1,4 @@
-"""The command that computes the size or the error rate of a Bloom filter."""
+"""Computes the size or the error rate of a Bloom filter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LARGEST: Final = 1 << 64  # above any filter, and below what floats can hold
 
 @dataclass(frozen=True, slots=True)
 class FilterSize:
-    """One filter of n keys in m bits with k probes, and its error rates."""
+    """A filter of n keys in m bits with k probes."""
 
     key_count: int
     bit_count: int
@@ -35,7 +35,7 @@ class FilterSize:
 
 
 def filter_size(keys: int | None, bits: int | None, error_rate: float | None) -> FilterSize:
-    """The filter that two of the three describe; ValueError when they describe none."""
+    """The filter that two of the three describe; ValueError for impossible ones."""
     if max(keys or 0, bits or 0) > _LARGEST:
         raise ValueError(f"more than {_LARGEST:,} keys or bits are too many")
     if [keys, bits, error_rate].count(None) != 1:
@@ -81,10 +81,10 @@ def command(
     error_rate: float | None,
     as_json: bool,
 ) -> None:
-    """Compute a Bloom filter from two of its keys, bits and error rate.
+    """Compute a Bloom filter from two of keys, bits, error rate.
 
-    Prints the third, the best number of probes, the exact error rate (Bose et al. 2008), the error
-    rate by the usual formula, and the fewest bits that any filter of that rate needs.
+    Prints the third, the best number of probes, the exact error rate (Bose et al. 2008), the error rate
+    by the usual formula, and the fewest bits that any filter of that rate needs.
 
     \b
     Example:  lsmkv filter-size --keys 1000000 --error-rate 0.001

@@ -45,10 +45,10 @@ class _Rejoined(io.RawIOBase):
 def read_lines(
     stream: BinaryIO, *, is_text: bool = True, longest: int = LONGEST_LINE_BYTES
 ) -> Iterator[bytes]:
-    """The lines of ``stream``, each with its end, without byte order mark.
+    """The lines of ``stream``, with their ends, without byte order mark.
 
-    ``is_text`` refuses UTF-16.  ValueError for that, for a line of more than ``longest`` bytes (before
-    all of it is in memory), and for gzip data that are damaged or cut short.
+    ``is_text`` refuses UTF-16.  ValueError for that, for a line over ``longest`` bytes (before all of
+    it is in memory), and for damaged gzip data.
     """
     head = stream.read(1)
     if head == _GZIP[:1]:

@@ -1,21 +1,20 @@
 """The merge of a flush or compaction, and which entries survive it.
 
-Which entries of a key survive:
+Of the entries of a key survive:
 
-- The newest one, always, unless it is a deletion that may go.
+- The newest one, unless it is a deletion that may go.
 - An older one, only if a live snapshot sees it: the snapshot's sequence number is not below the
   entry's, but below that of the next newer entry.
 
 A deletion may go when nothing older than the inputs can hold its key (``drop_deletions``), and every
-live snapshot sees it.  The entries that it hides are gone already, or go with it.
-
-Under the same two conditions a compaction sets a surviving entry's sequence number to 0, since every
-reader sees the entry.  A flush keeps the numbers.
+live snapshot sees it.  The entries that it hides are gone already, or go with it.  Under the same two
+conditions a compaction sets a surviving entry's sequence number to 0, since every reader sees the entry.
+A flush keeps the numbers.
 
 Inputs are merged batch by batch.  Each has a batch at hand; all entries up to the lowest of the batches'
 last keys can be merged for good.  They are joined, newest input first; their slots are put in key
-order, those of one key newest first; entries that do not survive lose their slots.  Keys and values are
-moved only when blocks are built.  Entries that only one input has are passed on as they are.
+order; entries that do not survive lose their slots.  Keys and values are moved only when blocks are
+built.
 """
 
 from __future__ import annotations
@@ -44,21 +43,23 @@ _BATCH_BYTES: Final = 256 * 1024
 def merge_tables(
     runs: list[list[TableReader]], snapshots: list[int], drop_deletions: bool
 ) -> Iterator[EntryBatch]:
-    """The surviving entries of a compaction of these runs, newest first, as :func:`merged_batches`."""
+    """The surviving entries of a compaction of ``runs``, which are given newest first.
+
+    As :func:`merged_batches`.
+    """
     return merged_batches([_run_batches(run) for run in runs], snapshots, drop_deletions)
 
 
 def merged_batches(
     inputs: list[Iterator[EntryBatch]], snapshots: list[int], drop_deletions: bool
 ) -> Iterator[EntryBatch]:
-    """The surviving entries of a compaction of ``inputs``, newest first.
+    """The surviving entries of a compaction of ``inputs``, which are given newest first.
 
     The batches of an input ascend, and all entries of a key are in one batch.  The same holds for the
     batches that come out, none of which is empty.  O(total log len(inputs)) comparisons.
 
-    Args:
-        snapshots: sequence numbers of the live snapshots, ascending.
-        drop_deletions: whether nothing older than the inputs overlaps them.
+    ``snapshots`` are the sequence numbers of the live snapshots, ascending; ``drop_deletions`` says that
+    nothing older than the inputs overlaps them.
     """
     # Without snapshots the input's age alone decides, and all numbers become 0.
     needs_seqs = bool(snapshots) or not drop_deletions
@@ -84,16 +85,15 @@ def flushed_batches(
     batches: Iterator[EntryBatch], snapshots: list[int], drop_deletions: bool
 ) -> Iterator[EntryBatch]:
     """The surviving entries of a flush, with their sequence numbers; as :func:`merged_batches`."""
-    source = _Input(batches, True)
-    while source.refill():
-        part = source.take(source.batch.count)
-        kept = _surviving([part], snapshots, drop_deletions, True)
+    for batch in batches:
+        whole = EntrySlice(batch, 0, batch.count)
+        kept = _surviving([whole], snapshots, drop_deletions, True)
         if kept.count:
             yield kept
 
 
 class _Input:
-    """One sorted input of a merge: a batch at hand, from ``position`` on, and the rest to come."""
+    """One sorted input of a merge: a batch at hand, from ``position`` on, and the rest."""
 
     __slots__ = ("_needs_seqs", "_rest", "batch", "position")
 
@@ -116,7 +116,6 @@ class _Input:
         return True
 
     def take(self, end: i64) -> EntrySlice:
-        """The entries at hand before position ``end``."""
         part = EntrySlice(self.batch, self.position, end)
         self.position = end
         return part
@@ -234,7 +233,7 @@ def _is_seen(snapshots: list[int], seq: int, newer_seq: int) -> bool:
 
 
 def _merged(parts: list[EntrySlice], keep_older: bool) -> EntryBatch:
-    """One batch of all parts; of a key in several the newest entry alone, or all if ``keep_older``."""
+    """One batch of all parts; of a key in several the newest entry, or all if ``keep_older``."""
     batch = joined(parts)
     keep_repeats = keep_older or batch.may_repeat
     batch.may_repeat = keep_repeats
@@ -243,12 +242,13 @@ def _merged(parts: list[EntrySlice], keep_older: bool) -> EntryBatch:
         return batch
     outermost = [part.batch.key(at) for part in parts for at in (part.start, part.end - 1)]
     fences = _fences(batch, common_prefix_length(outermost))
-    ends: list[int] = []
+    spans: list[tuple[int, int]] = []
     end: i64 = 0
     for part in parts:
+        start = end
         end += part.end - part.start
-        ends.append(end)
-    batch.order = _merged_order(batch, fences, ends, keep_repeats)
+        spans.append((start, end))
+    batch.order = _merged_order(batch, fences, spans, keep_repeats)
     return batch
 
 
@@ -276,35 +276,30 @@ def _fences(batch: EntryBatch, prefix_length: i64) -> vec[i64]:
 
 
 def _merged_order(
-    batch: EntryBatch, fences: vec[i64], ends: list[int], keep_repeats: bool
+    batch: EntryBatch, fences: vec[i64], spans: list[tuple[int, int]], keep_repeats: bool
 ) -> vec[i64]:
     """The slots in key order; of equal keys the first stays first, or alone.
 
-    ``ends``: where each part, in order by itself, ends.
+    ``spans``: where each part, in order by itself, starts and ends.
     """
     order = batch.order
     spare = ascending(len(order))
-    starts: list[int] = [0, *ends[:-1]]
-    # Neighbours are merged two by two, so that each slot is moved log2(len(ends)) times.
-    while len(ends) > 1:
-        fewer_starts: list[int] = []
-        fewer_ends: list[int] = []
-        for number in range(0, len(ends), 2):
-            start: i64 = starts[number]
-            end: i64 = ends[number]
-            if number + 1 < len(ends):
-                right: i64 = starts[number + 1]
-                right_end: i64 = ends[number + 1]
+    # Neighbours are merged two by two, so that each slot is moved log2(len(spans)) times.
+    while len(spans) > 1:
+        merged: list[tuple[int, int]] = []
+        for number in range(0, len(spans), 2):
+            start, end = spans[number]
+            if number + 1 < len(spans):
+                right, right_end = spans[number + 1]
                 end = _merge_two(
                     batch, fences, order, spare, start, end, right, right_end, keep_repeats
                 )
             else:
                 _copy(order, start, end, spare, start)
-            fewer_starts.append(start)
-            fewer_ends.append(end)
-        starts, ends = fewer_starts, fewer_ends
+            merged.append((start, end))
+        spans = merged
         order, spare = spare, order
-    count: i64 = ends[0]
+    count: i64 = spans[0][1]
     return order if count == len(order) else order[:count]
 
 
@@ -348,7 +343,7 @@ def _merge_two(
 
 
 def _copy(source: vec[i64], start: i64, end: i64, target: vec[i64], at: i64) -> i64:
-    """Copy ``source[start:end]`` to ``target`` from ``at`` on; returns where it ends there."""
+    """Copy ``source[start:end]`` to ``target[at:]``; returns where it ends there."""
     while start < end:
         target[at] = source[start]
         start += 1

@@ -12,10 +12,6 @@ tiered
 lazy-leveled
     Tiered, but the deepest level is kept one run (Dayan and Idreos, "Dostoevsky", SIGMOD 2018).
     Most data is in one run, so most lookups and long scans cost the same as in a leveled tree.
-
-A compaction drops deletions (``drop_deletions``) when no table outside its inputs that overlaps them is
-older: then nothing is left for a deletion to hide.  :mod:`lsmkv.compaction.merge` says which entries
-survive.
 """
 
 from __future__ import annotations
@@ -40,7 +36,8 @@ class Compaction:
         inputs: the tables of each input run, newest run first.
         output_level: the level of the merged tables.
         output_run: number of the run that they join or make; None for a new run.
-        drop_deletions: whether no older table overlaps the inputs.
+        drop_deletions: whether no older table overlaps the inputs, so that nothing is left for a
+            deletion to hide.
         move: whether the inputs change their level without being rewritten: neither each other nor
             any table of the output run overlaps them.
     """
@@ -76,12 +73,9 @@ def level_target_bytes(level: int, options: Options) -> int:
 
 def _pick_leveled(levels: Levels, options: Options, state: PickState) -> Compaction | None:
     # A deeper level with several runs is left over from another style: merge it first.
-    for level in range(1, len(levels.by_depth)):
-        if len(levels.by_depth[level]) > 1 or any(
-            run.number != LEVELED_RUN for run in levels.by_depth[level]
-        ):
-            inputs = tuple(run.tables for run in levels.by_depth[level])
-            return _whole_runs(levels, level, inputs, level, LEVELED_RUN)
+    for level, runs in enumerate(levels.by_depth):
+        if level > 0 and (len(runs) > 1 or any(run.number != LEVELED_RUN for run in runs)):
+            return _whole_runs(levels, level, _tables_of(runs), level, LEVELED_RUN)
     due: list[tuple[float, int]] = []
     if levels.by_depth and len(levels.by_depth[0]) >= options.level0_compaction_trigger:
         due.append((len(levels.by_depth[0]) / options.level0_compaction_trigger, 0))
@@ -93,10 +87,8 @@ def _pick_leveled(levels: Levels, options: Options, state: PickState) -> Compact
         return None
     _, level = max(due)
     if level == 0:
-        return _with_next_level(levels, 0, tuple(run.tables for run in levels.by_depth[0]))
-    table = _next_table(levels.by_depth[level][0], state.compacted_to.get(level, b""))
-    state.compacted_to[level] = table.largest
-    return _with_next_level(levels, level, ((table,),))
+        return _with_next_level(levels, 0, _tables_of(levels.by_depth[0]))
+    return _table_with_next_level(levels, level, levels.by_depth[level][0].tables, state)
 
 
 def pick_for_reads(levels: Levels, options: Options, state: PickState) -> Compaction | None:
@@ -108,7 +100,7 @@ def pick_for_reads(levels: Levels, options: Options, state: PickState) -> Compac
         return None
     for level, runs in enumerate(levels.by_depth):
         if level == 0 and runs:
-            chosen = _with_next_level(levels, 0, tuple(run.tables for run in runs))
+            chosen = _with_next_level(levels, 0, _tables_of(runs))
             if len(chosen.inputs) > 1 and not chosen.move:
                 return chosen
             continue
@@ -119,23 +111,27 @@ def pick_for_reads(levels: Levels, options: Options, state: PickState) -> Compac
                 if _overlaps_below(levels, level + 1, table.smallest, table.largest)
             )
             if covering:
-                table = _next_table(
-                    RunMeta(run.number, covering), state.compacted_to.get(level, b"")
-                )
-                state.compacted_to[level] = table.largest
-                return _with_next_level(levels, level, ((table,),))
+                return _table_with_next_level(levels, level, covering, state)
     return None
 
 
-def _next_table(run: RunMeta, after: bytes) -> TableMeta:
-    """The table after key ``after``, up to which the level was compacted; after the last, the first."""
-    return next((table for table in run.tables if table.largest > after), run.tables[0])
+def _table_with_next_level(
+    levels: Levels, level: int, tables: tuple[TableMeta, ...], state: PickState
+) -> Compaction:
+    """Merge the first table beyond those compacted before into the next level.
+
+    After the last one, the first one of ``tables``.
+    """
+    after = state.compacted_to.get(level, b"")
+    table = next((table for table in tables if table.largest > after), tables[0])
+    state.compacted_to[level] = table.largest
+    return _with_next_level(levels, level, ((table,),))
 
 
 def _with_next_level(
     levels: Levels, level: int, inputs: tuple[tuple[TableMeta, ...], ...]
 ) -> Compaction:
-    """Merge ``inputs`` of ``level`` into the one run of the level below it."""
+    """Merge ``inputs`` of ``level`` into the run of the next level."""
     smallest, largest = _key_range(inputs)
     below = tuple(
         table
@@ -160,26 +156,24 @@ def _pick_tiered(levels: Levels, options: Options, *, lazy: bool) -> Compaction 
         limit = options.level0_compaction_trigger if level == 0 else options.size_ratio
         if lazy and deepest and level > 0:
             if len(runs) > 1:
-                return _whole_runs(levels, level, tuple(run.tables for run in runs), level, None)
+                return _whole_runs(levels, level, _tables_of(runs), level, None)
             continue
         if len(runs) < limit:
             continue
-        inputs = tuple(run.tables for run in runs)
+        inputs = _tables_of(runs)
         target = level + 1
         if lazy and target == levels.deepest:
             last = levels.by_depth[target]
             if sum(run.size_bytes for run in last) < _lazy_capacity_bytes(target, options):
-                inputs = (*inputs, *(run.tables for run in last))
+                inputs += _tables_of(last)
             else:  # the deepest level is full: it moves down, and leaves room
-                return Compaction(
-                    tuple(run.tables for run in last), target + 1, None, False, move=len(last) == 1
-                )
+                return Compaction(_tables_of(last), target + 1, None, False, move=len(last) == 1)
         return _whole_runs(levels, level, inputs, target, None)
     return None
 
 
 def _lazy_capacity_bytes(level: int, options: Options) -> int:
-    """Size at which the deepest level of a lazy-leveled tree moves one level down."""
+    """Size at which the deepest lazy-leveled level moves one down."""
     flushed = options.write_buffer_size_bytes * options.level0_compaction_trigger
     return flushed * int(options.size_ratio**level)
 
@@ -211,10 +205,10 @@ def pick_range(
     *,
     force: bool = False,
 ) -> Compaction | None:
-    """The compaction that merges everything between two keys into one run; None if nothing is there.
+    """The compaction that merges everything between two keys into one run.
 
-    None, too, if it is merged already, unless ``force``.  The range grows until no table reaches across
-    its ends.
+    None if nothing is there, or if it is merged already, unless ``force``.  The range grows until no
+    table reaches across its ends.
     """
     runs: list[tuple[TableMeta, ...]] = []
     low, high = start, stop
@@ -244,6 +238,10 @@ def pick_range(
     return Compaction(
         tuple(runs), level, LEVELED_RUN if options.compaction == "leveled" else None, True
     )
+
+
+def _tables_of(runs: Iterable[RunMeta]) -> tuple[tuple[TableMeta, ...], ...]:
+    return tuple(run.tables for run in runs)
 
 
 def _between(run: RunMeta, start: bytes | None, stop: bytes | None) -> tuple[TableMeta, ...]:
@@ -277,10 +275,10 @@ def output_error_rate(
     options: Options,
     joined: tuple[int, int | None] = (0, None),
 ) -> float:
-    """The error rate of filters in new tables, which replace the tables ``removed``.
+    """The error rate of filters in new tables.
 
-    ``joined``: level and number of the run that they join, if it exists.  A run's error rate depends on
-    the size of the whole run, not of the part that is rewritten.
+    They replace the tables ``removed`` and join the run of level and number ``joined``, if it exists.
+    The rate depends on the size of the whole run, not of the part that is rewritten.
     """
     if options.filter_allocation == "uniform":
         return options.error_rate

@@ -16,7 +16,6 @@ _digest: Final = xxhash.xxh3_64_digest
 
 
 def checksum(data: bytes, seed: int) -> int:
-    """XXH3-64 of ``data``, an unsigned 64-bit integer."""
     return xxhash.xxh3_64_intdigest(data, seed)
 
 
@@ -26,8 +25,5 @@ def running_checksum() -> xxhash.xxh3_64:
 
 
 def short_checksum(data: bytes, seed: int) -> i32:
-    """The low 32 bits of :func:`checksum`, as a signed integer.
-
-    Only the low 64 bits of ``seed`` count.
-    """
+    """The low 32 bits of :func:`checksum`, signed.  Only the low 64 bits of ``seed`` count."""
     return read_i32_be(_digest(data, seed), 4)  # digests are big-endian

@@ -12,8 +12,6 @@ Value = bytes | None
 
 
 class Absent:
-    """The type of :data:`ABSENT`."""
-
     def __repr__(self) -> str:
         return "ABSENT"
 

@@ -1,8 +1,7 @@
 """Batches of entries in columns: how flushes and compactions hold entries.
 
 No object is made for a key or a value.  All keys of a batch stand one after another in one buffer, and
-all values in another, so that blocks take many of them with one call.  To merge or drop entries is to
-write a new list of slots.
+all values in another.  To merge or drop entries is to write a new list of slots.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ _ASCENDING: Final = vec[i64](range(_PREPARED))
 class EntryBatch:
     """Entries in key order, those of one key newest first.
 
-    An entry's *position* is its index in this order.  Its *slot* is its index in the columns, which may
-    have slots of entries that were dropped.
+    An entry's *position* is its index in this order, its *slot* its index in the columns.  Slots of
+    dropped entries stay in the columns.
 
     Attributes:
         key_data: the keys, one after another, by slot.
@@ -81,7 +80,6 @@ class EntryBatch:
 
     @property
     def count(self) -> int:
-        """How many entries it has."""
         return len(self.order)
 
     @property
@@ -94,7 +92,6 @@ class EntryBatch:
         self.seqs = []
 
     def copy_seqs(self) -> list[int]:
-        """The sequence number of each slot, in a new list."""
         if self.one_seq < 0:
             return list(self.seqs)
         return [self.one_seq] * (len(self.key_ends) - 1)
@@ -105,7 +102,7 @@ class EntryBatch:
         return self.key_data[start:end]
 
     def is_new_key(self, position: i64) -> bool:
-        """Whether the entry at ``position``, which is not 0, has another key than the one before."""
+        """Whether the entry at ``position``, above 0, begins another key."""
         data, ends, order = self.key_data, self.key_ends, self.order
         slot, slot_before = order[position], order[position - 1]
         start, end = ends[slot], ends[slot + 1]
@@ -117,9 +114,9 @@ class EntryBatch:
         )
 
     def first_above(self, key: bytes, start: i64) -> i64:
-        """The first position from ``start`` on whose key is above ``key``; ``count`` if there is none.
+        """The first position from ``start`` on whose key is above ``key``.
 
-        O(log n) comparisons.
+        ``count`` when there is none.
         """
         data, ends, order = self.key_data, self.key_ends, self.order
         low = start
@@ -135,7 +132,7 @@ class EntryBatch:
 
 
 class EntrySlice:
-    """The entries of a batch from position ``start`` up to ``end`` (not included)."""
+    """The entries of a batch from position ``start`` up to ``end``."""
 
     __slots__ = ("batch", "end", "start")
 
@@ -151,7 +148,6 @@ class EntrySlice:
         return joined([self])
 
     def key_objects(self) -> list[bytes]:
-        """The key of each entry."""
         data, ends = self.batch.key_data, self.batch.key_ends
         keys: list[bytes] = []
         for slot in self.batch.order[self.start : self.end]:
@@ -167,7 +163,6 @@ class EntrySlice:
         return bytes([tags[slot] for slot in self.batch.order[self.start : self.end]])
 
     def seqs(self) -> list[int]:
-        """The sequence number of each entry."""
         batch = self.batch
         if batch.one_seq >= 0:
             return [batch.one_seq] * (self.end - self.start)
@@ -175,7 +170,7 @@ class EntrySlice:
 
 
 def joined(parts: list[EntrySlice]) -> EntryBatch:
-    """A new batch of the entries of all parts, one part after another, without dropped slots."""
+    """A new batch of all parts' entries, in order, without dropped slots."""
     count: i64 = 0
     has_tags = False
     may_repeat = False
@@ -235,7 +230,7 @@ def batches_of(entries: Iterator[Entry]) -> Iterator[EntryBatch]:
 
 
 def first_values(values: list[Value]) -> list[Value]:
-    """As many of the first values as one batch should hold: joining them must not take much memory."""
+    """The first values, as many as one batch should hold in memory."""
     size_bytes: i64 = 0
     count: i64 = 0
     for value in values:
@@ -248,14 +243,13 @@ def first_values(values: list[Value]) -> list[Value]:
 
 
 def ascending(count: i64) -> vec[i64]:
-    """0, 1 and so on, up to ``count`` (not included)."""
     if count <= _PREPARED:
         return _ASCENDING[:count]
     return vec[i64](range(count))
 
 
 def run_length(order: vec[i64], start: i64, end: i64) -> i64:
-    """How many of ``order[start:end]``, at least one, are neighbouring slots from the first on."""
+    """How many of ``order[start:end]`` are neighbouring slots from the first on."""
     distance = order[start] - start
     stop = start + 1
     while stop < end and order[stop] == stop + distance:
@@ -269,7 +263,7 @@ def cut(data: bytes, start: i64, end: i64) -> bytes:
 
 
 def _copy_ends(source: vec[i64], start: i64, end: i64, target: vec[i64], at: i64) -> None:
-    """Append the ends of slots ``start`` to ``end`` after ``target[at]``, counted from there."""
+    """Append the ends of slots ``start`` to ``end`` after ``target[at]``."""
     distance = target[at] - source[start]
     while start < end:
         start += 1
@@ -278,7 +272,7 @@ def _copy_ends(source: vec[i64], start: i64, end: i64, target: vec[i64], at: i64
 
 
 def _set_ends(items: list[Value], ends: vec[i64]) -> bool:
-    """Set ``ends`` to those of keys or values one after another; returns whether one is a deletion."""
+    """Set the ends of keys or values; returns whether one is a deletion."""
     has_deletions = False
     at: i64 = 0
     end: i64 = 0

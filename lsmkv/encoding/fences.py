@@ -1,7 +1,6 @@
 """Fences: the first bytes of keys as integers, and binary searches among them.
 
-Comparing two machine words is far cheaper than comparing two keys.  Keys are compared only where their
-fences are equal.
+Keys, which are dear to compare, are compared only where their fences are equal.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ _ONE: Final = i64(1)
 
 
 def fence(data: bytes, start: i64, end: i64) -> i64:
-    """The first 8 bytes of ``data[start:end]``, zero-padded, as a big-endian integer of 63 bits.
+    """The first 8 bytes of ``data[start:end]`` as an integer of 63 bits.
 
-    The lowest bit is dropped, so that the integer is the same in Python and in a signed machine word.
-    Fences never descend as keys ascend.
+    Big-endian, zero-padded, without the lowest bit: the integer is the same in Python and in a signed
+    machine word.  Fences never descend as keys ascend.
     """
     length = end - start
     if length >= 8:
@@ -34,10 +33,9 @@ def fence(data: bytes, start: i64, end: i64) -> i64:
 
 
 def lower_bound(data: bytes, at: i64, count: i64, target: i64) -> i64:
-    """Position of the first of ``count`` ascending fences that is ``target`` or above.
+    """Position of the first of ``count`` fences that is not below ``target``.
 
-    ``data`` holds them from ``at`` on, 8 bytes each, little-endian.  ``count`` when there is none.
-    O(log count).
+    They ascend in ``data`` from ``at`` on, 8 bytes each, little-endian.  ``count`` when there is none.
     """
     if count == 0:
         return 0
@@ -51,11 +49,11 @@ def lower_bound(data: bytes, at: i64, count: i64, target: i64) -> i64:
 
 
 def first_head(raw: bytes, keys: i64, stride: i64, count: i64, width: i64, target: i64) -> i64:
-    """Position of the first of ``count`` keys whose first ``width`` bytes are ``target`` or above.
+    """Position of the first of ``count`` keys whose head reaches ``target``.
 
-    ``width`` is up to 7, and ``target`` a big-endian integer.  The keys stand in ``raw`` from ``keys``
-    on, ``stride`` bytes each, with at least 8 bytes before the first.  ``count`` when there is none.
-    O(log count).
+    A head is a key's first ``width`` bytes, up to 7, as a big-endian integer.  The keys ascend in ``raw``
+    from ``keys`` on, ``stride`` bytes each, with at least 8 bytes before the first.  ``count`` when there
+    is none.
     """
     mask = (_ONE << (8 * width)) - 1
     at = keys + width - 8  # the 8 bytes that end with the first key's head
@@ -71,11 +69,11 @@ def first_head(raw: bytes, keys: i64, stride: i64, count: i64, width: i64, targe
 def end_before_head(
     raw: bytes, keys: i64, width: i64, at: i64, end: i64, target: i64, reverse: bool
 ) -> i64:
-    """The first position from ``at`` towards ``end`` whose key is not before ``target``; ``end`` if none.
+    """The first position towards ``end`` whose key is not before ``target``.
 
-    Before means below, or above when ``reverse``, which goes downwards.  The key at ``at`` is before.
-    Keys are ``width`` bytes long, up to 7, and stand as for :func:`first_head`.  Galloping search:
-    O(log distance).
+    Before means below, or above when ``reverse``, which goes downwards.  The key at ``at`` is before; the
+    result is ``end`` when all are.  Keys are ``width`` bytes long, up to 7, and stand as for
+    :func:`first_head`.  Galloping search: O(log distance).
     """
     mask = (_ONE << (8 * width)) - 1
     direction: i64 = -1 if reverse else 1

@@ -1,7 +1,7 @@
-"""Compares, searches and copies ranges of bytes in place, eight bytes at a time.
+"""Compares, searches and copies bytes in place, eight at a time.
 
-A slice costs an allocation and a copy, and a method of ``bytes`` boxes its arguments.  Either costs
-several times what the comparison itself does.
+A slice costs an allocation and a copy, and a method of ``bytes`` boxes its arguments: several times
+what the comparison itself costs.  All ranges must be within bounds.
 """
 
 from __future__ import annotations
@@ -30,10 +30,7 @@ _SEVENS: Final = i64(0x7F7F_7F7F_7F7F_7F7F)  # too long for a literal, which wou
 
 
 def is_same(a: bytes, a_at: i64, b: bytes, b_at: i64, length: i64) -> bool:
-    """Whether ``a[a_at : a_at + length] == b[b_at : b_at + length]``, both within bounds.
-
-    O(length / 8).
-    """
+    """Whether ``a[a_at : a_at + length] == b[b_at : b_at + length]``."""
     if length < 8:
         return length == 0 or _tails_differ_by(a, a_at + length, b, b_at + length, length) == 0
     a_last, b_last = a_at + length - 8, b_at + length - 8
@@ -46,10 +43,7 @@ def is_same(a: bytes, a_at: i64, b: bytes, b_at: i64, length: i64) -> bool:
 
 
 def compare(a: bytes, a_at: i64, a_end: i64, b: bytes, b_at: i64, b_end: i64) -> i64:
-    """Negative, zero or positive as ``a[a_at:a_end]`` is below, equal to or above ``b[b_at:b_end]``.
-
-    Both must be within bounds.  O(min(length) / 8).
-    """
+    """``a[a_at:a_end]`` against ``b[b_at:b_end]``: negative if below, 0 if equal, else positive."""
     longer = (a_end - a_at) - (b_end - b_at)
     length = b_end - b_at if longer > 0 else a_end - a_at
     while length >= 8:
@@ -69,7 +63,7 @@ def compare(a: bytes, a_at: i64, a_end: i64, b: bytes, b_at: i64, b_end: i64) ->
 
 
 def _tails_differ_by(a: bytes, a_end: i64, b: bytes, b_end: i64, length: i64) -> i64:
-    """The 1 to 7 bytes before ``a_end`` minus those before ``b_end``, as big-endian integers."""
+    """The ``length`` (1 to 7) bytes before ``a_end`` minus those before ``b_end``."""
     if a_end >= 8 and b_end >= 8:  # read whole words that end there, and mask
         mask = (_ONE << (8 * length)) - 1
         return (read_i64_be(a, a_end - 8) & mask) - (read_i64_be(b, b_end - 8) & mask)
@@ -77,10 +71,7 @@ def _tails_differ_by(a: bytes, a_end: i64, b: bytes, b_end: i64, length: i64) ->
 
 
 def find_byte(data: bytes, byte: i64, start: i64, end: i64) -> i64:
-    """Where ``byte`` first occurs in ``data[start:end]``, which must be within bounds; -1 if nowhere.
-
-    O((end - start) / 8).
-    """
+    """Where ``byte`` first occurs in ``data[start:end]``; -1 if nowhere."""
     signed = (byte ^ 0x80) - 0x80
     pattern = (signed << 56) + byte * _ONES  # the byte in all eight places
     while start + 8 <= end:
@@ -98,7 +89,7 @@ def find_byte(data: bytes, byte: i64, start: i64, end: i64) -> i64:
 
 
 def append_range(out: BytesWriter, data: bytes, at: i64, end: i64) -> None:
-    """Append a short ``data[at:end]``, which must be within bounds, to ``out``.  O(length / 8)."""
+    """Append a short ``data[at:end]`` to ``out``."""
     if at == end:
         return
     length = len(out) + end - at
@@ -116,7 +107,7 @@ def append_range(out: BytesWriter, data: bytes, at: i64, end: i64) -> None:
 
 
 def common_prefix_length(keys: list[bytes]) -> i64:
-    """How many leading bytes all the keys, at least one, share.  O(total length / 8).
+    """How many leading bytes all the keys, at least one, share.
 
     >>> common_prefix_length([b"abcd", b"abX", b"abcde"])
     2

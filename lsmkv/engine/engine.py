@@ -1,9 +1,5 @@
 """The engine: one open store, from opening to closing.
 
-Writes go through :mod:`lsmkv.engine.write_path`.  A full memtable is set aside with its log, and a new
-pair takes their place.  The flusher writes the full one to tables and records them in the manifest;
-then the log is removed.  The compactor merges tables, one compaction at a time.
-
 Two locks order all changes.  The lock of the version set serialises changes of the manifest and is
 taken before the mutex, never after.  Readers take neither: they load ``super_version`` once and use
 what it names.  It is replaced, never changed.
@@ -36,8 +32,6 @@ from lsmkv.tree.version_set import VersionSet
 
 
 class Engine(WriteState):
-    """An open store; :class:`lsmkv.api.db.DB` is its public class."""
-
     def __init__(
         self, directory: str, options: Options, storage: Storage, lock: FileLock | None
     ) -> None:
@@ -52,50 +46,35 @@ class Engine(WriteState):
     # Opening
 
     def create(self) -> None:
-        """Create an empty store in the directory, durably."""
         for name in self.storage.list_directory(self.directory):
             if parse_file_name(name) is not None:  # left by an unfinished creation
                 self.storage.remove(os.path.join(self.directory, name))
         number = 1
-        try:
-            self._logs.create(number)
-            state = State(Levels(), number + 1, last_seq=0, log_number=number)
-            self._tables.start_manifest(state, [])
-            self._start(SuperVersion(Memtable(1, number), (), Version(Levels(), {})))
-        except BaseException:
-            self.abandon()
-            raise
+        self._logs.create(number)
+        state = State(Levels(), number + 1, last_seq=0, log_number=number)
+        self._tables.start_manifest(state, [])
+        self._start(SuperVersion(Memtable(1, number), (), Version(Levels(), {})))
 
     def open(self) -> None:
-        """Recover the store in the directory, and take writes.
-
-        Raises CorruptionError or UnsupportedFormatError for files that cannot be trusted or read.
-        """
-        try:
-            found = recover(self.storage, self.directory)
-            version = self._tables.open_version(found.state.levels)
-            was_closed = found.was_closed
-            self._logs.reopen(found.logs, found.names, was_closed)
-            self._tables.start_manifest(
-                found.state, found.names, found.manifest if was_closed else None
-            )
-            self._tables.unremoved += remove_leftovers(
-                self.storage, self.directory, found.names, self._tables.manifest
-            )
-            self.last_seq = found.last_seq
-            self._start(found.super_version(version))
-        except BaseException:
-            self.abandon()
-            raise
+        found = recover(self.storage, self.directory)
+        version = self._tables.open_version(found.state.levels)
+        was_closed = found.was_closed
+        self._logs.reopen(found.logs, found.names, was_closed)
+        manifest = found.manifest if was_closed else None
+        self._tables.start_manifest(found.state, found.names, manifest)
+        kept = remove_leftovers(self.storage, self.directory, found.names, self._tables.manifest)
+        self._tables.unremoved += kept
+        self.last_seq = found.last_seq
+        self._start(found.super_version(version))
 
     def abandon(self) -> None:
-        """Close a store whose opening failed; a second call does nothing."""
+        """Close a store whose creation or opening failed."""
         self._background.stop()
         self.super_version = None
         self._release()
 
     def open_read_only(self) -> None:
-        """Recover the store for reading, beside a writer or without one; ``refresh`` does it again."""
+        """Recover for reading, beside a writer or without one."""
         with self._tables.lock:  # one recovery at a time, or a newer one might be undone
             found, version = recover_beside_writer(
                 self.storage, self.directory, self._tables.open_version
@@ -118,19 +97,16 @@ class Engine(WriteState):
     # What the background work asks and tells (see background_thread.Host)
 
     def may_flush(self) -> bool:
-        """Whether the flusher may run now."""
         return self._failure is None or self._resuming
 
     def may_compact(self) -> bool:
-        """Whether the compactor may run now."""
         return self._failure is None
 
     def release_gil(self, wanted: bool) -> None:
-        """Whether writes let other threads of the interpreter run."""
         self._logs.release_gil(wanted)
 
     def work_failed(self, error: BaseException) -> None:
-        """Take no more writes after a failed flush or compaction, unless it was only cancelled."""
+        """Take no more writes, unless the work was only cancelled."""
         if not isinstance(error, CancelledError):
             thread = self.entering()
             with self._mutex:
@@ -138,7 +114,7 @@ class Engine(WriteState):
                 self._fail(error)
 
     def publish(self, version: Version, flushed: Memtable | None) -> None:
-        """Show ``version`` to readers, without the memtable that its tables hold now."""
+        """Show ``version`` to readers, without the memtable that it replaces."""
         thread = self.entering()
         with self._mutex:
             self._owner = thread
@@ -153,14 +129,13 @@ class Engine(WriteState):
         runs = self.require_open().version.levels.level0_run_count
         self._throttle.on = runs >= self.options.level0_slowdown_trigger
 
-    def mark_log_obsolete(self, number: int) -> None:
-        """Remove a log whose writes are in tables."""
-        self._logs.mark_obsolete(number)
+    def remove_log(self, number: int) -> None:
+        self._logs.remove(number)
 
     # Upkeep
 
     def flush(self) -> None:
-        """Write every memtable to tables, and return when that is done.  Raises as ``DB.flush``."""
+        """Write every memtable to tables.  Raises as ``DB.flush``."""
         self._urgently(self._flush)
 
     def _flush(self) -> None:
@@ -181,7 +156,7 @@ class Engine(WriteState):
         return all(memtable.log_number >= log_number for memtable in self.require_open().flushing)
 
     def compact_range(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
-        """Flush, and merge everything between two keys into one run.  Raises as the method of ``DB``."""
+        """Flush, and merge a range into one run.  Raises as the method of ``DB``."""
         self.flush()
         try:
             self._urgently(lambda: self._background.compactor.compact_range(start, stop, force))
@@ -190,7 +165,7 @@ class Engine(WriteState):
         self._background.wake_compactor()
 
     def wait_until_settled(self) -> None:
-        """Return once no flush and no compaction is due.  Raises as the method of ``DB``."""
+        """Wait until no work is due.  Raises as the method of ``DB``."""
         self._urgently(self._settle)
 
     def _settle(self) -> None:
@@ -210,7 +185,7 @@ class Engine(WriteState):
     # Failures and the end
 
     def resume(self) -> None:
-        """Take writes again after a failure whose cause is mended.  Raises as ``DB.resume``.
+        """Take writes again after a failure.  Raises as ``DB.resume``.
 
         It flushes the memtables first, because their logs may be what failed.
         """
@@ -239,7 +214,7 @@ class Engine(WriteState):
         self._background.wake_compactor()
 
     def _is_mended(self, cause: BaseException) -> bool:
-        """Whether everything is flushed after the failure ``cause``; writes are taken again then."""
+        """Whether everything is flushed after ``cause``; then takes writes again."""
         if self._failure is not cause:
             self._check_writable()
         if self.require_open().flushing:
@@ -248,15 +223,14 @@ class Engine(WriteState):
         return True
 
     def refresh(self) -> None:
-        """In a read-only store: see what the writer has written since."""
         self.require_open()
         if self.read_only:
             self.open_read_only()
 
     def close(self) -> None:
-        """Stop the background work, sync the log, release the lock.  A second call does nothing.
+        """Stop background work, sync the log, release the lock.
 
-        If the log cannot be synced it raises OSError, and the store is closed all the same.
+        A second call does nothing.  If syncing raises OSError, the store is closed all the same.
         """
         # Another thread may be closing it, or this one, further up: a finalizer calls close() too.
         if self._is_closed or self._ending.locked():
@@ -295,7 +269,7 @@ class Engine(WriteState):
         self._is_closed = True
 
     def mark_forked(self) -> None:
-        """In the child of a fork: become unusable, and drop the parent's file lock."""
+        """In the child of a fork: become unusable, and drop the file lock."""
         if self.super_version is not None:
             self._mutex = Lock()  # a thread of the parent may hold the old one
             self._changes = Changes()

@@ -1,8 +1,4 @@
-"""Recovery: reads manifest and logs, and rebuilds the memtables.
-
-The result is a prefix of all writes, without a hole.  :mod:`lsmkv.log.chain` tells a torn tail, which
-is dropped, from damage, which is an error that says where.
-"""
+"""Recovery: rebuilds a prefix of all writes from manifest and logs."""
 
 from __future__ import annotations
 
@@ -33,7 +29,6 @@ class Recovered:
     Attributes:
         state: the sum of the manifest's edits.
         logs, memtables: the logs that count and their writes, oldest first; never empty.
-        last_seq: number of the last write.
         manifest: the manifest as it was read.
         names: the names in the directory.
     """
@@ -47,7 +42,7 @@ class Recovered:
 
     @property
     def was_closed(self) -> bool:
-        """Whether the store was closed in good order, so that all of it is on disk."""
+        """Whether the store was closed cleanly, with all of it on disk."""
         last = self.logs[-1]
         return (
             self.manifest.ends_marked
@@ -56,17 +51,13 @@ class Recovered:
         )
 
     def super_version(self, version: Version) -> SuperVersion:
-        """The store's first super version: the newest memtable is active, the others are flushing."""
+        """The first super version: the newest memtable is the live one."""
         *flushing, memtable = self.memtables
         return SuperVersion(memtable, tuple(reversed(flushing)), version)
 
 
 def recover(storage: Storage, directory: str) -> Recovered:
-    """Read manifest and logs; changes nothing.
-
-    It raises NotAStoreError, CorruptionError, UnsupportedFormatError, or FileNotFoundError for a file
-    that a writer beside this reader removed meanwhile.
-    """
+    """Read manifest and logs; changes nothing."""
     state, manifest = read_manifest(storage, directory, read_current(storage, directory))
     names = storage.list_directory(directory)
     first = state.log_number
@@ -84,12 +75,12 @@ def recover(storage: Storage, directory: str) -> Recovered:
 def recover_beside_writer(
     storage: Storage, directory: str, open_tables: Callable[[Levels], _Opened]
 ) -> tuple[Recovered, _Opened]:
-    """As :func:`recover`, and open the tables, while another process may write.
+    """Recover and open the tables while another process may write.
 
-    The writer changes the manifest before it removes a file that counts.  So if something is missing
-    or does not fit, and the manifest has changed meanwhile, the reader was only too slow and tries
-    again.  A missing file may also be a leftover that an opening writer removed.  The same failure
-    twice in a row is damage, because file numbers are never used again.
+    The writer changes the manifest before it removes a file that counts.  So if something is missing or
+    does not fit, and the manifest has changed, the reader was too slow and tries again.  A missing file
+    may also be a leftover that an opening writer removed.  The same failure twice in a row is damage,
+    because file numbers are never used again.
     """
     previous = ""
     for _ in range(MAX_READ_ATTEMPTS):
@@ -110,9 +101,9 @@ def recover_beside_writer(
 
 
 def _manifest_extent(storage: Storage, directory: str) -> tuple[int, int]:
-    """Number and length of the manifest in force; the length is -1 when it is missing.
+    """Number and length of the manifest in force; -1 when it is missing.
 
-    (A reader misses it for a moment if it read CURRENT just before a writer replaced both.)
+    (A reader misses it for a moment if a writer replaces CURRENT and it.)
     """
     number = read_current(storage, directory)
     try:
@@ -124,11 +115,10 @@ def _manifest_extent(storage: Storage, directory: str) -> tuple[int, int]:
 def remove_leftovers(
     storage: Storage, directory: str, names: list[str], manifest: Manifest
 ) -> list[int]:
-    """Remove the store's files that nothing needs: unfinished tables, old logs and manifests.
+    """Remove unfinished tables, old logs and old manifests.
 
-    A file that cannot be removed stays for the next opening; foreign files are not touched.  Returns
-    the numbers of the tables that stay: the first that could not be removed, and all newer ones,
-    which may hide its entries.
+    A file that cannot be removed stays for the next opening.  Returns the numbers of the tables that
+    stay: the first that could not be removed, and all newer ones, which may hide its entries.
     """
     tables = {table.number for table in manifest.state.levels.tables()}
     left: list[int] = []

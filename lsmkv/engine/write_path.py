@@ -1,15 +1,15 @@
 """The write path of an open store, from top to bottom.
 
 1. ``put`` and ``delete`` check key and value; ``write_one`` and ``write_batch`` do the rest.
-2. Under the mutex, the write is appended to the log and then put into the memtable.  A full memtable
-   is set aside with its log first, and a new pair takes their place (``_rotate``).  If too many wait
-   for their flush already, the writer waits (``_wait_for_room``).
+2. Under the mutex, the write is appended to the log and then put into the memtable.  A full memtable is
+   set aside with its log first, and a new pair takes their place (``_rotate``).  If too many wait for
+   their flush already, the writer waits (``_wait_for_room``).
 3. Without the mutex, the throttle slows the writer down while level 0 is crowded.
 4. With ``sync``, the writer waits for the group commit of its log.
 
-``_mutex`` serialises writes and changes of ``super_version``.  No thread waits while it holds the mutex:
-it releases the mutex, waits as in :mod:`lsmkv.changes`, and looks again.  So an interrupt (Ctrl-C)
-breaks no wait.  An interrupt between log and memtable is raised once both have the write.
+``_mutex`` serialises writes and changes of ``super_version``.  No thread waits while it holds the
+mutex: it releases the mutex, waits as in :mod:`lsmkv.changes`, and looks again.  An interrupt between
+log and memtable is raised once both have the write.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ from lsmkv.tree.version_set import VersionSet
 
 
 class WriteState(ReadState):
-    """The writing half of an open store."""
-
     _tables: VersionSet
     _background: BackgroundWork
 
@@ -55,13 +53,8 @@ class WriteState(ReadState):
         self._logs = LogSet(storage, directory)
         self._throttle = Throttle(storage.stats)
 
-    @property
-    def failure(self) -> BaseException | None:
-        """The failure after which the store takes no writes; None while it takes them."""
-        return self._failure
-
     def check_for_writing(self) -> None:
-        """Raise ReadOnlyError, ClosedError or ForkedError for a handle that can never write."""
+        """Raise for a handle that can never write."""
         if self.super_version is None:
             raise self.unusable()
         if self.read_only:
@@ -80,7 +73,7 @@ class WriteState(ReadState):
             raise caused(BackgroundError(reason), self._failure)
 
     def _check_not_closing(self) -> None:
-        """Raise if the store is closing, so that no background work will end the wait."""
+        """Raise if the store is closing: no work will end the wait."""
         if self._closing:
             raise self.unusable()
 
@@ -91,7 +84,7 @@ class WriteState(ReadState):
         self._changes.announce()
 
     def _urgently(self, work: Callable[[], None]) -> None:
-        """Run ``work``, which waits for flushes or compactions; they do not give way meanwhile."""
+        """Run ``work``, which waits for background work and makes it urgent."""
         thread = threading.get_ident()
         urgency = self._background.urgency
         try:
@@ -101,7 +94,7 @@ class WriteState(ReadState):
             urgency.waiting.pop(thread, None)
 
     def _wait_until(self, is_done: Callable[[], bool], *, compact: bool = False) -> None:
-        """Wait for flushes (and compactions) until ``is_done``, which is asked under the mutex."""
+        """Wait for background work until ``is_done``, asked under the mutex."""
         done = False
         while not done:
             thread = self.entering()
@@ -119,11 +112,9 @@ class WriteState(ReadState):
     # Writing
 
     def put(self, key: Buffer, value: Buffer, sync: bool) -> None:
-        """Set ``key``.  Raises as ``DB.put``."""
         self.write_one(key_bytes(key), value_bytes(value), sync)
 
     def delete(self, key: Buffer, sync: bool) -> None:
-        """Remove ``key``.  Raises as ``DB.put``."""
         self.write_one(key_bytes(key), None, sync)
 
     def write_one(self, key: bytes, value: bytes | None, sync: bool) -> None:
@@ -168,7 +159,7 @@ class WriteState(ReadState):
     def write_batch(self, operations: list[Operation], sync: bool) -> None:
         """Apply operations in order, all or none.  Raises as ``DB.put``.
 
-        It repeats :meth:`write_one`, because sharing one function costs each put 2 % more instructions.
+        It repeats :meth:`write_one`: one function for both costs each put 2 % more instructions.
         """
         if not operations:
             return
@@ -215,7 +206,7 @@ class WriteState(ReadState):
     # Step 2: log and memtable, and the room in them
 
     def _log_with_room(self) -> LogWriter | None:
-        """The log to append to; None if the writer must wait for room (the mutex is held)."""
+        """The log to append to; None without room (the mutex is held)."""
         if self.super_version is None or self.read_only or self._failure is not None:
             self._check_writable()
         log = self._logs.current
@@ -230,7 +221,6 @@ class WriteState(ReadState):
         return log
 
     def _may_rotate(self, current: SuperVersion) -> bool:
-        """Whether one more memtable may wait for its flush."""
         return (
             len(current.flushing) < self.options.max_immutable_memtables
             and current.version.levels.level0_run_count < self.options.level0_stop_trigger
@@ -243,9 +233,8 @@ class WriteState(ReadState):
         try:
             log = self._logs.prepare(number)
             current.memtable.log_bytes = self._logs.current.end
-            following = SuperVersion(
-                Memtable(self.last_seq + 1, number), current.memtables, current.version
-            )
+            fresh = Memtable(self.last_seq + 1, number)
+            following = SuperVersion(fresh, current.memtables, current.version)
             # An interrupt comes before both of these or after them.
             self._logs.follow(log)
             self.super_version = following
@@ -259,17 +248,13 @@ class WriteState(ReadState):
         self._background.wake_flusher()
 
     def _wait_for_room(self) -> None:
-        """Wait until a flush has made room for the full memtable."""
         self.stats.write_stops += 1
         started = time.perf_counter()
         try:
-            self._urgently(self._wait_until_roomy)
+            self._urgently(lambda: self._wait_until(self._has_room, compact=True))
         finally:
             waited = time.perf_counter() - started
             self.stats.write_stop_s += waited
-
-    def _wait_until_roomy(self) -> None:
-        self._wait_until(self._has_room, compact=True)
 
     def _has_room(self) -> bool:
         self._check_writable()
@@ -277,10 +262,10 @@ class WriteState(ReadState):
         return not is_full or self._may_rotate(self.require_open())
 
     def _was_appended(self, log: LogWriter, start: int, error: BaseException) -> bool:
-        """Whether an interrupt came after the append, so that the memtable still needs the write.
+        """Whether an interrupted write is in the log but not the memtable.
 
-        Otherwise the next write would repeat a sequence number.  The mutex is held and ``_failure``
-        is set: should another interrupt come, the store takes no more writes.
+        Otherwise the next write would repeat a sequence number.  The mutex is held and ``_failure`` is
+        set: should another interrupt come, the store takes no more writes.
         """
         if isinstance(error, OSError):
             self._fail(error)
@@ -291,7 +276,7 @@ class WriteState(ReadState):
         return True
 
     def _take_writes_again(self) -> None:
-        """Take writes again after an interrupt: log and memtable hold the same writes."""
+        """Take writes again after an interrupt: log and memtable agree."""
         self._failure = None
         with contextlib.suppress(RuntimeError):  # both may have seen the failure, and stopped
             self._background.wake_flusher()
@@ -320,7 +305,7 @@ class WriteState(ReadState):
             raise
 
     def memtable_bytes(self) -> int:
-        """About the memory of the memtables: the length of the logs with the same writes."""
+        """The memory of the memtables, as the length of their logs."""
         current = self.require_open()
         current.memtable.log_bytes = self._logs.end or current.memtable.log_bytes
         return sum(memtable.log_bytes for memtable in current.memtables)

@@ -22,10 +22,7 @@ class Throttle:
         self._owed_s = 0.0
 
     def delay(self, size_bytes: int, ticket: threading.Lock) -> None:
-        """Sleep as long as a write of this size takes at the limit, or until the change of ``ticket``.
-
-        The caller holds no lock.
-        """
+        """Sleep for as long as this write takes at the limit.  The caller holds no lock."""
         self._owed_s += size_bytes / SLOWED_BYTES_PER_S
         self._stats.write_slowdowns += 1
         if self._owed_s >= _SHORTEST_SLEEP_S:

@@ -1,29 +1,25 @@
-"""Filters: sets that take a few bits per key and are wrong at a known rate, one way only.
+"""Filters: sets that take a few bits per key, and err in one direction only.
 
-The package can be used by itself: ``from lsmkv import filters``.  ``docs/filters.md`` says which
-filter suits what.
+``docs/filters.md`` says which filter suits what.
 
-* :mod:`~lsmkv.filters.maths`: sizes, exact rates and memory among many filters; no bits.
+* :mod:`~lsmkv.filters.maths`: sizes, exact rates and memory; no bits.
 * What tables embed: :mod:`~lsmkv.filters.hashing`, the bits of each kind
   (:mod:`~lsmkv.filters.bloom`, :mod:`~lsmkv.filters.blocked`, :mod:`~lsmkv.filters.fuse`),
   :mod:`~lsmkv.filters.policy` (the interface of a kind to tables), :mod:`~lsmkv.filters.keys`
   (which part of a key goes in).
-* :mod:`~lsmkv.filters.family`: filters as objects, a class for each kind.  A class has the methods
-  of its abilities and no others; :mod:`~lsmkv.filters.family.protocols` names these abilities.
+* :mod:`~lsmkv.filters.family`: filters as objects, a class for each kind.
 
-Counts are 0 or more, and error rates lie between 0 and 1: other arguments raise a ``ValueError`` that
-names them and their limits.
+Counts are 0 or more, and error rates lie between 0 and 1: other arguments raise a ``ValueError``.
 
 **Adding a kind**, say ``ribbon``, for tables to embed and programs to use:
 
 1. ``maths/layouts.py``: functions for its size and its rate, named below if users call them.
 2. ``ribbon.py`` beside ``fuse.py``: ``build`` and ``may_contain`` on plain bytes.  The module joins
-   its neighbours in ``INSIDE`` of ``tests/whole/test_layering.py``, and in ``COMPILED`` of
-   ``setup.py`` if compiling makes it faster.
+   ``INSIDE`` of ``tests/whole/test_layering.py``, and ``COMPILED`` of ``setup.py`` if compiling
+   makes it faster.
 3. ``policy.py``: a :class:`FilterPolicy` with a free scheme, listed in ``POLICIES``.  Its name joins
    ``FilterPolicyName`` in ``lsmkv/options.py``.
-4. ``family/ribbon.py``: a class with a free ``KIND``, named in ``family/__init__.py``.  A filter that
-   is built from all its keys at once is a ``StaticFilter``.
+4. ``family/ribbon.py``: a class with a free ``KIND``, named in ``family/__init__.py``.
 5. ``KINDS`` of ``tests/support/filter_kinds.py``, which runs every common test on it, and the tables
    of ``docs/filters.md``, which tests compare with the code.
 """
@@ -92,10 +88,7 @@ if typing.TYPE_CHECKING:
 else:  # hidden from type checkers, which would take any name for one of ours
 
     def __getattr__(name):
-        """A module of this package or a name of the family, loaded when it is first used.
-
-        A store embeds filters, and never loads the family.
-        """
+        """Load a module of this package, or a name of the family."""
         if name == "__all__":
             names = vars(importlib.import_module(f"{__name__}.family")) | globals()
             return [

@@ -1,13 +1,12 @@
 """The cache-line blocked Bloom filter: all probes of a key fall into one line of 64 bytes.
 
-A lookup touches one cache line, however large the filter.  The price is error rate: keys fall into
-lines by chance, and overfull lines err more than underfull ones make good.
+A lookup touches one cache line, however large the filter.  Its rate is higher than a Bloom filter's:
+keys fall into lines by chance, and overfull lines err more than underfull ones make good.
 
 The first multiple of a key's hash (see :mod:`lsmkv.filters.bloom`) chooses the line; the top 9
 bits of each of the next k multiples choose a bit of it.
 
-Source: F. Putze, P. Sanders, J. Singler, "Cache-, hash- and space-efficient Bloom filters", WEA
-2007.
+Source: F. Putze, P. Sanders, J. Singler, "Cache-, hash- and space-efficient Bloom filters", WEA 2007.
 """
 
 from __future__ import annotations
@@ -25,10 +24,7 @@ BIT_SHIFT: Final = 63 - LINE_SHIFT
 
 
 def build(hashes: list[int], line_count: int, probe_count: int) -> bytes:
-    """The bits of a filter of ``line_count`` lines that holds every hash of ``hashes``.
-
-    O(len(hashes) * probe_count).
-    """
+    """The bits of a filter that holds every hash.  O(len(hashes) * probe_count)."""
     bits = bytearray(line_count * LINE_BYTES)
     for h in hashes:
         set_in_line(bits, probe_count, h)
@@ -36,7 +32,7 @@ def build(hashes: list[int], line_count: int, probe_count: int) -> bytes:
 
 
 def set_in_line(bits: bytearray, probe_count: i64, h: i64) -> None:
-    """Set the bits of the hash ``h``.  O(probe_count)."""
+    """Set the bits of the hash ``h``."""
     h = (h * MULTIPLIER) & MASK_63
     line_count: i64 = len(bits) >> 6
     first: i64 = ((h >> 31) * line_count) >> 32 << LINE_SHIFT
@@ -49,7 +45,7 @@ def set_in_line(bits: bytearray, probe_count: i64, h: i64) -> None:
 def may_contain(bits: bytes, start: i64, byte_count: i64, probe_count: i64, h: i64) -> bool:
     """Whether the filter in ``bits[start : start + byte_count]`` may hold the hash ``h``.
 
-    False is certain.  A filter of less than a line may hold anything.  O(probe_count).
+    A filter of less than a line may hold anything.  O(probe_count).
     """
     line_count: i64 = byte_count >> 6
     if line_count == 0:

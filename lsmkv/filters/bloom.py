@@ -3,8 +3,6 @@
 The probes of a key come from its one 63-bit hash h by a multiplicative sequence
 h_i = h_{i-1} * C mod 2^63.  The i-th bit is the top 32 bits of h_i scaled to the filter,
 ``(h_i >> 31) * m >> 32`` (Lemire, "Fast random integer generation in an interval", 2019).
-The usual double hashing h1 + i*h2 raises the error rate of small filters above the exact theory
-(Bose et al. 2008); this sequence does not (``tests/filters/test_bloom.py``).
 
 A filter is plain bytes; bit b is bit ``b % 8`` (from the least significant) of byte ``b // 8``.
 """
@@ -26,14 +24,10 @@ MAX_BITS: Final = (1 << 31) - 8
 """A scaled probe is a 63-bit product, so a filter has less than 2^31 bits."""
 
 MAX_BYTES: Final = MAX_BITS // 8
-"""Most bytes of one array of bits."""
 
 
 def build(hashes: list[int], byte_count: int, probe_count: int) -> bytes:
-    """A filter of ``byte_count`` bytes that holds these 63-bit hashes, with k = ``probe_count``.
-
-    O(len(hashes) * probe_count).
-    """
+    """A filter of these 63-bit hashes.  O(len(hashes) * probe_count)."""
     packed = BytesWriter()
     for h in hashes:
         write_i64_le(packed, h)
@@ -67,8 +61,7 @@ def _build(packed: bytes, stride: i64, byte_count: i64, probe_count: i64) -> byt
 def may_contain(bits: bytes, start: i64, byte_count: i64, probe_count: i64, h: i64) -> bool:
     """Whether the filter in ``bits[start : start + byte_count]`` may hold the hash ``h``.
 
-    False is certain.  A filter of no bytes may hold anything.  O(probe_count), and two probes on
-    average when the answer is no.
+    A filter of no bytes may hold anything.  O(probe_count); a "no" takes two probes on average.
     """
     bit_count: i64 = byte_count * 8
     if bit_count == 0:

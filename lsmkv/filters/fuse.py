@@ -1,9 +1,8 @@
-"""The binary fuse filter: a static filter within 13 to 20 % of the lower bound for many keys.
+"""The binary fuse filter: static, and within 13 to 20 % of the lower bound for many keys.
 
-Each key has three f-bit cells of an array, in three consecutive segments, that xor to its
-fingerprint.  An absent key passes when its three cells happen to do so: 2^-f.  Peeling finds the
-cells' contents: a cell that only one key needs is set last.  When peeling gets stuck, it starts again
-with another seed.
+Each key has three f-bit cells, in three consecutive segments, that xor to its fingerprint.  Those of
+an absent key do so by chance: 2^-f.  Peeling finds the contents of the cells: a cell that only one
+key needs is set last.  When peeling gets stuck, it starts again with another seed.
 
 Bits of a filter: seed (u8), log2 of the segment length (u8), then the cells, little-endian.
 
@@ -24,16 +23,15 @@ from lsmkv.filters.hashing import MASK_63
 from lsmkv.filters.maths.layouts import MAX_FUSE_SEGMENT, fuse_shape
 
 HEADER_BYTES: Final = 2
+# A seed fails with a chance below a half for few keys, and seldom for many.
 MAX_SEEDS: Final = 256
-"""Most seeds to try.  A seed fails with a chance below a half for few keys, and seldom for many."""
-
 _MAX_SEGMENT_LOG: Final = MAX_FUSE_SEGMENT.bit_length() - 1
 _MIX: Final = 0x3F58_476D_1CE4_E5B9  # odd constants of splitmix64, cut to 63 bits
 _SEED_STEP: Final = 0x14D0_49BB_1331_11EB
 
 
 class FilterBuildError(Error):
-    """A static filter could not be built from these keys with any seed."""
+    """No seed builds a static filter of these keys."""
 
 
 def is_shape(bits: bytes, width: int) -> bool:
@@ -46,7 +44,7 @@ def is_shape(bits: bytes, width: int) -> bool:
 
 
 def build(hashes: list[int], width: int) -> bytes:
-    """The bits of a filter of these distinct 63-bit hashes; their order does not matter.
+    """The bits of a filter of these distinct 63-bit hashes.
 
     ``FilterBuildError`` when no seed works, ``ValueError`` for too many hashes.
     """
@@ -70,7 +68,7 @@ def build(hashes: list[int], width: int) -> bytes:
 def may_contain(bits: bytes, start: i64, byte_count: i64, width: i64, h: i64) -> bool:
     """Whether the filter in ``bits[start : start + byte_count]`` may hold the hash ``h``.
 
-    False is certain.  A filter of no segments may hold anything.  O(1): three cells.
+    A filter of no segments may hold anything.  O(1).
     """
     if byte_count < HEADER_BYTES:
         return True
@@ -109,7 +107,6 @@ def _mix(h: i64, seed: i64) -> i64:
 
 
 def _cells_of(word: i64, length: i64, segments: i64) -> tuple[int, int, int]:
-    """The three cells of a mixed hash."""
     first: i64 = ((word >> 31) * ((segments - 2) * length)) >> 32
     mask: i64 = length - 1
     second: i64 = (first + length) ^ ((word >> 18) & mask)
@@ -118,9 +115,9 @@ def _cells_of(word: i64, length: i64, segments: i64) -> tuple[int, int, int]:
 
 
 def _peel(hashes: list[int], seed: int, length: int, segments: int) -> list[tuple[int, int]] | None:
-    """Mixed hashes, each with a cell that no later one needs, or None when there is no such order.
+    """Mixed hashes, each with a cell that no later one needs.
 
-    Setting the cells from the last hash to the first gives every hash its fingerprint.
+    None when peeling gets stuck.
     """
     users = [0] * (length * segments)  # of each cell: how many hashes, and their xor
     words = [0] * (length * segments)
@@ -148,7 +145,7 @@ def _peel(hashes: list[int], seed: int, length: int, segments: int) -> list[tupl
 def _assign(
     cells: list[int], order: list[tuple[int, int]], width: int, length: int, segments: int
 ) -> None:
-    """Set cells, all 0, so that the three of each hash xor to its fingerprint."""
+    """Set the cells, all 0, so that each hash finds its fingerprint."""
     for word, own in reversed(order):
         first, second, third = _cells_of(word, length, segments)
         fingerprint = ((word * MULTIPLIER) & MASK_63) >> (63 - width)

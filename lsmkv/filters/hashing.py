@@ -1,9 +1,8 @@
 """The one hash of a key.
 
-A lookup hashes its key once, and every filter and block on its way takes that hash.  It is the low
-63 bits of the first half of MurmurHash3 x64-128 with seed 0 (Appleby's reference implementation, by
-way of ``mmh3``): with 63 bits it is the same non-negative number in a Python integer and in a machine
-word.
+It is the low 63 bits of the first half of MurmurHash3 x64-128 with seed 0 (Appleby's reference
+implementation, by way of ``mmh3``).  With 63 bits it is the same non-negative number in a Python
+integer and in a machine word.
 
 The digest of a key is all 128 bits, little-endian: its first 63 bits are the hash, and its first byte
 is the low byte of the hash.
@@ -47,7 +46,7 @@ def hash_key(key: bytes) -> i64:
 
 
 def digests(keys: list[bytes]) -> bytes:
-    """The digests of ``keys``, :data:`DIGEST_BYTES` each: no integer is made of any."""
+    """The digests of ``keys``, :data:`DIGEST_BYTES` each."""
     if not COMPILED:
         return b"".join(map(_digest, keys))
     out = BytesWriter()
@@ -64,7 +63,7 @@ def append_digest(out: BytesWriter, data: bytes, at: i64, end: i64) -> None:
 
 
 def append_fingerprint(out: BytesWriter, data: bytes, at: i64, end: i64) -> None:
-    """Append the low byte of the hash of the key ``data[at:end]`` to ``out``; compiled builds only."""
+    """Append the low byte of the hash of ``data[at:end]``; compiled builds only."""
     first, _second = _halves(data, at, end)
     out.append(u8(first & 0xFF))
 
@@ -72,7 +71,7 @@ def append_fingerprint(out: BytesWriter, data: bytes, at: i64, end: i64) -> None
 def _halves(key: bytes, at: i64, end: i64) -> tuple[i64, i64]:
     """The two halves of :func:`murmur3_128` of ``key[at:end]``, signed; compiled builds only.
 
-    The library's function takes five times as long for a short key: arguments, buffer, result.
+    For a short key the library's function takes five times as long.
     """
     length = end - at
     h1: i64 = 0
@@ -123,11 +122,7 @@ def _tail(key: bytes, at: i64, end: i64) -> i64:
 
 
 def hashes_of(packed: bytes) -> list[int]:
-    """The hashes in :func:`digests`.
-
-    >>> hashes_of(digests([b"", b"lsmkv"])) == [hash_key(b""), hash_key(b"lsmkv")]
-    True
-    """
+    """The hashes in :func:`digests`."""
     return [read_i64_le(packed, at) & MASK_63 for at in range(0, len(packed), DIGEST_BYTES)]
 
 
@@ -141,5 +136,5 @@ def murmur3_32(data: bytes, seed: int) -> int:
 
 
 def murmur3_128(data: bytes) -> tuple[int, int]:
-    """The two halves of MurmurHash3 x64-128 of ``data`` with seed 0, 64 bits each."""
+    """The two 64-bit halves of MurmurHash3 x64-128 with seed 0."""
     return mmh3.hash64(data, 0, signed=False)

@@ -1,11 +1,7 @@
 """Filter policies: the kinds of filter that a table can embed in its blocks.
 
-A policy turns hashes into bits and a small parameter, and asks bits that stand anywhere in a larger
-run of bytes.  A block stores bits, scheme and parameter, so any reader that knows the scheme
-can ask them.
-
-This package's policies are in :data:`POLICIES`.  A program adds a policy of its own, a subclass of
-:class:`FilterPolicy`, by :func:`register`.
+A policy turns hashes into bits and a small parameter.  A block stores bits, scheme and parameter, so
+any reader that knows the scheme can ask them.
 """
 
 from __future__ import annotations
@@ -43,8 +39,7 @@ SCHEME_RIBBON: Final = 4
 PRIVATE_SCHEMES: Final = (6, 7)
 """The schemes of registered policies; 5 is free for one more of this package's."""
 
-MAX_PARAMETER: Final = 31
-"""A block's trailer has 5 bits for the parameter."""
+MAX_PARAMETER: Final = 31  # 5 bits of a block's trailer
 
 NO_FILTER: Final = (b"", 0)
 """What ``build`` returns where no filter is worth its bits, or none can be built."""
@@ -57,8 +52,8 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 class FilterPolicy(ABC):
     """A kind of filter that a table can embed.
 
-    Whatever the policy, no bits at all mean "no filter", which may hold anything; ``may_contain``
-    must say so.  Any number of threads may ask and build at once.
+    A program registers a subclass of its own with :func:`register`.  No bits at all mean "no filter", for
+    which ``may_contain`` must return True.  Any number of threads may ask and build at once.
     """
 
     @property
@@ -75,14 +70,10 @@ class FilterPolicy(ABC):
 
     @abstractmethod
     def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
-        """Bits that hold every hash, and the parameter to ask them with, 0 to 31.
+        """Bits that hold every hash, and the parameter to ask them with.
 
-        Args:
-            hashes: the 63-bit hashes of the keys, without repeats.
-            error_rate: the false-positive rate to build for, above 0; from 1 on there is no filter.
-
-        Returns:
-            Bits and parameter; :data:`NO_FILTER`, ``(b"", 0)``, for no filter.
+        The parameter lies between 0 and 31.  ``hashes`` are the 63-bit hashes of the keys, without
+        repeats.  From an ``error_rate`` of 1 on there is no filter: :data:`NO_FILTER`, ``(b"", 0)``.
         """
         raise NotImplementedError
 
@@ -95,15 +86,12 @@ class FilterPolicy(ABC):
 
     @abstractmethod
     def may_contain(self, bits: bytes, start: i64, byte_count: i64, parameter: i64, h: i64) -> bool:
-        """Whether the filter in ``bits[start : start + byte_count]`` may hold the hash ``h``.
-
-        False is certain.
-        """
+        """Whether the filter in ``bits[start : start + byte_count]`` may hold the hash ``h``."""
         raise NotImplementedError
 
     @abstractmethod
     def exact_rate(self, byte_count: int, key_count: int, parameter: int) -> float:
-        """The false-positive rate of such a filter with so many distinct keys; 1.0 for no filter."""
+        """The false-positive rate with ``key_count`` distinct keys; 1.0 for no filter."""
         raise NotImplementedError
 
     @abstractmethod
@@ -112,16 +100,24 @@ class FilterPolicy(ABC):
         raise NotImplementedError
 
 
-class NoPolicy(FilterPolicy):
-    """No filters: a lookup searches every block whose key range holds the key."""
+class _NumberedPolicy(FilterPolicy):
+    """A policy of this package."""
+
+    def __init__(self, scheme: int, name: str) -> None:
+        self._scheme = scheme
+        self._name = name
 
     @property
     def scheme(self) -> int:
-        return SCHEME_NONE
+        return self._scheme
 
     @property
     def name(self) -> str:
-        return "none"
+        return self._name
+
+
+class NoPolicy(_NumberedPolicy):
+    """No filters: a lookup searches every block whose key range holds the key."""
 
     def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
         return NO_FILTER
@@ -138,26 +134,15 @@ class NoPolicy(FilterPolicy):
 
 @lru_cache(maxsize=4096)
 def _bloom_shape(key_count: int, error_rate: float) -> tuple[int, int]:
-    """Bytes and k of a Bloom filter; no bytes where it is not worth them or would be too large."""
+    """Bytes and k of a Bloom filter; (0, 0) where none is worth it, or it would be too large."""
     byte_count = filter_bytes_for(key_count, error_rate)
     if byte_count > MAX_BYTES:
         return 0, 0
     return byte_count, probes_for(byte_count * 8, key_count)
 
 
-class BloomPolicy(FilterPolicy):
-    """Bloom filters with the product's probes (:mod:`lsmkv.filters.bloom`); the parameter is k.
-
-    m follows from the number of hashes and the rate, and k is the one with the lowest rate for m.
-    """
-
-    @property
-    def scheme(self) -> int:
-        return SCHEME_BLOOM
-
-    @property
-    def name(self) -> str:
-        return "bloom"
+class BloomPolicy(_NumberedPolicy):
+    """Bloom filters (:mod:`lsmkv.filters.bloom`); the parameter is k."""
 
     def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
         byte_count, probe_count = _bloom_shape(len(hashes), error_rate)
@@ -181,20 +166,11 @@ class BloomPolicy(FilterPolicy):
         return byte_count == 0 or (0 < byte_count <= MAX_BYTES and 1 <= parameter <= MAX_PARAMETER)
 
 
-class BlockedPolicy(FilterPolicy):
+class BlockedPolicy(_NumberedPolicy):
     """Cache-line blocked Bloom filters (:mod:`lsmkv.filters.blocked`); the parameter is k.
 
-    They have the fewest lines with the rate, and the k with the lowest rate for these.  The smallest
-    has one line of 64 bytes, so few keys get a better rate than they need.
+    The smallest has one line of 64 bytes, so few keys get a better rate than they need.
     """
-
-    @property
-    def scheme(self) -> int:
-        return SCHEME_BLOCKED
-
-    @property
-    def name(self) -> str:
-        return "blocked-bloom"
 
     def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
         if not hashes or error_rate >= 1.0:
@@ -215,20 +191,11 @@ class BlockedPolicy(FilterPolicy):
         return byte_count % LINE_BYTES == 0 and BLOOM.is_possible(byte_count, parameter)
 
 
-class FusePolicy(FilterPolicy):
+class FusePolicy(_NumberedPolicy):
     """Binary fuse filters (:mod:`lsmkv.filters.fuse`); the parameter is the fingerprints' length.
 
-    They have a rate of 2**-8 where that is low enough, else of 2**-16, even if a lower one was asked
-    for.
+    The rate is 2**-8 where that is low enough, else 2**-16, even if a lower one was asked for.
     """
-
-    @property
-    def scheme(self) -> int:
-        return SCHEME_FUSE
-
-    @property
-    def name(self) -> str:
-        return "binary-fuse"
 
     def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
         if not hashes or error_rate >= 1.0:
@@ -273,20 +240,12 @@ def _ribbon_columns(first_hash: int, key_count: int, error_rate: float) -> int:
     return columns - (draw < ribbon_share(error_rate))
 
 
-class RibbonPolicy(FilterPolicy):
+class RibbonPolicy(_NumberedPolicy):
     """Ribbon filters (:mod:`lsmkv.filters.ribbon`); the parameter is the number of columns, r.
 
     The rate of one filter is 2**-r.  Filters of up to 4,096 keys have one of two r, so that the mean
     of many is the rate asked for; larger ones have at most that rate.
     """
-
-    @property
-    def scheme(self) -> int:
-        return SCHEME_RIBBON
-
-    @property
-    def name(self) -> str:
-        return "ribbon"
 
     def build(self, hashes: list[int], error_rate: float) -> tuple[bytes, int]:
         if not hashes:
@@ -313,11 +272,11 @@ class RibbonPolicy(FilterPolicy):
         return byte_count == 0 or ribbon.is_shape(byte_count, parameter)
 
 
-NONE: Final = NoPolicy()
-BLOOM: Final = BloomPolicy()
-BLOCKED: Final = BlockedPolicy()
-FUSE: Final = FusePolicy()
-RIBBON: Final = RibbonPolicy()
+NONE: Final = NoPolicy(SCHEME_NONE, "none")
+BLOOM: Final = BloomPolicy(SCHEME_BLOOM, "bloom")
+BLOCKED: Final = BlockedPolicy(SCHEME_BLOCKED, "blocked-bloom")
+FUSE: Final = FusePolicy(SCHEME_FUSE, "binary-fuse")
+RIBBON: Final = RibbonPolicy(SCHEME_RIBBON, "ribbon")
 
 POLICIES: Final[tuple[FilterPolicy, ...]] = (BLOOM, BLOCKED, FUSE, RIBBON)
 """The policies of this package that build filters."""
@@ -335,7 +294,7 @@ def policies() -> list[FilterPolicy]:
 
 
 def register(policy: FilterPolicy) -> None:
-    """Make a policy known in this process, to write and read tables with.
+    """Register a policy in this process, to write and read tables.
 
     A table names the scheme and the policy of its filters, and opens only where that policy is
     registered.
@@ -366,11 +325,7 @@ def register(policy: FilterPolicy) -> None:
 def policy_for(scheme: int, name: str = "") -> FilterPolicy:
     """The policy with the number ``scheme`` on disk; ValueError if this process knows none.
 
-    Args:
-        name: the name it must have, because anybody may use schemes 6 and 7; "" for any.
-
-    >>> policy_for(1).name
-    'bloom'
+    ``name`` is the name it must have, because anybody may use schemes 6 and 7; "" for any.
     """
     for policy in _known:
         if policy.scheme == scheme and name in ("", policy.name):
@@ -385,11 +340,7 @@ def policy_for(scheme: int, name: str = "") -> FilterPolicy:
 
 
 def policy_named(name: str) -> FilterPolicy:
-    """The policy with this name; ValueError if this process knows none.
-
-    >>> policy_named("binary-fuse").scheme
-    3
-    """
+    """The policy with this name; ValueError if this process knows none."""
     for policy in _known:
         if policy.name == name:
             return policy

@@ -1,8 +1,4 @@
-"""Explains one lookup: where it looks, what each filter answers, what it reads.
-
-It makes the lookup step by step, through the memtables, fences, filters, cache and blocks that
-``get`` uses, and stops where ``get`` stops.
-"""
+"""Explains one lookup: where it looks, what filters answer, what it reads."""
 
 from __future__ import annotations
 
@@ -44,7 +40,6 @@ class MemtableStep(Report):
     Attributes:
         role: ``"active"``, or ``"flushing"`` while its table is being written.
         log_number: the log with the same writes.
-        entry_count: the number of its keys.
         outcome: ``"found"``, ``"deleted"``, or ``"absent"`` when it has no entry for the key.
         first_seq: sequence number of the first write that it can hold.  The entry found is no older
             (memtables do not keep the number of each write).
@@ -86,7 +81,6 @@ class FilterStep(Report):
 
     @property
     def was_asked(self) -> bool:
-        """Whether a filter gave an answer."""
         return self.verdict in ("no", "maybe")
 
     def __str__(self) -> str:
@@ -121,7 +115,6 @@ class BlockStep(Report):
 
     @property
     def read_bytes(self) -> int:
-        """Bytes read from disk for it."""
         return 0 if self.was_cached else self.length_bytes
 
     def __str__(self) -> str:
@@ -134,7 +127,6 @@ class RunStep(Report):
     """The lookup in one run.
 
     Attributes:
-        level, run: the numbers of level and run.
         table, file_name: the table of the run that spans the key; None if none does.
         block: the block that spans the key by the fence keys; None if none does, or if the filter of
             the whole table answered no before the fences were searched.
@@ -185,9 +177,7 @@ class Explanation(Report):
     """The read path of one lookup.
 
     Attributes:
-        key: the key looked up.
         seq: the sequence number as of which.
-        memtables, runs: the steps, in order.
         outcome: ``"found"``, ``"deleted"`` or ``"absent"`` (no entry for the key).
         value: the value; None unless it was found.
     """
@@ -260,10 +250,9 @@ class Explanation(Report):
 
 
 def explain_lookup(current: SuperVersion, key: bytes, seq: int) -> Explanation:
-    """Look ``key`` up in ``current`` as of sequence number ``seq``, and report each step.
+    """Look ``key`` up as of ``seq``, and report each step.
 
-    It reads the same blocks as a lookup, fills the cache, and counts in the counters of reads and of
-    the cache, but not in those of lookups and filter answers.
+    It fills the cache as a lookup does, and counts reads, but no lookups and filter answers.
     """
     memtable_steps: list[MemtableStep] = []
     run_steps: list[RunStep] = []
@@ -276,9 +265,7 @@ def explain_lookup(current: SuperVersion, key: bytes, seq: int) -> Explanation:
         outcome: Outcome = "absent"
         if not isinstance(value, Absent):
             outcome = "deleted" if value is None else "found"
-        role: Literal["active", "flushing"] = (
-            "active" if memtable is current.memtable else "flushing"
-        )
+        role: Role = "active" if memtable is current.memtable else "flushing"
         memtable_steps.append(
             MemtableStep(role, memtable.log_number, len(memtable), outcome, memtable.first_seq)
         )
@@ -294,7 +281,6 @@ def explain_lookup(current: SuperVersion, key: bytes, seq: int) -> Explanation:
 
 
 def _search_run(run: Run, key: bytes, h: int, seq: int) -> tuple[RunStep, bytes | None]:
-    """The lookup in one run, with the steps of :meth:`TableReader.get`."""
     table = run.table_for(key)
     if table is None:
         return RunStep(run.level, run.number, None, None, None, None, (), "no table", None), None
@@ -333,7 +319,7 @@ def _search_run(run: Run, key: bytes, h: int, seq: int) -> tuple[RunStep, bytes 
 def _search_blocks(
     table: TableReader, number: int, key: bytes, h: int, seq: int, steps: list[BlockStep]
 ) -> tuple[Block, int]:
-    """The block in which the search ended, and the position of the version in it, or -1."""
+    """The block that ended the search, and the entry's position or -1."""
     index = table.index
     is_newest = seq >= table.meta.largest_seq
     while True:
@@ -350,7 +336,7 @@ def _search_blocks(
 
 
 def _ask(table: TableReader, number: int, filter_hash: int) -> FilterStep:
-    """Ask the filter for block ``number``, which may be that of the whole table."""
+    """Ask the filter for a block, or the one of the table."""
     scope: Scope = "table" if table.properties.granularity == "table" else "block"
     bits, key_count, probes = filter_shape(table, number)
     if bits == 0:

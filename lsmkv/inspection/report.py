@@ -1,4 +1,4 @@
-"""The base of all reports: frozen dataclasses that turn into JSON or text."""
+"""Base of all reports: frozen dataclasses that turn into JSON or text."""
 
 from __future__ import annotations
 
@@ -35,19 +35,12 @@ class Report:
         return result
 
     def text(self) -> str:
-        """The report for people, in one or more lines."""
         return str(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem(Report):
-    """Damage on disk.
-
-    Attributes:
-        path: the file.
-        offset: where in the file, in bytes; None when no place can be named.
-        reason: what is wrong.
-    """
+    """Damage on disk; ``offset`` is None if no place can be named."""
 
     path: str
     offset: int | None
@@ -55,7 +48,7 @@ class Problem(Report):
 
     @classmethod
     def of(cls, error: Exception, path: str, offset: int | None = None) -> Self:
-        """The problem behind ``error``, which reading ``path`` raised."""
+        """The problem behind an error of reading ``path``."""
         if isinstance(error, CorruptionError):
             reason = error.reason
             if error.expected is not None or error.got is not None:

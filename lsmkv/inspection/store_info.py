@@ -1,11 +1,11 @@
-"""The shape of a store: levels, runs, tables, blocks and filters, as data and text."""
+"""The shape of a store, as data and text."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -25,9 +25,7 @@ class BlockInfo(Report):
         number: its number in the table, from 0.
         offset, length_bytes: its place in the file, filter and trailer included.
         raw_bytes: size of its payload before compression.
-        codec: ``"none"`` or ``"zstd"``.
         entry_count: its entries, deletions and old versions included.
-        first_key, last_key: its key range.
         key_count, bit_count, probe_count: its filter's n, m and k; all 0 without a filter.
         expected_rate: their exact false-positive rate; 1.0 without a filter of its own.
     """
@@ -36,7 +34,7 @@ class BlockInfo(Report):
     offset: int
     length_bytes: int
     raw_bytes: int
-    codec: str
+    codec: str  # "none" or "zstd"
     entry_count: int
     first_key: bytes
     last_key: bytes
@@ -59,23 +57,17 @@ class TableInfo(Report):
     """One table.
 
     Attributes:
-        number, file_name, size_bytes: its file.
         entry_count, tombstone_count: entries, and the deletions among them.
-        smallest, largest: its key range.
         smallest_seq, largest_seq: its sequence numbers; compaction sets old ones to 0.
-        block_count: data blocks.
         raw_bytes, stored_bytes: size of the data blocks before compression, and in the file (with
             filters and trailers).
-        dictionary_bytes, index_bytes: sizes of the compression dictionary and the index.
         filter_kind: the name of its policy (``Options.filter_policy``), or ``"none"``.
         granularity: one filter per ``"block"``, or one for the ``"table"``.
         filter_key: the part of the key that the filters hold, in text form.
         filter_bytes: size of the filters; those of blocks are stored twice.
         filter_memory_bytes: size of those that stay in memory.
         requested_rate: the false-positive rate that the filters were sized for.
-        expected_rate: their exact rate, as the mean over the blocks; None if only the blocks have what
-            it needs and they were not read.
-        writer: the program that wrote the file.
+        expected_rate: their exact rate, as the mean over the blocks; None if the index cannot tell it.
     """
 
     number: int
@@ -106,14 +98,14 @@ class TableInfo(Report):
         if self.filter_kind != "none":
             exact = "?" if self.expected_rate is None else f"{self.expected_rate:.3%}"
             filters = (
-                f"{count(self.filter_bytes, 'filter byte')} per {self.granularity}, "
+                f"{count(self.filter_bytes, 'byte')} of filters, one per {self.granularity}, "
                 f"{self.filter_key} keys, p {self.requested_rate:.3%} asked, {exact} exact"
             )
         return (
             f"{self.file_name}: {count_entries(self.entry_count)} "
             f"({count(self.tombstone_count, 'deletion')}), "
             f"{count(self.size_bytes, 'byte')}, {count(self.block_count, 'block')} "
-            f"({count(self.raw_bytes, 'byte')} raw, {self.stored_bytes} stored), "
+            f"({count(self.raw_bytes, 'byte')} raw, {self.stored_bytes:,} stored), "
             f"{self.smallest!r} to {self.largest!r}, "
             f"sequence numbers {self.smallest_seq} to {self.largest_seq}, {filters}"
         )
@@ -121,7 +113,7 @@ class TableInfo(Report):
 
 @dataclass(frozen=True, slots=True)
 class RunInfo(Report):
-    """One run: its number (within a level, higher is newer), and its tables by ascending key."""
+    """One run; a higher number is newer within a level.  Its tables are by ascending key."""
 
     derived: ClassVar[tuple[str, ...]] = ("size_bytes", "entry_count")
 
@@ -130,7 +122,6 @@ class RunInfo(Report):
 
     @property
     def size_bytes(self) -> int:
-        """Size of its files."""
         return sum(table.size_bytes for table in self.tables)
 
     @property
@@ -147,7 +138,7 @@ class RunInfo(Report):
 
 @dataclass(frozen=True, slots=True)
 class LevelInfo(Report):
-    """One level: its number, and its runs, newest first."""
+    """One level, and its runs, newest first."""
 
     derived: ClassVar[tuple[str, ...]] = ("size_bytes", "entry_count")
 
@@ -156,12 +147,10 @@ class LevelInfo(Report):
 
     @property
     def size_bytes(self) -> int:
-        """Size of its files."""
         return sum(run.size_bytes for run in self.runs)
 
     @property
     def entry_count(self) -> int:
-        """Entries, deletions and old versions included."""
         return sum(run.entry_count for run in self.runs)
 
     def __str__(self) -> str:
@@ -198,12 +187,10 @@ class StoreInfo(Report):
 
     @property
     def size_bytes(self) -> int:
-        """Size of the table files."""
         return sum(level.size_bytes for level in self.levels)
 
     @property
     def entry_count(self) -> int:
-        """Entries in tables, deletions and old versions included."""
         return sum(level.entry_count for level in self.levels)
 
     @property
@@ -227,22 +214,18 @@ class StoreInfo(Report):
         lines.append(
             f"in all: {count_entries(self.entry_count)}, {count(self.size_bytes, 'byte')} in "
             f"{count(sum(1 for _ in self.tables()), 'table')}, "
-            f"{count(self.filter_bytes, 'byte')} of filters ({self.filter_memory_bytes} in memory)"
+            f"{count(self.filter_bytes, 'byte')} of filters ({self.filter_memory_bytes:,} in memory)"
         )
         return "\n".join(lines)
 
 
-def inspect_store(current: SuperVersion, *, read_blocks: bool = False) -> StoreInfo:
-    """The shape of ``current``.
-
-    ``read_blocks`` allows reading blocks for the exact error rate of filters that the index alone does
-    not give (:func:`expected_error_rate`); otherwise nothing is read.
-    """
+def inspect_store(current: SuperVersion) -> StoreInfo:
+    """The shape of ``current``; reads no block."""
     runs: dict[int, list[RunInfo]] = {
         level: [] for level in range(len(current.version.levels.by_depth))
     }
     for run in current.version.runs:
-        tables = tuple(_table_info(table, read_blocks) for table in run.tables)
+        tables = tuple(map(_table_info, run.tables))
         runs[run.level].append(RunInfo(run.number, tables))
     return StoreInfo(
         tuple(map(len, current.memtables)),
@@ -250,24 +233,8 @@ def inspect_store(current: SuperVersion, *, read_blocks: bool = False) -> StoreI
     )
 
 
-def expected_error_rate(table: TableReader) -> float:
-    """The false-positive rate to expect of the table's filters: the mean of ``exact_rate``.
-
-    All blocks weigh the same; one without a filter has a rate of 1.  It is that of the filters in the
-    file, whether lookups ask them or not.  If filters hold whole keys and no key has several versions,
-    the index has every n; otherwise every block is read.
-    """
-    known = _rate_by_index(table)
-    if known is not None:
-        return known
-    return _mean_rate(
-        table,
-        ((block.bit_count, block.key_count, block.probe_count) for block in block_infos(table)),
-    )
-
-
 def block_infos(table: TableReader) -> Iterator[BlockInfo]:
-    """Each block of ``table``, in order; reads one block per step, past the cache."""
+    """Each block of ``table``; reads one block per step, past the cache."""
     index = table.index
     for number in range(index.block_count):
         trailer = table.block_trailer(number)
@@ -289,10 +256,7 @@ def block_infos(table: TableReader) -> Iterator[BlockInfo]:
 
 
 def filter_shape(table: TableReader, number: int) -> tuple[int, int | None, int]:
-    """m, n and k of the filter for block ``number``, which may be that of the whole table.
-
-    n is None if only the block has it.  Nothing is read.
-    """
+    """m, n (None: only the block has it) and k of a filter."""
     index, properties = table.index, table.properties
     if properties.granularity == "table":
         bits = table.footer.filters_length * 8
@@ -311,31 +275,28 @@ def filter_rate(table: TableReader, bit_count: int, key_count: int, probe_count:
     return policy.exact_rate(bit_count // 8, key_count, probe_count) if bit_count else 1.0
 
 
-def _rate_by_index(table: TableReader) -> float | None:
-    """The expected rate, if the index has what it needs."""
+def expected_error_rate(table: TableReader) -> float | None:
+    """The false-positive rate to expect: the mean of the filters' exact rates.
+
+    A block without a filter has a rate of 1.  None if the index lacks the n of filters: of parts of
+    keys, or where keys have several versions.
+    """
     if table.footer.filters_length == 0:
         return 1.0
     is_per_block = table.properties.granularity != "table"
-    shapes: list[tuple[int, int, int]] = []
+    shapes: Counter[tuple[int, int, int]] = Counter()
     for number in range(int(table.index.block_count) if is_per_block else 1):
         bits, key_count, probes = filter_shape(table, number)
         if key_count is None:
             return None
-        shapes.append((bits, key_count, probes))
-    return _mean_rate(table, shapes)
+        shapes[bits, key_count, probes] += 1
+    total = math.fsum(times * filter_rate(table, *shape) for shape, times in shapes.items())
+    return total / shapes.total()
 
 
-def _mean_rate(table: TableReader, shapes: Iterable[tuple[int, int, int]]) -> float:
-    """The mean exact rate of filters of these shapes (m, n, k); equal shapes are computed once."""
-    counted = Counter(shapes)
-    total = math.fsum(times * filter_rate(table, *shape) for shape, times in counted.items())
-    return total / counted.total()
-
-
-def _table_info(table: TableReader, read_blocks: bool) -> TableInfo:
+def _table_info(table: TableReader) -> TableInfo:
     table.load()  # the memory of its filters is that of a table in use
     meta, footer, properties = table.meta, table.footer, table.properties
-    rate = expected_error_rate(table) if read_blocks else _rate_by_index(table)
     return TableInfo(
         meta.number,
         os.path.basename(table.path),
@@ -357,6 +318,6 @@ def _table_info(table: TableReader, read_blocks: bool) -> TableInfo:
         footer.filters_length,
         table.filter_memory_bytes,
         properties.error_rate,
-        rate,
+        expected_error_rate(table),
         properties.writer,
     )

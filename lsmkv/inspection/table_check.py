@@ -22,20 +22,14 @@ UNREADABLE: Final = (CorruptionError, UnsupportedFormatError, OSError)
 def open_uncached(
     storage: Storage, path: str, meta: TableMeta | None = None, *, filter_residency: str = "off"
 ) -> TableReader:
-    """A reader of the table at ``path`` that keeps no block; ``meta`` is what it must be."""
+    """A reader that keeps no block; ``meta`` is what the table must be."""
     cache = BlockCache(0, storage.stats)
     return TableReader(storage, path, cache, meta=meta, filter_residency=filter_residency)
 
 
 @dataclass(frozen=True, slots=True)
 class TableCheck:
-    """The result of checking a table.
-
-    Attributes:
-        entry_count: entries in whole blocks.
-        damaged: numbers of the damaged blocks.
-        problems: all damage.
-    """
+    """What a check of a table found; ``damaged`` are numbers of blocks."""
 
     entry_count: int
     damaged: tuple[int, ...]
@@ -43,10 +37,7 @@ class TableCheck:
 
 
 def check_table(table: TableReader, step: Callable[[], None] | None = None) -> TableCheck:
-    """Check every block of ``table``, the sections behind them, and its properties.
-
-    ``step`` is called after each block.
-    """
+    """Check a table's blocks, sections and properties; calls ``step`` after each block."""
     problems: list[Problem] = []
     damaged: list[int] = []
     unreachable: list[int] = []
@@ -56,13 +47,16 @@ def check_table(table: TableReader, step: Callable[[], None] | None = None) -> T
     except UNREADABLE as error:
         return TableCheck(0, (), (Problem.of(error, table.path),))
     try:
-        table.verify_tail()
+        table.verify_sections()
     except UNREADABLE as error:
         problems.append(Problem.of(error, table.path))
+    filters_are_sound = (
+        not problems
+    )  # else the blocks' filters, which have checksums, are the better
     for number in range(table.index.block_count):
         offset = table.index.offset(number)
         try:
-            block = table.verify_block(number)
+            block = table.verify_block(number, compare_filters=filters_are_sound)
             sums.add(block)
             _check_table_filter(table, block, offset)
             _check_fingerprints(table, block, offset)
@@ -90,7 +84,7 @@ def check_table(table: TableReader, step: Callable[[], None] | None = None) -> T
 
 
 class _Sums:
-    """A table's properties as its blocks add up to them."""
+    """A table's properties, as its blocks add up to them."""
 
     def __init__(self) -> None:
         self.entries = self.tombstones = self.raw_bytes = 0
@@ -101,7 +95,7 @@ class _Sums:
         self._last: tuple[bytes, int] | None = None
 
     def add(self, block: Block) -> None:
-        """Add the next block; ``out_of_order`` then tells whether it may not follow the last."""
+        """Add the next block, and set ``out_of_order`` for it."""
         keys, seqs = block.keys(), block.seqs()
         self.out_of_order = False
         if self._last is not None:
@@ -135,7 +129,6 @@ def _wrong_properties(table: TableReader, sums: _Sums) -> Iterator[str]:
 
 
 def _check_table_filter(table: TableReader, block: Block, offset: int) -> None:
-    """A filter of the whole table must hold each key (``verify_block`` checks filters of blocks)."""
     if table.filters.per_table:
         for key in block.keys():  # noqa: SIM118  # a block is no mapping
             if not table.filters.may_hold(0, table.filters.hash_of(key, hash_key(key))):

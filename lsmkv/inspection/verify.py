@@ -1,14 +1,11 @@
-"""Verifies a store: reads every byte of it and reports all damage.
-
-Damage in one place does not end it: everything that can still be read is checked too.
-"""
+"""Verifies a store: reads every byte of it and reports all damage."""
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 from lsmkv.errors import CorruptionError, NotAStoreError
@@ -36,7 +33,6 @@ class VerifyReport(Report):
         log_count, log_record_count: logs whose writes are not in tables yet, and their records.
         torn_bytes: bytes at the ends of logs and manifest that are no records: writes under way, or
             cut short by a crash.  They are no damage.
-        problems: all damage.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("ok",)
@@ -52,7 +48,6 @@ class VerifyReport(Report):
 
     @property
     def ok(self) -> bool:
-        """Whether there is no damage."""
         return not self.problems
 
     def __str__(self) -> str:
@@ -77,22 +72,17 @@ class VerifyReport(Report):
 def verify_store(
     storage: Storage, directory: str, current: SuperVersion, progress: Progress | None = None
 ) -> VerifyReport:
-    """Check every byte of the tables of ``current``, and of the manifest and logs in ``directory``.
+    """Check every byte of tables, manifest and logs.
 
-    Tables are opened anew, to check the bytes on disk instead of those in memory.  The store may be
-    written to meanwhile.  ``progress`` is called with the blocks checked so far and the blocks in all.
+    Tables are opened anew, to check the bytes on disk.  The store may be written to meanwhile.
+    ``progress`` is called with the blocks checked so far and the blocks in all.
     """
     problems = _run_problems(current)
     tables = list(current.version.tables())
     total = sum(table.properties.block_count for table in tables)
-    entries = damaged = done = 0
-
-    def step() -> None:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, total)
-
+    entries = damaged = 0
+    done = itertools.count(1)
+    step = None if progress is None else lambda: progress(next(done), total)
     for table in tables:
         fresh, opening = _opened_anew(storage, directory, table)
         check = check_table(fresh, step)
@@ -116,7 +106,7 @@ def verify_store(
 def _opened_anew(
     storage: Storage, directory: str, table: TableReader
 ) -> tuple[TableReader, list[Problem]]:
-    """The table opened from disk; if that fails, the given reader and the reason."""
+    """The table opened from disk; if that fails, ``table`` and the reason."""
     try:
         fresh = open_uncached(storage, table.path, table.meta, filter_residency="resident")
     except FileNotFoundError as error:
@@ -135,24 +125,22 @@ def _run_problems(current: SuperVersion) -> list[Problem]:
     return [
         Problem(right.path, None, f"it overlaps {os.path.basename(left.path)}, of the same run")
         for run in current.version.runs
-        for left, right in pairwise(run.tables)
+        for left, right in itertools.pairwise(run.tables)
         if left.meta.largest >= right.meta.smallest
     ]
 
 
 class _LogCheck:
-    """The result of reading manifest and logs."""
-
     def __init__(self) -> None:
         self.count = self.records = self.torn = 0
         self.problems: list[Problem] = []
 
 
 def _check_logs(storage: Storage, directory: str) -> _LogCheck:
-    """Check CURRENT, the manifest it names, and the logs that this one needs.
+    """Check CURRENT, its manifest, and the logs that this needs.
 
-    A writer may change the store meanwhile.  So a problem counts if the next attempt finds it too: a
-    file that was removed is not missed twice, because its number is never used again.
+    A writer may change the store meanwhile, so a problem counts if the next attempt finds it too.  A
+    removed file is not missed twice, because its number is never used again.
     """
     earlier: list[Problem] = []
     for _ in range(MAX_READ_ATTEMPTS):
@@ -169,7 +157,7 @@ def _check_logs(storage: Storage, directory: str) -> _LogCheck:
 
 
 def _read_manifest(storage: Storage, directory: str, check: _LogCheck) -> State | None:
-    """The state in the manifest that CURRENT names; None if it is damaged or missing."""
+    """The manifest's state; None if it is damaged or missing."""
     for _ in range(MAX_READ_ATTEMPTS):
         path = os.path.join(directory, CURRENT)
         number: int | None = None
@@ -194,7 +182,6 @@ def _read_manifest(storage: Storage, directory: str, check: _LogCheck) -> State 
 
 
 def _is_replaced(storage: Storage, directory: str, number: int) -> bool:
-    """Whether a manifest other than ``number`` is in force by now."""
     try:
         return read_current(storage, directory) != number
     except (NotAStoreError, *UNREADABLE):
@@ -202,7 +189,7 @@ def _is_replaced(storage: Storage, directory: str, number: int) -> bool:
 
 
 def _check_chain(storage: Storage, directory: str, state: State, check: _LogCheck) -> None:
-    """Check the logs that the manifest needs, and that they follow each other without a gap."""
+    """Check the logs, and that they follow each other without a gap."""
     first, closed = state.log_number, state.closed
     numbers = log_numbers(storage.list_directory(directory), first)
     chain = read_chain(storage, directory, numbers, first, closed)

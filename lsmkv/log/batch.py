@@ -35,19 +35,16 @@ Operation = tuple[bytes, bytes | None]  # key and value; None deletes
 
 _HEADER: Final = struct.Struct("<QI")
 _HEADER_BYTES: Final = 12
-_OPERATION: Final = struct.Struct("<BHI")
 OPERATION_OVERHEAD_BYTES: Final = 7
 
 
 def encode_batch(seq: int, operations: list[Operation]) -> bytes:
-    """Operations as the bytes of one batch."""
     out = BytesWriter()
     write_batch(out, seq, operations)
     return out.getvalue()
 
 
 def write_batch(out: BytesWriter, seq: int, operations: list[Operation]) -> None:
-    """Append :func:`encode_batch` to ``out``."""
     out.write(_HEADER.pack(seq, len(operations)))
     for key, value in operations:
         _write_operation(out, key, value)
@@ -75,16 +72,16 @@ def _write_operation(out: BytesWriter, key: bytes, value: bytes | None) -> None:
 
 
 def set_sequence(out: BytesWriter, start: i64, seq: int) -> None:
-    """Set the first sequence number of the batch at ``start``, which was encoded with another."""
+    """Set the sequence number of the encoded batch at ``start``."""
     for position in range(start, start + 8):
         out[position] = seq & 0xFF
         seq >>= 8
 
 
 def decode_batch(data: bytes, path: str, offset: int) -> tuple[int, list[Operation]]:
-    """First sequence number and operations of the batch ``data``, whose record is at ``offset``.
+    """First sequence number and operations of the batch ``data``.
 
-    Raises CorruptionError unless the bytes are one whole batch.
+    Raises CorruptionError, with the record's ``offset``, unless the bytes are one whole batch.
     """
     return decode_batch_in(data, 0, len(data), path, offset)
 

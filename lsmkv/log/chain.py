@@ -1,21 +1,19 @@
-"""The chain of write-ahead logs: which logs count, in which order, and where their writes end.
+"""The chain of write-ahead logs: which logs count, in order.
 
 The chain starts at the log that the manifest names; tables hold the writes of older logs.  Each log's
-header names the log before it and the offset where that one ended.  Two kinds of files are no part
-of it: a log whose creation was cut short inside its header, and an *unused* log, which was created
-to follow a log that then took more writes, or that another log followed instead.
+header names the log before it and the offset where that one ended.  Not part of the chain are a log
+whose creation was cut short inside its header, and an *unused* log: one created to follow a log that
+then took more writes, or that another log followed instead.
 
 Bytes may be missing at the end of the chain for two reasons:
 
-- A *torn tail* is normal: the crash happened in writes that were never synced, and so never
-  acknowledged as durable.  Recovery drops them.  Inside one log it is what follows the last good
-  record, if no sync mark vouches for those bytes (:func:`lsmkv.log.reader.read_log`).  It may reach
-  over the end of a log: a log that begins beyond the last good record of the log before it is
-  dropped too, if it holds no sync mark.  Syncing a log syncs the log before it first, so without a
-  mark nothing in it was acknowledged.
-- Everything else is *damage* to writes that were acknowledged, a CorruptionError with path and
-  offset: bad bytes below a sync mark; a synced log after a lost tail; a missing log; and whatever
-  contradicts the manifest's note of the log that the store was closed with.
+- A *torn tail*: writes that were never synced, and so never acknowledged as durable.  Recovery drops
+  them.  In one log it is what follows the last good record, if no sync mark vouches for those bytes.
+  The next log is dropped too, if its header says that the log before it was longer than that, unless
+  it holds a sync mark: syncing a log syncs the log before it first.
+- *Damage* to acknowledged writes, a CorruptionError: bad bytes below a sync mark; a synced log after
+  a lost tail; a missing log; and whatever contradicts the manifest's note of the log that the store
+  was closed with.
 """
 
 from __future__ import annotations
@@ -30,18 +28,14 @@ from lsmkv.storage.file_names import log_path, parse_file_name
 from lsmkv.storage.storage import Storage
 
 MAX_READ_ATTEMPTS: Final = 1000
-"""How often a reader beside a writer starts anew before it gives up.
-
-Each time, the writer replaced a file that the reader had just learned of, which takes a flush or a
-compaction: only a writer that never pauses can win so many races in a row.
-"""
+"""How often a reader starts anew because a flush or compaction replaced a file meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedLog:
-    """The manifest's note of the log that the store was closed with; number 0 when there is none.
+    """The manifest's note of the log that the store was closed with.
 
-    ``salt`` is None in manifests that do not note it.
+    ``number`` is 0 when there is none.  ``salt`` is None in manifests that do not note it.
     """
 
     number: int = 0
@@ -54,10 +48,9 @@ class ChainedLog:
     """One log of the chain, and what is wrong with it.
 
     Attributes:
-        contents: its records up to the first damage; None when not even its header can be trusted.
+        contents: its records up to the first damage; None when its header cannot be trusted.
         error: why it cannot be read, or not to its end.
-        gap: why it does not follow the log before it.
-        gap_is_torn: whether the gap is a torn tail: no write that is missing was acknowledged.
+        gap: why it does not follow the log before it; ``gap_is_torn`` if that is a torn tail.
         shortfall: it ends before the offset where the store was closed.
     """
 
@@ -71,7 +64,6 @@ class ChainedLog:
 
 
 def log_numbers(names: Iterable[str], first: int) -> list[int]:
-    """Numbers of the logs among ``names`` from ``first`` on, ascending."""
     parsed = filter(None, map(parse_file_name, names))
     return sorted(number for kind, number in parsed if kind == "log" and number >= first)
 
@@ -79,7 +71,7 @@ def log_numbers(names: Iterable[str], first: int) -> list[int]:
 def read_chain(
     storage: Storage, directory: str, numbers: list[int], first: int, closed: ClosedLog
 ) -> list[ChainedLog]:
-    """The logs ``numbers``, ascending, without those that do not count.  Errors are data here.
+    """The logs ``numbers``, ascending, without those that do not count.
 
     ``first`` is the log that the manifest names, which always counts; 0 without a manifest.
     """
@@ -87,18 +79,18 @@ def read_chain(
     for number in numbers:
         path = log_path(directory, number)
         contents, error = _read(storage, path, number, closed)
-        if contents is None and error is None and number == first:
-            error = CorruptionError(path, 0, "the log is cut short inside its header")
         if contents is None:
+            if error is None and number == first:
+                error = CorruptionError(path, 0, "the log is cut short inside its header")
             if error is not None:
                 chain.append(ChainedLog(number, path, None, error))
             continue
-        if len(chain) > 1 and _was_given_up(chain[-1], contents):
+        if len(chain) > 1 and _was_replaced_by(chain[-1], contents):
             chain.pop()
         before = chain[-1] if chain else None
         if before is None or before.error is not None or before.contents is None:
             gap, is_torn = None, False
-        elif error is None and _was_passed_over(contents, before.contents):
+        elif error is None and _was_never_used(contents, before.contents):
             continue
         else:
             gap, is_torn = _gap(before.contents, contents)
@@ -110,7 +102,7 @@ def read_chain(
 def missing_logs(
     directory: str, present: Iterable[int], first: int, closed: ClosedLog
 ) -> Iterator[CorruptionError]:
-    """An error for each log that the manifest names and that is not ``present``; 0 names none."""
+    """An error for each log that the manifest names, but is missing."""
     numbers = {0, *present}
     if first not in numbers:
         reason = "the log that the manifest names is missing"
@@ -123,7 +115,7 @@ def missing_logs(
 def trusted_logs(
     storage: Storage, directory: str, numbers: list[int], first: int, closed: ClosedLog
 ) -> list[LogReader]:
-    """The logs to recover from, oldest first: all of the chain before a torn tail, if it has one.
+    """The logs to recover from, oldest first, without a torn tail.
 
     Raises CorruptionError for damage, UnsupportedFormatError, and OSError.
     """
@@ -147,7 +139,6 @@ def trusted_logs(
 
 
 def _overlap(before: LogReader, log: ChainedLog) -> CorruptionError | None:
-    """Why recovery refuses a log that was begun before the log before it ended."""
     began = before.end if log.contents is None else log.contents.previous_end
     if began >= before.end:
         return None
@@ -179,10 +170,10 @@ def _read(
     return None, CorruptionError(path, 0, "it is the log of another store")
 
 
-def _was_given_up(log: ChainedLog, following: LogReader) -> bool:
-    """Whether ``log`` is unused: ``following`` took its place behind the log before it.
+def _was_replaced_by(log: ChainedLog, following: LogReader) -> bool:
+    """Whether ``following`` took the place of ``log``.
 
-    That happens when the creation of a log fails after its header is on disk, and it cannot be removed.
+    That happens when a log's creation fails, and the file cannot be removed.
     """
     contents = log.contents
     return (
@@ -193,8 +184,8 @@ def _was_given_up(log: ChainedLog, following: LogReader) -> bool:
     )
 
 
-def _was_passed_over(log: LogReader, before: LogReader) -> bool:
-    """Whether ``log`` is unused: ``before`` took more writes after ``log`` was created to follow it.
+def _was_never_used(log: LogReader, before: LogReader) -> bool:
+    """Whether ``before`` took more writes after ``log`` was created.
 
     That happens after the same failure, or an interrupt, as long as no other log follows.
     """
@@ -206,7 +197,7 @@ def _was_passed_over(log: LogReader, before: LogReader) -> bool:
 
 
 def _gap(before: LogReader, log: LogReader) -> tuple[CorruptionError | None, bool]:
-    """What is missing between two logs, and whether it is a torn tail."""
+    """What is missing between two logs, and whether it is torn."""
     if log.previous_number != before.number:
         reason = f"it follows log {log.previous_number}, which is missing"
         return CorruptionError(log.path, 0, reason), False
@@ -217,7 +208,6 @@ def _gap(before: LogReader, log: LogReader) -> tuple[CorruptionError | None, boo
 
 
 def _shortfall(log: LogReader, closed: ClosedLog) -> CorruptionError | None:
-    """Why the log is not as long as the store was closed with."""
     if log.end >= closed.end:
         return None
     reason = f"the log ends before {closed.end}, where it was closed"

@@ -2,11 +2,8 @@
 
 A writer that finds no leader becomes the *leader*: it syncs for itself and for its *followers*, the
 writers that arrived before its sync began.  Then it hands the lead to the first follower for whom the
-sync came too early.
-
-An interrupt may end any of these steps half-way, so no follower relies on being woken.  It looks again
-after a while, finds that it was served or that nobody leads, and takes the lead itself.  The lock
-``leading`` shows whether somebody leads: ``with`` releases it whatever happens.
+sync came too early.  An interrupt may end any of these steps half-way, so a follower looks again after
+a while, and takes the lead if nobody holds ``leading``.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ _NEVER: Final = 1 << 62  # no file is that long
 
 
 class _Follower:
-    """A writer that waits until the first ``end`` bytes are on disk, or for the lead."""
+    """A writer that waits for ``end`` bytes on disk, or to lead."""
 
     __slots__ = ("end", "leads", "next", "woken")
 
@@ -33,13 +30,12 @@ class _Follower:
 
 
 class GroupCommit:
-    """The leader and the followers of one log's syncs.  For any number of threads at once.
+    """The leader and the followers of one log's syncs.  Thread-safe.
 
     Attributes:
         synced: the offset up to which the log is known to be on disk.
-        group_size: how many writers waited at once for the last sync, or came during it.
-        followers: the writers that wait now, without the leader.
-        leading: held by the leader.
+        group_size: how many writers waited for the last sync, or came during it.
+        followers: the writers that wait now, without the leader, who holds ``leading``.
     """
 
     def __init__(self, synced: int) -> None:
@@ -55,7 +51,7 @@ class GroupCommit:
         self._syncs_without_wait = 0
 
     def join(self, end: int) -> bool:
-        """Wait until ``end`` bytes are on disk: False.  True makes the caller the leader.
+        """Wait until ``end`` bytes are on disk: False; True makes the caller the leader.
 
         The leader enters ``with leading``, syncs unless its bytes are on disk by then, and must
         :meth:`hand_over` the lead.
@@ -90,7 +86,6 @@ class GroupCommit:
                 return False
 
     def _takes_lead(self, follower: _Follower) -> bool:
-        """Whether ``follower`` leads now, because nobody else does."""
         with self._lock:
             if self.leading.locked() or self.synced >= follower.end:
                 return follower.leads
@@ -100,15 +95,13 @@ class GroupCommit:
             return True
 
     def lead(self) -> None:
-        """Wait until the caller is the leader; see :meth:`join`."""
         self.join(_NEVER)
 
     def wait_for_followers(self, timeout_s: float) -> None:
-        """Wait, as the leader, until as many writers wait as the last sync served.
+        """Wait for as many followers as the last sync served.
 
-        Otherwise writers that arrive one by one, each just after a sync has begun, are served by every
-        other sync.  (PostgreSQL's ``commit_delay`` is such a wait, of a length that users set.)  With
-        the duration of a sync as ``timeout_s``, the wait never costs more than it may save.
+        ``timeout_s`` is the duration of a sync: no wait costs more than it may save (compare
+        PostgreSQL's ``commit_delay``).
         """
         with self._lock:
             before = 1 + len(self.followers)
@@ -128,7 +121,7 @@ class GroupCommit:
                     self._syncs_without_wait = _SYNCS_WITHOUT_WAIT
 
     def note_synced(self, end: int) -> int:
-        """Note that a sync has brought ``end`` bytes to disk; returns how many writers it serves."""
+        """Note that ``end`` bytes are on disk; returns how many writers that serves."""
         with self._lock:
             self.synced = max(self.synced, end)
             self.group_size = 1 + len(self.followers)
@@ -139,8 +132,7 @@ class GroupCommit:
     def hand_over(self) -> None:
         """Stop leading: wake the next leader and the followers that were served.
 
-        Each served follower wakes the next one.  If all woke at once, all but one would only wait
-        again, for the interpreter.
+        Each served follower wakes the next: if all woke at once, they would wait for the interpreter.
         """
         successor = first = None
         with self._lock:
@@ -156,7 +148,7 @@ class GroupCommit:
         _wake(first)
 
     def _leave(self, follower: _Follower) -> None:
-        """Stop waiting, after an interrupt, or because nobody woke a follower that was served."""
+        """Stop waiting, after an interrupt or a sync that woke nobody."""
         with self._lock:
             if follower in self.followers:
                 self.followers.remove(follower)

@@ -1,4 +1,4 @@
-"""The write-ahead logs of an open store: the current one, and those of waiting memtables."""
+"""The write-ahead logs of an open store."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from lsmkv.storage.storage import Storage
 
 
 class LogSet:
-    """The current log and the waiting ones.
+    """The current log, and those of memtables that wait for their flush.
 
-    One thread at a time may use it (the engine's mutex); ``mark_obsolete`` and ``release_gil`` are for
-    any thread.
+    One thread at a time may use it (the engine's mutex), but any thread :meth:`remove` and
+    :meth:`release_gil`.
     """
 
     def __init__(self, storage: Storage, directory: str) -> None:
@@ -28,7 +28,6 @@ class LogSet:
 
     @property
     def current(self) -> LogWriter:
-        """The log that writes are appended to."""
         assert self._current is not None, "a read-only store has no log to write to"
         return self._current
 
@@ -38,15 +37,13 @@ class LogSet:
         return None if self._current is None else self._current.end
 
     def create(self, number: int) -> None:
-        """Start the first log of a new store."""
         path = log_path(self._directory, number)
         self._set_current(LogWriter.create(self._storage, path, number, "log"))
 
     def reopen(self, found: list[LogReader], names: list[str], is_synced: bool) -> None:
-        """Append to logs that were read, oldest first, and remove all logs after them.
+        """Append to the logs ``found``, oldest first; remove all later ones.
 
-        ``names`` are those in the directory; ``is_synced`` tells whether the logs and the directory
-        are known to be on disk.
+        ``names`` are those in the directory.  ``is_synced``: it and the logs are known to be on disk.
         """
         for contents in found:
             self._set_current(LogWriter.reopen(self._storage, contents, is_synced))
@@ -60,7 +57,7 @@ class LogSet:
             self._storage.sync_directory(self._directory)
 
     def prepare(self, number: int) -> LogWriter:
-        """A new log that may follow the current one: see :meth:`follow` and :meth:`give_up`."""
+        """A new log that may follow the current one: :meth:`follow` or :meth:`give_up` it."""
         path = log_path(self._directory, number)
         log = LogWriter.create(self._storage, path, number, "log", predecessor=self.current)
         try:
@@ -72,14 +69,13 @@ class LogSet:
         return log
 
     def follow(self, log: LogWriter) -> None:
-        """Make ``log`` the current one; the one before waits until :meth:`mark_obsolete`."""
+        """Make ``log`` the current one; the one before waits until :meth:`remove`."""
         # No call in here: an interrupt comes before all of it or after it.
         if self._current is not None:
             self._waiting[self._current.number] = self._current
         self._current = log
 
     def give_up(self, log: LogWriter) -> None:
-        """Remove a prepared log that was not used."""
         log.close()
         with contextlib.suppress(OSError):  # recovery passes over an unused log
             self._storage.remove(log_path(self._directory, log.number))
@@ -89,13 +85,12 @@ class LogSet:
         self.follow(log)
 
     def release_gil(self, wanted: bool) -> None:
-        """Whether appends let other threads of the interpreter run.  For any thread."""
         self.releases_gil = wanted
         log = self._current
         if log is not None:
             log.release_gil(wanted)
 
-    def mark_obsolete(self, number: int) -> None:
+    def remove(self, number: int) -> None:
         """Remove a log whose writes are in tables.  For any thread."""
         log = self._waiting.pop(number, None)
         if log is not None:
@@ -105,9 +100,9 @@ class LogSet:
             self._storage.remove(log_path(self._directory, number))
 
     def finish(self, *, mark: bool) -> tuple[int, int, int]:
-        """Sync the current log; returns its number, its end before the mark, and its salt.
+        """Sync the current log; returns number, end before the mark, and salt.
 
-        With ``mark``, close it with a sync mark.  A second call is harmless.
+        ``mark`` closes it with a sync mark.  A second call is harmless.
         """
         log = self.current
         if self._finished is None:
@@ -119,6 +114,5 @@ class LogSet:
         return self._finished
 
     def close(self) -> None:
-        """Close every log; a second call does nothing."""
         for log in [*self._waiting.values(), *filter(None, [self._current])]:
             log.close()

@@ -19,10 +19,9 @@ LOG_MAGIC: Final = b"lsmkvLOG"
 _HEADER: Final = struct.Struct("<8sIIQQQQ")
 HEADER_BYTES: Final = 56
 RECORD_BYTES: Final = 9
-_LENGTH_AND_KIND: Final = struct.Struct("<IB")
 _PAYLOAD: Final = 0
 _SYNC_MARK: Final = 1
-_MARK_HEAD: Final = _LENGTH_AND_KIND.pack(8, _SYNC_MARK)
+_MARK_HEAD: Final = struct.pack("<IB", 8, _SYNC_MARK)  # length and kind
 MARK_BYTES: Final = RECORD_BYTES + 8
 _MASK_32: Final = 0xFFFF_FFFF
 MAX_LOG_BYTES: Final = 16 << 30  # larger files are refused instead of being read into memory
@@ -32,13 +31,12 @@ _KINDS: Final[tuple[LogKind, ...]] = ("log", "manifest")
 
 @dataclass(frozen=True, slots=True)
 class LogReader:
-    """A log file that was read.
+    """A log file that was read; the first fields are from its header.
 
     Attributes:
-        kind, number, salt, previous_number, previous_end: from its header.
         end: where its last good record ends.
         durable: the highest offset in a sync mark: everything before it was on disk.
-        torn_bytes: bytes after ``end`` that are no record, without the zeros that are room for more.
+        torn_bytes: bytes after ``end`` that are no record, without a log's room.
     """
 
     path: str
@@ -59,19 +57,18 @@ class LogReader:
         return not self.torn_bytes and self.end - self.durable == MARK_BYTES
 
     def records(self, start: int = HEADER_BYTES) -> Iterator[tuple[int, bytes]]:
-        """Offset and payload of each good record from offset ``start`` on."""
+        """Offset and payload of each good record from ``start`` on."""
         payloads = self.payloads(start)
         while payloads.advance():
             payload = payloads.data[payloads.start : payloads.stop]
             yield payloads.offset, payload
 
     def payloads(self, start: int = HEADER_BYTES) -> Payloads:
-        """The same records without an object for each, for replay."""
         return Payloads(self._data, start, self.end)
 
 
 class Payloads:
-    """A cursor over the payloads of a checked log: ``data[start:stop]`` of the record at ``offset``."""
+    """A cursor over payloads: ``data[start:stop]`` of the record at ``offset``."""
 
     __slots__ = ("_end", "data", "offset", "start", "stop")
 
@@ -98,10 +95,10 @@ class Payloads:
 def read_log(
     storage: Storage, path: str, number: int, kind: LogKind, *, stop: int = MAX_LOG_BYTES
 ) -> LogReader | None:
-    """Read and check the log at ``path``; None when its creation was cut short.
+    """Read and check a log; None when its creation was cut short.
 
-    It raises CorruptionError for damage to the header, or to records that had been synced.  Whoever
-    wants the good records before such damage reads again, with its offset as ``stop``.
+    Raises CorruptionError for damage to the header, or to records that had been synced.  With that
+    error's offset as ``stop``, a second call reads the good records before the damage.
     """
     data = storage.read_whole(path, ReadKind.LOG, MAX_LOG_BYTES)[:stop]
     head = data[: HEADER_BYTES - 8]
@@ -114,13 +111,11 @@ def read_log(
     if magic != LOG_MAGIC:
         raise CorruptionError(path, 0, f"not a {kind} file", expected=LOG_MAGIC, got=magic)
     if version != FORMAT_VERSION:
-        raise UnsupportedFormatError(
-            path, f"log format {version}; this release reads format {FORMAT_VERSION}"
-        )
+        reason = f"log format {version}; this release reads format {FORMAT_VERSION}"
+        raise UnsupportedFormatError(path, reason)
     if kind_code >= len(_KINDS) or _KINDS[kind_code] != kind or own != number:
-        raise CorruptionError(
-            path, 0, "header names another file", expected=(kind, number), got=(kind_code, own)
-        )
+        reason, got = "header names another file", (kind_code, own)
+        raise CorruptionError(path, 0, reason, expected=(kind, number), got=got)
     end, durable = _scan(data, salt, HEADER_BYTES)
     torn_bytes = _torn_bytes(data, end, kind)
     if torn_bytes:
@@ -139,7 +134,7 @@ def read_log(
 
 
 def _scan(data: bytes, salt: int, start: int) -> tuple[int, int]:
-    """Where the good records from ``start`` on end, and the largest sync mark among them."""
+    """Where the good records end, and the largest sync mark among them."""
     at: i64 = start
     durable = 0
     end = _record_end(data, at, salt)
@@ -153,7 +148,6 @@ def _scan(data: bytes, salt: int, start: int) -> tuple[int, int]:
 
 
 def _body_end(data: bytes, at: i64) -> i64:
-    """Where the record at ``at`` ends, by its length field."""
     length: int = read_i32_le(data, at + 4)
     return at + RECORD_BYTES + (length & _MASK_32)
 
@@ -172,7 +166,7 @@ def _record_end(data: bytes, at: i64, salt: int) -> i64:
 
 
 def _last_mark(data: bytes, start: int, salt: int) -> int:
-    """The largest sync mark after ``start``, found by its bytes: records cannot be followed there."""
+    """The largest sync mark after ``start``, found without following records."""
     largest = 0
     at = data.find(_MARK_HEAD, start)
     while at >= 0:
@@ -185,5 +179,4 @@ def _last_mark(data: bytes, start: int, salt: int) -> int:
 
 
 def _torn_bytes(data: bytes, end: int, kind: LogKind) -> int:
-    """How many bytes follow the last good record; zeros at the end of a log are room for more."""
     return max(0, len(data if kind == "manifest" else data.rstrip(b"\0")) - end)

@@ -1,4 +1,4 @@
-"""Replay of a log into a memtable: to open a store, and to flush a log in a helper process."""
+"""Replays a log into a memtable: at opening, and for flushes in helpers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from lsmkv.memtable.memtable import Memtable
 def replay(
     contents: LogReader, memtable: Memtable, expected: int, oldest_snapshot: int | None
 ) -> int:
-    """Put the writes of a log into ``memtable``; returns the sequence number after the last.
+    """Put a log's writes into ``memtable``; returns the next sequence number.
 
-    ``expected`` is that of the first write: a missing write is a CorruptionError.  Older versions of a
+    ``expected`` is the number of the first; a missing write is a CorruptionError.  Older versions of a
     key are kept if a snapshot from ``oldest_snapshot`` on may see them; None keeps none.
     """
     path, payloads = contents.path, contents.payloads()
@@ -22,13 +22,8 @@ def replay(
         offset = payloads.offset
         seq, operations = decode_batch_in(data, payloads.start, payloads.stop, path, offset)
         if seq != expected:
-            raise CorruptionError(
-                path,
-                offset,
-                "a write is missing before this record",
-                expected=expected,
-                got=seq,
-            )
+            reason = "a write is missing before this record"
+            raise CorruptionError(path, offset, reason, expected=expected, got=seq)
         memtable.put_all(operations, seq, oldest_snapshot is not None and seq > oldest_snapshot)
         expected += len(operations)
     return expected

@@ -15,9 +15,8 @@ Record, 9 bytes and a payload::
 Zeros may follow the records of a write-ahead log: room for more.
 
 After a sync, a *sync mark* precedes the next record.  Its payload is the offset (u64) up to which the
-log is known to be on disk.  It tells recovery the two kinds of bad bytes apart: after every mark they
-are the torn tail of writes that were never synced, and are dropped; before a mark they are damage to
-acknowledged writes, and an error (:mod:`lsmkv.log.chain`).
+log is known to be on disk.  Bad bytes after every mark are the torn tail of writes that were never
+synced, and recovery drops them.  Bad bytes before a mark are damage to acknowledged writes.
 """
 
 from __future__ import annotations
@@ -62,9 +61,8 @@ def new_record() -> BytesWriter:
 class LogWriter:
     """Appends records to a log file.
 
-    One thread at a time may append (the caller's lock).  Any number may call ``sync_through`` at once:
-    one of them syncs for all that wait (group commit).  ``obsolete`` is set once tables hold the
-    log's writes, so that it needs no more syncs.
+    One thread at a time may append (the caller's lock).  Any number may call ``sync_through`` at once.
+    ``obsolete`` is set once tables hold the log's writes, so that it needs no more syncs.
     """
 
     def __init__(
@@ -74,16 +72,15 @@ class LogWriter:
         kind: LogKind,
         number: int,
         salt: int,
-        *,
         synced: int,
         marked: int,
         predecessor: LogWriter | None,
     ) -> None:
         self.number = number
+        self.salt = salt  # random: no other log has the same
         self.obsolete = False
         self._stats = storage.stats
         self._file = file
-        self._salt = salt
         self._has_room = kind == "log"  # a manifest's length tells readers whether it has changed
         self._marked = marked
         self._predecessor = predecessor
@@ -115,16 +112,8 @@ class LogWriter:
         try:
             file.append(head + checksum(head, 0).to_bytes(8, "little"))
             file.sync()
-            return cls(
-                storage,
-                file,
-                kind,
-                number,
-                salt,
-                synced=HEADER_BYTES if predecessor is None else 0,  # 0: sync the predecessor first
-                marked=HEADER_BYTES,
-                predecessor=predecessor,
-            )
+            synced = HEADER_BYTES if predecessor is None else 0  # 0: sync the predecessor first
+            return cls(storage, file, kind, number, salt, synced, HEADER_BYTES, predecessor)
         except BaseException:
             file.close()
             with contextlib.suppress(OSError):  # the next open removes what is left over
@@ -133,43 +122,30 @@ class LogWriter:
 
     @classmethod
     def reopen(cls, storage: Storage, contents: LogReader, is_synced: bool = False) -> LogWriter:
-        """Append to a log that was read, behind its last good record; the torn tail is cut off.
+        """Append to a log that was read; the torn tail is cut off.
 
-        The records are synced, unless ``is_synced``: the process that wrote them may have died before
-        its sync.  They are written again first, because its sync may have failed.
+        Unless ``is_synced``, its records are written again and synced: an earlier sync may have failed,
+        or never come.
         """
-        file = storage.open_append(contents.path, contents.end)
-        durable = contents.durable
+        end, durable = contents.end, contents.durable
+        file = storage.open_append(contents.path, end)
         try:
             if not is_synced:
-                storage.write_again(contents.path, durable, contents._data[durable : contents.end])
+                storage.write_again(contents.path, durable, contents._data[durable:end])
                 file.sync()
         except OSError:
             file.close()
             raise
-        return cls(
-            storage,
-            file,
-            contents.kind,
-            contents.number,
-            contents.salt,
-            synced=contents.end,
-            marked=contents.end if contents.ends_marked else max(contents.durable, HEADER_BYTES),
-            predecessor=None,
-        )
+        marked = end if contents.ends_marked else max(durable, HEADER_BYTES)
+        number, salt = contents.number, contents.salt
+        return cls(storage, file, contents.kind, number, salt, end, marked, None)
 
     @property
     def end(self) -> int:
         return self._file.offset
 
     @property
-    def salt(self) -> int:
-        """A random number in its header; no other log has the same."""
-        return self._salt
-
-    @property
     def synced(self) -> int:
-        """The offset up to which the log is known to be on disk."""
         return self._group.synced
 
     def append(self, payload: bytes) -> int:
@@ -184,7 +160,6 @@ class LogWriter:
         return self._record
 
     def append_record(self, record: BytesWriter) -> int:
-        """:meth:`append` the payload in a :func:`new_record` or :meth:`own_record`."""
         file = self._file
         offset = file.offset
         marked = self._marked
@@ -210,17 +185,15 @@ class LogWriter:
         return file.offset
 
     def release_gil(self, wanted: bool) -> None:
-        """Whether each append lets other threads of the interpreter run."""
         self._file.releases_gil = wanted
 
     def _seal_mark(self, sealed: BytesWriter, synced: int, offset: int) -> None:
-        """Write the sync mark for ``synced`` as the record at ``offset``."""
         record = new_record()
         write_i64_le(record, synced)
         sealed.write(self._seal(sealed, record, _SYNC_MARK, offset))
 
     def _seal(self, sealed: BytesWriter, record: BytesWriter, kind: u8, offset: int) -> bytes:
-        """Write the checksum of the record at ``offset``; returns its length, kind and payload."""
+        """Write the checksum of the record at ``offset``; returns the bytes after it."""
         length: i64 = len(record) - RECORD_HEAD_BYTES
         position: i64
         for position in range(4):
@@ -229,11 +202,11 @@ class LogWriter:
             length >>= 8
         record[4] = kind
         body = record.getvalue()
-        write_i32_le(sealed, short_checksum(body, self._salt + offset))
+        write_i32_le(sealed, short_checksum(body, self.salt + offset))
         return body
 
     def sync_through(self, end: int) -> None:
-        """Return once the first ``end`` bytes are on disk; one fdatasync serves all that wait.
+        """Return once ``end`` bytes are on disk; one fdatasync serves all that wait.
 
         A sync that failed is not tried again: each later call raises OSError too.
         """
@@ -248,7 +221,6 @@ class LogWriter:
             group.hand_over()
 
     def _sync(self) -> None:
-        """Sync all records so far, as the leader of the group commit."""
         if self.obsolete:
             return
         group = self._group
@@ -270,7 +242,7 @@ class LogWriter:
     def close(self, *, mark: bool = False) -> None:
         """Close the file after any running sync; a second call does nothing.
 
-        With ``mark``, append a sync mark if all of the log has been synced and there is room.
+        With ``mark``, append a sync mark if all of the log has been synced.
         """
         group = self._group
         group.lead()

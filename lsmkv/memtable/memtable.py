@@ -1,13 +1,11 @@
 """The memtable: the newest writes, by key.
 
-Writes go to a plain ``dict``, which keeps neither order nor old values, because neither a put nor a
-get needs them:
+Writes go to a plain ``dict``, which keeps neither order nor old values:
 
-- *Order* is made when a scan asks for it: a sorted list of keys, to which the keys are added that came
-  since (they are the last ones of the dict).
-- *Batches* are kept as they came, and put into the dict when a lookup or a single write follows them:
-  to find the place of a key among half a million waits for memory twice.  Most loads ask for nothing
-  until the flush, which sorts the batches anyway, and keeps the last entry of each key.
+- *Order* is made when a scan asks for it: a sorted list of keys takes in the keys that came since,
+  which are the last ones of the dict.
+- *Batches* are kept as they came, and put into the dict when a lookup or a single write follows them.
+  A flush sorts the batches itself, and keeps the last entry of each key.
 - *Old values* are kept only while a reader needs them: before a write replaces what a live snapshot or
   scan sees, the old value goes to ``history``, under the sequence number that replaced it.  A reader
   sees the first of these with a greater number than its own; if there is none, the present value.
@@ -34,17 +32,15 @@ from lsmkv.memtable.radix_sort import SortedItems
 
 _BATCH_KEYS: Final = 64  # in one batch of a flush
 _FEWEST_KEPT: Final = 16  # operations; a smaller write batch takes less memory in the dict
-_FEWEST_FRESH: Final = 256  # keys that come before the sorted ones are sorted again
-_FRESH_SHARE: Final = 64  # or this fraction of them all, if that is more
+_FEWEST_FRESH: Final = 256  # new keys to gather before they join the long list
+_FRESH_DIVISOR: Final = 64  # or a 64th of that list, if that is more
 
 
 class SortedKeys:
     """Distinct keys in order.  Not thread-safe.
 
     New keys go into a short sorted list, which is merged into the long one when it has grown to a 64th
-    of it: so an insertion moves little, and the merge (linear, as both are sorted) is rare.
-    ``sortedcontainers.SortedList.irange`` does the same, but takes 5 to 10 microseconds to begin: more
-    than a whole seek takes.
+    of it.  ``sortedcontainers.SortedList.irange`` takes 5 to 10 microseconds to begin, more than a seek.
     """
 
     def __init__(self) -> None:
@@ -57,9 +53,9 @@ class SortedKeys:
     def update(self, keys: list[bytes]) -> None:
         """Add keys that are not here yet, the last one first; an interrupt may leave some out.
 
-        O(n / 64 + log n) for one among n, amortised; many at once are sorted with the rest.
+        O(n / 64 + log n) for one among n, amortised.
         """
-        most = max(_FEWEST_FRESH, len(self._settled) // _FRESH_SHARE)
+        most = max(_FEWEST_FRESH, len(self._settled) // _FRESH_DIVISOR)
         if len(self._fresh) + len(keys) <= most:
             for key in reversed(keys):
                 insort(self._fresh, key)
@@ -70,7 +66,7 @@ class SortedKeys:
             self._settled, self._fresh = settled, fresh
 
     def above(self, low: bytes | None, included: bool, count: i64) -> list[bytes]:
-        """The first ``count`` keys above ``low`` (or from it on, if ``included``), ascending."""
+        """The first ``count`` keys above ``low``, or from it on, ascending."""
         settled = _above(self._settled, low, included, count)
         fresh = _above(self._fresh, low, included, count)
         return sorted(settled + fresh)[:count] if fresh else settled
@@ -98,9 +94,10 @@ def _below(keys: list[bytes], high: bytes | None, count: i64) -> list[bytes]:
 
 
 class Memtable:
-    """The newest value of each key.  One writer at a time (the caller's lock); any number of readers.
+    """The newest value of each key.
 
-    A write that an interrupt cut short may be done again, to the same effect.
+    One writer at a time (the caller's lock); any number of readers.  A write that an interrupt cut short
+    may be done again, to the same effect.
 
     Attributes:
         batches: keys and values of the newest write batches, in order, that are not in the dict yet.
@@ -121,7 +118,6 @@ class Memtable:
         self._is_moving = False  # whether one of these is under way
 
     def __len__(self) -> int:
-        """How many keys it has."""
         if self.batches:
             self._take_in_batches()
         return len(self._live)
@@ -132,11 +128,11 @@ class Memtable:
 
     @property
     def key_count_bound(self) -> int:
-        """At least how many keys it has; keys in batches that are not in the dict may repeat."""
+        """An upper bound of the number of keys; keys in batches may repeat."""
         return len(self._live) + sum([len(keys) for keys, _ in self.batches.copy()])
 
     def prepare(self, count: int, keep_old: bool) -> None:
-        """Do what a write of ``count`` operations needs first; it may take long, or be interrupted."""
+        """Make way for a write of ``count`` operations; may take long, or be interrupted."""
         if self.batches and (keep_old or count < _FEWEST_KEPT):
             self._take_in_batches()
 
@@ -149,7 +145,7 @@ class Memtable:
         self._live[key] = value
 
     def _keep_old(self, key: bytes, seq: int) -> None:
-        """Add to the history what the write ``seq`` replaces, unless that is there."""
+        """Keep what the write ``seq`` replaces, unless it is kept already."""
         replaced = self._history.setdefault(key, [])
         if not replaced or replaced[-1][0] != seq:
             replaced.append((seq, self._live.get(key, ABSENT)))
@@ -191,7 +187,7 @@ class Memtable:
                 self._is_moving = False
 
     def _refuse_own_lock(self) -> None:
-        """Raise if this thread, which has the lock, had it before: in a finalizer, say."""
+        """Raise if this thread had the lock before, in a finalizer, say."""
         if self._is_moving:
             raise RuntimeError(
                 "this thread is already inside a call on the store: a finalizer, signal handler or "
@@ -220,8 +216,8 @@ class Memtable:
     ) -> list[bytes]:
         """The next ``count`` keys, also deleted ones, while writes may go on.
 
-        They ascend from above ``border`` (or from it on, if ``included``), or descend from below it when
-        ``reverse``.
+        They ascend from above ``border``, or from it on if ``included``.  If ``reverse``, they descend
+        from below it.
         """
         if self.batches:
             self._take_in_batches()
@@ -250,9 +246,9 @@ class Memtable:
             return
 
     def entry_batches(self) -> Iterator[EntryBatch]:
-        """Every entry, in key order and newest first, all of a key in one batch.
+        """Every entry, in key order and newest first; the memtable must be sealed.
 
-        The memtable must be sealed.
+        All entries of a key are in one batch.
         """
         if self._history:
             if self.batches:
@@ -281,7 +277,6 @@ class Memtable:
         return SortedItems(self._live, self._live.values())
 
     def _with_history(self, keys: list[bytes]) -> EntryBatch:
-        """All entries of ``keys``, which ascend."""
         found_keys: list[bytes] = []
         values: list[Value] = []
         seqs: list[int] = []

@@ -2,8 +2,7 @@
 
 A comparison of two keys costs a hundred machine instructions, and a sort makes a dozen for each key.
 Compiled code therefore orders keys by the first bits in which they differ, a digit at a time (radix
-sort: Knuth, TAOCP 3, 5.2.5), and compares only keys that share all of these bits.  Bits that are the
-same in all keys, as half of those of decimal digits are, are left out.
+sort: Knuth, TAOCP 3, 5.2.5), and compares only keys that share all of these bits.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ _MOST_BITS: Final = 4 * _DIGIT_BITS  # sorted by radix, of the 63 of a fence
 class SortedItems:
     """The items of a sealed memtable in key order; of equal keys only the last.
 
-    Keys and values stay in the order in which they came, in which memory is read fastest;
-    :meth:`between` fetches some in key order.
+    Keys and values stay in the order in which they came, in which memory is read fastest.
     """
 
     def __init__(self, keys: Iterable[bytes], values: Iterable[Value]) -> None:
@@ -47,7 +45,7 @@ class SortedItems:
         self.count: int = len(self._keys) if self._in_order else len(self._order)
 
     def between(self, start: int, stop: int) -> tuple[list[bytes], list[Value]]:
-        """Keys and values from position ``start`` up to ``stop`` (not included)."""
+        """Keys and values from position ``start`` up to ``stop``."""
         if self._in_order:
             return self._keys[start:stop], self._values[start:stop]
         order = self._order[start:stop]
@@ -57,7 +55,7 @@ class SortedItems:
 
 
 def is_ascending(keys: list[bytes]) -> bool:
-    """Whether each key is above the one before.  O(n); O(1) for most that are not."""
+    """Whether each key is above the one before."""
     at: i64 = 1
     while at < len(keys):
         before, key = keys[at - 1], keys[at]
@@ -115,7 +113,7 @@ def sorted_positions(keys: list[bytes]) -> vec[i32]:
 
 
 def _squeeze(fences: vec[i64], most_bits: i64) -> i64:
-    """Reduce each fence to the first ``most_bits`` bits that differ between fences, in their order.
+    """Reduce fences to the first ``most_bits`` bits that differ among them.
 
     Returns how many bits are left.
     """
@@ -164,7 +162,7 @@ def _squeeze(fences: vec[i64], most_bits: i64) -> i64:
 
 
 def _sum_up(counts: vec[i64]) -> None:
-    """Turn the count of each digit into the place of its first item."""
+    """Turn counts of digits into the places of their first items."""
     total: i64 = 0
     digit: i64 = 0
     while digit < _DIGITS:
@@ -175,7 +173,7 @@ def _sum_up(counts: vec[i64]) -> None:
 
 
 def _sort_ties(keys: list[bytes], items: vec[i64], number_bits: i64) -> i64:
-    """Sort items with the same bits by their keys, and keep only the last of equal keys.
+    """Sort items with the same bits by key; of equal keys keep the last.
 
     Returns how many are left, at the front.
     """

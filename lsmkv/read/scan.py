@@ -30,13 +30,13 @@ from lsmkv.sstable.reader import TableReader
 
 _Entry = tuple[bytes, Value]
 _KEY: Final = itemgetter(0)
-_FIRST_ITEMS: Final = 4  # in a scan's first list; each list is a quarter longer than the one before
-_MOST_ITEMS: Final = 256  # in one list: about what the processor's nearer caches hold
-_WASTED_PROBES: Final = 8  # that each further run costs a scan, about
+_FIRST_ITEMS: Final = 4  # a scan's first list has so many; each further one a quarter more
+_MOST_ITEMS: Final = 256  # so many fit into the processor's nearer caches
+_WASTED_PROBES: Final = 8  # about what each further run costs a scan
 
 
 class Bounds:
-    """The keys that a scan wants, start <= key < stop, and in which direction.
+    """A scan's bounds, start <= key < stop, and its direction.
 
     ``prefix``: the prefix that was asked for, if any; blocks are skipped whose filters exclude it.
     """
@@ -57,15 +57,13 @@ class Bounds:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no key can be within the bounds."""
         return self.stop is not None and self.stop <= (self.start or b"")
 
 
 class Scan:
-    """The items of a read view between two keys, as an iterator of lists.
+    """The items of a range of a read view, in lists.
 
-    Nothing is read before the first list is asked for.  The first lists are short, since most scans end
-    soon.
+    It reads nothing before the first list is asked for, and little for that: most scans end soon.
     """
 
     def __init__(self, read_view: ReadView, wanted: Bounds) -> None:
@@ -104,7 +102,7 @@ class Scan:
         return found
 
     def itself(self) -> Scan:
-        """This scan, referred to once more: compiled code only borrows ``self`` from its caller."""
+        """This scan, referred to once more: compiled code only borrows ``self``."""
         return self
 
     def _begin(self) -> None:
@@ -160,11 +158,11 @@ class Scan:
         return source.pending
 
     def _take(self, size: i64, found: list[Item]) -> bool:
-        """Take the next items: those of the source with the lowest key, up to the next source's key.
+        """Take items from the first source, up to the next source's key.
 
-        Of a key in several sources the newest source's entry counts, and the others skip it.  A block
-        is not read while the index shows that its keys come later.  Returns whether there is no more
-        without reading.
+        Of a key in several sources the newest source's entry counts; the others skip it.  A block is
+        not read while the index shows that its keys come later.  Returns whether only reading brings
+        more.
         """
         while True:
             first: Source | None = None
@@ -223,7 +221,7 @@ def _table_sources(
 
 
 def _table_source(table: TableReader, seq: int, wanted: Bounds, several: bool) -> Source:
-    """The source of one table; one of ``several`` begins with a lower bound, if the index has one."""
+    """The source of one table; ``several`` makes it begin with a lower bound."""
     index = table.index
     start, stop = wanted.start, wanted.stop
     first: i64 = 0
@@ -270,15 +268,14 @@ def _visible_entries(
     stop: bytes | None,
     reverse: bool,
 ) -> Iterator[list[_Entry]]:
-    """The newest visible entry of each key of a table, in lists."""
+    """The newest visible entry of each key, in lists."""
     blocks = blocks_ahead(table, numbers, cached_first=CACHED_BLOCKS)
     decoded = map(_entries, blocks, repeat(max_seq))  # mypyc would make a list of a generator
     for entries in _whole_keys(table, numbers, decoded, reverse):
         # Only the first and the last block can reach past the bounds; to look at their ends is cheap.
-        low = (
-            0 if start is None or entries[0][0] >= start else bisect_left(entries, start, key=_KEY)
-        )
-        high = len(entries)
+        low, high = 0, len(entries)
+        if start is not None and entries[0][0] < start:
+            low = bisect_left(entries, start, key=_KEY)
         if stop is not None and entries[-1][0] >= stop:
             high = bisect_left(entries, stop, key=_KEY)
         if low < high:
@@ -306,7 +303,6 @@ def _entries(block: Block, max_seq: int | None) -> list[_Entry]:
 
 
 def _blocks_with_prefix(table: TableReader, numbers: Sequence[int], prefix: bytes) -> Sequence[int]:
-    """The blocks among ``numbers`` that may hold a key starting with ``prefix``."""
     if not table.filters.exist:
         return numbers
     part = table.filters.filter_key.part_of_prefix(prefix)
@@ -321,7 +317,7 @@ def _blocks_with_prefix(table: TableReader, numbers: Sequence[int], prefix: byte
 def _whole_keys(
     table: TableReader, numbers: Sequence[int], lists: Iterator[list[_Entry]], reverse: bool
 ) -> Iterator[list[_Entry]]:
-    """The same entries, with all entries of a key in one list, and no empty lists."""
+    """Regroup entries: each key's in one list, and no empty lists."""
     if not table.has_versions:
         yield from filter(None, lists)
         return
@@ -339,5 +335,5 @@ def _whole_keys(
 
 
 def _shares_key(index: TableIndex, upper: int) -> bool:
-    """Whether block ``upper`` starts with the last key of the block before it."""
+    """Whether block ``upper`` starts with the last key of its predecessor."""
     return 0 < upper < index.block_count and index.first_key(upper) == index.last_key(upper - 1)

@@ -1,8 +1,8 @@
-"""What readers of the past need: pinned sequence numbers, and old values in the memtable.
+"""Pinned sequence numbers, and who needs old values in the memtable.
 
-A snapshot pins a sequence number, and flushes and compactions keep the entries that it sees.  A scan
-keeps its own tables and memtables alive; only the live memtable must keep the old values that writes
-replace.  For that, all scans share one :class:`Retention`, which costs next to nothing.
+Flushes and compactions keep the entries that a snapshot sees.  A scan keeps its own tables and
+memtables alive; only the live memtable must keep the values that writes replace.  For that, all scans
+share one :class:`Retention`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,10 @@ class Retention:
 
 
 class SnapshotList:
-    """The pins of all live snapshots.
+    """The pins of all live snapshots: ``live`` has sequence numbers by pin.
 
-    The garbage collector may release a pin in any thread, in the middle of anything, so this takes no
-    lock: each step is one operation on a dict, atomic under the GIL.  (A sorted container would need
-    the lock.)
-
-    Attributes:
-        live: the sequence number of each pin, by pin number; read only.
+    The garbage collector may release a pin in the middle of anything, so this takes no lock: each step
+    is one operation on a dict, atomic under the GIL.
     """
 
     def __init__(self) -> None:
@@ -35,7 +31,7 @@ class SnapshotList:
         self._numbers = count()
 
     def pin(self, seq: int) -> Pin:
-        """Keep what a reader as of ``seq`` sees, until the pin is released."""
+        """Keep what a reader as of ``seq`` sees."""
         return Pin(self.live, next(self._numbers), seq)
 
     def sequence_numbers(self) -> list[int]:
@@ -44,7 +40,7 @@ class SnapshotList:
 
 
 class Pin(Finalizer):
-    """Keeps one sequence number readable until ``release``, or until nothing refers to the pin."""
+    """Keeps one sequence number readable until it is released or dropped."""
 
     __slots__ = ("_live", "_number", "seq")
 
@@ -56,5 +52,4 @@ class Pin(Finalizer):
         live[number] = seq
 
     def release(self) -> None:
-        """Release the pin; a second call does nothing."""
         self._live.pop(self._number, None)

@@ -1,4 +1,4 @@
-"""The sorted sources that a scan merges: memtables and runs of tables, upwards or downwards."""
+"""The sorted sources that a scan merges: memtables and runs of tables."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Source:
 
     Attributes:
         live: whether there may be more entries.
-        pending: whether the entries at hand are used up.  ``advance`` must come before ``key`` is
-            used; it reads, and so it waits until an entry is wanted.
+        pending: whether ``advance`` must come before ``key`` is used.  It reads, so it waits until
+            needed.
         key: the key of the present entry.
         key_is_lower_bound: whether, while pending, ``key`` is a lower bound (for a reverse scan, an
-            upper one) of the next key, if there is one.
+            upper one) of the next key.
         alone: whether it is the only source left, so that ``key`` need not be kept.
     """
 
@@ -48,9 +48,9 @@ class Source:
         raise NotImplementedError
 
     def take(self, bound: bytes | None, size: i64, found: list[Item]) -> None:
-        """Move over 1 to ``size`` entries before ``bound``, and append all but deletions to ``found``.
+        """Append the next entries before ``bound`` to ``found``, without deletions.
 
-        ``key`` must lie before ``bound``.
+        It moves over 1 to ``size`` entries; ``key`` must lie before ``bound``.
         """
         raise NotImplementedError
 
@@ -60,7 +60,7 @@ class Source:
 
 
 class RunSource(Source):
-    """The tables of one run, one after another; each source is made when the scan gets there."""
+    """The tables of one run, each opened when the scan gets there."""
 
     def __init__(self, tables: Iterator[Source], reverse: bool) -> None:
         super().__init__(reverse)
@@ -108,9 +108,7 @@ class RunSource(Source):
 
 
 class BlockSource(Source):
-    """The blocks of a table with one entry for each key, all of them visible.
-
-    Entries are taken out of a block only as they are wanted: most scans end before a block does.
+    """Blocks of a table in which every key has one visible entry.
 
     Args:
         first, last: the first and the last block; with ``kept``, their positions in it.
@@ -149,7 +147,7 @@ class BlockSource(Source):
             table.prefetch(self._next)
 
     def peek(self) -> None:
-        """Make the next block's first key (or last, when reverse) the lower bound: the index has it."""
+        """Take the lower bound of the next block from the index."""
         at, kept = self._next, self._kept
         if at == self._beyond:
             self.live = False
@@ -207,7 +205,6 @@ class BlockSource(Source):
         return next(self._following, None)
 
     def _read_ahead(self, at: i64) -> Iterator[Block]:
-        """The blocks from ``at`` on, read ahead."""
         kept, table = self._kept, self._table
         step: int = self._step
         places: Sequence[int] = range(self._first, self._beyond, step)
@@ -239,13 +236,10 @@ class BlockSource(Source):
         self._move(end)
 
     def _prefetch_next(self) -> None:
-        """Have the processor fetch the next block, if it is cached, while this one is copied.
-
-        The cache entry of a block is fetched one block before its keys.
-        """
+        """Have the processor fetch the next block, if it is cached."""
         if self._kept is None and self._next != self._beyond:
             after = self._next + self._step
-            if after != self._beyond:
+            if after != self._beyond:  # the cache's entry comes one block before the keys
                 self._table.is_cached(after)
             self._table.prefetch(self._next)
 
@@ -265,7 +259,7 @@ class BlockSource(Source):
 
 
 class KeysSource(Source):
-    """A source with a list of keys at hand, in the order of the scan."""
+    """A source with a list of keys, in scan order."""
 
     def __init__(self, reverse: bool) -> None:
         super().__init__(reverse)
@@ -273,11 +267,9 @@ class KeysSource(Source):
         self._at: i64 = 0
 
     def _value(self, position: i64) -> Value | Absent:
-        """The value of the key at ``position``."""
         raise NotImplementedError
 
     def _begin(self, keys: list[bytes]) -> None:
-        """Move to the first of ``keys``."""
         self._keys = keys
         self._at = 0
         self.key = keys[0]
@@ -327,7 +319,7 @@ class ListSource(KeysSource):
 
 
 class MemtableSource(KeysSource):
-    """The keys of a memtable in a range, with their values as of a sequence number."""
+    """A range of a memtable, as of a sequence number."""
 
     def __init__(
         self, memtable: Memtable, seq: int, start: bytes | None, stop: bytes | None, reverse: bool
@@ -359,7 +351,6 @@ class MemtableSource(KeysSource):
         self._begin(keys)
 
     def _in_range(self, keys: list[bytes]) -> list[bytes]:
-        """The keys that are before the scan's end."""
         end = self._start if self.reverse else self._stop
         if end is None or _is_before(keys[-1], end, self.reverse):
             return keys
@@ -372,10 +363,10 @@ class MemtableSource(KeysSource):
 
 
 def end_before(keys: list[bytes], at: i64, end: i64, bound: bytes | None, reverse: bool) -> i64:
-    """The first position after ``at`` whose key is not before ``bound``; ``end`` if there is none.
+    """The first position after ``at`` whose key is not before ``bound``.
 
-    ``keys`` are in the order of the scan.  Galloping search: O(log(result - at)) comparisons.  Blocks
-    have such a search of their own, since a call for each key they compare would be too slow.
+    ``end`` if there is none.  Galloping search: O(log(result - at)) comparisons.  Blocks have one of
+    their own, since a call for each key would be too slow.
     """
     if bound is None:
         return end

@@ -1,8 +1,4 @@
-"""Consistent read views, and how long the memtable keeps old values for them.
-
-A lookup asks the live memtable, the sealed memtables and the tables, level by level, and stops at the
-first entry of its key: :meth:`SuperVersion.get`.
-"""
+"""Consistent read views of a store, and lookups in them."""
 
 from __future__ import annotations
 
@@ -39,13 +35,7 @@ _OWNER_CHECK_S: Final = 0.01
 
 
 class SuperVersion:
-    """One consistent set of everything that can hold a key: memtables and tables.
-
-    Attributes:
-        memtable: the live memtable, which writes go to.
-        flushing: the sealed memtables, newest first; their flush is due or under way.
-        version: the tables, by level.
-    """
+    """One consistent set of memtables and tables; ``flushing`` is newest first."""
 
     def __init__(
         self, memtable: Memtable, flushing: tuple[Memtable, ...], version: Version
@@ -116,14 +106,14 @@ class SuperVersion:
         return values
 
     def get_at(self, key: bytes, seq: int, stats: Stats) -> Value:
-        """The value that ``key`` had as of ``seq``, which is pinned; None when it had none."""
+        """The value as of ``seq``, which is pinned."""
         return value_at(self.memtables, self.version, key, seq, stats)
 
 
 def value_at(
     memtables: tuple[Memtable, ...], version: Version, key: bytes, seq: int, stats: Stats
 ) -> Value:
-    """The value that ``key`` had as of ``seq``, which is still readable; None when it had none."""
+    """The value that ``key`` had as of ``seq``, which is still readable."""
     stats.gets += 1
     for memtable in memtables:
         found = memtable.get_at(key, seq)
@@ -138,13 +128,10 @@ def value_at(
 
 
 class ReadView:
-    """The store as it was after one write.
+    """The store as it was after the write ``seq``.
 
-    Attributes:
-        memtables: newest first, without a live one that was empty.
-        seq: sequence number of that write.
-        retention: makes the live memtable keep old values while this view exists; None when there
-            is no need.
+    ``memtables`` are newest first, without a live one that was empty.  ``retention``, if needed, makes
+    the live one keep old values while this view exists.
     """
 
     def __init__(
@@ -160,16 +147,14 @@ class ReadView:
         self.retention = retention
 
     def get(self, key: bytes, stats: Stats) -> Value:
-        """The value that ``key`` had; None when it had none."""
         return value_at(self.memtables, self.version, key, self.seq, stats)
 
 
 class ReadState:
-    """The current super version, and everything that readers of a store share.
+    """The current super version, and what readers of a store share.
 
     Attributes:
         super_version: the current one; None once the store is closed, or in a forked child.
-        last_seq: sequence number of the last write.
         forked: whether this process is a fork of the one that opened the store.
         floor: no key below it has a value; None when nothing is known.
         popping: a lock, held while the first entry is found and removed.
@@ -190,36 +175,36 @@ class ReadState:
         self._get_ident = get_ident  # an attribute is found faster than a module's name
 
     def lookup(self, key: Buffer) -> bytes | None:
-        """The present value of ``key``; None when it has none.  Raises as ``DB.get``."""
+        """The present value of ``key``.  Raises as ``DB.get``."""
         current = self.super_version
         if current is None:
             current = self.require_open()  # raises the right error
         return current.get(key_bytes(key), self.stats)
 
     def lookup_many(self, keys: Iterable[Buffer]) -> list[bytes | None]:
-        """The present value of each of ``keys``.  Raises as ``DB.multi_get``."""
+        """The present values of ``keys``.  Raises as ``DB.multi_get``."""
         checked = keys_bytes(keys)
         return self.require_open().get_many(checked, self.stats)
 
     def require_open(self) -> SuperVersion:
-        """The current super version; raises ClosedError or ForkedError when there is none."""
+        """The current super version; ClosedError or ForkedError without one."""
         current = self.super_version
         if current is None:
             raise self.unusable()
         return current
 
     def unusable(self) -> Error:
-        """Why there is no super version: a new exception for each caller, since it keeps its frames."""
+        """Why there is no super version: a new exception for each caller."""
         if self.forked:
             reason = "was opened before the process forked; open it anew in the child"
             return ForkedError(f"{self.directory} {reason}")
         return ClosedError(f"{self.directory} is closed")
 
     def entering(self) -> int:
-        """The present thread, which is about to take the mutex and become its ``_owner``.
+        """The present thread, to become the mutex's ``_owner``.
 
-        It is called before the mutex is taken, so that nothing runs between taking it and setting the
-        owner.  RuntimeError if the thread holds the mutex already, and would wait for itself.
+        It is asked first, so that nothing runs between taking the mutex and setting the owner.
+        RuntimeError if the thread holds the mutex already, and would wait for itself.
         """
         thread = self._get_ident()
         if self._owner == thread and self._mutex.locked():
@@ -227,7 +212,7 @@ class ReadState:
         return thread
 
     def _refuse_own_lock(self, thread: int) -> None:
-        """Raise if ``thread`` holds the mutex: a finalizer or signal handler inside a call."""
+        """Raise if ``thread`` holds the mutex: a finalizer or signal handler runs."""
         for _ in range(_OWNER_CHECKS):  # another thread may hold it, and not be its owner yet
             if not self._mutex.locked() or self._owner != thread:
                 return
@@ -238,7 +223,7 @@ class ReadState:
         )
 
     def pin_current(self) -> tuple[SuperVersion, Pin]:
-        """The current super version, and a pin on the last write, consistent with each other."""
+        """The current super version, and a pin on the last write."""
         thread = self.entering()
         with self._mutex:
             self._owner = thread
@@ -246,7 +231,6 @@ class ReadState:
             return current, self.snapshots.pin(self.last_seq)
 
     def read_view(self) -> ReadView:
-        """The store as it is now."""
         thread = self.entering()
         with self._mutex:
             self._owner = thread
@@ -279,11 +263,11 @@ class ReadState:
         return ReadView(current.memtables, current.version, seq, retention)
 
     def needs_old_values(self) -> bool:
-        """Whether a snapshot or read view may ask for what a write replaces now (the mutex is held)."""
+        """Whether writes must keep what they replace (the mutex is held)."""
         return bool(self.snapshots.live) or self._retention() is not None
 
     def raise_floor(self, key: bytes, seq: int) -> None:
-        """Note that no key below ``key`` had a value at ``seq``, unless a write came since."""
+        """Note that no key below ``key`` had a value at ``seq``.  Ignored after a later write."""
         thread = self.entering()
         with self._mutex:
             self._owner = thread
@@ -291,7 +275,7 @@ class ReadState:
                 self.floor = key
 
     def lower_floor(self, operations: list[Operation]) -> None:
-        """Lower the floor to the keys that are about to be written (the mutex is held)."""
+        """Lower the floor to a write's keys (the mutex is held)."""
         for key, value in operations:
             if value is not None and self.floor is not None and key < self.floor:
                 self.floor = key

@@ -1,18 +1,14 @@
 """Reads a damaged table: every whole block, and where the others were.
 
 A whole index locates the blocks.  If index or footer are lost, the file is searched for the magic of
-block trailers.  A trailer counts only if the checksum of the payload before it holds, which depends
-on the trailer and on the offset.  Of nested blocks the outer one counts, because a value may hold
-anything, even a copy of a block.  (Only a block forged for its very offset, inside a damaged block,
-in a table without an index, would be taken for one of the table's.)
-
-The layout is that of :mod:`lsmkv.sstable.format`.
+block trailers.  A trailer counts if the checksum of the payload before it holds, which depends on the
+offset.  Of nested blocks the outer one counts, because a value may hold a copy of a block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, NoReturn
 
@@ -49,23 +45,19 @@ _SECTOR_BYTES: Final = 512  # the smallest unit that a device fails to read
 
 @dataclass(frozen=True, slots=True)
 class LostBlock:
-    """A damaged range of a table: one block, or any number without an index.
-
-    Its keys lie between ``first`` and ``last``; None if no bound, or no ``entry_count``, is known.
-    """
+    """A damaged range of a table; ``first`` and ``last`` bound its keys if known."""
 
     offset: int
-    first: bytes | None
-    last: bytes | None
-    entry_count: int | None
     reason: str
+    first: bytes | None = None
+    last: bytes | None = None
+    entry_count: int | None = None
 
 
 class TableSalvage:
     """The damaged file of table ``number``.
 
-    ``footer`` and ``properties`` are None if they are lost.  ``problems`` lists the damage apart from
-    lost blocks; :meth:`blocks` adds to it.
+    ``footer`` and ``properties`` are None if lost; ``problems`` is the damage apart from lost blocks.
     """
 
     def __init__(self, storage: Storage, path: str, number: int) -> None:
@@ -79,17 +71,16 @@ class TableSalvage:
         self._file: RandomFile = storage.open_random(path)
         self._decompressor = Decompressor(b"")
         try:
-            self._read_footer()
-            self._read_dictionary()
-            self._read_index()
+            size = self._file.size
+            at = max(0, size - FOOTER_BYTES)
+            self.footer = decode_footer(self._pread(at, size - at), path, size)
+            self._read_dictionary(self.footer)
+            self._read_index(self.footer)
         except CorruptionError as error:
             self.problems.append(error)
 
     def blocks(self) -> Iterator[tuple[int, Block | LostBlock]]:
-        """Offsets, and whole blocks or lost ranges, in the order of the file.
-
-        The entries ascend through all whole blocks.
-        """
+        """Whole blocks, whose entries ascend, and lost ranges, with their offsets."""
         found = self._scanned() if self._index is None else self._indexed(self._index)
         last: tuple[bytes, int] | None = None
         gap: LostBlock | None = None
@@ -103,9 +94,8 @@ class TableSalvage:
                     last = keys[-1], -seqs[-1]
                     yield offset, item
                     continue
-                item = LostBlock(
-                    offset, keys[0], keys[-1], len(keys), "block does not follow the one before it"
-                )
+                reason = "block does not follow the one before it"
+                item = LostBlock(offset, reason, keys[0], keys[-1], len(keys))
             if gap is not None:
                 yield gap.offset, _bounded(gap, last, item.first)
             gap = item
@@ -114,14 +104,7 @@ class TableSalvage:
 
     # Sections
 
-    def _read_footer(self) -> None:
-        size = self._file.size
-        at = max(0, size - FOOTER_BYTES)
-        self.footer = decode_footer(self._pread(at, size - at), self.path, size)
-
-    def _read_dictionary(self) -> None:
-        footer = self.footer
-        assert footer is not None
+    def _read_dictionary(self, footer: Footer) -> None:
         try:
             data = self._pread(footer.data_length, footer.dictionary_length)
             if checksum(data, 0) != footer.dictionary_checksum and data:
@@ -133,9 +116,8 @@ class TableSalvage:
         else:
             self._decompressor = Decompressor(data)
 
-    def _read_index(self) -> None:
-        footer, path = self.footer, self.path
-        assert footer is not None
+    def _read_index(self, footer: Footer) -> None:
+        path = self.path
         tail = self._pread(footer.index_offset, footer.index_length + footer.properties_length)
         if checksum(tail, 0) != footer.tail_checksum:
             reason = "checksum of a table's index fails"
@@ -145,7 +127,7 @@ class TableSalvage:
         self._index = checked_index(tail[: footer.index_length], path, footer, self.properties)
 
     def _pread(self, offset: int, length: int) -> bytes:
-        """A range of the file; if the device cannot read it, that is damage like any other."""
+        """Read a range; what the device cannot read is damaged."""
         try:
             return self._file.pread(offset, length, ReadKind.COMPACTION)
         except OSError as error:
@@ -164,12 +146,12 @@ class TableSalvage:
                 if (keys[0], keys[-1], len(keys)) != (first, last, count):
                     raise CorruptionError(self.path, offset, "block is not the index's")
             except CorruptionError as error:
-                yield offset, LostBlock(offset, first, last, count, error.reason)
+                yield offset, LostBlock(offset, error.reason, first, last, count)
             else:
                 yield offset, block
 
     def _block(self, frame: bytes, offset: int) -> Block:
-        """The block in ``frame``.  Damage to its filter is only noted: a new one will be built."""
+        """Check and decode a block; damage to its filter is only noted."""
 
         def fail(reason: str) -> NoReturn:
             raise CorruptionError(self.path, offset, reason)
@@ -207,24 +189,24 @@ class TableSalvage:
     # Blocks by their trailers
 
     def _scanned(self) -> Iterator[tuple[int, Block | LostBlock]]:
-        """The blocks that a search finds; the ranges between them count as lost."""
         limit = self._file.size if self.footer is None else self.footer.data_length
         reached = 0
         for start, stop in _outermost(self._candidates(limit)):
             if start > reached:
-                yield reached, _gap(reached, "no whole block is found here")
+                yield reached, LostBlock(reached, "no whole block is found here")
             reached = stop
             try:
                 yield start, self._block(self._pread(start, stop - start), start)
             except CorruptionError as error:
-                yield start, _gap(start, error.reason)
+                yield start, LostBlock(start, error.reason)
         if self.footer is None:
-            yield reached, _gap(reached, "the footer is lost: nothing tells where the blocks end")
+            reason = "the footer is lost: nothing tells where the blocks end"
+            yield reached, LostBlock(reached, reason)
         elif reached < limit:
-            yield reached, _gap(reached, "no whole block is found here")
+            yield reached, LostBlock(reached, "no whole block is found here")
 
     def _candidates(self, limit: int) -> Iterator[tuple[int, int]]:
-        """Start and end of each range below ``limit`` that ends in a valid trailer."""
+        """Start and end of each range that ends in a valid trailer."""
         for base in range(0, limit, _SCAN_BYTES):
             # Pieces overlap, so that each trailer is whole in the piece that it starts in.
             data = self._zero_filled(base, min(_SCAN_BYTES + TRAILER_BYTES, limit - base))
@@ -241,7 +223,7 @@ class TableSalvage:
                 at = data.find(_MAGIC, at + 1)
 
     def _zero_filled(self, offset: int, length: int) -> bytes:
-        """A range of the file, with zeros for sectors that the device cannot read."""
+        """A range of the file, with zeros for sectors that are unreadable."""
         try:
             return self._pread(offset, length)
         except CorruptionError:
@@ -253,7 +235,7 @@ class TableSalvage:
         return b"".join(self._zero_filled(low, high - low) for low, high in pairwise(bounds))
 
     def _checked_length(self, data: bytes, offset: int) -> int | None:
-        """Length of the block before the trailer ``data`` at ``offset``; None if it is no trailer."""
+        """Length of the block before a trailer; None if it is no trailer."""
         trailer = decode_trailer(data, 0)
         length = trailer.payload_length + trailer.filter_length
         if (
@@ -274,19 +256,14 @@ class TableSalvage:
         return length
 
 
-def _gap(offset: int, reason: str) -> LostBlock:
-    return LostBlock(offset, None, None, None, reason)
-
-
 def _bounded(lost: LostBlock, before: tuple[bytes, int] | None, after: bytes | None) -> LostBlock:
-    """``lost`` with the neighbouring keys as bounds where it has none of its own."""
+    """``lost`` with the neighbouring keys where it has no bounds."""
     first = before[0] if lost.first is None and before is not None else lost.first
     last = after if lost.last is None else lost.last
-    return LostBlock(lost.offset, first, last, lost.entry_count, lost.reason)
+    return replace(lost, first=first, last=last)
 
 
 def _outermost(ranges: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The ranges that lie inside no other, in order."""
     reached = 0
     for start, stop in sorted(ranges, key=lambda found: (found[0], -found[1])):
         if start >= reached:

@@ -1,8 +1,6 @@
-"""Reading damaged logs: the writes of a chain of logs that can be applied without leaving a hole."""
+"""Reads damaged logs: the writes that can be applied without a hole."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass, field
 
 from lsmkv.encoding.entries import Value
 from lsmkv.errors import CorruptionError
@@ -15,55 +13,35 @@ from lsmkv.storage.storage import ReadKind, Storage
 from lsmkv.tree.manifest import State
 
 
-@dataclass(slots=True)
 class SalvagedLogs:
     """The writes that a store's logs still hold.
 
     Attributes:
         newest: the newest operation on each key, and its sequence number.
-        record_count, operation_count: records applied, and operations in them.
-        lost_bytes: bytes of logs that should have been applied and were not, including those that
-            the files lack, as far as the manifest or another log tells their number.
+        lost_bytes: bytes of logs that should have been applied, as far as their number is known.
         last_seq: the highest sequence number applied; 0 when none was.
         last_log: number of the last log that was applied, and where its good records end.
-        ignored: logs that are not needed, because tables hold their writes.
-        problems: what is wrong with the logs.
     """
 
-    newest: dict[bytes, tuple[Value, int]] = field(default_factory=dict)
-    record_count: int = 0
-    operation_count: int = 0
-    lost_bytes: int = 0
-    last_seq: int = 0
-    last_log: tuple[int, int] | None = None
-    ignored: list[int] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-
-
-def salvage_logs(
-    storage: Storage, directory: str, numbers: list[int], state: State | None
-) -> SalvagedLogs:
-    """Apply the logs ``numbers``, oldest first, up to the first damage.
-
-    With the manifest's ``state``, the chain starts at the log that it names.  Without it, the chain
-    starts after the last break: logs are removed in order, once tables hold their writes, so the
-    logs before a missing one are not needed.
-    """
-    return _LogSalvage(storage, ClosedLog() if state is None else state.closed).run(
-        directory, numbers, state
-    )
-
-
-class _LogSalvage:
     def __init__(self, storage: Storage, closed: ClosedLog) -> None:
+        self.newest: dict[bytes, tuple[Value, int]] = {}
+        self.record_count = self.operation_count = 0
+        self.lost_bytes = 0
+        self.last_seq = 0
+        self.last_log: tuple[int, int] | None = None
+        self.problems: list[Problem] = []
         self._storage = storage
         self._closed = closed
-        self._result = SalvagedLogs()
 
-    def run(self, directory: str, numbers: list[int], state: State | None) -> SalvagedLogs:
-        result, closed = self._result, self._closed
+    def read(self, directory: str, numbers: list[int], state: State | None) -> None:
+        """Apply the logs ``numbers``, oldest first, up to the first damage.
+
+        The chain starts at the log that ``state`` names.  Without a state it starts after the last
+        break: logs are removed in order, once tables hold their writes, so those before a missing one
+        are not needed.
+        """
+        closed = self._closed
         first = 0 if state is None else state.log_number
-        result.ignored = [number for number in numbers if number < first]
         needed = [number for number in numbers if number >= first]
         chain = read_chain(self._storage, directory, needed, first, closed)
         for log in chain:
@@ -71,10 +49,8 @@ class _LogSalvage:
                 raise_unless_damage(log.error)
                 self._note(log.error, log.path)
         if state is None:
-            start = _last_break(chain)
-            result.ignored += [log.number for log in chain[:start]]
-            self._apply(chain[start:], None)
-            return result
+            self._apply(chain[_last_break(chain) :], None)
+            return
         present = [log.number for log in chain]
         for missing in missing_logs(directory, present, first, closed):
             self._note(missing, missing.path)
@@ -82,15 +58,13 @@ class _LogSalvage:
             self._apply(chain, state.last_seq + 1)
         else:
             if closed.number != first:
-                result.lost_bytes += HEADER_BYTES  # nothing tells what else it held
+                self.lost_bytes += HEADER_BYTES  # nothing tells what else it held
             self._give_up(chain)
         if closed.number and closed.number not in present:
-            result.lost_bytes += closed.end
-        return result
+            self.lost_bytes += closed.end
 
     def _apply(self, chain: list[ChainedLog], expected: int | None) -> None:
-        """Apply a chain's records, of which ``expected`` is the first number, up to the first hole."""
-        result = self._result
+        """Apply records from number ``expected`` (None: any) to the first hole."""
         for position, log in enumerate(chain):
             contents = log.contents
             if contents is None or (position and log.gap is not None):
@@ -100,21 +74,20 @@ class _LogSalvage:
                 return
             size = self._size(log)
             applied_end, expected = self._replay(contents, expected)
-            result.last_log = log.number, contents.end
+            self.last_log = log.number, contents.end
             closed_end = self._closed_end(log)
             if log.error is None and log.shortfall is not None:
                 self._note(log.shortfall, log.path)
             elif log.error is None and contents.end < size:
                 reason = left_out(size - contents.end)
-                result.problems.append(Problem(log.path, contents.end, reason))
-            result.lost_bytes += max(size, closed_end) - applied_end
+                self.problems.append(Problem(log.path, contents.end, reason))
+            self.lost_bytes += max(size, closed_end) - applied_end
             if log.error is not None or log.shortfall is not None or applied_end < contents.end:
                 self._give_up(chain[position + 1 :])
                 return
 
     def _replay(self, contents: LogReader, expected: int | None) -> tuple[int, int | None]:
-        """Apply a log's records: the offset that this reached, and the next sequence number."""
-        result = self._result
+        """Apply a log's records; returns the offset reached and the next number."""
         for offset, payload in contents.records():
             try:
                 seq, operations = decode_batch(payload, contents.path, offset)
@@ -130,36 +103,33 @@ class _LogSalvage:
                 self._note(error, contents.path)
                 return offset, expected
             for number, (key, value) in enumerate(operations, seq):
-                result.newest[key] = value, number
+                self.newest[key] = value, number
             expected = seq + len(operations)
-            result.last_seq = expected - 1
-            result.record_count += 1
-            result.operation_count += len(operations)
+            self.last_seq = expected - 1
+            self.record_count += 1
+            self.operation_count += len(operations)
         return contents.end, expected
 
     def _note_gap(self, gap: CorruptionError, log: LogReader | None, before: ChainedLog) -> None:
         self._note(gap, gap.path)
         if log is not None and log.previous_number == before.number:
-            self._result.lost_bytes += max(0, log.previous_end - self._size(before))
+            self.lost_bytes += max(0, log.previous_end - self._size(before))
 
     def _give_up(self, logs: list[ChainedLog]) -> None:
-        """Count logs behind a hole, or without a header, as lost.
-
-        Each was at least a header, or as long as it was when the store was closed with it.
-        """
+        """Count logs behind a hole as lost, at least with their headers."""
         for log in logs:
             size = max(self._size(log), HEADER_BYTES, self._closed_end(log))
-            self._result.lost_bytes += size
+            self.lost_bytes += size
             if log.contents is not None and log.contents.end > HEADER_BYTES:
                 reason = "its records are not applied, because writes before them are lost"
-                self._result.problems.append(Problem(log.path, HEADER_BYTES, reason))
+                self.problems.append(Problem(log.path, HEADER_BYTES, reason))
 
     def _closed_end(self, log: ChainedLog) -> int:
         """Where the store was closed with this log; 0 if it was not."""
         return self._closed.end if log.number == self._closed.number else 0
 
     def _size(self, log: ChainedLog) -> int:
-        """How long a log is, without room for more."""
+        """The length of a log without its room."""
         if log.error is None and log.contents is not None:
             return log.contents.end + log.contents.torn_bytes
         size = self._storage.file_size(log.path)
@@ -171,11 +141,19 @@ class _LogSalvage:
         return size if size - written < 8 else written  # the number in a sync mark ends with zeros
 
     def _note(self, error: Exception, path: str) -> None:
-        self._result.problems.append(Problem.of(error, path))
+        self.problems.append(Problem.of(error, path))
+
+
+def salvage_logs(
+    storage: Storage, directory: str, numbers: list[int], state: State | None
+) -> SalvagedLogs:
+    found = SalvagedLogs(storage, ClosedLog() if state is None else state.closed)
+    found.read(directory, numbers, state)
+    return found
 
 
 def _last_break(chain: list[ChainedLog]) -> int:
-    """The position of the last log that does not name the one before it."""
+    """The last log in ``chain`` that does not name its predecessor."""
     start = 0
     for position in range(1, len(chain)):
         contents = chain[position].contents

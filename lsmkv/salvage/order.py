@@ -1,9 +1,9 @@
-"""Orders tables by their sequence numbers when the manifest, which knows their levels, is lost.
+"""Orders tables by their sequence numbers when the manifest is lost.
 
-A lookup ends in the first run that has its key, so a run must be newer than the runs below it for
-every key that they share.  Sequence numbers tell which of two entries is newer, but compaction mixes
-old and new entries in one table.  If both the keys and the sequence numbers of two tables overlap,
-neither may be newer as a whole, and they must be merged.  All others can be stacked as they are.
+A lookup ends in the first run that has its key, so a run must be newer than those below it for every
+key that they share.  Compaction mixes old and new entries in one table.  If both keys and sequence
+numbers of two tables overlap, neither may be newer as a whole, and they must be merged.  All others can
+be stacked as they are.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ SortableEntry = tuple[bytes, int, int, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Tables to merge, with their ranges of keys and sequence numbers."""
-
     smallest: bytes
     largest: bytes
     low_seq: int
@@ -51,10 +49,10 @@ class _Group:
 
 
 def tangled_groups(tables: list[TableMeta]) -> list[list[TableMeta]]:
-    """The fewest tables that must be merged, in groups; most groups are of one table.
+    """The groups of tables that must be merged; most have one table.
 
-    If tables of different groups overlap in keys, their sequence numbers do not overlap.
-    O(n log n) for n tables, times how many of them overlap one another.
+    Tables of different groups overlap in keys or in sequence numbers, not in both.  O(n log n) for n
+    tables, times how many overlap one another.
     """
     groups = [
         _Group(table.smallest, table.largest, table.smallest_seq, table.largest_seq, (table,))
@@ -68,7 +66,6 @@ def tangled_groups(tables: list[TableMeta]) -> list[list[TableMeta]]:
 
 
 def _join_once(groups: list[_Group]) -> list[_Group]:
-    """One sweep over groups by ascending smallest key."""
     done: list[_Group] = []
     active: list[_Group] = []
     for group in groups:
@@ -85,10 +82,10 @@ def _join_once(groups: list[_Group]) -> list[_Group]:
 
 
 def stack(tables: list[TableMeta]) -> list[list[TableMeta]]:
-    """The tables in as few runs as possible, newest run first; each run by ascending key.
+    """The tables in as few runs as possible, newest run first.
 
     Of tables whose keys overlap, the one with the higher sequence numbers comes first (of equals, the
-    one with the higher number).  O(n log n) for n tables, times the number of runs.
+    one with the higher number).  O(n log n) for n tables, times the runs.
     """
     newest_first = sorted(tables, key=lambda table: (table.largest_seq, table.number), reverse=True)
     runs: list[list[TableMeta]] = []
@@ -108,7 +105,7 @@ def _overlaps(run: list[TableMeta], table: TableMeta) -> bool:
 
 
 def newest_versions(sources: list[Iterator[SortableEntry]]) -> Iterator[Entry]:
-    """The version of each key with the highest sequence number, deletions included."""
+    """The newest version of each key, deletions included."""
     last: bytes | None = None
     for key, minus_seq, _, value in merge(*sources, key=_ORDER):
         if key != last:
@@ -117,7 +114,6 @@ def newest_versions(sources: list[Iterator[SortableEntry]]) -> Iterator[Entry]:
 
 
 def table_entries(table: TableReader) -> Iterator[SortableEntry]:
-    """The entries of a table, in the order of :func:`newest_versions`."""
     minus_number = -table.meta.number
     for number in range(table.index.block_count):
         block = table.block(number, False)

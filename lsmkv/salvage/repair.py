@@ -2,11 +2,7 @@
 
 A readable manifest names the tables that count, and their levels.  Without one, every table file
 counts, ordered by sequence numbers (:mod:`lsmkv.salvage.order`).  Whole tables are kept as they are;
-the whole blocks of damaged ones are written to new tables.  The logs are applied up to the first
-damage, and become a table too.
-
-The originals are never changed.  Repair in place moves those that are no part of the repaired store
-to the folder ``lost`` inside it, once the repaired store is on disk.
+the whole blocks of damaged ones, and the logs, become new tables.  The originals are never changed.
 """
 
 from __future__ import annotations
@@ -17,21 +13,15 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from lsmkv.encoding.entry_batch import batches_of
+from lsmkv.encoding.entry_batch import Entry, batches_of
 from lsmkv.errors import NotAStoreError
 from lsmkv.inspection.table_check import open_uncached
 from lsmkv.log.writer import LogWriter
 from lsmkv.options import Options
 from lsmkv.salvage.logs import SalvagedLogs, salvage_logs
-from lsmkv.salvage.order import (
-    SortableEntry,
-    newest_versions,
-    stack,
-    table_entries,
-    tangled_groups,
-)
+from lsmkv.salvage.order import SortableEntry, newest_versions, stack, table_entries, tangled_groups
 from lsmkv.salvage.report import LOST_FOLDER, RepairReport
-from lsmkv.salvage.state import FoundState, find_state, liveness
+from lsmkv.salvage.state import FoundState, find_state, live_tables
 from lsmkv.salvage.tables import RescuedTable, TableRescue
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import TableJob, write_tables
@@ -62,8 +52,8 @@ def repair(
 
     Args:
         path: the damaged store; it must not be open.
-        output: directory for the repaired store, absent or empty, and not inside the damaged one,
-            which stays as it is.
+        output: directory for the repaired store, absent or empty, and not inside the damaged one, which
+            stays as it is.
         in_place: repair in the same directory instead.  Files that are no part of the repaired store
             are moved to the folder ``lost`` in it; nothing is deleted.
         progress: called with the bytes of table files read so far, and the bytes in all.
@@ -75,8 +65,8 @@ def repair(
         FileExistsError: ``output`` is not empty.
         LockedError: the store is open for writing.
         UnsupportedFormatError: a file is in a format of another release: repair with that one.
-        OSError: the repaired store cannot be written, or ``lost`` is a link or a file.  Repair in
-            place has changed nothing then.
+        OSError: the repaired store cannot be written, or ``lost`` is a link or a file.  Repair in place
+            has changed nothing then.
 
     It reads every byte twice, or three times where tables are merged.  Memory holds the operations of
     the logs and one table's filters.
@@ -97,17 +87,8 @@ def repair(
     storage = Storage()
     source = absolute_path(path)
     target = source if output is None else absolute_path(output, "output")
-    try:
-        names = storage.list_directory(source)
-    except (FileNotFoundError, NotADirectoryError):
-        names = []
-    if CURRENT not in names and not any(map(parse_file_name, names)):
-        raise NotAStoreError(f"{source} holds no file of an lsmkv store")
-    if in_place:
-        check_is_ours(storage, source)
-        _check_lost_folder(source)
-    else:
-        _check_output(storage, source, target)
+    _check_source(storage, source)
+    _check_target(storage, source, None if in_place else target)
     with contextlib.ExitStack() as stack_of_locks:
         stack_of_locks.enter_context(_lock_source(storage, source, is_read_only=target != source))
         if target != source:
@@ -116,8 +97,21 @@ def repair(
         return _Repair(storage, source, target, progress).run()
 
 
-def _check_output(storage: Storage, source: str, target: str) -> None:
-    """Refuse an output that is not empty, or that is the damaged store's directory or inside it."""
+def _check_source(storage: Storage, source: str) -> None:
+    try:
+        names = storage.list_directory(source)
+    except (FileNotFoundError, NotADirectoryError):
+        names = []
+    if CURRENT not in names and not any(map(parse_file_name, names)):
+        raise NotAStoreError(f"{source} holds no file of an lsmkv store")
+
+
+def _check_target(storage: Storage, source: str, target: str | None) -> None:
+    """Refuse an output that is not empty, or not outside the store; None: in place."""
+    if target is None:
+        check_is_ours(storage, source)
+        _check_lost_folder(source)
+        return
     parent = os.path.realpath(target)
     while True:
         with contextlib.suppress(FileNotFoundError):  # ``output`` need not exist yet
@@ -134,7 +128,6 @@ def _check_output(storage: Storage, source: str, target: str) -> None:
 
 
 def _check_lost_folder(source: str) -> None:
-    """Refuse a folder for lost files that is a link or a file."""
     folder = os.path.join(source, LOST_FOLDER)
     if os.path.islink(folder):
         raise OSError(errno.ELOOP, "is a symbolic link; none is followed", folder)
@@ -155,8 +148,6 @@ def _lock_source(
 
 
 class _Repair:
-    """One repair: ``run`` once."""
-
     def __init__(
         self, storage: Storage, source: str, target: str, progress: Progress | None
     ) -> None:
@@ -204,11 +195,10 @@ class _Repair:
     # What is kept
 
     def _gather(self, state: State | None) -> tuple[list[PlacedTable], SalvagedLogs]:
-        """The tables of the repaired store, in the target, and the salvaged logs."""
+        """Put the tables into the target, and salvage the logs."""
         if state is None:
-            tables = liveness(self._storage, self._source, self._numbers["table"])
-            self._uncertain = tables.uncertain
-            wanted: list[tuple[int, TableMeta | None]] = [(number, None) for number in tables.live]
+            live, self._uncertain = live_tables(self._storage, self._source, self._numbers["table"])
+            wanted: list[tuple[int, TableMeta | None]] = [(number, None) for number in live]
         else:
             wanted = [(table.number, table) for table in state.levels.tables()]
         for number, _ in wanted:
@@ -221,13 +211,12 @@ class _Repair:
             if table is not None:
                 rescued[number] = table
         logs = salvage_logs(self._storage, self._source, self._numbers["log"], state)
-        logged = self._write_logs(logs)
+        logged = self._write((key, *logs.newest[key]) for key in sorted(logs.newest))
         if state is None:
             return self._placed_by_sequence([*rescued.values(), *logged]), logs
-        run = 1 + max(
-            (placed.run for placed in state.levels.placed() if placed.level == 0), default=0
-        )
-        placed_tables = [PlacedTable(0, max(run, self._next), table.meta) for table in logged]
+        runs = [placed.run for placed in state.levels.placed() if placed.level == 0]
+        newest = max([self._next, *(run + 1 for run in runs)])
+        placed_tables = [PlacedTable(0, newest, table.meta) for table in logged]
         for placed in state.levels.placed():
             found = rescued.get(placed.meta.number)
             if found is not None:
@@ -235,19 +224,12 @@ class _Repair:
                 placed_tables.append(PlacedTable(placed.level, placed.run, found.meta))
         return placed_tables, logs
 
-    def _write_logs(self, logs: SalvagedLogs) -> list[RescuedTable]:
-        """Write the operations of the logs to tables."""
-        newest = logs.newest
-        versions = ((key, *newest[key]) for key in sorted(newest))
-        metas = write_tables(batches_of(versions), self._job())
-        return self._written(metas)
-
-    def _job(self) -> TableJob:
+    def _write(self, entries: Iterator[Entry]) -> list[RescuedTable]:
+        """Write tables in the format of those that were rescued."""
         size = Options().table_size_bytes
         form = self._rescue.form
-        return TableJob(self._storage, self._target, form, size, self._allocate, lambda: False)
-
-    def _written(self, metas: list[TableMeta]) -> list[RescuedTable]:
+        job = TableJob(self._storage, self._target, form, size, self._allocate, lambda: False)
+        metas = write_tables(batches_of(entries), job)
         tables = [
             RescuedTable(meta, table_path(self._target, meta.number), False) for meta in metas
         ]
@@ -272,7 +254,6 @@ class _Repair:
         ]
 
     def _merge(self, tables: list[RescuedTable]) -> list[TableMeta]:
-        """Merge ``tables`` into new ones with the newest version of each key."""
         self._merged += len(tables)
         paths = {table.meta.number: table.path for table in tables}
         sources: list[Iterator[SortableEntry]] = [
@@ -283,11 +264,11 @@ class _Repair:
             )
             for run in stack([table.meta for table in tables])
         ]
-        metas = write_tables(batches_of(newest_versions(sources)), self._job())
+        merged = self._write(newest_versions(sources))
         for table in tables:
             if not table.is_original:
                 self._storage.remove(table.path)
-        return [table.meta for table in self._written(metas)]
+        return [table.meta for table in merged]
 
     def _copy(self, table: RescuedTable) -> None:
         """Copy an original to the target, unless it is repaired in place."""
@@ -306,16 +287,14 @@ class _Repair:
     def _prepare(self, placed: list[PlacedTable], state: State | None, logs: SalvagedLogs) -> State:
         """Write the new log; then everything but the manifest is on disk.
 
-        Until CURRENT changes, repair in place must leave the damaged store as it was.  So the new log
-        is one more log at the end of its chain, without records.
+        In place, the damaged store must stay as it was until CURRENT changes.  So the new log is one
+        more at the end of its chain, without records.
         """
         log_number = self._allocate()
         path = log_path(self._target, log_number)
         self._created.append(path)
-        previous = logs.last_log if self._target == self._source else None
-        LogWriter.create(
-            self._storage, path, log_number, "log", previous=previous or (0, 0)
-        ).close()
+        previous = (self._target == self._source and logs.last_log) or (0, 0)
+        LogWriter.create(self._storage, path, log_number, "log", previous=previous).close()
         self._storage.sync_directory(self._target)
         last_seq = max(
             logs.last_seq,
@@ -328,13 +307,12 @@ class _Repair:
         return EMPTY_STATE.changed(edit)
 
     def _install(self, state: State) -> list[str]:
-        """Write the manifest, and make CURRENT name it; in place, move the other files to ``lost``."""
+        """Switch to the new manifest; in place, move the other files to ``lost``."""
         linked: list[tuple[str, str]] = []
         if self._target == self._source:
             kept = {f"{table.number:06}.sst" for table in state.levels.tables()}
-            linked = self._link(
-                [name for name in self._originals if parse_file_name(name) and name not in kept]
-            )
+            ours = filter(parse_file_name, self._originals)
+            linked = self._link([name for name in ours if name not in kept])
         manifest = Manifest(self._storage, self._target, state)
         manifest.rewrite()
         manifest.close()
@@ -350,20 +328,19 @@ class _Repair:
         return [name for name, _ in linked]
 
     def _link(self, names: list[str]) -> list[tuple[str, str]]:
-        """Give files a second name in the folder of lost ones; returns names and paths there.
+        """Give files a second name in the folder of lost ones.
 
-        So after a crash from here on, the next open cannot delete a file for good.  On a file system
-        without links they are only moved, at the end.
+        Without it, the next open after a crash could delete them for good.  On a file system without
+        links they are only moved, at the end.  Returns names and paths there.
         """
         folder = os.path.join(self._source, LOST_FOLDER)
         _check_lost_folder(self._source)  # again: it may have changed since
         self._storage.make_directory(folder)
         linked: list[tuple[str, str]] = []
         if CURRENT in self._originals:
+            current = os.path.join(self._source, CURRENT)
             with contextlib.suppress(OSError):
-                self._storage.link(
-                    os.path.join(self._source, CURRENT), self._free_name(folder, CURRENT)
-                )
+                self._storage.link(current, self._free_name(folder, CURRENT))
         for name in names:
             moved = self._free_name(folder, name)
             with contextlib.suppress(OSError):
@@ -373,7 +350,6 @@ class _Repair:
         return linked
 
     def _free_name(self, folder: str, name: str) -> str:
-        """A free path in ``folder``."""
         path = os.path.join(folder, name)
         count = 0
         while self._storage.exists(path):
@@ -387,9 +363,9 @@ class _Repair:
             path=self._source,
             output=self._target,
             manifest=found.manifest,
-            tables_kept=len(rescue.kept),
-            tables_salvaged=len(rescue.salvaged),
-            tables_lost=len(rescue.lost),
+            tables_kept=rescue.kept,
+            tables_salvaged=rescue.salvaged,
+            tables_lost=rescue.lost,
             tables_merged=self._merged,
             tables_ignored=len(self._numbers["table"]) - self._used,
             tables_uncertain=tuple(self._uncertain),

@@ -16,20 +16,14 @@ _NO_DAMAGE: Final = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errn
 
 
 def raise_unless_damage(error: Exception) -> None:
-    """Raise an error that does not mean that the file's bytes are lost.
-
-    A file is not lost because it may not be read, because too many are open, or because another
-    release wrote it.
-    """
+    """Raise an error of permissions, resources or releases: no bytes are lost."""
     is_other = isinstance(error, OSError) and error.errno in _NO_DAMAGE
     if is_other or isinstance(error, UnsupportedFormatError):
         raise error
 
 
 def left_out(byte_count: int) -> str:
-    """The problem of a log whose good records end before its file does.
-
-    Whole records may follow the damaged one.
+    """The problem of a log that goes on behind its good records.
 
     >>> left_out(1200)
     '1,200 bytes from the first damaged record on are left out'
@@ -43,10 +37,8 @@ class LostRange(Report):
     """A range of keys with lost entries; lookups in it may find older values.
 
     Attributes:
-        table: number of the table that held the entries.
         first, last: bounds of the keys, both included; None if no bound is known.
         entry_count: how many entries are lost; None if it is not known (it may be none).
-        reason: why they are lost.
     """
 
     table: int
@@ -84,8 +76,6 @@ class RepairReport(Report):
         log_records_kept, log_operations_kept: applied records of logs, and operations in them.
         log_bytes_lost: bytes of logs that should have been applied and were not.
         lost_ranges: ranges of keys with lost entries of tables.
-        problems: the damage to the files.
-        notes: other remarks on the result.
         moved: names of the files that repair in place moved to ``lost``.
     """
 
@@ -114,7 +104,7 @@ class RepairReport(Report):
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is lost, and no kept entry may be out of date."""
+        """Whether nothing is lost and no kept entry may be outdated."""
         return not (
             self.lost_ranges or self.log_bytes_lost or self.tables_lost or self.tables_uncertain
         )

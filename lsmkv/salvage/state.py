@@ -1,4 +1,4 @@
-"""Finds the manifest, or without one the tables, that make up a damaged store."""
+"""Finds the manifest of a damaged store, or else its live tables."""
 
 from __future__ import annotations
 
@@ -23,13 +23,7 @@ _ORDER_LOST: Final = (
 
 @dataclass(slots=True)
 class FoundState:
-    """The manifest to use, if there is one.
-
-    Attributes:
-        manifest, state: its name, and the state in it; None without one.
-        problems: the damage to manifest and CURRENT.
-        notes: consequences for the repaired store.
-    """
+    """The manifest to use and its state; both None without one."""
 
     manifest: str | None = None
     state: State | None = None
@@ -38,10 +32,9 @@ class FoundState:
 
 
 def find_state(storage: Storage, directory: str, numbers: dict[str, list[int]]) -> FoundState:
-    """The manifest to use, and the state in it; ``numbers`` are those of the files, by kind.
+    """Find the manifest to use; ``numbers`` are those of the files, by kind.
 
-    Without a readable CURRENT it is the newest manifest, provided that every file that it names is
-    there and no table is newer.
+    Without a readable CURRENT it is the newest, if its files are all there and no table is newer.
     """
     found = FoundState()
     number = _current(storage, directory, found)
@@ -110,7 +103,7 @@ def _state(
 
 
 def _is_of_another_store(storage: Storage, directory: str, state: State) -> bool:
-    """Whether the tables that it names are there, and none is as it says."""
+    """Whether tables that the manifest names are there, but all differ."""
     differ = False
     for table in state.levels.tables():
         found = _open(storage, directory, table.number)
@@ -126,7 +119,7 @@ def _is_of_another_store(storage: Storage, directory: str, state: State) -> bool
 def _was_left_behind(
     storage: Storage, directory: str, state: State, numbers: dict[str, list[int]]
 ) -> bool:
-    """Whether this is an old copy of the manifest, or lost edits at its end.
+    """Whether this is an old manifest, or lost edits at its end.
 
     The store has finished newer tables, or any newer file although it was closed in this state.
     """
@@ -147,21 +140,15 @@ def _is_finished(storage: Storage, directory: str, number: int) -> bool:
     return table is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Liveness:
-    """The tables that count without a manifest; compaction may have replaced the uncertain ones."""
+def live_tables(
+    storage: Storage, directory: str, numbers: list[int]
+) -> tuple[list[int], list[int]]:
+    """The tables that count and, of these, those that may be replaced.
 
-    live: list[int]
-    uncertain: list[int]
-
-
-def liveness(storage: Storage, directory: str, numbers: list[int]) -> Liveness:
-    """Tell the tables ``numbers`` that count from those that compaction has replaced.
-
-    The last table that a compaction writes notes the tables that it replaced, and those that the
-    compaction wrote beside it.  The note counts if all of the latter are there: a power failure may
-    have kept only some.  It outlasts the files that it is about, which are removed before this table
-    can be replaced.  A table without a note is of an older release, or damaged: it may be replaced.
+    The last table of a compaction notes the tables that it replaced, and those written beside it.  The
+    note counts if all of the latter are there: a power failure may have kept only some.  It outlasts
+    the files that it is about, which are removed before this table can be replaced.  A table without a
+    note is of an older release, or damaged: it may be replaced.
     """
     replaced: set[int] = set()
     without_note: list[int] = []
@@ -173,11 +160,10 @@ def liveness(storage: Storage, directory: str, numbers: list[int]) -> Liveness:
         elif set(note.beside).issubset(numbers):
             replaced.update(older for older in note.replaces if older < number)
     live = [number for number in numbers if number not in replaced]
-    return Liveness(live, [number for number in without_note if number not in replaced])
+    return live, [number for number in without_note if number not in replaced]
 
 
 def _open(storage: Storage, directory: str, number: int) -> TableReader | None:
-    """Table ``number``; None if it is damaged or gone."""
     try:
         return open_uncached(storage, table_path(directory, number))
     except UNREADABLE:

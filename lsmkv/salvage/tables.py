@@ -1,4 +1,4 @@
-"""Rescues tables one by one: keeps whole ones, and writes the whole blocks of damaged ones anew."""
+"""Rescues tables: keeps whole ones, and the whole blocks of damaged ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lsmkv.tree.version_set import table_format
 
 @dataclass(frozen=True, slots=True)
 class RescuedTable:
-    """A table for the repaired store, and whether its file is an original."""
+    """A table for the repaired store; ``is_original``: its old file."""
 
     meta: TableMeta
     path: str
@@ -33,13 +33,8 @@ class RescuedTable:
 class TableRescue:
     """Takes tables one after another, and counts.
 
-    Attributes:
-        kept, salvaged, lost: numbers of tables that are whole, damaged, and not readable at all.
-        blocks_kept, blocks_lost: blocks; neighbouring lost ones may count as one.
-        entries_kept, entries_lost: entries; the lost ones as far as their number is known.
-        lost_ranges: ranges of keys with lost entries.
-        problems: the damage to the tables.
-        created: paths of tables written.
+    ``kept``, ``salvaged`` and ``lost`` count whole, damaged and unreadable tables.  Neighbouring lost
+    blocks may count as one.  ``created`` are the paths of tables written.
     """
 
     def __init__(
@@ -56,9 +51,7 @@ class TableRescue:
         self._allocate = allocate
         self._advance = advance
         self.form = table_format(Options(), Options().error_rate)
-        self.kept: list[int] = []
-        self.salvaged: list[int] = []
-        self.lost: list[int] = []
+        self.kept = self.salvaged = self.lost = 0
         self.blocks_kept = self.blocks_lost = 0
         self.entries_kept = self.entries_lost = 0
         self.lost_ranges: list[LostRange] = []
@@ -66,7 +59,7 @@ class TableRescue:
         self.created: list[str] = []
 
     def take(self, number: int, expected: TableMeta | None) -> RescuedTable | None:
-        """Table ``number``, or a new one with its whole blocks; None if nothing is left.
+        """Table ``number``, or a new one with its whole blocks, or None.
 
         ``expected`` is the manifest's entry for it, if there is a manifest.
         """
@@ -77,58 +70,60 @@ class TableRescue:
             raise_unless_damage(error)
             self._lose(number, expected, Problem.of(error, path))
             return None
+        rescued = self._keep(number, path, expected)
+        if rescued is None:
+            rescued = self._salvage(number, path, expected, size)
+        self._advance(size)
+        return rescued
+
+    def _keep(self, number: int, path: str, expected: TableMeta | None) -> RescuedTable | None:
+        """The table if it is whole; else None, and its damage is noted."""
         try:
             table = open_uncached(self._storage, path, expected, filter_residency="resident")
         except (CorruptionError, OSError) as error:
             raise_unless_damage(error)
             self.problems.append(Problem.of(error, path))
-            return self._salvage(number, path, expected, size)
+            return None
         check = check_table(table)
-        if not check.problems and table.meta.number == number:
-            self._advance(size)
-            self.form = form_of(table.properties, table.footer)
-            self.kept.append(number)
-            self.blocks_kept += int(table.index.block_count)
-            self.entries_kept += table.meta.entry_count
-            return RescuedTable(table.meta, path, True)
         self.problems += check.problems
-        return self._salvage(number, path, expected, size)
+        if check.problems or table.meta.number != number:
+            return None
+        self.form = form_of(table.properties, table.footer)
+        self.kept += 1
+        self.blocks_kept += int(table.index.block_count)
+        self.entries_kept += table.meta.entry_count
+        return RescuedTable(table.meta, path, True)
 
     def _lose(self, number: int, known: TableMeta | None, problem: Problem) -> None:
-        self.lost.append(number)
+        self.lost += 1
         self._note(problem)
-        self.entries_lost += 0 if known is None else known.entry_count
         count = None if known is None else known.entry_count
-        whole = LostBlock(0, None, None, count, problem.reason)
+        self.entries_lost += count or 0
+        whole = LostBlock(0, problem.reason, entry_count=count)
         self.lost_ranges.append(_lost_range(number, whole, known))
 
     def _note(self, problem: Problem) -> None:
         """Keep a problem, unless there is one for the same place."""
-        known = {(item.path, item.offset) for item in self.problems if item.path == problem.path}
-        if (problem.path, problem.offset) not in known:
+        if (problem.path, problem.offset) not in {(old.path, old.offset) for old in self.problems}:
             self.problems.append(problem)
 
     def _salvage(
         self, number: int, path: str, expected: TableMeta | None, size: int
     ) -> RescuedTable | None:
-        """Write the whole blocks of a damaged table to a new one."""
         try:
             salvage = TableSalvage(self._storage, path, number)
         except OSError as error:
             raise_unless_damage(error)
             self._lose(number, expected, Problem.of(error, path))
-            self._advance(size)
             return None
         known = expected
         if salvage.properties is not None:
             stored = salvage.properties.meta(size, expected.checksum if expected else 0)
             if expected is not None and stored != expected:
                 self._lose(number, expected, Problem(path, None, "it is another table"))
-                self._advance(size)
                 return None
             known = stored
         meta, lost, kept_blocks = self._rewrite(salvage, known)
-        self._advance(size)
         for damage in salvage.problems:
             self._note(Problem.of(damage, path))
         if meta is None:
@@ -142,7 +137,7 @@ class TableRescue:
             self.entries_lost += known.entry_count - kept
             if known.entry_count == kept:
                 lost = [block for block in lost if block.entry_count is not None]
-        self.salvaged.append(number)
+        self.salvaged += 1
         self.blocks_kept += kept_blocks
         self.blocks_lost += len(lost)
         self.entries_kept += kept
@@ -154,7 +149,10 @@ class TableRescue:
     def _rewrite(
         self, salvage: TableSalvage, known: TableMeta | None
     ) -> tuple[TableMeta | None, list[LostBlock], int]:
-        """The new table (None if no block is left), the lost blocks, and how many were kept."""
+        """Write the whole blocks to a new table.
+
+        Returns its entry (None if no block is left), the lost blocks, and how many were kept.
+        """
         form = self.form
         if salvage.properties is not None and salvage.footer is not None:
             with contextlib.suppress(ValueError):  # a filter key that is none
@@ -169,7 +167,7 @@ class TableRescue:
                 if isinstance(item, LostBlock):
                     lost.append(item)
                 elif known is not None and not _belongs(item, known):
-                    lost.append(LostBlock(offset, None, None, None, "block of another table"))
+                    lost.append(LostBlock(offset, "block of another table"))
                 else:
                     kept += 1
                     for entry in zip(item.keys(), item.values(), item.seqs(), strict=True):
@@ -186,7 +184,7 @@ class TableRescue:
 
 
 def form_of(properties: TableProperties, footer: Footer) -> TableFormat:
-    """The format of a table, as far as it is known, for writing another like it."""
+    """The format of a table, for writing another like it."""
     options = Options()
     block_size = properties.raw_bytes // max(1, properties.block_count)
     return TableFormat(
@@ -202,7 +200,6 @@ def form_of(properties: TableProperties, footer: Footer) -> TableFormat:
 
 
 def _belongs(block: Block, known: TableMeta) -> bool:
-    """Whether the keys and sequence numbers of ``block`` fit the table."""
     keys, seqs = block.keys(), block.seqs()
     return (
         known.smallest <= keys[0]

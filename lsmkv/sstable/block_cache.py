@@ -1,8 +1,7 @@
-"""The block cache: decoded blocks and filter chunks in memory, within one byte budget.
+"""The block cache: decoded blocks and filter chunks, within one byte budget.
 
-Each table has an array of slots, one for each block, so that a lookup finds a cached block by its
-number, without hashing.  Eviction is CLOCK (Corbato 1969): a hit only marks its item as visited, which
-takes no lock and moves nothing; the oldest item is evicted first, but a marked one gets one more round.
+Eviction is CLOCK (Corbato 1969): a hit only marks its item as visited, which takes no lock; the oldest
+item is evicted first, but a marked one gets one more round.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class TableCacheSlots:
 
 
 class BlockCache:
-    """Items of all tables, evicted oldest first, visited ones a round later.  Thread-safe."""
+    """Items of all tables, evicted oldest first.  Thread-safe."""
 
     def __init__(self, capacity_bytes: int, stats: Stats) -> None:
         self.capacity_bytes = capacity_bytes
@@ -52,7 +51,6 @@ class BlockCache:
         self._is_changing = False
 
     def slots(self, slot_count: int) -> TableCacheSlots:
-        """New empty slots for a table."""
         with self._lock:
             first_key = self._next_key
             self._next_key += slot_count

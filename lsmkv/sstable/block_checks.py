@@ -1,4 +1,4 @@
-"""Checks of a block that lookups skip, for merging and verifying: order, index, filter."""
+"""Checks of a block that lookups skip, for merging and verifying."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from lsmkv.sstable.table_filters import TableFilters
 def why_not_mergeable(block: Block, index: TableIndex, block_number: i64, may_repeat: bool) -> str:
     """The reason why a block cannot be merged, or an empty string.
 
-    Its keys must ascend, and follow those of the block before; with ``may_repeat`` a key may occur
-    more than once.  Every merged block is checked, so no key is made an object.
+    Its keys must ascend, and follow those of the block before; with ``may_repeat`` a key may occur more
+    than once.  No key is made an object.
     """
     keys, first = index.section, index.key_start(2 * block_number)
     last, end = index.key_start(2 * block_number + 1), index.key_start(2 * block_number + 2)
@@ -46,9 +46,10 @@ def check_block(
     trailer: BlockTrailer,
     block_number: int,
     filters: TableFilters,
+    compare_filters: bool,
     fail: Callable[[str], NoReturn],
 ) -> None:
-    """Check every byte of a block that was decoded from ``frame``; ``fail`` raises."""
+    """Check every byte of a block decoded from ``frame``; ``fail`` raises."""
     block.check_order(fail)
     if block.key(block.count - 1) != filters.index.last_key(block_number):
         fail("last key of a block is not the index's")
@@ -58,7 +59,7 @@ def check_block(
     if not length:
         return
     embedded = frame[trailer.payload_length : trailer.payload_length + length]
-    if filters.read_block_bits(block_number, length) != embedded:
+    if compare_filters and filters.read_block_bits(block_number, length) != embedded:
         fail("filter of a block differs from its copy in the filter section")
     for key in block.keys():  # noqa: SIM118  # a block is no mapping
         filter_hash = filters.hash_of(key, hash_key(key))
@@ -73,7 +74,7 @@ def check_trailer(
     policy: FilterPolicy,
     fail: Callable[[str], NoReturn],
 ) -> None:
-    """Check a trailer's counts and filter fields against index and policy; ``fail`` raises."""
+    """Check a trailer against index and policy; ``fail`` raises."""
     if trailer.filter_scheme not in (SCHEME_NONE, policy.scheme):
         fail(f"filter scheme {trailer.filter_scheme} is not the table's, {policy.scheme}")
     if trailer.entry_count != index.entry_count(block_number):

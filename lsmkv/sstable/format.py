@@ -21,16 +21,12 @@ Footer (72 bytes)::
     64       magic "lsmkvSST"
 
 The last 16 bytes stay as they are in every release, which tells a newer file from a damaged one.
-
-To look a key up, a reader opens the footer, properties and index, finds the one block whose key range
-spans the key, asks that block's filter in the filter section, and only then reads the block.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -96,8 +92,8 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
         filter_scheme: the scheme of every filter; a reader must know it to use them.
         filter_policy: the policy's name if the scheme is 6 or 7, which policies may share.
         replaces: numbers of the tables that this one replaces, together with those ``beside`` it, which
-            the same compaction wrote before it; None if not noted.  Repair uses it when the manifest
-            is lost.
+            the same compaction wrote before it; None if not noted.  Repair uses it when the manifest is
+            lost.
     """
 
     number: int
@@ -123,7 +119,6 @@ class TableProperties(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
     beside: list[int] = []
 
     def meta(self, size_bytes: int, checksum: int) -> TableMeta:
-        """The part that the manifest keeps, with the size of the file and its footer's checksum."""
         return TableMeta(
             number=self.number,
             size_bytes=size_bytes,
@@ -152,7 +147,6 @@ def decode_properties(data: bytes, path: str, offset: int) -> TableProperties:
 
 
 def _impossible(properties: TableProperties) -> str | None:
-    """The reason why no writer can have written these properties, or None."""
     counts = (
         properties.block_count,
         properties.raw_bytes,
@@ -174,8 +168,7 @@ def _impossible(properties: TableProperties) -> str | None:
     return properties.meta(FOOTER_BYTES + 1, 0).problem()
 
 
-@dataclass(frozen=True, slots=True)
-class Footer:
+class Footer(NamedTuple):
     """Lengths of the sections, in file order, and their checksums."""
 
     data_length: int
@@ -199,22 +192,12 @@ class Footer:
         return self.index_offset + self.index_length
 
     def encode(self) -> bytes:
-        head = struct.pack(
-            "<QQQQQQQI",
-            self.data_length,
-            self.dictionary_length,
-            self.filters_length,
-            self.index_length,
-            self.properties_length,
-            self.dictionary_checksum,
-            self.tail_checksum,
-            FORMAT_VERSION,
-        )
+        head = struct.pack("<QQQQQQQI", *self, FORMAT_VERSION)
         return head + struct.pack("<I8s", checksum(head, 0) & 0xFFFFFFFF, TABLE_MAGIC)
 
 
 def decode_footer(data: bytes, path: str, file_size: int) -> Footer:
-    """The footer in ``data``, the last 72 bytes of a file of ``file_size`` bytes.
+    """The footer in ``data``, the last 72 bytes of a file.
 
     Raises CorruptionError if it is damaged, UnsupportedFormatError for another format version.
     """
@@ -223,18 +206,15 @@ def decode_footer(data: bytes, path: str, file_size: int) -> Footer:
         raise CorruptionError(path, 0, f"file of {file_size} bytes is too short for a table")
     *fields, version, stored, magic = _FOOTER.unpack(data)
     if magic != TABLE_MAGIC:
-        raise CorruptionError(
-            path, file_size - 8, "not a table file", expected=TABLE_MAGIC, got=magic
-        )
+        reason = "not a table file"
+        raise CorruptionError(path, file_size - 8, reason, expected=TABLE_MAGIC, got=magic)
     computed = checksum(data[:60], 0) & 0xFFFFFFFF
     if computed != stored:
-        raise CorruptionError(
-            path, offset, "checksum of a table's footer fails", expected=stored, got=computed
-        )
+        reason = "checksum of a table's footer fails"
+        raise CorruptionError(path, offset, reason, expected=stored, got=computed)
     if version != FORMAT_VERSION:
-        raise UnsupportedFormatError(
-            path, f"table format {version}; this release reads format {FORMAT_VERSION}"
-        )
+        reason = f"table format {version}; this release reads format {FORMAT_VERSION}"
+        raise UnsupportedFormatError(path, reason)
     footer = Footer(*fields)
     if footer.properties_offset + footer.properties_length != offset:
         raise CorruptionError(path, offset, "sections of a table do not fill the file")

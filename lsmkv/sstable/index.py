@@ -1,7 +1,7 @@
 """A table's index: where its blocks are, which keys they span, where their filters are.
 
-Its checksum is checked when the table is opened; it is read at first use, and searched as it stands in
-the file: arrays of fixed-width integers (little-endian) and one run of key bytes::
+It is searched as it stands in the file: arrays of fixed-width integers (little-endian) and one run of
+key bytes::
 
     u32 block_count n, u32 prefix_length (bytes that every key of the table shares), u32 chunk_count c
     last_fences     n u64      the fence of each block's last key
@@ -29,13 +29,7 @@ import struct
 from itertools import pairwise
 from typing import Final, NoReturn
 
-from librt.strings import (
-    BytesWriter,
-    read_i32_le,
-    read_i64_le,
-    write_i32_le,
-    write_i64_le,
-)
+from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64
 
 from lsmkv.encoding.checksums import checksum
@@ -58,7 +52,7 @@ _MAX_BLOCK_BYTES: Final = i64(0xFFFF_FFFF)
 
 
 def array_offsets(count: int, chunk_count: int) -> list[int]:
-    """Where the arrays of a section start, in order, and the keys after them."""
+    """Where the arrays of a section start; last, where the keys do."""
     at = HEADER.size
     starts: list[int] = []
     for width, length in (
@@ -76,6 +70,22 @@ def array_offsets(count: int, chunk_count: int) -> list[int]:
         at += width * length
     starts.append(at)
     return starts
+
+
+def packed_fences(data: bytes, keys: i64, key_ends: bytes, count: i64, prefix_length: i64) -> bytes:
+    """The fences of all last keys, then of all first keys.
+
+    ``key_ends`` is the array of an index of ``count`` blocks; the keys start in ``data`` at ``keys``.
+    """
+    out = BytesWriter()
+    for side in (4, 0):
+        at: i64 = side
+        while at < 8 * count:
+            start = keys + (i64(read_i32_le(key_ends, at)) & 0xFFFF_FFFF)
+            end = keys + (i64(read_i32_le(key_ends, at + 4)) & 0xFFFF_FFFF)
+            write_i64_le(out, fence(data, start + prefix_length, end))
+            at += 8
+    return out.getvalue()
 
 
 class IndexBuilder:
@@ -103,13 +113,11 @@ class IndexBuilder:
         self,
         first: bytes,
         last: bytes,
-        *,
         length: int,
         filter_length: int,
         entry_count: int,
         probe_count: int,
     ) -> None:
-        """Add the next block of the file, which is ``length`` bytes long."""
         if self.block_count == 0:
             self._smallest = first
         self._largest = last
@@ -130,17 +138,10 @@ class IndexBuilder:
         prefix_length = common_prefix_length([self._smallest, self._largest])
         starts, checksums = self._chunks(filters)
         keys, key_ends = self._keys.getvalue(), self._key_ends.getvalue()
-        fences = BytesWriter()
-        for side in (4, 0):  # all the last keys, then all the first
-            at: i64 = side
-            while at < 8 * self.block_count:
-                start, end = i64(read_i32_le(key_ends, at)), i64(read_i32_le(key_ends, at + 4))
-                write_i64_le(fences, fence(keys, start + prefix_length, end))
-                at += 8
         return b"".join(
             (
                 HEADER.pack(self.block_count, prefix_length, len(checksums)),
-                fences.getvalue(),
+                packed_fences(keys, 0, key_ends, self.block_count, prefix_length),
                 self._ends.getvalue(),
                 self._filter_ends.getvalue(),
                 self._entry_counts.getvalue(),
@@ -171,13 +172,13 @@ class IndexBuilder:
 class TableIndex:
     """An index section, searched in place.
 
-    Raises CorruptionError if its arrays do not fit together.
+    :meth:`key_start` points into ``section``.  Raises CorruptionError if its arrays do not fit together.
     """
 
     def __init__(
         self, data: bytes, path: str, offset: int, data_length: int, filters_length: int
     ) -> None:
-        self._data = data
+        self.section = data
         self._path = path
         self._offset = offset
         if len(data) < HEADER.size:
@@ -213,7 +214,7 @@ class TableIndex:
         count = self.block_count
         if self.filter_start(count) == 0:
             filters_length = 0  # one for the whole table, or none
-        data = self._data
+        data = self.section
         if last_of_ascending(data, self._offsets, 8, count, _MAX_BLOCK_BYTES) != data_length:
             self._fail("blocks of the index do not fit their section")
         for at, last, step, total, what in (
@@ -227,7 +228,7 @@ class TableIndex:
     def check_properties(
         self, smallest: bytes, largest: bytes, block_count: int, entry_count: int
     ) -> None:
-        """Check the index against its table's properties, and that fences ascend.  O(blocks).
+        """Check that the index fits its table, and fences ascend.  O(blocks).
 
         After that, every key from ``smallest`` to ``largest`` is found at or before the last block.
         """
@@ -240,29 +241,27 @@ class TableIndex:
             self._fail(f"keys of a table do not share {self.prefix_length} bytes")
         lowest = fence(smallest, self.prefix_length, len(smallest))
         highest = fence(largest, self.prefix_length, len(largest))
-        data, first_at, last_at = self._data, self._first_fences, self._last_fences
+        data, first_at, last_at = self.section, self._first_fences, self._last_fences
         if last_of_ascending_pairs(data, first_at, last_at, count, lowest) != highest:
             self._fail("fences of the index do not ascend from the smallest key to the largest")
         if sum_of_positive(data, self._entry_counts, count) != entry_count:
             self._fail(f"entries of the index are not the {entry_count} of the table")
 
     def filter_shapes(self) -> set[int]:
-        """The filters' shapes, by :func:`~lsmkv.sstable.index_arrays.filter_shapes`.  O(blocks)."""
-        return filter_shapes(self._data, self._filter_ends, self._probe_counts, self.block_count)
+        return filter_shapes(self.section, self._filter_ends, self._probe_counts, self.block_count)
 
     # Search
 
     def seek(self, key: bytes) -> i64:
-        """The first block whose last key is not below ``key``; ``block_count`` if there is none.
+        """The first block whose last key is not below ``key``, or ``block_count``.
 
-        ``key`` must share the table's common prefix, as every key between its smallest and its
-        largest does.  O(log n).
+        ``key`` must share the table's common prefix.  O(log n).
         """
         target = fence(key, self.prefix_length, len(key))
         return self._seek(key, target, self._group_of(target))
 
     def group_of(self, key: bytes) -> i64:
-        """The first block of the group of fences to search for ``key``.  O(log n)."""
+        """The first block of the group of fences to search for ``key``."""
         return self._group_of(fence(key, self.prefix_length, len(key)))
 
     def _group_of(self, target: i64) -> i64:
@@ -278,21 +277,23 @@ class TableIndex:
         """Fetch what :meth:`find_in` reads of ``group`` into the processor's cache."""
         if self.block_count < _GROUP:
             return 0
-        data = self._data  # past the last block these read from the arrays that follow
+        data = self.section  # past the last block these read from the arrays that follow
         last = self._last_fences + 8 * group
         first = self._first_fences + 8 * group
         fetched = read_i64_le(data, last) ^ read_i64_le(data, last + _CACHE_LINE_BYTES)
         fetched ^= read_i64_le(data, last + 8 * _GROUP - 8)
         fetched ^= read_i64_le(data, first) ^ read_i64_le(data, first + _CACHE_LINE_BYTES)
-        return fetched ^ read_i64_le(
-            data, self._filter_ends + 4 * group
-        )  # used, or the compiler drops it
+        fetched ^= read_i64_le(data, self._filter_ends + 4 * group)
+        return fetched  # used, or the compiler drops the reads
 
     def _seek(self, key: bytes, target: i64, group: i64) -> i64:
-        """:meth:`seek` for a key whose fence is ``target``, which falls into ``group``."""
+        """:meth:`seek` for a key whose fence is ``target``, in ``group``."""
         count = min(self.block_count - group, _GROUP)
-        low = group + lower_bound(self._data, self._last_fences + 8 * group, count, target)
-        if low == self.block_count or read_i64_le(self._data, self._last_fences + 8 * low) > target:
+        low = group + lower_bound(self.section, self._last_fences + 8 * group, count, target)
+        if (
+            low == self.block_count
+            or read_i64_le(self.section, self._last_fences + 8 * low) > target
+        ):
             return low
         return self._seek_among_equals(key, low, target)
 
@@ -301,12 +302,12 @@ class TableIndex:
         out = BytesWriter()
         at = self._last_fences + 8 * (_GROUP - 1)
         while at < self._first_fences:
-            write_i64_le(out, read_i64_le(self._data, at))
+            write_i64_le(out, read_i64_le(self.section, at))
             at += 8 * _GROUP
         return out.getvalue()
 
     def _seek_among_equals(self, key: bytes, low: i64, target: i64) -> i64:
-        data = self._data
+        data = self.section
         high: i64 = self.block_count
         while low < high:
             middle = (low + high) >> 1
@@ -328,39 +329,37 @@ class TableIndex:
         return self._find(key, target, self._group_of(target))
 
     def find_in(self, key: bytes, group: i64) -> i64:
-        """As :meth:`find`, for a key whose :meth:`group_of` is known."""
         return self._find(key, fence(key, self.prefix_length, len(key)), group)
 
     def _find(self, key: bytes, target: i64, group: i64) -> i64:
         block_number = self._seek(key, target, group)
         if block_number == self.block_count:
             return -1
-        first = read_i64_le(self._data, self._first_fences + 8 * block_number)
+        first = read_i64_le(self.section, self._first_fences + 8 * block_number)
         if target < first or (target == first and key < self.first_key(block_number)):
             return -1
         return block_number
 
     def begins_above(self, block_number: i64, key: bytes) -> bool:
-        """Whether the first key of ``block_number`` is above ``key``, which is as for :meth:`seek`."""
+        """Whether a block's first key is above ``key``; see :meth:`seek`."""
         target = fence(key, self.prefix_length, len(key))
-        first = read_i64_le(self._data, self._first_fences + 8 * block_number)
+        first = read_i64_le(self.section, self._first_fences + 8 * block_number)
         return target < first or (target == first and key < self.first_key(block_number))
 
     # One block
 
     def offset(self, block_number: i64) -> int:
-        """Where in the file ``block_number`` starts; of ``block_count``, where the blocks end."""
-        return read_i64_le(self._data, self._offsets + 8 * block_number)
+        """Where in the file a block starts; of ``block_count``, where the blocks end."""
+        return read_i64_le(self.section, self._offsets + 8 * block_number)
 
     def filter_start(self, block_number: i64) -> i64:
-        """Where in the filter section the filter of ``block_number`` starts."""
-        return i64(read_i32_le(self._data, self._filter_ends + 4 * block_number)) & 0xFFFF_FFFF
+        return i64(read_i32_le(self.section, self._filter_ends + 4 * block_number)) & 0xFFFF_FFFF
 
     def entry_count(self, block_number: i64) -> int:
-        return read_i32_le(self._data, self._entry_counts + 4 * block_number)
+        return read_i32_le(self.section, self._entry_counts + 4 * block_number)
 
     def probe_count(self, block_number: i64) -> i64:
-        return self._data[self._probe_counts + block_number]
+        return self.section[self._probe_counts + block_number]
 
     def first_key(self, block_number: i64) -> bytes:
         return self._key(2 * block_number)
@@ -368,19 +367,17 @@ class TableIndex:
     def last_key(self, block_number: i64) -> bytes:
         return self._key(2 * block_number + 1)
 
-    @property
-    def section(self) -> bytes:
-        """The bytes that :meth:`key_start` points into."""
-        return self._data
-
     def key_start(self, key_number: i64) -> i64:
-        """Start of a first key (``2 * block_number``) or last key (+ 1), where the one before ends."""
+        """Start of a key: a block's first (``2 * block_number``) or last (+ 1).
+
+        The key before ends there.
+        """
         at = self._key_ends + 4 * key_number
-        return self._keys + (i64(read_i32_le(self._data, at)) & 0xFFFF_FFFF)
+        return self._keys + (i64(read_i32_le(self.section, at)) & 0xFFFF_FFFF)
 
     def _key(self, key_number: i64) -> bytes:
         start, end = self.key_start(key_number), self.key_start(key_number + 1)
-        return self._data[start:end]
+        return self.section[start:end]
 
     # Filter chunks
 
@@ -390,7 +387,7 @@ class TableIndex:
         high: i64 = self.chunk_count - 1
         while low < high:
             middle = (low + high + 1) >> 1
-            if i64(read_i32_le(self._data, self._chunk_starts + 4 * middle)) <= block_number:
+            if i64(read_i32_le(self.section, self._chunk_starts + 4 * middle)) <= block_number:
                 low = middle
             else:
                 high = middle - 1
@@ -398,13 +395,12 @@ class TableIndex:
 
     def chunk_start(self, chunk: i64) -> i64:
         """The first block whose filter is in ``chunk``; for ``chunk_count``, ``block_count``."""
-        return i64(read_i32_le(self._data, self._chunk_starts + 4 * chunk)) & 0xFFFF_FFFF
+        return i64(read_i32_le(self.section, self._chunk_starts + 4 * chunk)) & 0xFFFF_FFFF
 
     def chunk_span(self, chunk: i64) -> tuple[i64, i64]:
-        """Start and end of ``chunk`` in the filter section."""
         first, stop = self.chunk_start(chunk), self.chunk_start(chunk + 1)
         return self.filter_start(first), self.filter_start(stop)
 
     def chunk_checksum(self, chunk: i64) -> int:
         at = self._chunk_checksums + 8 * chunk
-        return int.from_bytes(self._data[at : at + 8], "little")  # unsigned 64 bits
+        return int.from_bytes(self.section[at : at + 8], "little")  # unsigned 64 bits

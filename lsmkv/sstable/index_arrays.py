@@ -1,4 +1,4 @@
-"""Checks of an index's arrays, each in one pass over packed numbers.
+"""Checks of an index's packed arrays, each in one pass.
 
 An array starts at ``at`` in ``data``, which must hold all of it.
 """
@@ -16,9 +16,10 @@ _SPREAD: Final = 31  # spreads shapes over the slots: lengths hardly differ, par
 
 
 def last_of_ascending(data: bytes, at: i64, width: i64, last: i64, step: i64) -> i64:
-    """The array's item ``last``; -1 unless the items up to it ascend from 0 by at most ``step``.
+    """The array's item ``last``; -1 if an item breaks the order.
 
-    Items are unsigned numbers of ``width`` bytes, 4 or 8.
+    The items up to it, unsigned numbers of ``width`` bytes (4 or 8), must ascend from 0 by at most
+    ``step``.
     """
     before = number_at(data, at, width)
     if before != 0:
@@ -34,7 +35,7 @@ def last_of_ascending(data: bytes, at: i64, width: i64, last: i64, step: i64) ->
 
 
 def number_at(data: bytes, at: i64, width: i64) -> i64:
-    """The unsigned number of 2, 4 or 8 bytes at ``at``; 2^63 and above come out negative."""
+    """The unsigned number of 2, 4 or 8 bytes; 2^63 and above come out negative."""
     if width == 8:
         return read_i64_le(data, at)
     if width == 4:
@@ -43,7 +44,7 @@ def number_at(data: bytes, at: i64, width: i64) -> i64:
 
 
 def last_of_ascending_pairs(data: bytes, at: i64, other_at: i64, count: i64, lowest: i64) -> i64:
-    """The last item of the array ``other_at``; -1 unless the pairs ascend from ``lowest``.
+    """The last item of ``other_at``; -1 unless the pairs ascend from ``lowest``.
 
     Each pair is an item of the array ``at`` and one of ``other_at``, signed 64-bit numbers.
     """
@@ -62,7 +63,7 @@ def last_of_ascending_pairs(data: bytes, at: i64, other_at: i64, count: i64, low
 
 
 def sum_of_positive(data: bytes, at: i64, count: i64) -> i64:
-    """The sum of ``count`` 32-bit numbers; -1 if one of them is 0, or 2^31 or above."""
+    """The sum of ``count`` 32-bit numbers; -1 unless all are positive."""
     total: i64 = 0
     end = at + 4 * count
     while at < end:

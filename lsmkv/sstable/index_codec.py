@@ -21,21 +21,15 @@ from __future__ import annotations
 import struct
 from typing import Final, NoReturn
 
-from librt.strings import (
-    BytesWriter,
-    write_i16_le,
-    write_i32_le,
-    write_i64_le,
-)
+from librt.strings import BytesWriter, write_i16_le, write_i32_le, write_i64_le
 from mypy_extensions import i16, i32, i64
 
 from lsmkv.encoding.entries import MAX_KEY_BYTES
-from lsmkv.encoding.fences import fence
 from lsmkv.errors import CorruptionError
 from lsmkv.sstable.block.codec import Compressor, Decompressor
 from lsmkv.sstable.block.trailer import TRAILER_BYTES
 from lsmkv.sstable.format import Footer, TableProperties
-from lsmkv.sstable.index import HEADER, TableIndex, array_offsets
+from lsmkv.sstable.index import HEADER, TableIndex, array_offsets, packed_fences
 from lsmkv.sstable.index_arrays import number_at
 
 _PACKED: Final = struct.Struct("<III")
@@ -46,7 +40,6 @@ _SIGN_32: Final = i64(1 << 31)
 
 
 def pack_index(section: bytes, level: int) -> bytes:
-    """The index ``section``, packed with zstd at ``level``."""
     count, _, chunk_count = HEADER.unpack_from(section)
     _, _, offsets, filter_ends, entry_counts, _, key_ends, chunk_starts, _, _ = array_offsets(
         count, chunk_count
@@ -66,7 +59,7 @@ def pack_index(section: bytes, level: int) -> bytes:
 
 
 def _differences(section: bytes, at: i64, count: i64, width: i64, narrow: i64) -> bytes:
-    """``count`` differences between successive numbers of ``width`` bytes, in ``narrow`` bytes each."""
+    """``count`` differences of successive numbers; ``narrow`` bytes for each of ``width``."""
     out = BytesWriter()
     before: i64 = 0
     end = at + width * count
@@ -91,9 +84,10 @@ def _write(out: BytesWriter, number: i64, width: i64) -> None:
 def open_index(
     data: bytes, path: str, offset: int, data_length: int, filters_length: int
 ) -> TableIndex:
-    """The index in a section, packed or not, of a table with blocks and filters of these lengths.
+    """The index in a section, packed or not.
 
-    Raises CorruptionError if it is damaged, UnsupportedFormatError if its codec is unknown.
+    Raises CorruptionError if it is damaged or does not fit these lengths of blocks and filters,
+    UnsupportedFormatError if its codec is unknown.
     """
     if data[:4] == b"\0\0\0\0":
         data = _Unpacking(data, path, offset, data_length, filters_length).section()
@@ -103,7 +97,7 @@ def open_index(
 def checked_index(
     section: bytes, path: str, footer: Footer, properties: TableProperties
 ) -> TableIndex:
-    """As :func:`open_index`, for the table with that footer; it must agree with the properties."""
+    """As :func:`open_index`; the index must also agree with the properties."""
     offset = footer.index_offset
     index = open_index(section, path, offset, footer.data_length, footer.filters_length)
     index.check_properties(
@@ -113,8 +107,6 @@ def checked_index(
 
 
 class _Unpacking:
-    """One section being unpacked."""
-
     def __init__(
         self, data: bytes, path: str, offset: int, data_length: int, filters_length: int
     ) -> None:
@@ -136,7 +128,6 @@ class _Unpacking:
         raise CorruptionError(self._path, self._offset, reason)
 
     def section(self) -> bytes:
-        """The section in the form that is searched."""
         raw = self._raw
         count, prefix_length, chunk_count = HEADER.unpack_from(raw)
         lengths = HEADER.size
@@ -151,8 +142,7 @@ class _Unpacking:
         return b"".join(
             (
                 raw[:lengths],
-                self._fences(keys, key_ends, 1, count, prefix_length),
-                self._fences(keys, key_ends, 0, count, prefix_length),
+                packed_fences(raw, keys, key_ends, count, prefix_length),
                 self._sums(lengths, count, (4, 8), self._data_length, "blocks"),
                 self._sums(filter_lengths, count, (4, 4), self._filters_length, "filters"),
                 raw[entry_counts:key_lengths],
@@ -162,7 +152,7 @@ class _Unpacking:
         )
 
     def _sums(self, at: i64, count: i64, widths: tuple[i64, i64], most: i64, what: str) -> bytes:
-        """Running sums of ``count`` numbers, with a leading 0; the widths are theirs and the sums'."""
+        """Running sums with a leading 0; ``widths`` are the numbers' and the sums'."""
         raw, out = self._raw, BytesWriter()
         width, wide = widths
         total: i64 = 0
@@ -174,19 +164,4 @@ class _Unpacking:
                 self._fail(f"{what} of the index do not fit their section")
             _write(out, total, wide)
             at += width
-        return out.getvalue()
-
-    def _fences(
-        self, keys: i64, key_ends: bytes, which: i64, count: i64, prefix_length: i64
-    ) -> bytes:
-        """The fences of the first (``which`` 0) or last (1) key of each block."""
-        raw = self._raw
-        out = BytesWriter()
-        at = 4 * which
-        end = at + 8 * count
-        while at < end:
-            start, stop = number_at(key_ends, at, 4), number_at(key_ends, at + 4, 4)
-            start += prefix_length
-            write_i64_le(out, fence(raw, keys + start, keys + stop))
-            at += 8
         return out.getvalue()

@@ -28,8 +28,8 @@ def no_pace(entries: int) -> None:
 class TableJob:
     """Where and how a flush or compaction writes its tables.
 
-    ``give_way`` is called with the number of entries written so far, and may sleep.  ``replaces`` are
-    the numbers of the tables that the written tables replace.
+    ``give_way`` is called with the number of entries written so far, and may sleep.  The written tables
+    replace those of the numbers ``replaces``.
     """
 
     storage: Storage
@@ -42,31 +42,30 @@ class TableJob:
     replaces: tuple[int, ...] = ()
 
 
-def write_tables(stretches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta]:
-    """Write batches in order to as many tables as they need, and sync files and directory.
+def write_tables(batches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta]:
+    """Write batches in order to tables; sync files and directory.
 
-    A new table starts only at a new key; all versions of a key are in one batch.  On any failure,
-    which includes CancelledError, the tables written so far are removed.
-
-    This loop is interpreted on purpose: other threads may run between two batches.
+    A new table starts only at a new key; all versions of a key are in one batch.  On any failure, also
+    CancelledError, the tables written so far are removed.  This loop is interpreted on purpose: other
+    threads may run between two batches.
     """
     done: list[TableMeta] = []
     writer: TableWriter | None = None
     try:
         entries = 0
-        for versions in stretches:
+        for batch in batches:
             job.give_way(entries)
-            entries += versions.count
+            entries += batch.count
             if job.is_cancelled():
                 raise CancelledError("the store is closing")
             at = 0
-            while at < versions.count:
+            while at < batch.count:
                 if writer is None:
                     number = job.allocate()
                     path = table_path(job.directory, number)
                     writer = TableWriter(job.storage, path, number, job.form)
-                at = writer.add_from(versions, at, job.table_size_bytes)
-                if at < versions.count:
+                at = writer.add_from(batch, at, job.table_size_bytes)
+                if at < batch.count:
                     done.append(writer.finish([]))
                     writer = None
         if writer is not None:  # only the last table says what all of them replace
@@ -82,14 +81,13 @@ def write_tables(stretches: Iterator[EntryBatch], job: TableJob) -> list[TableMe
     return done
 
 
-def _note(replaces: tuple[int, ...], beside: list[TableMeta]) -> tuple[list[int] | None, list[int]]:
-    """``replaces`` and ``beside`` for the last table's properties; nothing if they are too many."""
-    if len(replaces) + len(beside) > _MAX_NOTED:
+def _note(replaces: tuple[int, ...], before: list[TableMeta]) -> tuple[list[int] | None, list[int]]:
+    """What the last table notes: the replaced tables, and those written ``before`` it."""
+    if len(replaces) + len(before) > _MAX_NOTED:
         return None, []
-    return list(replaces), [table.number for table in beside] if replaces else []
+    return list(replaces), [table.number for table in before] if replaces else []
 
 
 def remove_tables(storage: Storage, directory: str, tables: Iterable[TableMeta]) -> None:
-    """Remove the files of tables that no manifest names."""
     for table in tables:
         storage.remove(table_path(directory, table.number))

@@ -1,10 +1,7 @@
-"""Reads many blocks of a table with few reads, for scans and compactions.
+"""Reads many blocks of a table at once, for scans and compactions.
 
-A scan does not know how far it will go.  It reads its first blocks one by one, through the cache.  After
-that each read is twice as long as the one before, up to 256 KiB, so that a scan that stops has read at
-most about twice what it used.  A compaction goes to the end, so all its reads are long.
-
-Blocks read ahead are not cached: a long scan must not evict what lookups need.
+A scan reads its first blocks one by one, through the cache.  After that each read is twice as long as
+the one before, up to 256 KiB, and past the cache: a long scan must not evict what lookups need.
 """
 
 from __future__ import annotations
@@ -39,9 +36,9 @@ def blocks_ahead(
 def read_ahead(
     table: TableReader, block_numbers: Sequence[int], passed_bytes: int
 ) -> Iterator[Block]:
-    """Blocks for a scan that has read ``passed_bytes`` before, neighbours with one read.
+    """Blocks for a scan that has read ``passed_bytes`` before.
 
-    Blocks that are in the cache are taken from there.
+    Neighbours are read at once; blocks in the cache are taken from there.
     """
     at = 0
     size_bytes = min(passed_bytes, _READ_AHEAD_BYTES)
@@ -57,14 +54,16 @@ def read_ahead(
         data = table.read_frames(low, high + 1, ReadKind.DATA)
         base = table.index.offset(low)
         for block_number in neighbours:
-            yield table.decode(data, base, block_number)
+            offset = table.index.offset(block_number)
+            stop = table.index.offset(block_number + 1) - base
+            yield table.decode(data, offset - base, stop, offset, block_number)
         at = end
 
 
 def _neighbours_end(
     table: TableReader, block_numbers: Sequence[int], at: int, size_bytes: int
 ) -> int:
-    """The end of the neighbours from ``at`` on that one read of about ``size_bytes`` takes in."""
+    """The end of the neighbours from ``at`` that one read takes in."""
     end = at + 1
     size = table.block_length(block_numbers[at])
     while (
@@ -79,7 +78,7 @@ def _neighbours_end(
 
 
 def every_block(table: TableReader) -> Iterator[Block]:
-    """All blocks in order, for a compaction: past the cache, in reads of about 256 KiB.
+    """All blocks in order, for a compaction: past the cache, by 256 KiB.
 
     Raises CorruptionError if a block is damaged or its keys do not ascend.
     """
@@ -92,10 +91,13 @@ def every_block(table: TableReader) -> Iterator[Block]:
         while end < count and index.offset(end) - base < _READ_AHEAD_BYTES:
             end += 1
         data = table.read_frames(block_number, end, ReadKind.COMPACTION)
+        offset = base
         while block_number < end:
-            block = table.decode(data, base, block_number)
+            following = index.offset(block_number + 1)
+            block = table.decode(data, offset - base, following - base, offset, block_number)
             problem = why_not_mergeable(block, index, block_number, table.has_versions)
             if problem:
-                raise CorruptionError(table.path, index.offset(block_number), problem)
+                raise CorruptionError(table.path, offset, problem)
             yield block
+            offset = following
             block_number += 1

@@ -1,11 +1,9 @@
-"""Decides when the operating system is to fetch more of a table than one block.
+"""Decides when to fetch more of a table than one block.
 
-A random read is assumed to cost a disk as much as 64 KiB in sequence (docs/design.md says why; it is
-more on a spinning disk).  So reading a whole table costs less than reading a 16th of its blocks or more
-one by one, but nobody knows how many will be asked for.  This is the ski-rental problem (Karlin,
-Manasse, Rudolph, Sleator 1988, Competitive snoopy caching): to rent, block by block, until that has
-cost as much as buying, costs at most twice what the best choice would have cost.  Random lookups
-spread over the whole table, so it pays to buy earlier, after an eighth, and by the MiB.
+A random read is assumed to cost as much as 64 KiB in sequence.  How many blocks will be asked for is
+unknown: the ski-rental problem (Karlin, Manasse, Rudolph, Sleator 1988, Competitive snoopy caching).
+To read blocks until they have cost as much as the table costs at most twice the best choice.  Random
+lookups spread over the whole table, so it pays to fetch after an eighth already, and by the MiB.
 """
 
 from __future__ import annotations
@@ -26,10 +24,9 @@ _ENDLESS: Final = 1 << 60
 
 
 class ReadAround:
-    """Counts the blocks read from one table, and fetches the rest in parts once it pays.
+    """Counts the blocks read from a table; fetches the rest once it pays.
 
-    No part is fetched twice, so a store larger than memory costs at most one extra reading.  Any number
-    of threads may use it; two may fetch the same part at once, which does no harm.
+    No part is fetched twice, except by two threads at once, which does no harm.
     """
 
     def __init__(self, file: RandomFile, stats: Stats, may_fetch: bool) -> None:
@@ -41,7 +38,6 @@ class ReadAround:
         self._fetched = bytearray(-(-file.size // PART_BYTES))
 
     def note(self, offset: i64) -> None:
-        """Count the reading of a block at ``offset``.  O(1)."""
         if self._reads_left > 0:
             self._reads_left -= 1
             return

@@ -1,4 +1,4 @@
-"""Reads one table file: lookups, blocks and the sections at the end of the file.
+"""Reads one table file: lookups, blocks and the sections at the end.
 
 A lookup (:meth:`TableReader.get`) takes these steps, and the first that rules the key out ends it:
 
@@ -6,8 +6,6 @@ A lookup (:meth:`TableReader.get`) takes these steps, and the first that rules t
 2. the index: a binary search of fences for the one block whose key range spans the key;
 3. that block's own filter, if it has one;
 4. the block, from the cache or from disk, searched in place.
-
-A block is only read after every filter has said "maybe".  Each outcome is counted.
 """
 
 from __future__ import annotations
@@ -51,12 +49,10 @@ _CHECKSUM_STEP_BYTES: Final = 64 * 1024  # small enough for the allocator to reu
 class TableReader:
     """An open table, shared by any number of threads.
 
-    Opening reads footer and properties; index and filters are read at first use, or by
-    :meth:`load`, so that a store of many tables opens fast.  Either may raise CorruptionError,
-    UnsupportedFormatError (the format version, index codec or filter scheme is unknown) or OSError.
-
-    The file is closed when the last reference to the reader goes: lookups and iterators may use it
-    even after the file was deleted.
+    Opening reads footer and properties; index and filters are read at first use, or by :meth:`load`.
+    Either may raise CorruptionError, UnsupportedFormatError (the format version, index codec or filter
+    scheme is unknown) or OSError.  The file is closed when the last reference to the reader goes, so it
+    may be used even after the file was deleted.
     """
 
     def __init__(
@@ -64,37 +60,30 @@ class TableReader:
         storage: Storage,
         path: str,
         cache: BlockCache,
-        *,
         meta: TableMeta | None,
         filter_residency: str,
         read_around: bool = False,
     ) -> None:
-        """Open the table at ``path``, which must be the one that ``meta`` describes."""
+        """Open the table at ``path``; CorruptionError if ``meta`` describes another."""
         self._is_obsolete = False
-        self._storage = storage
         self._cache = cache
         self._stats = storage.stats
         self.path = path
         self._file = storage.open_random(path)
-        self.footer: Footer = _read_footer(self._file, path)
+        self.footer: Footer = _read_footer(self._file)
         footer = self.footer
-        self.properties: TableProperties = _read_properties(self._file, path, footer)
+        self.properties: TableProperties = _read_properties(self._file, footer)
         self.meta: TableMeta = self.properties.meta(self._file.size, footer.tail_checksum)
         if meta is not None and meta != self.meta:
-            raise CorruptionError(
-                path,
-                footer.properties_offset,
-                "not the table expected here",
-                expected=meta,
-                got=self.meta,
-            )
+            offset, reason = footer.properties_offset, "not the table expected here"
+            raise CorruptionError(path, offset, reason, expected=meta, got=self.meta)
         # Copies: attributes of ``meta`` and ``properties`` are slow to read on hot paths.
         self._number: int = self.meta.number
         self.smallest: bytes = self.meta.smallest
         self.largest: bytes = self.meta.largest
         self.largest_seq: int = self.meta.largest_seq
         self.has_versions: bool = self.properties.has_versions
-        self._decompressor = Decompressor(_read_dictionary(self._file, path, footer))
+        self._decompressor = Decompressor(_read_dictionary(self._file, footer))
         self._around = ReadAround(self._file, self._stats, read_around)
         self._filter_residency = filter_residency
         self._filter_kind: FilterKind = filter_kind(self.properties, path, footer)
@@ -118,7 +107,7 @@ class TableReader:
         return self._load_filters() if filters is None else filters
 
     def load(self, *, filters: bool = True) -> None:
-        """Read the index, and with ``filters`` the filters too, unless that was done before."""
+        """Read the index, and with ``filters`` the filters, if not done before."""
         self._load_index()
         if filters:
             self._load_filters()
@@ -127,7 +116,7 @@ class TableReader:
         with self._loading:
             index = self._index
             if index is None:
-                index = _read_index(self._file, self.path, self.footer, self.properties)
+                index = _read_index(self._file, self.footer, self.properties)
                 self._blocks = self._cache.slots(index.block_count)
                 if self._is_obsolete:
                     self._cache.clear(self._blocks)
@@ -141,7 +130,6 @@ class TableReader:
             if filters is None:
                 filters = TableFilters(
                     self._file,
-                    self.path,
                     self.footer,
                     self.properties,
                     self._filter_kind,
@@ -158,20 +146,18 @@ class TableReader:
 
     @property
     def index_memory_bytes(self) -> int:
-        """Memory of the index; 0 until it is read."""
         return 0 if self._index is None else self._index.memory_bytes
 
     @property
     def filter_memory_bytes(self) -> int:
-        """Memory of resident filters; 0 until they are read."""
         return 0 if self._filters is None else self._filters.memory_bytes
 
     @property
     def filter_policy(self) -> FilterPolicy:
         return self._filter_kind.policy
 
-    def mark_obsolete(self) -> None:
-        """Drop the table's blocks from the cache for good: the tree no longer has the table."""
+    def leave_cache(self) -> None:
+        """Drop the table's blocks from the cache for good: it left the tree."""
         with self._loading:
             self._is_obsolete = True
             self._cache.clear(self._blocks)
@@ -200,7 +186,7 @@ class TableReader:
         return ABSENT if position < 0 else block.value(position)
 
     def block_for(self, key: bytes, h: i64) -> i64:
-        """Number of the block that may hold ``key``; -1 if the index or a filter rules it out.
+        """Number of the block that may hold ``key``; -1 if ruled out.
 
         The steps of :meth:`block_near` and :meth:`filter_allows`, without the cost of two calls.
         """
@@ -220,7 +206,7 @@ class TableReader:
         return block_number
 
     def block_near(self, key: bytes, h: i64, group: i64) -> i64:
-        """Number of the block that spans ``key``; -1 if none does, or the table's filter says no.
+        """Number of the block that spans ``key``; -1 if ruled out.
 
         ``group`` is :meth:`~lsmkv.sstable.index.TableIndex.group_of` the key.
         """
@@ -236,7 +222,7 @@ class TableReader:
         return block_number
 
     def filter_allows(self, block_number: i64, key: bytes, h: i64) -> bool:
-        """Whether the filter of a block, if it has one, says that the block may hold ``key``."""
+        """Whether a block's filter, if it has one, allows for ``key``."""
         filters = self._filters
         if filters is None:
             filters = self._load_filters()
@@ -253,7 +239,7 @@ class TableReader:
             self._stats.filter_false_positives += 1
 
     def find_in(self, block: Block, key: bytes, h: i64) -> i64:
-        """Position of the newest version of ``key`` in the block found for it, or -1; counted."""
+        """Position of the newest version of ``key``, or -1; counted."""
         position = block.find(key, h)
         if not self._has_filters:
             self._stats.unfiltered_probes += 1
@@ -273,7 +259,7 @@ class TableReader:
     # Blocks
 
     def block(self, block_number: i64, fill_cache: bool) -> Block:
-        """A block from the cache, or from disk; a block read is cached if ``fill_cache``."""
+        """A block from the cache, or from disk; ``fill_cache`` keeps the latter."""
         index = self._index
         if index is None:
             index = self._load_index()
@@ -285,22 +271,19 @@ class TableReader:
         length = index.offset(block_number + 1) - offset
         data = self._file.pread(offset, length, ReadKind.DATA)
         self._around.note(offset)
-        block = self.decode(data, offset, block_number)
+        block = self.decode(data, 0, length, offset, block_number)
         if fill_cache:
             self._cache.put(self._blocks, block_number, block)
         return block
 
     def read_frames(self, first: i64, end: i64, kind: ReadKind) -> bytes:
-        """Blocks ``first`` to ``end`` (not included) as they stand in the file, with one read."""
+        """Blocks ``first`` to ``end`` (not included) as stored, with one read."""
         offset = self.index.offset(first)
         return self._file.pread(offset, self.index.offset(end) - offset, kind, end - first)
 
-    def decode(self, data: bytes, base: int, block_number: i64) -> Block:
-        """A block out of ``data``, which starts at offset ``base`` of the file; checked."""
+    def decode(self, data: bytes, start: i64, stop: i64, offset: int, block_number: i64) -> Block:
+        """The block ``data[start:stop]``, which stands at ``offset`` of the file, checked."""
         index = self.index
-        offset = index.offset(block_number)
-        start: i64 = offset - base
-        stop: i64 = index.offset(block_number + 1) - base
         raw, raw_length, entry_count, codec = stored_payload(
             data, start, stop, self.path, self._number, offset
         )
@@ -320,49 +303,44 @@ class TableReader:
         return block
 
     def block_length(self, block_number: i64) -> int:
-        """Bytes of a block in the file."""
         return self.index.offset(block_number + 1) - self.index.offset(block_number)
 
     def is_cached(self, block_number: int) -> bool:
-        """Whether a block is in the cache now."""
         return self._index is not None and self._blocks.holds(block_number)
 
     def prefetch(self, block_number: i64) -> None:
-        """Fetch the keys of a cached block into the processor's cache, for a scan."""
+        """Fetch a cached block's keys into the processor's cache."""
         if self._blocks.holds(block_number):
             cached = self._blocks.items[block_number]
             assert isinstance(cached, Block)
             cached.prefetch_keys()
 
     def count_prefix_skips(self, count: int) -> None:
-        """Count blocks that a prefix scan skipped because their filters ruled the prefix out."""
         self._stats.prefix_filter_skips += count
 
     # Verification
 
     def block_trailer(self, block_number: i64) -> BlockTrailer:
-        """The trailer of a block, read from disk and checked against the index."""
+        """A block's trailer, read from disk and checked against the index."""
         trailer = self._read_frame(block_number)[1]
         fail = self._failure_at(self.index.offset(block_number))
         check_trailer(trailer, block_number, self.index, self._filter_kind.policy, fail)
         return trailer
 
-    def verify_block(self, block_number: int) -> Block:
-        """Read a block past the cache and check every byte: order, index, filter, checksums.
+    def verify_block(self, block_number: int, *, compare_filters: bool = True) -> Block:
+        """Read a block past the cache and check every byte; raises CorruptionError.
 
-        Raises CorruptionError for whatever does not hold.
+        ``compare_filters``: its filter must equal the copy in the filter section.
         """
         frame, trailer = self._read_frame(block_number)
-        block = self.decode(frame, self.index.offset(block_number), block_number)
-        fail = self._failure_at(self.index.offset(block_number))
-        check_block(block, frame, trailer, block_number, self.filters, fail)
+        offset = self.index.offset(block_number)
+        block = self.decode(frame, 0, len(frame), offset, block_number)
+        fail = self._failure_at(offset)
+        check_block(block, frame, trailer, block_number, self.filters, compare_filters, fail)
         return block
 
-    def verify_tail(self) -> None:
-        """Check what follows the blocks: the filter section and the table's key range.
-
-        Raises CorruptionError for whatever does not hold.
-        """
+    def verify_sections(self) -> None:
+        """Check filter section and key range; raises CorruptionError."""
         if self.footer.filters_length:
             self.filters.read_all()
         first = self.index.first_key(0)
@@ -377,8 +355,6 @@ class TableReader:
         return frame, decode_block_frame(frame, self.path, self._number, offset)[2]
 
     def _failure_at(self, offset: int) -> Callable[[str], NoReturn]:
-        """A function that raises CorruptionError at ``offset`` for the reason it is given."""
-
         def fail(reason: str) -> NoReturn:
             raise CorruptionError(self.path, offset, reason)
 
@@ -390,21 +366,13 @@ def open_table(
     directory: str,
     cache: BlockCache,
     meta: TableMeta,
-    *,
     filter_residency: str = "off",
     read_around: bool = False,
 ) -> TableReader:
     """Open a table that the manifest names; a missing file is a CorruptionError."""
     path = table_path(directory, meta.number)
     try:
-        return TableReader(
-            storage,
-            path,
-            cache,
-            meta=meta,
-            filter_residency=filter_residency,
-            read_around=read_around,
-        )
+        return TableReader(storage, path, cache, meta, filter_residency, read_around)
     except FileNotFoundError as error:
         reason = "a table that the manifest names is missing"
         raise caused(CorruptionError(path, None, reason), error)
@@ -414,13 +382,13 @@ def open_table(
 # too: damage is found at once, although the index is not kept.
 
 
-def _read_footer(file: RandomFile, path: str) -> Footer:
+def _read_footer(file: RandomFile) -> Footer:
     size = file.size
     offset = max(0, size - FOOTER_BYTES)
-    return decode_footer(file.pread(offset, size - offset, ReadKind.INDEX), path, size)
+    return decode_footer(file.pread(offset, size - offset, ReadKind.INDEX), file.path, size)
 
 
-def _read_properties(file: RandomFile, path: str, footer: Footer) -> TableProperties:
+def _read_properties(file: RandomFile, footer: Footer) -> TableProperties:
     """The properties, checked together with the index."""
     running = running_checksum()
     offset = footer.index_offset
@@ -430,32 +398,28 @@ def _read_properties(file: RandomFile, path: str, footer: Footer) -> TableProper
         offset += length
     data = file.pread(footer.properties_offset, footer.properties_length, ReadKind.INDEX)
     running.update(data)
-    _check_tail(running.intdigest(), path, footer)
-    return decode_properties(data, path, footer.properties_offset)
+    _check_tail(running.intdigest(), file.path, footer)
+    return decode_properties(data, file.path, footer.properties_offset)
 
 
-def _read_dictionary(file: RandomFile, path: str, footer: Footer) -> bytes:
-    """The compression dictionary, checked; empty if there is none."""
+def _read_dictionary(file: RandomFile, footer: Footer) -> bytes:
     if not footer.dictionary_length:
         return b""
     data = file.pread(footer.data_length, footer.dictionary_length, ReadKind.INDEX)
     expected, got = footer.dictionary_checksum, checksum(data, 0)
     if got != expected:
         reason = "checksum of a table's dictionary fails"
-        raise CorruptionError(path, footer.data_length, reason, expected=expected, got=got)
+        raise CorruptionError(file.path, footer.data_length, reason, expected=expected, got=got)
     return data
 
 
-def _read_index(
-    file: RandomFile, path: str, footer: Footer, properties: TableProperties
-) -> TableIndex:
-    """The index, checked together with the properties."""
+def _read_index(file: RandomFile, footer: Footer, properties: TableProperties) -> TableIndex:
     section = file.pread(footer.index_offset, footer.index_length, ReadKind.INDEX)
     running = running_checksum()
     running.update(section)
     running.update(file.pread(footer.properties_offset, footer.properties_length, ReadKind.INDEX))
-    _check_tail(running.intdigest(), path, footer)
-    return checked_index(section, path, footer, properties)
+    _check_tail(running.intdigest(), file.path, footer)
+    return checked_index(section, file.path, footer, properties)
 
 
 def _check_tail(got: int, path: str, footer: Footer) -> None:

@@ -1,7 +1,6 @@
-"""The filters of one open table: resident in memory, cached in chunks, or off.
+"""The filters of one open table: resident, cached in chunks, or off.
 
-The filters of blocks are stored twice: in each block, and together in the filter section, which is what
-lookups read.  Where the filter section is damaged, the copies in the blocks replace it.
+Lookups read the filter section.  Where it is damaged, the copies in the blocks replace it.
 """
 
 from __future__ import annotations
@@ -24,13 +23,11 @@ from lsmkv.sstable.index import TableIndex
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import RandomFile, ReadKind
 
-_RESIDENT: Final = "resident"
-_OFF: Final = "off"
 _CHUNK_OBJECT_BYTES: Final = 64
 
 
 class FilterChunk(CacheItem):
-    """Filters of consecutive blocks, from byte ``start`` of the filter section on."""
+    """Filters of consecutive blocks, from byte ``start`` of the filter section."""
 
     def __init__(self, bits: bytes, start: i64) -> None:
         super().__init__(len(bits) + _CHUNK_OBJECT_BYTES)
@@ -39,8 +36,6 @@ class FilterChunk(CacheItem):
 
 
 class FilterKind(NamedTuple):
-    """Which part of a key a table's filters hold, and how."""
-
     key: FilterKey
     policy: FilterPolicy
 
@@ -48,8 +43,8 @@ class FilterKind(NamedTuple):
 def filter_kind(properties: TableProperties, path: str, footer: Footer) -> FilterKind:
     """The kind that a table's properties name.
 
-    Raises CorruptionError if the filter key does not parse, UnsupportedFormatError if no policy of
-    that scheme and name is registered.
+    Raises CorruptionError if the filter key does not parse, UnsupportedFormatError if no policy of that
+    scheme and name is registered.
     """
     try:
         key = filter_key_from_spec(properties.filter_key)
@@ -65,21 +60,14 @@ def filter_kind(properties: TableProperties, path: str, footer: Footer) -> Filte
 class TableFilters:
     """A table's filters, asked by any number of threads.
 
-    Raises CorruptionError if a filter has a size or parameter that its policy cannot have, or if
-    resident filters are damaged in both copies.
-
-    Attributes:
-        index: the table's index.
-        filter_key: which part of a key the filters hold.
-        policy: what kind of filter they are.
-        per_block: whether each block has a filter to ask.
-        per_table: whether the table has one filter to ask.
+    ``exist`` tells whether there are filters to ask: one ``per_block`` or one ``per_table``.  Raises
+    CorruptionError if a filter has a size or parameter that its policy cannot have, or if resident
+    filters are damaged in both copies.
     """
 
     def __init__(
         self,
         file: RandomFile,
-        path: str,
         footer: Footer,
         properties: TableProperties,
         kind: FilterKind,
@@ -90,7 +78,7 @@ class TableFilters:
     ) -> None:
         self._stats = stats
         self._file = file
-        self._path = path
+        self._path = file.path
         self._footer = footer
         self.index = index
         self._cache = cache
@@ -100,20 +88,19 @@ class TableFilters:
         self._whole_keys: bool = self.filter_key.is_whole
         self._has_table_filter: bool = properties.granularity == "table"
         self._table_probe_count: i64 = properties.probe_count
-        is_asked = footer.filters_length > 0 and residency != _OFF
-        self.per_table: bool = is_asked and self._has_table_filter
-        self.per_block: bool = is_asked and not self._has_table_filter
+        self.exist: bool = footer.filters_length > 0 and residency != "off"
+        self.per_table: bool = self.exist and self._has_table_filter
+        self.per_block: bool = self.exist and not self._has_table_filter
         self._check_shapes(properties)
         self._rebuilding = threading.RLock()
         self._rebuilt: dict[int, FilterChunk] = {}  # damaged chunks, kept for good
         self._unreported: list[int] = []  # offsets of damage not yet logged
         self._chunks: TableCacheSlots = cache.slots(index.chunk_count)
         self._resident: bytes | None = None
-        if is_asked and residency == _RESIDENT:
+        if self.exist and residency == "resident":
             self._resident = self._read_resident()
 
     def _check_shapes(self, properties: TableProperties) -> None:
-        """Check that each filter has a size and a parameter that its policy can have."""
         footer, policy = self._footer, self.policy
         if footer.filters_length == 0:
             return
@@ -131,15 +118,10 @@ class TableFilters:
                 )
                 raise CorruptionError(self._path, offset, reason)
 
-    @property
-    def exist(self) -> bool:
-        """Whether there are filters to ask."""
-        return self.per_table or self.per_block
-
     # Asking
 
     def hash_of(self, key: bytes, h: i64) -> i64:
-        """The hash that the filters hold for ``key``, whose own hash is ``h``."""
+        """The hash that the filters hold for ``key``, whose own is ``h``."""
         return h if self._whole_keys else hash_key(self.filter_key.part(key))
 
     def table_may_hold(self, filter_hash: i64) -> bool:
@@ -158,7 +140,7 @@ class TableFilters:
         return self._ask(block_number, start, length, probes, filter_hash)
 
     def may_hold(self, block_number: i64, filter_hash: i64) -> bool:
-        """Whether the filters, if there are any, say that a block may contain ``filter_hash``."""
+        """The answer of the filters of table or block; True without any."""
         if self.per_table:
             return self.table_may_hold(filter_hash)
         return not self.per_block or self.block_may_hold(block_number, filter_hash)
@@ -180,7 +162,7 @@ class TableFilters:
         return self.policy.may_contain(bits, start, length, probes, filter_hash)
 
     def prefetch(self, block_number: i64) -> i64:
-        """Fetch the filter of a block into the processor's cache, if it is resident."""
+        """Fetch a block's resident filter into the processor's cache."""
         index, bits = self.index, self._resident
         start, end = index.filter_start(block_number), index.filter_start(block_number + 1)
         fetched = index.probe_count(block_number)
@@ -191,10 +173,7 @@ class TableFilters:
     # Reading the filter section
 
     def read_all(self) -> bytes:
-        """The filter section, read from disk and checked; blocks' copies are not used.
-
-        Raises CorruptionError if it is damaged.
-        """
+        """The filter section, read from disk; CorruptionError if it is damaged."""
         bits = self._read_section()
         for chunk in range(self.index.chunk_count):
             error = self._damage(bits, 0, chunk)
@@ -203,7 +182,6 @@ class TableFilters:
         return bits
 
     def read_block_bits(self, block_number: i64, length: i64) -> bytes:
-        """``length`` bytes of the filter section, from the start of a block's filter."""
         offset = self._footer.filters_offset + self.index.filter_start(block_number)
         return self._file.pread(offset, length, ReadKind.FILTER)
 
@@ -212,20 +190,15 @@ class TableFilters:
         return self._file.pread(footer.filters_offset, footer.filters_length, ReadKind.FILTER)
 
     def _read_resident(self) -> bytes:
-        """The filter section, with damaged chunks rebuilt from the blocks."""
         bits = self._read_section()
-        rebuilt: dict[int, bytes] = {}
+        mended: bytearray | None = None
         for chunk in range(self.index.chunk_count):
             error = self._damage(bits, 0, chunk)
             if error is not None:
-                rebuilt[chunk] = self._rebuild(chunk, error)
-        if not rebuilt:
-            return bits
-        parts: list[bytes] = []
-        for chunk in range(self.index.chunk_count):
-            low, high = self._span(chunk)
-            parts.append(rebuilt[chunk] if chunk in rebuilt else bits[low:high])
-        return b"".join(parts)
+                mended = bytearray(bits) if mended is None else mended
+                low, high = self._span(chunk)
+                mended[low:high] = self._rebuild(chunk, error)
+        return bits if mended is None else bytes(mended)
 
     def _chunk(self, chunk: i64) -> FilterChunk:
         if self._rebuilt:
@@ -252,7 +225,7 @@ class TableFilters:
         return self.index.chunk_span(chunk)
 
     def _damage(self, bits: bytes, start: i64, chunk: i64) -> CorruptionError | None:
-        """The error for a damaged chunk, or None; ``bits`` are the section's from ``start`` on."""
+        """The error for a damaged chunk; ``bits`` are the section's from ``start`` on."""
         low, high = self._span(chunk)
         first, end = low - start, high - start
         expected, got = self.index.chunk_checksum(chunk), checksum(bits[first:end], 0)
@@ -276,7 +249,7 @@ class TableFilters:
         return kept
 
     def _rebuild(self, chunk: i64, error: CorruptionError) -> bytes:
-        """A chunk's filters as its blocks hold them; raises ``error`` if that copy is damaged too.
+        """A chunk's filters as its blocks hold them; raises ``error`` if these are damaged.
 
         The index's checksum of the chunk covers them, so no block trailer is read.
         """
@@ -307,19 +280,17 @@ class TableFilters:
                 note_rebuilt_filters(self._path, min(offsets), len(offsets))
 
     def clear_cache(self) -> None:
-        """Drop all chunks from the block cache, for good."""
         self._cache.clear(self._chunks)
 
     # Inspection
 
     @property
     def memory_bytes(self) -> int:
-        """Memory of resident and of rebuilt filters."""
         rebuilt = sum([chunk.charge_bytes for chunk in self._rebuilt.copy().values()])
         return rebuilt + (len(self._resident) if self._resident is not None else 0)
 
     def bytes_to_read(self, block_number: i64) -> int:
-        """Bytes that asking a block's filter would read from disk now; 0 if there is none to ask."""
+        """Bytes that asking a block's filter would read from disk now."""
         if not self.exist or self._resident is not None:
             return 0
         chunk = 0 if self.per_table else self.index.chunk_of(block_number)

@@ -1,7 +1,6 @@
 """Writes one table file from entries in order.
 
-Blocks are filled up to a size, given a filter, compressed and appended.  With a dictionary, the first
-blocks wait until there are enough of them to train it.
+With a dictionary, the first blocks wait until there are enough of them to train it.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from lsmkv.filters.policy import MAX_PARAMETER, PRIVATE_SCHEMES, SCHEME_NONE, po
 from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES
 from lsmkv.sstable.block.builder import BlockBuilder
 from lsmkv.sstable.block.codec import Compressor, train_dictionary
-from lsmkv.sstable.block.trailer import encode_trailer
+from lsmkv.sstable.block.trailer import BlockTrailer, encode_trailer
 from lsmkv.sstable.format import CODEC_NONE, Footer, TableMeta, TableProperties
 from lsmkv.sstable.index import IndexBuilder
 from lsmkv.sstable.index_codec import pack_index
@@ -42,7 +41,7 @@ _MAX_SECTION_BYTES: Final = 1 << 30  # keys and filters of the index are address
 
 @dataclass(frozen=True, slots=True)
 class TableFormat:
-    """The options that shape a table, and the error rate of its filters.
+    """The options that shape a table, with its filters' error rate.
 
     ``filter_key`` is a :class:`~lsmkv.filters.keys.FilterKey` in its text form.
     """
@@ -59,8 +58,6 @@ class TableFormat:
 
 @dataclass
 class _FinishedBlock:
-    """A block without its offset in the file."""
-
     payload: bytes
     first: bytes
     last: bytes
@@ -71,7 +68,7 @@ class _FinishedBlock:
 
 
 class TableWriter:
-    """Writes one table: any number of ``add`` or ``add_from``, then ``finish`` or ``abandon``.
+    """Writes one table: ``add`` or ``add_from``, then ``finish`` or ``abandon``.
 
     Entries come in key order, the versions of one key newest first.  ``finish`` syncs the file; the
     caller syncs the directory.
@@ -126,23 +123,22 @@ class TableWriter:
 
     @property
     def size_bytes(self) -> int:
-        """About how long the file would be if the table were finished now."""
+        """About how long the file would be if finished now."""
         return self._data_bytes + self._untrained_bytes + self._block_bytes + self._filters_bytes
 
     @property
     def is_full(self) -> bool:
-        """Whether index or filter cannot hold much more: the next key belongs in a new table."""
+        """Whether index or filter cannot hold much more."""
         return (
             max(self._index.key_bytes, self._filters_bytes) > _MAX_SECTION_BYTES
             or len(self._table_hashes) > self._table_filter_keys
         )
 
     def add(self, key: bytes, value: Value, seq: int) -> None:
-        """Add the next entry; a value of None is a deletion."""
         self.add_from(EntryBatch([key], [value], [seq], may_repeat=False), 0, _NO_LIMIT)
 
     def add_from(self, versions: EntryBatch, start: i64, limit_bytes: i64) -> int:
-        """Add ``versions`` from ``start`` on; returns the number of the first entry not added.
+        """Add ``versions`` from ``start``; returns the first entry not added.
 
         That is their count, or the first new key at which the table has ``limit_bytes`` or is full.  A
         table without entries takes at least one key.
@@ -194,23 +190,22 @@ class TableWriter:
         return number
 
     def _room(self, limit_bytes: i64) -> i64:
-        """How large the block being filled may get before the next key belongs in a new table."""
+        """How large the block being filled may get before the table ends."""
         if self.is_full:
             return 0
         return limit_bytes - (self._data_bytes + self._untrained_bytes + self._filters_bytes)
 
     def _fill(self, versions: EntryBatch, start: i64, stop: i64) -> None:
-        """Add a slice to the block being filled."""
         if start < stop:
             self._block.append(EntrySlice(versions, start, stop))
 
     def finish(
         self, replaces: list[int] | None = None, beside: list[int] | None = None
     ) -> TableMeta:
-        """Write the last block, the sections after the blocks and the footer, and sync the file.
+        """Write the last block and the sections after the blocks; sync.
 
-        ``replaces`` and ``beside`` are noted in :class:`~lsmkv.sstable.format.TableProperties`.
-        Raises ValueError if nothing was added.
+        ``replaces`` and ``beside`` are as in :class:`~lsmkv.sstable.format.TableProperties`.
+        ValueError if nothing was added.
         """
         if not self._has_entries:
             raise ValueError("a table needs at least one entry")
@@ -277,7 +272,6 @@ class TableWriter:
         )
 
     def abandon(self) -> None:
-        """Close and remove the unfinished file."""
         self._file.close()
         self._storage.remove(self._path)
 
@@ -310,7 +304,7 @@ class TableWriter:
             self._write_block(block)
 
     def _train(self) -> None:
-        """Train the dictionary on the blocks that wait for it, and write them."""
+        """Train the dictionary on the waiting blocks, and write them."""
         waiting, self._untrained, self._untrained_bytes = self._untrained, [], 0
         if waiting and self._form.compression == "zstd":
             self._dictionary = train_dictionary(
@@ -328,27 +322,20 @@ class TableWriter:
                 self._compressor = Compressor(self._form.compression_level, b"")
             codec, stored = self._compressor.compress_block(block.payload)
         bits = block.filter_bits
-        tail = encode_trailer(
-            stored,
-            bits,
+        fields = BlockTrailer(
+            payload_length=len(stored),
             raw_length=len(block.payload),
+            filter_length=len(bits),
             entry_count=block.entry_count,
             filter_key_count=block.filter_key_count,
             codec=codec,
             filter_scheme=self._scheme if bits else SCHEME_NONE,
             probe_count=block.probe_count,
-            number=self._number,
-            offset=self._data_bytes,
         )
+        tail = encode_trailer(stored, bits, fields, self._number, self._data_bytes)
         length = len(stored) + len(bits) + len(tail)
-        self._index.add(
-            block.first,
-            block.last,
-            length=length,
-            filter_length=len(bits),
-            entry_count=block.entry_count,
-            probe_count=block.probe_count,
-        )
+        entries, probes = block.entry_count, block.probe_count
+        self._index.add(block.first, block.last, length, len(bits), entries, probes)
         self._filters.write(bits)
         self._filters_bytes += len(bits)
         self._data_bytes += length
@@ -365,7 +352,7 @@ class TableWriter:
     # Filters
 
     def _block_filter(self, packed: bytes) -> tuple[bytes, int, int]:
-        """Filter, key count and parameter for the block being filled; ``packed`` are its digests."""
+        """Filter, key count and parameter for the block; ``packed`` are its digests."""
         if self._scheme == SCHEME_NONE:
             return _NO_FILTER
         started_ns = time.perf_counter_ns()
@@ -399,7 +386,6 @@ class TableWriter:
         return built
 
     def _checked(self, bits: bytes, key_count: int, parameter: int) -> tuple[bytes, int, int]:
-        """The same filter, if its parameter fits the trailer."""
         if not bits:
             return _NO_FILTER
         if not 0 <= parameter <= MAX_PARAMETER:  # it shares a byte with the scheme

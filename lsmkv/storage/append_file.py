@@ -1,4 +1,4 @@
-"""A file that grows at its end."""
+"""Files that are written: they grow at their end only."""
 
 from __future__ import annotations
 
@@ -32,11 +32,10 @@ class AppendFile(Descriptor):
     One thread at a time appends or truncates; another may ``sync`` meanwhile.
 
     Attributes:
-        offset: offset of the next append; after ``make_room`` the file is longer, and zeros follow.
-        broken: the contents on disk are unknown, because a sync failed or a failed append could not
-            be undone.  Every later append, sync or truncate raises ``EIO``.
-        releases_gil: make every append a system call, which releases the GIL, even where a copy to
-            mapped memory would do.
+        offset: offset of the next append; zeros may follow it, as room for more.
+        broken: the contents on disk are unknown, so every later append, sync or truncate raises
+            ``EIO``.
+        releases_gil: make every append a system call, which releases the GIL.
     """
 
     __slots__ = (
@@ -68,7 +67,7 @@ class AppendFile(Descriptor):
         self.offset = offset
 
     def append(self, data: bytes, more: bytes = b"") -> None:
-        """Write ``data`` and then ``more`` at the end; an error undoes both or breaks the file."""
+        """Write ``data`` and ``more`` at the end; an error undoes both or breaks the file."""
         if self.broken:
             raise self._refusal()
         start = self.offset
@@ -93,18 +92,13 @@ class AppendFile(Descriptor):
             raise
 
     def make_room(self, size_bytes: int) -> None:
-        """Extend the file before an append of that size, unless it has room.
+        """Extend the file before an append, unless it has room.
 
-        A sync then need not write a new file length, which saves a third of its time on ext4.  The room
-        is allocated on disk, so mapping it into memory is safe: an append is a copy, and as durable
-        against the end of the process as a system call.  If no room can be made, appends do without.
-
-        Zeros are written to the room first, or each sync would have to mark its blocks as written.
-        One call writes them all, so that the operating system uses large pages: thousands of small
-        appends then touch one page instead of thirty.  But a sync writes each page that was changed
-        through memory as a whole.  So where syncs are frequent, zeros are written page by page, and
-        appends to room in large pages are system calls.  Large appends are always system calls, and
-        room made for one gets no zeros.
+        Zeros are written to the room, or each sync would have to mark its blocks as written.  Where
+        syncs are rare, one call writes them all, so that the operating system uses large pages.  Where
+        they are frequent, zeros are written page by page, and appends to large pages are system calls:
+        a sync writes each page that was changed through memory as a whole.  Room for a large append
+        gets no zeros.  If no room can be made, appends do without.
         """
         end = self.offset + size_bytes
         if end <= self._length or size_bytes > _LARGEST_ROOM_BYTES or self.broken:
@@ -127,7 +121,6 @@ class AppendFile(Descriptor):
             self._room_start, self._room_end = start, length
 
     def trim(self) -> None:
-        """Give back the unused room, if possible."""
         self._unmap()
         if self._length > self.offset and not self.broken:
             with contextlib.suppress(OSError):
@@ -135,15 +128,14 @@ class AppendFile(Descriptor):
                 self._length = self.offset
 
     def close(self) -> None:
-        """Close the file; a second call does nothing."""
         self._unmap()
         super().close()
 
     def sync(self) -> None:
-        """Make all appends durable.
+        """Make all appends durable; a failure breaks the file.
 
-        A failure breaks the file: the kernel may have dropped the pages that it could not write, and
-        would report success for the next sync (https://wiki.postgresql.org/wiki/Fsync_Errors).
+        The kernel may have dropped the pages that it could not write, and would report success for the
+        next sync (https://wiki.postgresql.org/wiki/Fsync_Errors).
         """
         if self.broken:
             raise self._refusal()
@@ -212,21 +204,19 @@ class AppendFile(Descriptor):
         return _pwrite(self._descriptor, data, offset)
 
     def _extend(self, start: int, length: int) -> None:
-        """Extend the file from ``start``, its end, to ``length`` bytes."""
         if _MAPS_ROOM:
             os.posix_fallocate(self._descriptor, start, length - start)
         else:
             self._truncate(length)
 
     def _fill(self, start: int, length: int, step: int) -> None:
-        """Write zeros from ``start`` on, ``step`` bytes in each call."""
         if _MAPS_ROOM:
             for offset in range(start, length, step):
                 count = min(step, length - offset)
                 _pwrite(self._descriptor, _ZEROS[:count], offset)
 
     def _map(self, start: int, length: int) -> mmap.mmap | None:
-        """``length`` bytes of the file from ``start`` on as shared memory; None where that is unsafe."""
+        """The room as shared memory; None where that is unsafe."""
         return mmap.mmap(self._descriptor, length, offset=start) if _MAPS_ROOM else None
 
     def _truncate(self, length: int) -> None:

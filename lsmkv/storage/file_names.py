@@ -28,9 +28,9 @@ def manifest_path(directory: str, number: int) -> str:
 
 
 def parse_file_name(name: str) -> tuple[str, int] | None:
-    """Kind (``"table"``, ``"log"``, ``"manifest"``, ``"temporary"``) and number of a store's file.
+    """Kind and number of a store's file; None for any other name.
 
-    None for any other name, and for a number that no file can have.
+    The kinds are ``"table"``, ``"log"``, ``"manifest"`` and ``"temporary"``.
 
     >>> parse_file_name("000012.sst"), parse_file_name("notes.txt")
     (('table', 12), None)

@@ -1,7 +1,6 @@
 """Open descriptors: files for random reads, and file locks.
 
-:class:`~lsmkv.storage.storage.Storage` opens them.  Small methods make the system calls, so that a
-subclass can replace them.
+Small methods make the system calls, so that a subclass can replace them.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ NO_DIRECT: Final = "direct reads are refused by the file system; open with direc
 
 
 class ReadKind(enum.IntEnum):
-    """The purpose of a read, which selects its counters in ``Stats``."""
+    """The purpose of a read, for the counters in ``Stats``."""
 
     DATA = 0
     FILTER = 1
@@ -57,11 +56,10 @@ class Descriptor:
         self.path = path
 
     def own(self, opened: Opened) -> None:
-        """Take over the descriptor, which ``opened`` closes."""
         self._finalizer = opened
 
     def close(self) -> None:
-        """Close the descriptor, which no other thread may be using; a second call does nothing."""
+        """Close the descriptor, unless closed; no other thread may be using it."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             self._finalizer.cancel()
@@ -85,9 +83,9 @@ class Descriptor:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RandomFile(Descriptor):
-    """A finished file of ``size`` bytes, for reads at any offset.  Any thread may use it.
+    """A finished file, for reads at any offset.  Any thread may use it.
 
-    ``can_fetch`` tells whether :meth:`fetch` has an effect: not with direct reads.
+    :meth:`fetch` has an effect only if ``can_fetch``: not with direct reads.
     """
 
     __slots__ = ("_direct", "_stats", "can_fetch", "size")
@@ -100,11 +98,10 @@ class RandomFile(Descriptor):
         self.size = size
 
     def pread(self, offset: int, length: int, kind: ReadKind, count: int = 1) -> bytes:
-        """Exactly ``length`` bytes from ``offset``, counted as ``count`` reads of ``kind``.
+        """Exactly ``length`` bytes from ``offset``, counted as ``count`` reads.
 
-        Counts the bytes requested from the operating system: with direct reads the aligned range.  A
-        failed read counts, an empty range does not.  A range outside the file is a CorruptionError;
-        no memory is allocated for it.
+        Counts the bytes requested, also of a failed read: with direct reads the aligned range.  A range
+        outside the file is a CorruptionError; no memory is allocated for it.
         """
         if offset < 0 or length <= 0 or offset + length > self.size:
             if length == 0 and 0 <= offset <= self.size:
@@ -135,16 +132,15 @@ class RandomFile(Descriptor):
             raise
 
     def fetch(self, offset: int, length: int) -> None:
-        """Hint the operating system to read a range into its page cache; does not wait."""
+        """Hint the operating system to cache a range; does not wait."""
         if self.can_fetch:
             with contextlib.suppress(OSError):  # the read itself will report it
                 os.posix_fadvise(self._descriptor, offset, length, os.POSIX_FADV_WILLNEED)
 
     def _finish(self, data: bytes, start: int, asked: int, offset: int, length: int) -> bytes:
-        """The range at ``offset``, after the first read of ``asked`` bytes at ``start``.
+        """Complete a read: a signal or the kernel's limit (2 GiB) may end it early.
 
-        A signal or the kernel's limit (2 GiB) may end a read early.  Only a read without new bytes
-        shows the end of the file.
+        Only a read without new bytes shows the end of the file.
         """
         skipped = offset - start
         while len(data) < skipped + length:
@@ -160,7 +156,6 @@ class RandomFile(Descriptor):
         return CorruptionError(self.path, offset, reason, expected=length, got=max(0, got))
 
     def _pread(self, length: int, offset: int) -> bytes:
-        """One system call, which may return less."""
         if not self._direct:
             return os.pread(self._descriptor, length, offset)
         # A mapping is page-aligned.  It is shared memory, and new for each call: a fork in another
@@ -172,7 +167,7 @@ class RandomFile(Descriptor):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class FileLock(Descriptor):
-    """A lock, held until ``release``, the last reference is dropped, or the process ends.
+    """A lock, held until ``release``, the last reference or the process ends.
 
     A process that inherits the descriptor holds the lock, too.
     """
@@ -185,22 +180,18 @@ class FileLock(Descriptor):
         self._pid = os.getpid()
 
     def own(self, opened: Opened) -> None:
-        """Take over the descriptor, and unlock it before ``opened`` closes it."""
         self._opened = opened
         self._finalizer = Finalizer(partial(_unlock, self._pid, self._descriptor, opened))
 
     def release(self) -> None:
-        """Unlock and close; a second call does nothing.
-
-        A forked child shares its parent's lock, so there this only closes the child's descriptor.
-        """
+        """Unlock, except in a forked child, which shares the lock; close."""
         opened = self._opened
         if opened is not None and self._descriptor >= 0:
             _unlock(self._pid, self._descriptor, opened)
         self.close()
 
     def close(self) -> None:
-        """Close the descriptor without unlocking: a forked child that shares it keeps the lock."""
+        """Close without unlocking: a forked child that shares it keeps the lock."""
         opened = self._opened
         if opened is not None:
             self._finalizer.cancel()
@@ -209,7 +200,7 @@ class FileLock(Descriptor):
 
 
 def _unlock(pid: int, descriptor: int, _opened: Opened) -> None:
-    """Unlock, if this is still the process ``pid``.  The last argument keeps the descriptor open."""
+    """Unlock in the process ``pid`` only; ``_opened`` keeps the descriptor open."""
     if os.getpid() == pid:
         with contextlib.suppress(OSError):  # closing is not enough while a forked child lives
             fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -1,7 +1,4 @@
-"""File locks and fork handlers, which only POSIX systems have.
-
-Other modules import them from here, so that one error explains their absence.
-"""
+"""What only POSIX systems have; one error explains its absence."""
 
 from __future__ import annotations
 

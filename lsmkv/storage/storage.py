@@ -1,9 +1,8 @@
-"""The only access to the file system: opens, renames, lists and locks files.
+"""Opens, renames, lists and locks files: the only access to them.
 
-POSIX only (Linux and macOS).  Reads are counted by kind in the ``Stats`` of the :class:`Storage` that
-opened the file.  Callers ask for durability: ``AppendFile.sync`` makes the bytes of a file durable,
-``Storage.sync_directory`` its name.  A subclass may override ``Storage._append_file`` and
-``_random_file``, which make the file objects (:mod:`lsmkv.storage.files`).
+POSIX only (Linux and macOS).  Callers ask for durability: ``AppendFile.sync`` makes a file's bytes
+durable, ``Storage.sync_directory`` its name.  A subclass may override ``Storage._append_file`` and
+``_random_file``, which make the file objects.
 """
 
 from __future__ import annotations
@@ -40,8 +39,10 @@ _OPEN_FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 def absolute_path(path: Any, name: str = "path") -> str:
-    """``path`` as an absolute path; TypeError or ValueError, with ``name``, if it is none."""
-    given: Any = os.fspath(path)  # Any: mypyc would refuse bytes with another message
+    """``path`` made absolute; TypeError or ValueError, with ``name``, if invalid."""
+    given: Any = path  # Any: mypyc would refuse bytes with another message
+    if isinstance(path, os.PathLike):
+        given = os.fspath(path)
     if not isinstance(given, str):
         raise TypeError(f"{name} is str or os.PathLike[str], not {type(given).__name__}")
     if not given:
@@ -67,7 +68,7 @@ class Storage:
         self.file_mode = file_mode
 
     def create(self, path: str) -> AppendFile:
-        """Create an empty file; FileExistsError if there is anything, even a dangling link."""
+        """Create an empty file; FileExistsError for anything there, even a dangling link."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _OPEN_FLAGS
         opened = self._open(path, flags)
         descriptor = opened.numbers[0]
@@ -86,7 +87,7 @@ class Storage:
         return file
 
     def write_again(self, path: str, offset: int, data: bytes) -> None:
-        """Rewrite bytes, because a later fsync may skip pages whose earlier fsync failed."""
+        """Rewrite bytes after a failed sync: later ones may skip their pages."""
         with _owner(path, self._open_regular(path, os.O_WRONLY)[0]) as file:
             try:
                 while data:
@@ -101,7 +102,7 @@ class Storage:
         return self._open_random(path, self.direct_reads)
 
     def read_whole(self, path: str, kind: ReadKind, limit: int, start: int = 0) -> bytes:
-        """The bytes from ``start`` to the current end of the file, never read directly.
+        """The bytes from ``start`` to the file's end, never read directly.
 
         OSError (``EFBIG``) if there are more than ``limit``, CorruptionError if the end is before
         ``start``.
@@ -110,9 +111,8 @@ class Storage:
             with self._open_random(path, False) as file:
                 length = file.size - start
                 if length > limit:
-                    raise OSError(
-                        errno.EFBIG, f"{length} bytes are over the limit of {limit}", path
-                    )
+                    reason = f"{length} bytes are over the limit of {limit}"
+                    raise OSError(errno.EFBIG, reason, path)
                 try:
                     return file.pread(start, length, kind)
                 except CorruptionError:
@@ -129,10 +129,7 @@ class Storage:
         os.link(source, target, follow_symlinks=False)
 
     def write_atomically(self, path: str, data: bytes) -> None:
-        """Replace the contents of ``path`` durably; a crash leaves the old or the new ones.
-
-        Writes to ``path + UNFINISHED`` first, and replaces such a file that a crash has left.
-        """
+        """Replace a file durably: a crash leaves the old or the new contents."""
         temporary = path + UNFINISHED
         self.remove(temporary)
         try:
@@ -147,12 +144,11 @@ class Storage:
         self.sync_directory(_parent(path))
 
     def remove(self, path: str) -> None:
-        """Remove the file, if it exists."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 
     def exists(self, path: str) -> bool:
-        """Whether there is anything, even a dangling link; OSError if that cannot be found out."""
+        """Whether there is anything, even a dangling link; OSError if that is unknown."""
         try:
             os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -160,15 +156,13 @@ class Storage:
         return True
 
     def file_size(self, path: str) -> int:
-        """Length of the file in bytes."""
         return os.lstat(path).st_size
 
     def list_directory(self, path: str) -> list[str]:
-        """The names in the directory, sorted."""
         return sorted(os.listdir(path))
 
     def make_directory(self, path: str) -> None:
-        """Create the directory and its missing parents (mode 0o700), durably; it may exist."""
+        """Create the directory and its missing parents (mode 0o700), durably."""
         if os.path.isdir(path):
             return
         self.make_directory(_parent(path))
@@ -180,7 +174,6 @@ class Storage:
         self.sync_directory(_parent(path))
 
     def remove_directory(self, path: str) -> None:
-        """Remove the directory, which must be empty."""
         os.rmdir(path)
 
     def sync_directory(self, path: str) -> None:
@@ -227,7 +220,6 @@ class Storage:
         return opened
 
     def _open_regular(self, path: str, flags: int) -> tuple[Opened, int]:
-        """An existing regular file, opened, and its size."""
         try:
             opened = self._open(path, flags | _OPEN_FLAGS)
         except OSError as error:

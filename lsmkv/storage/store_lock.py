@@ -15,9 +15,9 @@ _ORPHANS_LOOK_S: Final = 0.002
 
 
 def lock_store(storage: Storage, directory: str) -> FileLock:
-    """Take the lock on the store in ``directory``; LockedError if another handle holds it.
+    """Take the lock on a store; LockedError if another handle holds it.
 
-    The helper processes of a killed process hold its lock until they end, which is soon: this waits.
+    Waits for the helpers of a killed process, which hold its lock until they end, soon.
     """
     path = os.path.join(directory, LOCK)
     deadline = time.monotonic() + _ORPHANS_END_S
@@ -41,5 +41,4 @@ def _is_alive(pid: int) -> bool:
 
 
 def holds_store(storage: Storage, directory: str) -> bool:
-    """Whether ``directory`` holds a store, whole or damaged."""
     return storage.exists(os.path.join(directory, CURRENT))

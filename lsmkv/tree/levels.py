@@ -1,8 +1,7 @@
-"""The levels of the tree as plain data: which tables make which runs on which levels.
+"""The levels of the tree as plain data: which tables make which runs.
 
 A *run* is a sequence of tables whose key ranges do not overlap; a *level* is a list of runs, newest
-first.  For the same key, an entry in a run is newer than those in older runs of its level and in all
-deeper levels.
+first.  An entry hides those of its key in older runs of its level and in all deeper levels.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ MAX_LEVELS: Final = 32
 
 
 class PlacedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table and its place.  Within a level, a higher run number is a newer run."""
+    """A table and its place; a higher run number is a newer run."""
 
     level: int
     run: int
@@ -29,8 +28,6 @@ class PlacedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class RunMeta:
-    """One run: its number, and its tables by ascending key."""
-
     number: int
     tables: tuple[TableMeta, ...]
 
@@ -56,7 +53,7 @@ Level = tuple[RunMeta, ...]
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Every table of the store, level by level.  Immutable: ``changed`` makes a new one."""
+    """Every table of the store, level by level.  Immutable."""
 
     by_depth: tuple[Level, ...] = ()
 
@@ -68,23 +65,19 @@ class Levels:
                     yield PlacedTable(level, run.number, table)
 
     def tables(self) -> Iterator[TableMeta]:
-        for placed in self.placed():
-            yield placed.meta
+        return (placed.meta for placed in self.placed())
 
     def runs(self) -> Iterator[RunMeta]:
-        """Every run, newest data first."""
         for runs in self.by_depth:
             yield from runs
 
     def level_bytes(self, level: int) -> int:
-        """Size of a level; 0 below the deepest."""
         if level >= len(self.by_depth):
             return 0
         return sum(run.size_bytes for run in self.by_depth[level])
 
     @property
     def level0_run_count(self) -> int:
-        """How many runs level 0 has: flushed, and not compacted yet."""
         return len(self.by_depth[0]) if self.by_depth else 0
 
     @property
@@ -102,15 +95,14 @@ class Levels:
             if kept.pop(number, None) is None:
                 raise ValueError(f"table {number} is removed, but is not in the tree")
         for table in added:
-            if table.meta.number in kept:
-                raise ValueError(f"table {table.meta.number} is in the tree already")
+            number = table.meta.number
+            if number in kept:
+                raise ValueError(f"table {number} is in the tree already")
             if not 0 <= table.level < MAX_LEVELS or table.run < 0:
-                raise ValueError(
-                    f"table {table.meta.number} has level {table.level}, run {table.run}"
-                )
+                raise ValueError(f"table {number} has level {table.level}, run {table.run}")
             if problem := table.meta.problem():
-                raise ValueError(f"table {table.meta.number} is not valid: {problem}")
-            kept[table.meta.number] = table
+                raise ValueError(f"table {number} is not valid: {problem}")
+            kept[number] = table
         runs: dict[tuple[int, int], list[TableMeta]] = {}
         for table in kept.values():
             runs.setdefault((table.level, table.run), []).append(table.meta)

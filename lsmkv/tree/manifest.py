@@ -1,13 +1,12 @@
-"""The manifest: a log of edits, which says which files make the store; and CURRENT, which names it.
+"""The manifest: a log of edits; and CURRENT, which names it.
 
 Each record of a manifest is one :class:`VersionEdit` in JSON.  The first holds the whole state, and
 each later one changes it.  ``CURRENT`` is one line: the manifest's file name, a space, and the XXH3-64
 of the name in hexadecimal; it is replaced by a rename.
 
-An edit is committed in this order: the new tables are synced, then their directory, then the record is
-appended and synced.  Only then does the store use the new state, and remove the tables that the edit
-removes.  A fresh manifest is synced, then its directory, then CURRENT is replaced, and only then is the
-old manifest removed.
+An edit counts once its record is synced.  Only then does the store use the new state, and remove the
+tables that the edit removes.  A fresh manifest is synced, then its directory, then CURRENT is replaced,
+and only then is the old manifest removed.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _LEAST_BYTES: Final = 64 * 1024
 
 
 def check_file_number(number: int, directory: str) -> None:
-    """Raise CorruptionError unless a new file may have ``number``, and a later one a higher number."""
+    """Raise CorruptionError if ``number`` leaves no higher file number."""
     if number >= MAX_FILE_NUMBER:
         reason = (
             f"its files have numbers up to {number - 1}, and no higher number is left: read it "
@@ -75,7 +74,7 @@ class VersionEdit(
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state that all edits of a manifest make; the fields are those of :class:`VersionEdit`."""
+    """The state that all edits of a manifest make."""
 
     levels: Levels
     next_file: int
@@ -85,7 +84,7 @@ class State:
     closed_salt: int | None = None
 
     def changed(self, edit: VersionEdit) -> State:
-        """The state after ``edit``; ValueError if the edit does not fit this state."""
+        """The state after ``edit``; ValueError if the edit does not fit."""
         changed = replace(
             self,
             levels=self.levels.changed(edit.added, edit.removed),
@@ -107,17 +106,15 @@ class State:
         return changed
 
     def was_closed_at(self, number: int, end: int) -> bool:
-        """Whether the store was closed with this log, of ``end`` bytes, with or without a mark."""
+        """Whether the store was closed with this log, marked or not."""
         closed, closed_end = self.closed_log or (0, 0)
         return closed == number and end - closed_end in (0, MARK_BYTES)
 
     @property
     def closed(self) -> ClosedLog:
-        """The log that the store was closed with."""
         return ClosedLog(*(self.closed_log or (0, 0)), self.closed_salt)
 
     def as_edit(self) -> VersionEdit:
-        """The edit that turns the empty state into this one."""
         return VersionEdit(
             added=list(self.levels.placed()),
             next_file=self.next_file,
@@ -132,7 +129,7 @@ EMPTY_STATE: Final = State(Levels(), next_file=1, last_seq=0, log_number=0)
 
 
 def read_current(storage: Storage, directory: str) -> int:
-    """Number of the manifest that CURRENT names; NotAStoreError if there is no CURRENT."""
+    """Number of the manifest that CURRENT names; NotAStoreError without CURRENT."""
     path = os.path.join(directory, CURRENT)
     try:
         data = storage.read_whole(path, ReadKind.LOG, _MAX_CURRENT_BYTES)
@@ -154,7 +151,7 @@ def _current_check(name: bytes) -> bytes:
 
 
 def read_state(storage: Storage, directory: str, number: int) -> State:
-    """The state of manifest ``number``.  Raises as :func:`read_manifest`."""
+    """The state of manifest ``number``; raises as :func:`read_manifest`."""
     return read_manifest(storage, directory, number)[0]
 
 
@@ -171,14 +168,12 @@ def read_manifest(storage: Storage, directory: str, number: int) -> tuple[State,
     if contents is None:
         raise CorruptionError(path, 0, "the manifest is cut short inside its header")
     state = EMPTY_STATE
-    count = 0
     for offset, payload in contents.records():
         try:
             state = state.changed(msgspec.json.decode(payload, type=VersionEdit))
         except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
             raise CorruptionError(path, offset, f"bad manifest record: {error}") from error
-        count += 1
-    if not count:
+    if state is EMPTY_STATE:
         raise CorruptionError(path, contents.end, "the manifest holds no record")
     return state, contents
 
@@ -186,9 +181,7 @@ def read_manifest(storage: Storage, directory: str, number: int) -> tuple[State,
 class Manifest:
     """The manifest of an open store.  One thread edits at a time (the caller's lock).
 
-    Attributes:
-        state: the committed state.
-        number: its file's number; 0 before the first ``rewrite``.
+    ``state`` is the committed one.  ``number`` is the file's; 0 before the first ``rewrite``.
     """
 
     def __init__(self, storage: Storage, directory: str, state: State) -> None:
@@ -202,7 +195,7 @@ class Manifest:
         self.number = 0
 
     def allocate(self, count: int = 1) -> int:
-        """The first of ``count`` file numbers that were never used before.  Thread-safe.
+        """The first of ``count`` unused file numbers.  Thread-safe.
 
         CorruptionError if none are left, which only a damaged store reaches.
         """
@@ -213,19 +206,18 @@ class Manifest:
             return number
 
     def resume(self, contents: LogReader) -> None:
-        """Append to the manifest that was read, whose state this has, and which is synced."""
+        """Append to the synced manifest that ``state`` was read from."""
         _, whole_state = next(contents.records())
         self._longest = len(whole_state) * _GROWTH + _LEAST_BYTES
         self._log = LogWriter.reopen(self._storage, contents, is_synced=True)
         self.number = contents.number
 
     def note_closed_log(self, number: int, end: int, salt: int) -> None:
-        """Record that the store is closed with this log, unless the last edit says so already."""
         if not self.state.was_closed_at(number, end):
             self.append(VersionEdit(closed_log=(number, end), closed_salt=salt))
 
     def rewrite(self) -> None:
-        """Write the whole state to a fresh manifest, durably, and make CURRENT name it.
+        """Write the state to a fresh manifest, durably; CURRENT names it.
 
         After an OSError, CURRENT names the old manifest or the new one.
         """
@@ -262,9 +254,9 @@ class Manifest:
     def append(self, edit: VersionEdit) -> None:
         """Commit ``edit``: record it durably, then change the state.
 
-        After an OSError the edit may or may not be on disk: files that it adds must stay until
-        ``rewrite``, with which the next ``append`` starts, has succeeded.  ValueError if the edit does
-        not fit the state; then nothing was written.
+        After an OSError the edit may be on disk: files that it adds must stay until ``rewrite``, with
+        which the next ``append`` starts, has succeeded.  ValueError if the edit does not fit the state;
+        then nothing was written.
         """
         edit = msgspec.structs.replace(edit, next_file=self._next_file)
         self.state.changed(edit)
@@ -282,13 +274,12 @@ class Manifest:
             raise
 
     def _drop_log(self) -> None:
-        """Close the present file, so that the next edit starts a fresh one."""
+        """Close the file, so that the next edit starts a fresh one."""
         log, self._log = self._log, None
         if log is not None:
             log.close()
 
     def close(self) -> None:
-        """Close the file; a second call does nothing."""
         if self._log is not None:
             self._log.close(mark=True)
             self._log = None

@@ -1,7 +1,7 @@
-"""The open tables of the tree, level by level, for lookups and scans.
+"""The open tables of the tree, for lookups and scans.
 
-The tables of a :class:`Version` never change.  Flushes and compactions make a new version; a reader that
-still uses the old one keeps it, and through it its files, alive.
+A :class:`Version` is immutable.  Flushes and compactions make a new one; a reader that still uses the
+old one keeps it, and through it its files, alive.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ _ENDLESS: Final = i64(1 << 62)
 
 
 class Run:
-    """Open tables whose key ranges do not overlap, by ascending key."""
-
     def __init__(self, level: int, number: int, tables: list[TableReader]) -> None:
         self.level = level
         self.number = number
@@ -65,10 +63,7 @@ class Run:
         return self.tables[at]
 
     def tables_between(self, start: bytes | None, stop: bytes | None) -> list[TableReader]:
-        """The tables that may hold keys with start <= key < stop; not to be changed.
-
-        O(log tables), and a copy.
-        """
+        """Tables that may hold keys with start <= key < stop; not to be changed."""
         if len(self.tables) == 1:
             beyond = (start is not None and self._largest[0] < start) or (
                 stop is not None and self._first_key >= stop
@@ -88,12 +83,12 @@ class Run:
         values: list[Value],
         stats: Stats,
     ) -> vec[i64]:
-        """Put the present values of those keys that the run has into ``values``.
+        """Put the values of keys that this run has into ``values``.
 
-        ``wanted`` are positions in ``keys``, and ``hashes`` their hashes.  Returns the positions of keys
-        without an entry here; ``wanted`` is overwritten.
+        ``wanted`` are positions in ``keys``, and ``hashes`` their hashes.  Returns the positions of
+        keys without an entry here; ``wanted`` is overwritten.
 
-        Each step is done for all keys before the next one: the processor then waits for many reads from
+        Each step is done for all keys before the next, so that the processor waits for many reads from
         memory at once.  It looks only some hundred instructions ahead, so each step prefetches in a
         short loop what the next one reads (an interpreter is too slow to gain from that).
         """
@@ -126,9 +121,10 @@ def _find_blocks(
     wanted: vec[i64],
     unknown: i64,
 ) -> i64:
-    """Set ``places`` to the block that may hold each asked key; drop the keys that filters exclude.
+    """Find the block for each asked key; drop keys that filters exclude.
 
-    Dropped positions are appended to the ``unknown`` first of ``wanted``; returns how many these are.
+    The blocks go to ``places``, dropped positions behind the ``unknown`` first of ``wanted``; returns
+    their new count.
     """
     filters = [table.filters for table in tables]
     asked_count: i64 = len(tables)
@@ -171,9 +167,9 @@ def _find_entries(
     unknown: i64,
     values: list[Value],
 ) -> i64:
-    """Put the values of asked keys into ``values``; ``places`` are the blocks that may hold them.
+    """Put the values of asked keys, in the blocks ``places``, into ``values``.
 
-    Positions without an entry are appended to ``wanted`` as :func:`_find_blocks` does.
+    Positions without an entry go to ``wanted`` as in :func:`_find_blocks`.
     """
     count: i64 = len(tables)
     if COMPILED:
@@ -206,9 +202,7 @@ class Version:
     """Every run of the tree, opened, newest data first.
 
     It counts wasted probes: how often a lookup asks a run that does not have its key.
-
-    Attributes:
-        needs_read_compaction: whether lookups have spent the budget of wasted probes.
+    ``needs_read_compaction`` is set when their budget is spent.
     """
 
     def __init__(self, levels: Levels, readers: dict[int, TableReader]) -> None:
@@ -240,13 +234,12 @@ class Version:
     def set_read_compaction_budget(
         self, read_compaction_budget: int, budget_spent: Callable[[], None]
     ) -> None:
-        """Have ``budget_spent`` called once lookups have wasted so many probes from now on."""
+        """Call ``budget_spent`` after that many more wasted probes."""
         self.needs_read_compaction = False
         self._budget_spent = budget_spent
         self._read_compaction_budget = read_compaction_budget
 
     def charge_wasted_probes(self, count: i64) -> None:
-        """Count so many times that a run was asked, and knew nothing of the key."""
         self._read_compaction_budget -= count
         if self._read_compaction_budget <= 0:
             self._spend_read_compaction_budget()

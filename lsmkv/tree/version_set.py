@@ -1,4 +1,4 @@
-"""The version set: the manifest, and the open readers of the tables that it names."""
+"""The version set: the manifest, and the readers of its tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lsmkv.tree.version import Version
 
 
 class VersionSet:
-    """The manifest and the open tables of a store; makes a new :class:`Version` for each change.
+    """The manifest and the open tables of a store.  Each change makes a :class:`Version`.
 
     Attributes:
         lock: held during a change; taken before the engine's mutex, never after.
@@ -54,8 +54,7 @@ class VersionSet:
     ) -> None:
         """Continue from ``state``, with file numbers above all ``names`` in the directory.
 
-        ``untouched``: the manifest of a store that was closed properly, which is appended to; None for
-        a fresh one.
+        ``untouched`` is the manifest of a store that was closed properly; None starts a fresh one.
         """
         highest = max(
             (number for _, number in filter(None, map(parse_file_name, names))), default=0
@@ -70,7 +69,7 @@ class VersionSet:
             self._manifest.rewrite()
 
     def open_version(self, levels: Levels) -> Version:
-        """The version of ``levels``: opens its tables that are not open yet, and forgets all others."""
+        """The version of ``levels``; readers of all other tables are forgotten."""
         around = self._may_read_around(levels)
         readers = {
             meta.number: self._reader_of(meta) or self._open(meta, around)
@@ -80,37 +79,29 @@ class VersionSet:
         return Version(levels, readers)
 
     def _reader_of(self, meta: TableMeta) -> TableReader | None:
-        """The open reader of this very table, not of another store's table with its number."""
+        """The open reader of this table, not of another with its number."""
         reader = self._readers.get(meta.number)
         return reader if reader is not None and reader.meta == meta else None
 
     def _may_read_around(self, levels: Levels) -> bool:
-        """Whether reads may fill the page cache with tables: memory has room for all of them twice."""
+        """Whether memory has room for all tables twice."""
         size_bytes = sum([table.size_bytes for table in levels.tables()])
         pages = os.sysconf("SC_PHYS_PAGES") if "SC_PHYS_PAGES" in os.sysconf_names else 0
         return self.options.read_around and 2 * size_bytes <= os.sysconf("SC_PAGE_SIZE") * pages
 
     def _open(self, meta: TableMeta, read_around: bool) -> TableReader:
-        return open_table(
-            self.storage,
-            self.directory,
-            self._cache,
-            meta,
-            filter_residency=self.options.filter_residency,
-            read_around=read_around,
-        )
+        residency = self.options.filter_residency
+        return open_table(self.storage, self.directory, self._cache, meta, residency, read_around)
 
     def readers(self, tables: tuple[TableMeta, ...]) -> list[TableReader]:
-        """The readers of tables in the tree."""
         return [self._readers[meta.number] for meta in tables]
 
     def install(self, edit: VersionEdit, publish: Callable[[Version], None]) -> None:
-        """Commit ``edit``: open the tables it adds, record it durably, publish the new version.
+        """Commit ``edit``: open its tables, record it durably, publish the new version.
 
-        The files of tables that left the tree are removed at once, so that a repair without a manifest
-        does not take them for live tables; readers have them open.  When a new table cannot be opened,
-        all new ones are removed.  When the edit cannot be recorded they stay, because the record may be
-        on disk.
+        The files of tables that left the tree are removed at once: a repair without a manifest must not
+        take them for live tables.  When a new table cannot be opened, all new ones are removed.  When
+        the edit cannot be recorded they stay, because the record may be on disk.
         """
         with self.lock:
             metas = [placed.meta for placed in edit.added]
@@ -143,15 +134,15 @@ class VersionSet:
             self._remove(runs, is_noted=bool(metas))
 
     def _publish(self, publish: Callable[[Version], None], gone: list[int]) -> None:
-        """Publish the manifest's version, and mark tables obsolete; doing it again does no harm."""
+        """Publish the manifest's version, and mark tables obsolete; idempotent."""
         publish(Version(self.manifest.state.levels, self._readers))
         for number in gone:
             reader = self._readers.pop(number, None)
             if reader is not None:
-                reader.mark_obsolete()
+                reader.leave_cache()
 
     def _remove(self, runs: list[list[int]], *, is_noted: bool) -> None:
-        """Remove the files of tables, oldest run first, so that no file left behind shows an old value.
+        """Remove tables' files, oldest run first: no old value may reappear.
 
         Unless a new table notes the tables it replaced, the order must hold after a power failure too.
         """
@@ -159,7 +150,8 @@ class VersionSet:
             if not is_noted:
                 self._sync_directory()
             for number in run:
-                # Without such a note: once one stays, newer ones stay too, and hide its entries.
+                # Without a note, a file that stays keeps all newer ones: they hide its entries from
+                # a repair.
                 if self.unremoved and not is_noted:
                     self.unremoved.append(number)
                     continue
@@ -175,7 +167,7 @@ class VersionSet:
             self.storage.sync_directory(self.directory)
 
     def mend_manifest(self) -> None:
-        """Start a fresh manifest after a failure, and remove tables that only lost edits name.
+        """Start a fresh manifest after a failure; remove tables of lost edits.
 
         The caller holds ``lock``.
         """
@@ -195,7 +187,6 @@ class VersionSet:
         give_way: Callable[[int], None],
         replaces: Sequence[int] = (),
     ) -> TableJob:
-        """How a flush, or a compaction of the tables ``replaces``, writes tables for this store."""
         return TableJob(
             self.storage,
             self.directory,
@@ -208,7 +199,7 @@ class VersionSet:
         )
 
     def policies(self) -> set[FilterPolicy]:
-        """The filter policies of new tables and of all that are open."""
+        """The filter policies of new tables and of all open ones."""
         used = {reader.filter_policy for reader in self._readers.values()}
         return {policy_named(self.options.filter_policy), *used}
 
@@ -220,7 +211,7 @@ class VersionSet:
 
 
 def _runs_of(levels: Levels, numbers: list[int]) -> list[list[int]]:
-    """The tables of these numbers, run by run, oldest first."""
+    """These tables' numbers, run by run, oldest first."""
     wanted = set(numbers)
     runs = [
         [table.number for table in run.tables if table.number in wanted] for run in levels.runs()
@@ -229,7 +220,6 @@ def _runs_of(levels: Levels, numbers: list[int]) -> list[list[int]]:
 
 
 def table_format(options: Options, error_rate: float) -> TableFormat:
-    """The format of new tables of a store with these options."""
     return TableFormat(
         options.block_size_bytes,
         options.compression,

@@ -1,4 +1,4 @@
-"""What the public API promises of single keys and of batches, sentence by sentence."""
+"""The public API's promises about single keys and batches."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ def test_multi_get_answers_in_the_order_asked(db: DB) -> None:
 
 
 @pytest.mark.parametrize("key", [b"abc", bytearray(b"abc"), memoryview(b"abc"), "abc", b""])
-def test_multi_get_of_one_key_says_that_it_wants_several(db: DB, key: Any) -> None:
+def test_multi_get_refuses_a_single_key_with_a_hint(db: DB, key: Any) -> None:
     with db.snapshot() as snapshot:
         for reader in (db, snapshot):
             with pytest.raises(TypeError, match="keys is an iterable of keys, not one key"):
                 reader.multi_get(key)
 
 
-def test_multi_get_of_many_keys_asks_everything_that_may_hold_them(db: DB) -> None:
+def test_multi_get_of_many_keys_searches_memtables_and_all_runs(db: DB) -> None:
     contents: dict[bytes, bytes | None] = {}
-    for step in (2, 3, 5):  # a run each, and what is newest in the memtable
+    for step in (2, 3, 5):  # one run for each flush; the newest entries are in the memtable
         for number in range(0, 600, step):
             key = b"%03d" % number
             if number % 7 == step % 7:
@@ -88,7 +88,7 @@ def test_writes_with_sync_are_synced(db: DB) -> None:
     assert (db.stats() - before).log_syncs == 3
 
 
-def test_writes_without_sync_are_not_until_asked(db: DB) -> None:
+def test_writes_without_sync_are_synced_on_request(db: DB) -> None:
     before = db.stats()
     db.put(b"a", b"1")
     assert (db.stats() - before).log_syncs == 0
@@ -110,7 +110,7 @@ def test_buffers_are_taken_for_keys_and_values(db: DB, make: Callable[[bytes], A
     assert type(db[b"k"]) is bytes
 
 
-def test_a_buffer_that_changes_later_changes_nothing(db: DB) -> None:
+def test_later_changes_of_a_passed_buffer_do_not_reach_the_store(db: DB) -> None:
     key, value = bytearray(b"key"), bytearray(b"value")
     db.put(key, value)
     key[:] = value[:] = b"other"
@@ -183,7 +183,7 @@ def test_a_longer_key_is_a_value_error_and_nothing_is_written(db: DB) -> None:
     assert (db.stats() - before).log_bytes == 0
 
 
-def test_a_bad_key_in_a_batch_leaves_what_was_collected(db: DB) -> None:
+def test_a_bad_key_leaves_the_batch_as_it_was(db: DB) -> None:
     with db.write_batch() as batch:
         batch.put(b"a", b"1")
         with pytest.raises(ValueError, match="65536"):

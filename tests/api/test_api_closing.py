@@ -1,4 +1,4 @@
-"""What the public API promises of closing a store and of destroying it."""
+"""The public API's promises about closing and destroying a store."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_every_public_method_is_tried_on_a_closed_store() -> None:
     assert public <= tried
 
 
-def test_what_needs_no_open_store_works_on_a_closed_one(path: str) -> None:
+def test_properties_of_a_closed_store_still_work(path: str) -> None:
     db = open_small(path)
     db.close()
     assert (db.closed, db.path, db.read_only, db.options) == (True, path, False, SMALL)
@@ -120,7 +120,7 @@ def test_an_iterator_raises_at_its_next_step(path: str, taken: int, flushed: boo
         next(walk)
 
 
-def test_views_refuse_once_the_store_is_closed(path: str) -> None:
+def test_views_of_a_closed_store_raise(path: str) -> None:
     db = open_small(path)
     db[b"k"] = b"v"
     keys = db.keys()
@@ -130,7 +130,7 @@ def test_views_refuse_once_the_store_is_closed(path: str) -> None:
             use(keys)
 
 
-def test_cursors_snapshots_and_batches_refuse_once_the_store_is_closed(path: str) -> None:
+def test_cursors_snapshots_and_batches_of_a_closed_store_raise(path: str) -> None:
     db = open_small(path)
     db[b"k"] = b"v"
     cursor, snapshot, batch = db.cursor(), db.snapshot(), db.write_batch()
@@ -185,7 +185,7 @@ def test_destroy_removes_the_store_and_its_directory(path: str) -> None:
     assert not os.path.exists(path)
 
 
-def test_destroy_removes_only_what_is_the_stores(path: str) -> None:
+def test_destroy_removes_only_the_stores_files(path: str) -> None:
     with open_small(path) as db:
         fill(db, range(500))
     Path(path, "notes.txt").write_text("mine")
@@ -194,7 +194,7 @@ def test_destroy_removes_only_what_is_the_stores(path: str) -> None:
     assert sorted(os.listdir(path)) == ["folder", "notes.txt"]
 
 
-def test_destroy_refuses_what_is_no_store(tmp_path: Path) -> None:
+def test_destroy_refuses_a_directory_without_a_store(tmp_path: Path) -> None:
     Path(tmp_path, "000001.log").write_text("not ours to judge")
     with pytest.raises(lsmkv.NotAStoreError):
         lsmkv.destroy(tmp_path)
@@ -213,7 +213,7 @@ def test_destroy_refuses_a_store_that_is_open(path: str) -> None:
         assert db[b"k"] == b"v"
 
 
-def test_a_destroyed_store_can_be_made_anew(path: str) -> None:
+def test_a_destroyed_store_can_be_created_again(path: str) -> None:
     with open_small(path) as db:
         db[b"k"] = b"v"
     lsmkv.destroy(path)

@@ -1,4 +1,4 @@
-"""What the public API promises of a store as a mapping, and as text."""
+"""The public API's promises about mapping methods and ``repr``."""
 
 from __future__ import annotations
 
@@ -100,14 +100,14 @@ def test_update_takes_a_mapping_or_pairs_or_nothing(db: DB) -> None:
     assert dict(db) == {b"a": b"1", b"b": b"3"}
 
 
-def test_update_stops_at_a_bad_key_with_what_came_before_written(db: DB) -> None:
+def test_update_keeps_the_entries_before_a_bad_key(db: DB) -> None:
     pairs: Any = [(b"a", b"1"), ("b", b"2"), (b"c", b"3")]
     with pytest.raises(TypeError, match="a key is bytes, not str"):
         db.update(pairs)
     assert dict(db) == {b"a": b"1"}
 
 
-def test_update_says_that_each_key_is_a_write_of_its_own() -> None:
+def test_the_docstring_of_update_says_that_it_is_not_atomic() -> None:
     told = DB.update.__doc__ or ""
     assert "a write of its own" in told
     assert "write_batch" in told
@@ -183,7 +183,7 @@ def test_membership_in_views(db: DB) -> None:
     assert b"9" not in db.values()
 
 
-def test_membership_in_a_view_is_as_of_its_making(db: DB) -> None:
+def test_membership_in_a_view_ignores_later_writes(db: DB) -> None:
     db[b"k"] = b"old"
     items = db.items()
     db[b"k"] = b"new"
@@ -245,7 +245,7 @@ def test_repr_of_a_batch_tells_how_much_it_holds(db: DB) -> None:
     assert repr(batch) == f"<lsmkv.WriteBatch for {db.path!r}, committed or discarded>"
 
 
-def test_repr_of_what_outlives_its_store_raises_nothing(path: str) -> None:
+def test_repr_of_objects_of_a_closed_store_does_not_raise(path: str) -> None:
     db = open_small(path)
     db[b"k"] = b"v"
     held = [db, db.snapshot(), db.cursor(), db.write_batch(), db.keys(), db.values(), db.items()]

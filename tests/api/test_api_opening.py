@@ -1,4 +1,4 @@
-"""What the public API promises of opening a store, to write or to read only."""
+"""The public API's promises about opening a store."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_working_directory_is_opened_by_its_name(
         assert db.path == str(tmp_path)
 
 
-def test_what_was_written_is_there_after_reopening(path: str) -> None:
+def test_entries_survive_reopening(path: str) -> None:
     with open_small(path) as db:
         contents = fill(db, range(500))
         db.delete(number_key(7))
@@ -89,7 +89,7 @@ def test_create_if_missing_false_refuses_and_makes_nothing(path: str) -> None:
     assert not os.path.exists(path)
 
 
-def test_create_if_missing_false_opens_what_is_there(path: str) -> None:
+def test_create_if_missing_false_opens_an_existing_store(path: str) -> None:
     open_small(path).close()
     open_small(path, create_if_missing=False).close()
 
@@ -102,7 +102,7 @@ def test_error_if_exists_refuses_a_store(path: str) -> None:
 
 
 class _LateLock(Storage):
-    """Somebody else makes the store just before the lock is taken."""
+    """Another process makes the store just before the lock is taken."""
 
     def lock(self, path: str) -> FileLock:
         open_small(os.path.dirname(path)).close()
@@ -115,7 +115,7 @@ def test_error_if_exists_refuses_a_store_made_meanwhile(path: str) -> None:
     open_small(path).close()  # the lock was let go
 
 
-def test_a_second_writer_is_locked_out_and_told_by_whom(path: str) -> None:
+def test_the_lock_error_names_the_process_that_has_the_lock(path: str) -> None:
     with open_small(path):
         with pytest.raises(lsmkv.LockedError, match=str(os.getpid())) as caught:
             open_small(path)
@@ -128,7 +128,7 @@ def test_a_second_writer_is_locked_out_and_told_by_whom(path: str) -> None:
     [lsmkv.open, lsmkv.destroy, lambda path: lsmkv.repair(path, in_place=True)],
     ids=["open", "destroy", "repair"],
 )
-def test_a_handle_of_this_process_is_said_to_be_in_this_process(
+def test_the_lock_error_says_if_this_process_has_the_lock(
     path: str, use: Callable[[str], object]
 ) -> None:
     with open_small(path), pytest.raises(lsmkv.LockedError) as caught:
@@ -138,7 +138,7 @@ def test_a_handle_of_this_process_is_said_to_be_in_this_process(
     assert "read_only" not in str(caught.value)
 
 
-def test_whom_another_process_locks_out_may_read(path: str) -> None:
+def test_the_lock_error_suggests_opening_read_only(path: str) -> None:
     with process(HOLDER, path) as holder:
         assert line_of(holder) == "open"
         with pytest.raises(lsmkv.LockedError) as caught:
@@ -153,7 +153,7 @@ def test_whom_another_process_locks_out_may_read(path: str) -> None:
     [lsmkv.destroy, lambda path: lsmkv.repair(path, in_place=True)],
     ids=["destroy", "repair"],
 )
-def test_who_needs_the_store_alone_is_not_told_to_read(
+def test_the_lock_error_of_repair_and_destroy_does_not_suggest_reading(
     path: str, use: Callable[[str], object]
 ) -> None:
     with process(HOLDER, path) as holder:
@@ -197,14 +197,14 @@ def test_an_unknown_option_is_a_type_error_that_names_it(path: str) -> None:
         ("option", "options"),
     ],
 )
-def test_an_unknown_option_is_told_which_was_meant(path: str, given: str, meant: str) -> None:
+def test_an_unknown_option_error_suggests_a_similar_name(path: str, given: str, meant: str) -> None:
     wrong: dict[str, Any] = {given: 1}
     with pytest.raises(TypeError, match=rf"{given} \(did you mean '{meant}'\?\)"):
         lsmkv.open(path, **wrong)
     assert not os.path.exists(path)
 
 
-def test_an_unknown_option_like_no_other_is_told_where_they_are(path: str) -> None:
+def test_an_unknown_option_error_without_a_similar_name_points_to_the_list(path: str) -> None:
     with pytest.raises(TypeError, match=r"no such option: zzz \(see lsmkv\.Options\)"):
         lsmkv.open(path, zzz=1)
 
@@ -215,7 +215,7 @@ def test_an_option_out_of_range_touches_nothing(path: str) -> None:
     assert not os.path.exists(path)
 
 
-def test_options_that_are_no_options_are_a_type_error(path: str) -> None:
+def test_options_of_another_type_are_a_type_error(path: str) -> None:
     with pytest.raises(TypeError, match=r"lsmkv\.Options, not dict"):
         lsmkv.open(path, {"size_ratio": 4})  # type: ignore[arg-type]
 
@@ -234,7 +234,7 @@ def test_files_belong_to_the_owner_alone_by_default(path: str) -> None:
     with open_small(path) as db:
         fill(db, range(300))
         db.flush()
-        db.wait_until_settled()  # then nothing removes the log that was flushed
+        db.wait_until_settled()  # the flushed log has been removed
         modes = {stat.S_IMODE(entry.stat().st_mode) for entry in os.scandir(path)}
     assert modes == {0o600}
 
@@ -326,7 +326,7 @@ def test_refresh_of_a_writer_changes_nothing(db: DB) -> None:
 
 
 def _leveldb(directory: Path) -> dict[str, bytes]:
-    """Files named and begun as LevelDB's are."""
+    """Files with the names and first bytes of LevelDB's."""
     files = {
         "CURRENT": b"MANIFEST-000002\n",
         "MANIFEST-000002": b"\x56\xf9\xb8\xf8\x1c\x00\x01\x01leveldb.BytewiseComparator",
@@ -371,13 +371,13 @@ def test_a_store_whose_current_is_damaged_can_be_destroyed(tmp_path: Path) -> No
     assert not (tmp_path / "store").exists()
 
 
-def test_a_store_is_not_made_by_its_class(tmp_path: Path) -> None:
+def test_calling_the_class_does_not_make_a_store(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"lsmkv\.open"):
         lsmkv.DB(str(tmp_path))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["create_if_missing", "error_if_exists", "read_only"])
-def test_a_flag_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_flag_must_be_a_bool(tmp_path: Path, name: str) -> None:
     with pytest.raises(TypeError, match=f"{name} is True or False, not 'no'"):
         lsmkv.open(tmp_path / "store", **{name: "no"})  # type: ignore[arg-type]
     assert not (tmp_path / "store").exists()

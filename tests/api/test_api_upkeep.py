@@ -1,4 +1,4 @@
-"""What the public API promises of counts, sizes and upkeep."""
+"""The public API's promises about counts, sizes and upkeep."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_memory_usage_tells_purposes_apart(db: DB) -> None:
     }  # fmt: skip
 
 
-def test_memory_of_memtables_grows_with_writes_and_goes_with_the_flush(path: str) -> None:
+def test_memtable_memory_grows_with_writes_and_is_freed_by_a_flush(path: str) -> None:
     with lsmkv.open(path) as db:
         empty = db.memory_usage().memtables
         db[b"k"] = bytes(100_000)
@@ -114,7 +114,7 @@ def test_stats_count_from_the_opening(path: str) -> None:
         assert (db.stats().writes, db.stats().gets) == (0, 0)
 
 
-def test_stats_of_two_moments_subtract(db: DB) -> None:
+def test_stats_can_be_subtracted(db: DB) -> None:
     db[b"a"] = b"1"
     before = db.stats()
     db.get(b"a")
@@ -134,7 +134,7 @@ def test_flush_counts_what_it_wrote(db: DB) -> None:
     assert flushed.flush_bytes == sum(table.size_bytes for table in db.inspect().tables())
 
 
-def test_blocks_tell_every_block_of_a_table(db: DB) -> None:
+def test_blocks_lists_every_block_of_a_table(db: DB) -> None:
     contents = fill(db, range(150))
     db.compact_range()
     (table,) = db.inspect().tables()
@@ -144,7 +144,7 @@ def test_blocks_tell_every_block_of_a_table(db: DB) -> None:
     assert (blocks[0].first_key, blocks[-1].last_key) == (min(contents), max(contents))
 
 
-def test_blocks_of_a_table_that_is_not_there_are_a_value_error(db: DB) -> None:
+def test_blocks_of_an_unknown_table_is_a_value_error(db: DB) -> None:
     with pytest.raises(ValueError, match="table_number=99"):
         db.blocks(99)
 
@@ -196,7 +196,7 @@ def test_compact_range_of_an_empty_range_merges_nothing(
         assert dict(db) == contents
 
 
-def test_compact_range_leaves_what_is_one_run_already(db: DB) -> None:
+def test_compact_range_leaves_a_single_run_alone(db: DB) -> None:
     fill(db, range(300))
     db.compact_range()
     before = [table.number for table in db.inspect().tables()]
@@ -204,7 +204,7 @@ def test_compact_range_leaves_what_is_one_run_already(db: DB) -> None:
     assert [table.number for table in db.inspect().tables()] == before
 
 
-def test_compact_range_by_force_gives_it_the_form_of_the_present_options(path: str) -> None:
+def test_forced_compact_range_rewrites_tables_with_the_present_options(path: str) -> None:
     with open_small(path) as db:
         contents = fill(db, range(300))
         db.compact_range()
@@ -223,7 +223,7 @@ def test_wait_until_settled_returns_with_every_level_in_shape(db: DB) -> None:
 
 
 @pytest.mark.parametrize("style", ["leveled", "tiered", "lazy-leveled"])
-def test_deletions_on_their_way_down_go_on_hiding_what_is_below(path: str, style: str) -> None:
+def test_deletions_hide_older_values_until_they_reach_the_bottom(path: str, style: str) -> None:
     with open_small(
         path, compaction=style, level0_compaction_trigger=2, size_ratio=4, table_size_bytes=4096
     ) as db:
@@ -255,9 +255,9 @@ def test_a_copy_of_the_directory_of_a_closed_store_is_a_store(path: str, tmp_pat
         assert db.verify().ok
 
 
-def test_reading_where_a_store_is_being_made_finds_none_yet(path: str) -> None:
+def test_opening_to_read_while_a_store_is_being_made_finds_no_store(path: str) -> None:
     class Vanishing(Storage):
-        """A directory whose temporary files are gone by the time one looks at them."""
+        """Lists temporary files that have already been removed."""
 
         def list_directory(self, path: str) -> list[str]:
             return [*super().list_directory(path), "000001.log", "CURRENT.tmp"]
@@ -267,7 +267,7 @@ def test_reading_where_a_store_is_being_made_finds_none_yet(path: str) -> None:
         lsmkv.open(path, read_only=True, storage=Vanishing())
 
 
-def test_the_approximate_count_of_a_memtable_takes_no_deletion_twice(db: DB) -> None:
+def test_the_approximate_count_subtracts_each_deletion_once(db: DB) -> None:
     for number in range(100):
         db[b"%03d" % number] = b"v"
     for number in range(50):

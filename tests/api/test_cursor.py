@@ -24,7 +24,7 @@ moves = st.lists(
 
 @pytest.fixture(scope="module")
 def layered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DB, Contents]]:
-    """Entries and deletions in memory and in runs above each other, in blocks of few entries."""
+    """Entries and deletions in memory and in several runs of small blocks."""
     contents: Contents = {}
     chance = random.Random(5)
     path = tmp_path_factory.mktemp("layered")
@@ -80,7 +80,7 @@ def make_move(cursor: Cursor, move: str | tuple[str, bytes]) -> bool:
 
 @settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moves)
-def test_any_walk_is_that_over_a_sorted_list(
+def test_any_walk_equals_one_over_a_sorted_list(
     layered: tuple[DB, Contents], moves: list[str | tuple[str, bytes]]
 ) -> None:
     db, contents = layered
@@ -256,7 +256,7 @@ def test_closing_a_cursor_again_does_nothing(db: DB) -> None:
     assert (cursor.closed, cursor.valid) == (True, False)
 
 
-def test_a_closed_cursor_lets_go_of_what_it_saw(db: DB) -> None:
+def test_a_closed_cursor_releases_its_view(db: DB) -> None:
     db[b"k"] = b"1"
     with db.cursor() as cursor:
         assert cursor.first()

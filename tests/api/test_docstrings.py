@@ -1,4 +1,4 @@
-"""What ``help`` shows of the public classes, in both builds."""
+"""``help`` on the public classes, in both builds."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ CLASSES = {
 
 
 def is_public(method: ast.FunctionDef) -> bool:
-    """Whether users see it under its name; overloads are for type checkers."""
+    """Whether the name is public; overloads are not, they are for type checkers."""
     decorators = map(ast.unparse, method.decorator_list)
     return not method.name.startswith("_") and "overload" not in decorators
 
 
 def written(kind: type) -> Iterator[tuple[type, str, str | None]]:
-    """What the sources say of a class and of its bases: owner, public name ("" the class), docstring."""
+    """Docstrings of a class and its bases: owner, public name ("" for the class), text."""
     for owner in kind.__mro__:
         if not owner.__module__.startswith("lsmkv."):
             continue

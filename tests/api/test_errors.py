@@ -1,4 +1,4 @@
-"""Exceptions: they can be copied and pickled, and each use of what is closed raises its own."""
+"""Exceptions can be copied and pickled, and closed objects raise new ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lsmkv import DB, ClosedError, CorruptionError, ForkedError, LockedError
 from lsmkv import UnsupportedFormatError as Unsupported
 from lsmkv.background.process.parent import HelperDiedError
 
-HANG_S = 60  # only ends what would hang
+HANG_S = 60  # only stops a test that hangs
 
 MADE: dict[str, lsmkv.Error] = {
     "CorruptionError": CorruptionError("/a/b", 17, "wrong", expected=b"x", got=(1, None)),
@@ -47,7 +47,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 
 
 def kinds() -> Iterator[type[lsmkv.Error]]:
-    """Every exception of the package that takes nothing but a message, hidden ones too."""
+    """Every exception class, public or private, that takes only a message."""
     for module in pkgutil.walk_packages(lsmkv.__path__, "lsmkv."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
@@ -114,18 +114,18 @@ def _open_locked(path: str) -> None:
     lsmkv.open(path)
 
 
-def test_an_exception_of_a_pool_of_processes_arrives(path: str) -> None:
+def test_an_exception_in_a_process_pool_reaches_the_parent(path: str) -> None:
     with open_small(path), multiprocessing.get_context("spawn").Pool(1) as pool:
         with pytest.raises(LockedError) as caught:
             pool.apply_async(_open_locked, (path,)).get(timeout=HANG_S)
         assert (caught.value.path, caught.value.pid) == (path, os.getpid())
 
 
-# Each use raises an exception of its own
+# Each use raises a new exception
 
 
 def uses(db: DB) -> list[Callable[[], object]]:
-    """Uses of a store and of what it has handed out."""
+    """Uses of a store and of the objects it returned."""
     snapshot, cursor, batch, items = db.snapshot(), db.cursor(), db.write_batch(), db.items()
     return [
         lambda: db.get(b"k"),
@@ -156,14 +156,14 @@ def check_each_raises_its_own(tried: list[Callable[[], object]], kind: type[lsmk
         assert lengths[0] == lengths[1]
 
 
-def test_each_use_of_a_closed_store_raises_an_error_of_its_own(path: str) -> None:
+def test_each_use_of_a_closed_store_raises_a_new_error(path: str) -> None:
     db = open_small(path)
     tried = uses(db)
     db.close()
     check_each_raises_its_own(tried, ClosedError)
 
 
-def test_each_use_of_a_forked_store_raises_an_error_of_its_own(path: str) -> None:
+def test_each_use_of_a_forked_store_raises_a_new_error(path: str) -> None:
     with open_small(path) as db:
         tried = uses(db)
         child = os.fork()
@@ -177,7 +177,7 @@ def test_each_use_of_a_forked_store_raises_an_error_of_its_own(path: str) -> Non
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_a_closed_store_keeps_nothing_of_those_who_used_it(path: str) -> None:
+def test_errors_of_a_closed_store_keep_no_local_variables_alive(path: str) -> None:
     class Local:
         pass
 

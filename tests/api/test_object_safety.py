@@ -1,6 +1,6 @@
-"""What a program may do with the store's objects without crashing the interpreter.
+"""Uses of the store's objects that must not crash the interpreter.
 
-These hold in both builds; the compiled one is where a mistake here corrupts memory.
+They hold in both builds; in the compiled one a mistake here corrupts memory.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ with lsmkv.open(sys.argv[1], block_size_bytes=256) as db:
 
 
 class WatchedFile(RandomFile):
-    """A file whose reads, and whose end, call the storage."""
+    """A file that reports reads and its end to the storage."""
 
     storage: WatchedStorage
     end: Any = None
@@ -80,7 +80,7 @@ class _End:
 
 
 class WatchedStorage(Storage):
-    """Calls ``on_read`` before each read of a table, and ``on_end`` when a table's file goes."""
+    """Calls ``on_read`` before reads of tables, ``on_end`` when a file goes."""
 
     on_read: Callable[[], None] = staticmethod(lambda: None)
     on_end: Callable[[], None] = staticmethod(lambda: None)
@@ -111,7 +111,7 @@ def expected() -> list[tuple[bytes, bytes]]:
 
 
 class Held:
-    """A thread that takes the first entry of an iterator, and is held up while it reads for it."""
+    """A thread that takes one step, and blocks in its read."""
 
     def __init__(self, storage: WatchedStorage, step: Callable[[], object]) -> None:
         self._reading, self._go_on = threading.Event(), threading.Event()
@@ -144,7 +144,7 @@ def test_iterators_may_be_dropped_deep_inside_other_objects(tmp_path: Path) -> N
     assert (done.returncode, done.stdout) == (0, "500\n"), done.stderr[-2000:]
 
 
-def test_a_second_thread_that_advances_an_iterator_is_told_so_and_the_first_goes_on(
+def test_a_second_thread_that_advances_an_iterator_gets_an_error_and_the_first_continues(
     db: lsmkv.DB, storage: WatchedStorage
 ) -> None:
     walk = iter(db.items())
@@ -155,7 +155,7 @@ def test_a_second_thread_that_advances_an_iterator_is_told_so_and_the_first_goes
     assert [*first.found, *walk] == expected()
 
 
-def test_an_iterator_that_is_advanced_from_inside_itself_is_told_so_and_goes_on(
+def test_advancing_an_iterator_from_inside_its_own_step_is_an_error_and_it_continues(
     db: lsmkv.DB, storage: WatchedStorage
 ) -> None:
     walk = iter(db.items())
@@ -172,7 +172,7 @@ def test_an_iterator_that_is_advanced_from_inside_itself_is_told_so_and_goes_on(
     assert len(errors) == 1
 
 
-def test_a_second_thread_that_moves_a_cursor_is_told_so_and_the_first_goes_on(
+def test_a_second_thread_that_moves_a_cursor_gets_an_error_and_the_first_continues(
     db: lsmkv.DB, storage: WatchedStorage
 ) -> None:
     cursor = db.cursor()
@@ -198,14 +198,14 @@ def test_an_iterator_may_be_dropped_by_its_consumer_while_a_thread_is_inside_it(
         few = islice(iter(make()), COUNT)
         held = Held(storage, lambda few=few: next(few))  # type: ignore[misc]
         with pytest.raises(ValueError, match="being advanced already"):
-            next(few)  # after which islice refers to the iterator no more
+            next(few)  # then islice no longer refers to the iterator
         del few
         gc.collect()
         held.let_go_on()
         assert held.found == [next(iter(make()))]
 
 
-def test_what_goes_with_a_view_may_read_the_store_while_the_next_view_takes_its_place(
+def test_a_finalizer_of_a_replaced_view_may_read_the_store(
     tmp_path: Path, storage: WatchedStorage
 ) -> None:
     found: list[bytes | None] = []
@@ -223,7 +223,7 @@ def test_what_goes_with_a_view_may_read_the_store_while_the_next_view_takes_its_
     assert found and set(found) == {b"value"}
 
 
-def test_no_class_asks_mypyc_for_what_is_not_known_to_be_safe() -> None:
+def test_no_class_uses_unsafe_options_of_mypyc_attr() -> None:
     # acyclic: objects without the header that deep deallocation writes to.  free_list_len: objects
     # that are given out again while they are being emptied.
     for path in sorted((ROOT / "lsmkv").rglob("*.py")):
@@ -233,7 +233,7 @@ def test_no_class_asks_mypyc_for_what_is_not_known_to_be_safe() -> None:
                 assert names <= {"allow_interpreted_subclasses"}, f"{path}: {names}"
 
 
-def test_a_put_into_a_batch_beside_its_commit_leaves_the_record_whole(tmp_path: Path) -> None:
+def test_a_put_during_a_commit_of_the_batch_leaves_the_record_whole(tmp_path: Path) -> None:
     storage = GatedStorage(".log")
     with lsmkv.open(tmp_path / "store", storage=storage) as db:
         batch = db.write_batch()
@@ -253,7 +253,7 @@ def test_a_put_into_a_batch_beside_its_commit_leaves_the_record_whole(tmp_path: 
         assert len(db) == 20
 
 
-def test_a_filter_policy_that_leaves_a_member_out_says_so(tmp_path: Path) -> None:
+def test_a_filter_policy_without_a_member_is_named_with_it(tmp_path: Path) -> None:
     class Forgetful(FilterPolicy):
         @property
         def name(self) -> str:
@@ -272,7 +272,7 @@ def test_a_filter_policy_that_leaves_a_member_out_says_so(tmp_path: Path) -> Non
         lambda db: db.sync(),
     ],
 )
-def test_what_waits_for_its_own_threads_lock_is_refused(
+def test_a_call_that_would_wait_for_its_own_threads_lock_is_refused(
     db: lsmkv.DB, use: Callable[[lsmkv.DB], object]
 ) -> None:
     # As a finalizer or signal handler inside of a call.
@@ -286,7 +286,7 @@ def test_what_waits_for_its_own_threads_lock_is_refused(
     use(db)
 
 
-def test_a_look_up_inside_of_another_that_loads_a_table_is_answered(
+def test_a_lookup_during_another_that_loads_a_table_is_answered(
     tmp_path: Path, storage: WatchedStorage
 ) -> None:
     with open_small(tmp_path / "store") as db:
@@ -306,7 +306,7 @@ def test_a_look_up_inside_of_another_that_loads_a_table_is_answered(
     assert found == [b"value"]
 
 
-def test_a_look_up_inside_of_taking_in_batches_is_refused_and_nothing_is_lost(
+def test_a_lookup_while_the_memtable_indexes_batches_is_refused_and_nothing_is_lost(
     tmp_path: Path,
 ) -> None:
     with lsmkv.open(tmp_path / "store") as db:

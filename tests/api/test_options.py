@@ -39,7 +39,7 @@ CHOICES = {
 
 
 def make(**options: Any) -> Options:
-    """Options whose types the type checker does not see."""
+    """Options of types that a type checker would refuse."""
     return Options(**options)
 
 
@@ -165,7 +165,7 @@ def test_replace_names_every_unknown_option() -> None:
         Options().replace(erorr_rate=0.1, blok_size=1, size_ratio=3)
 
 
-def test_replace_says_which_options_may_have_been_meant() -> None:
+def test_replace_suggests_similar_names_for_unknown_options() -> None:
     meant = r"did you mean 'block_size_bytes' and 'error_rate'\?"
     with pytest.raises(TypeError, match=meant):
         Options().replace(erorr_rate=0.1, blok_size=1)

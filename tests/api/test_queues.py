@@ -1,4 +1,4 @@
-"""Stores that are used as queues: written at one end, popped at the other."""
+"""Stores used as queues: written at one end, popped at the other."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_flush_of_nothing_but_deletions_into_an_empty_tree_makes_no_table(tmp_
         assert db.verify().ok
 
 
-def test_a_flush_keeps_deletions_that_a_snapshot_looks_past(tmp_path: Path) -> None:
+def test_a_flush_keeps_deletions_for_older_snapshots(tmp_path: Path) -> None:
     with lsmkv.open(tmp_path) as db:
         fill(db, KEYS[:100])
         with db.snapshot() as snapshot:
@@ -77,7 +77,7 @@ def test_a_flush_onto_tables_keeps_deletions(tmp_path: Path) -> None:
 
 
 class _Gated(Storage):
-    """Makes no table before the gate is open."""
+    """Writes no table before the gate is open."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -160,7 +160,7 @@ steps = st.lists(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(steps)
-def test_popitem_is_what_a_sorted_dict_gives(
+def test_popitem_agrees_with_a_sorted_dict(
     tmp_path_factory: pytest.TempPathFactory, program: list[tuple[str, int]]
 ) -> None:
     model: dict[bytes, bytes] = {}

@@ -47,7 +47,7 @@ WRITES: Final[list[Callable[[lsmkv.DB], object]]] = [
 
 
 def mixed_store(path: Path) -> dict[bytes, bytes]:
-    """Tables on two levels, a full log; closed."""
+    """A closed store with tables on two levels and a full log."""
     with open_store(path) as db:
         overwrite(db, b"old ")
         db.compact_range()
@@ -58,7 +58,7 @@ def mixed_store(path: Path) -> dict[bytes, bytes]:
 
 
 def digest(path: Path) -> dict[str, tuple[str, int]]:
-    """Hash and time of change of every file."""
+    """Hash and modification time of every file."""
     return {
         file.name: (hashlib.sha256(file.read_bytes()).hexdigest(), file.stat().st_mtime_ns)
         for file in sorted(path.iterdir())
@@ -125,7 +125,7 @@ def test_a_read_only_handle_makes_no_store(path: Path) -> None:
 
 @pytest.fixture
 def read_only_directory(path: Path) -> Iterator[Callable[[], None]]:
-    """Makes the store's directory one that nothing can be written to."""
+    """A function that makes the store's directory read-only."""
     if os.geteuid() != 0:
         path.mkdir()
         yield lambda: path.chmod(0o555)

@@ -1,4 +1,4 @@
-"""What type checkers see of the package: its names, and no others."""
+"""Type checkers see the package's public names, and no others."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WRONG = {
 
 
 def complaints(code: str, folder: Path) -> str:
-    """What mypy finds wrong with a program that uses this checkout."""
+    """The errors that mypy finds in a program that uses this checkout."""
     if importlib.util.find_spec("mypy") is None:
         pytest.skip("mypy is not installed here")
     (folder / "program.py").write_text(code)
@@ -58,7 +58,7 @@ def complaints(code: str, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where programs are checked, with a cache that they share."""
+    """The folder for checked programs, which share its cache."""
     return tmp_path_factory.mktemp("checked")
 
 

@@ -1,4 +1,4 @@
-"""What holds on to a store cannot be copied or pickled, and says what to do instead."""
+"""Objects of an open store refuse copying and pickling, with advice."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ WAYS: dict[str, Callable[[Any], object]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", HELD)
-def test_what_holds_a_store_is_refused(db: DB, name: str, way: str) -> None:
+def test_objects_of_an_open_store_refuse_to_be_copied(db: DB, name: str, way: str) -> None:
     with pytest.raises(TypeError, match=r"^cannot copy or pickle an? .*: \w+"):
         WAYS[way](HELD[name](db))
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_store_is_said_to_be_opened_by_its_path(db: DB, way: str) -> None:
+def test_the_error_says_to_open_the_store_by_its_path(db: DB, way: str) -> None:
     with pytest.raises(TypeError) as caught:
         WAYS[way](db)
     assert f"lsmkv.open({db.path!r}, read_only=True)" in str(caught.value)
@@ -83,7 +83,7 @@ def test_a_refused_copy_of_an_iterator_leaves_it_where_it_was(db: DB) -> None:
     assert seen + list(walk) == keys
 
 
-def test_what_a_store_tells_about_itself_can_be_copied(db: DB) -> None:
+def test_reports_of_a_store_can_be_copied(db: DB) -> None:
     fill(db, range(300))
     db.flush()
     told = [db.stats(), db.stats().flush_us, db.memory_usage(), db.inspect(), db.options]

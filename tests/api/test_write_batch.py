@@ -1,4 +1,4 @@
-"""Write batches: what they count, and how large they may be."""
+"""Write batches: their size, and its limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores whose writers are never idle: background work waits for them, but never those for it."""
+"""Background work waits for busy writers, but never makes a writer wait."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from threaded_stores import open_store, run_all, wait_until
 
 @pytest.fixture(autouse=True)
 def always_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writers seem busy for ever, and a nap lasts until somebody waits."""
+    """Make writers seem busy for ever; a nap lasts until somebody waits."""
     monkeypatch.setattr(Pacer, "writers_are_busy", lambda self: True)
     monkeypatch.setattr(pace, "_NAP_S", 10 * WAIT_S)
 
@@ -34,7 +34,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def fill(db: lsmkv.DB, memtables: int) -> None:
-    """Fill at least that many memtables, whose runs overlap, and begin another."""
+    """Fill that many memtables with overlapping keys, and begin another."""
     for _ in range(memtables):
         for number in range(10):
             db.put(b"key%05d" % number, b"v" * 1000)
@@ -49,7 +49,7 @@ def level0_runs(db: lsmkv.DB) -> int:
     return len(levels[0].runs) if levels else 0
 
 
-def test_a_flush_waits_for_writers_and_they_for_nothing(path: Path) -> None:
+def test_a_flush_waits_for_writers_and_no_writer_waits(path: Path) -> None:
     with open_store(path) as db:
         fill(db, 1)
         assert is_flushing(db)
@@ -57,7 +57,9 @@ def test_a_flush_waits_for_writers_and_they_for_nothing(path: Path) -> None:
 
 
 @where_logs_are_mapped
-def test_a_flush_that_waits_needs_no_turns(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_napping_flush_does_not_make_puts_system_calls(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     napping = threading.Event()
     nap = pace.Urgency.nap
 
@@ -103,7 +105,7 @@ def test_a_flush_goes_on_when_another_memtable_waits(
         wait_until(lambda: db.stats().flushes >= 2)
 
 
-def test_a_flush_goes_on_when_a_failure_is_mended(path: Path) -> None:
+def test_a_flush_goes_on_when_resume_waits_for_it(path: Path) -> None:
     storage = FaultyStorage()
     with open_store(path, storage=storage) as db:
         db.put(b"before", b"1")
@@ -115,7 +117,7 @@ def test_a_flush_goes_on_when_a_failure_is_mended(path: Path) -> None:
 
 
 class CompactorNaps:
-    """Counts how often the compactor waits for more runs; all else is done without giving way."""
+    """Counts the compactor's naps for more runs; other work does not nap."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.naps = 0
@@ -130,7 +132,7 @@ class CompactorNaps:
         monkeypatch.setattr(Pacer, "give_way", lambda self, done: None)
 
     def look_again(self) -> None:
-        """Return once it has looked for work anew, and found that it may wait."""
+        """Wait until the compactor has looked for work again and napped."""
         naps = self.naps
         wait_until(lambda: self.naps > naps + 1)
 
@@ -156,7 +158,7 @@ def test_level_0_gathers_runs_while_writers_are_busy(path: Path, naps: Compactor
         assert level0_runs(db) == 4
 
 
-def test_a_compaction_is_picked_of_the_tree_that_had_too_few_runs_to_gather(
+def test_gathering_and_picking_look_at_the_same_tree(
     path: Path, naps: CompactorNaps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_gather = Compactor._may_gather
@@ -185,7 +187,7 @@ def test_level_0_gathers_runs_no_further_than_half_way_to_the_slowdown(path: Pat
         wait_until(lambda: db.stats().compactions > 0)
 
 
-def test_what_level_0_has_gathered_is_compacted_when_somebody_waits(
+def test_gathered_level_0_runs_are_compacted_when_somebody_waits(
     path: Path, naps: CompactorNaps
 ) -> None:
     with open_store(path, **PATIENT) as db:
@@ -196,9 +198,7 @@ def test_what_level_0_has_gathered_is_compacted_when_somebody_waits(
         assert level0_runs(db) < 2
 
 
-def test_what_level_0_has_gathered_does_not_hold_up_a_close(
-    path: Path, naps: CompactorNaps
-) -> None:
+def test_gathered_level_0_runs_do_not_hold_up_a_close(path: Path, naps: CompactorNaps) -> None:
     db = open_store(path, **PATIENT)
     fill(db, 4)
     wait_until(lambda: level0_runs(db) == 4)
@@ -208,7 +208,7 @@ def test_what_level_0_has_gathered_does_not_hold_up_a_close(
 
 @pytest.mark.usefixtures("naps")
 @pytest.mark.parametrize("style", ["tiered", "lazy-leveled"])
-def test_a_tiered_tree_gathers_no_more_runs_than_it_is_told(path: Path, style: str) -> None:
+def test_a_tiered_tree_gathers_no_runs_beyond_its_trigger(path: Path, style: str) -> None:
     with open_store(path, **PATIENT, compaction=style) as db:
         fill(db, 2)
         wait_until(lambda: db.stats().compactions > 0)

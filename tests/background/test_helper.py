@@ -1,4 +1,4 @@
-"""Background work in helper processes: that it is done there, or here where it cannot be."""
+"""Background work in helper processes, or here where they cannot do it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def has_runners(db: lsmkv.DB) -> bool:
 
 
 def spec_of(db: lsmkv.DB) -> JobSpec:
-    """The spec of a job that may write the tables 100 to 199."""
+    """A job that may write the tables 100 to 199."""
     return JobSpec(
         directory=os.fsencode(db.path),
         format=table_format(db.options, 0.01),
@@ -80,7 +80,7 @@ def test_no_process_is_started_for_little_work(path: str) -> None:
         assert [helper.pid for helper in helpers(db)] == [None, None]
 
 
-def test_what_helpers_count_is_counted(path: str, tmp_path: Path) -> None:
+def test_counters_of_helpers_are_added_to_stats(path: str, tmp_path: Path) -> None:
     counted = []
     for mode in MODES:
         with open_store(tmp_path / mode, mode, write_buffer_size_bytes=1 << 20) as db:
@@ -94,10 +94,10 @@ def test_what_helpers_count_is_counted(path: str, tmp_path: Path) -> None:
         *("flushes", "flush_bytes", "compactions", "compaction_write_bytes"),
         *("compaction_block_reads", "compaction_read_bytes", "block_reads", "filter_read_bytes"),
     ):
-        # The digits of a table's number are in the table.
+        # A table contains its number.
         assert getattr(elsewhere, name) == pytest.approx(getattr(thread, name), abs=20), name
     assert elsewhere.filter_build_ns > 0
-    assert elsewhere.log_read_bytes - thread.log_read_bytes >= 1500 * 40  # what flushes read
+    assert elsewhere.log_read_bytes - thread.log_read_bytes >= 1500 * 40  # logs, which flushes read
     assert elsewhere.index_reads > thread.index_reads
     assert elsewhere.flush_us.count == thread.flush_us.count == 3
 
@@ -123,7 +123,9 @@ def test_a_snapshot_older_than_a_flush_sees_what_the_log_alone_holds(path: str) 
         assert db.inspect().entry_count == len(db) == 50
 
 
-def test_more_tables_come_out_than_expected(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flush_may_write_more_tables_than_expected(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(runner, "numbers_wanted", lambda *_: 1)
     with open_store(path, table_size_bytes=4096, write_buffer_size_bytes=1 << 20) as db:
         contents = fill(db, range(1000))
@@ -188,7 +190,7 @@ def test_a_flush_of_batches_runs_in_a_process_whether_or_not_they_were_read(
         contents = {}
         for value in (b"1", b"2", b"3", b"4"):
             with db.write_batch() as batch:
-                for number in range(500):  # keys that the batch before names too
+                for number in range(500):  # keys of the batch before
                     batch[number_key(number)] = contents[number_key(number)] = value
             if value in (b"2", b"4"):
                 if value == b"4":
@@ -201,7 +203,7 @@ def test_a_flush_of_batches_runs_in_a_process_whether_or_not_they_were_read(
 # --- where it cannot be done ---------------------------------------------------------------------
 
 
-def test_a_storage_of_ones_own_keeps_the_work_here(path: str) -> None:
+def test_a_custom_storage_keeps_the_work_in_this_process(path: str) -> None:
     class OwnStorage(Storage):
         pass
 
@@ -215,7 +217,7 @@ def test_a_storage_of_ones_own_keeps_the_work_here(path: str) -> None:
 
 
 class OwnPolicy(FilterPolicy):
-    """A policy that only this process knows: Bloom filters, by another name."""
+    """Bloom filters under a name that only this process has registered."""
 
     @property
     def scheme(self) -> int:
@@ -238,10 +240,10 @@ class OwnPolicy(FilterPolicy):
         return BLOOM.is_possible(byte_count, parameter)
 
 
-def test_a_registered_filter_policy_keeps_the_work_here(path: str) -> None:
+def test_a_registered_filter_policy_keeps_the_work_in_this_process(path: str) -> None:
     with own_registry():
         register(OwnPolicy())
-        for policy in ("own-bloom", "bloom"):  # to write with; and only to read what is there
+        for policy in ("own-bloom", "bloom"):  # the second opening only reads its tables
             with (
                 pytest.warns(RuntimeWarning, match="'own-bloom' is registered in this process"),
                 open_store(path, filter_policy=policy) as db,
@@ -255,7 +257,7 @@ def test_a_registered_filter_policy_keeps_the_work_here(path: str) -> None:
 
 
 @pytest.mark.parametrize("executable", ["", None, "/usr/sbin/uwsgi"], ids=repr)
-def test_without_an_interpreter_the_work_stays_here(
+def test_without_an_interpreter_the_work_stays_in_this_process(
     path: str, monkeypatch: pytest.MonkeyPatch, executable: str | None
 ) -> None:
     monkeypatch.setattr(sys, "executable", executable)
@@ -281,7 +283,7 @@ def test_a_process_that_does_not_start_is_warned_of_once_and_the_work_done_here(
     path: str, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
     monkeypatch.setattr(process, "_PROGRAM", program)
-    if "input" in program:  # it never answers, and is not waited for as long as usual
+    if "input" in program:  # it never answers, so the wait is shortened
         monkeypatch.setattr(process, "_START_LIMIT_S", 0.5)
     with (
         pytest.warns(RuntimeWarning, match="goes on in a thread") as warned,
@@ -295,7 +297,7 @@ def test_a_process_that_does_not_start_is_warned_of_once_and_the_work_done_here(
     assert len(warned) <= 2  # one for each kind of work
 
 
-def test_a_process_killed_before_it_is_ready_is_not_said_to_have_had_a_job(
+def test_the_error_for_a_process_killed_before_it_is_ready_mentions_no_job(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
@@ -309,9 +311,7 @@ def test_a_process_killed_before_it_is_ready_is_not_said_to_have_had_a_job(
     )
 
 
-def test_an_interpreter_that_is_gone_is_no_reason_to_fail(
-    path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_interpreter_is_no_failure(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python3")
     with pytest.warns(RuntimeWarning, match="cannot be started"), open_store(path) as db:
         contents = fill(db, range(1000))

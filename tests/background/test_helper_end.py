@@ -1,4 +1,4 @@
-"""How helper processes end: killed, idle, closed, orphaned; and what becomes of their work."""
+"""Ends of helper processes: killed, idle, closed or orphaned."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 @contextlib.contextmanager
 def stopped(pid: int) -> Iterator[None]:
-    """A process that does nothing meanwhile; it may be killed."""
+    """Stop the process while the block runs; it may be killed."""
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -70,7 +70,7 @@ def test_a_helper_that_is_killed_is_replaced(path: str, idle: bool) -> None:
         assert table_names(path) == live_tables(db)
 
 
-# Does the first half of what it is to do, and dies.
+# Does half of its job, and dies.
 DIES: Final = """
 import sys
 sys.path += sys.argv[2:]
@@ -181,7 +181,7 @@ import sys, os, time, types
 sys.path += sys.argv[2:]
 from lsmkv.background.process import child as helper
 helper.os = types.SimpleNamespace(**vars(os))
-helper.os._exit = lambda status: time.sleep(60)  # the end of its parent is nothing to it
+helper.os._exit = lambda status: time.sleep(60)  # it survives its parent
 helper.main()
 """
 PARENT: Final = """
@@ -208,7 +208,7 @@ sys.stdin.readline()
 
 @contextlib.contextmanager
 def parent(path: str, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
-    """A process with a store, its helper for flushes, and a child that it has forked (or 0)."""
+    """A process with a store, its flush helper and forked child (0: none)."""
     with subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", PARENT, path, *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -237,7 +237,7 @@ def test_a_helper_ends_with_its_parent_however_that_ends(path: str, forks: str) 
             assert len(db) == 600 and db.verify().ok
 
 
-def test_nobody_opens_a_store_that_an_orphaned_helper_may_still_write_to(
+def test_a_store_with_an_orphaned_helper_cannot_be_opened(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with parent(path, "stays", STAYS) as (writer, helper, _):
@@ -273,7 +273,7 @@ def test_a_forked_child_leaves_the_helpers_alone(path: str) -> None:
         assert dict(db.items()) == contents
 
 
-def test_ctrl_c_is_not_for_helpers(path: str) -> None:
+def test_helpers_ignore_ctrl_c(path: str) -> None:
     with open_store(path) as db:
         fill(db, range(100))
         db.flush()

@@ -1,4 +1,4 @@
-"""Failures in helper processes: the same errors as in a thread, and nothing lost."""
+"""Failures in helper processes: the errors of a thread, and no lost data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ERRORS: Final = [
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: f"{type(error).__name__} {error!s}")
 def test_an_error_comes_back_as_it_was_raised(error: Exception) -> None:
     back = error_of(failure_of(error, "trace"))
-    if isinstance(error, (LogUnusableError, NumbersUsedUpError)):  # dealt with by their names
+    if isinstance(error, (LogUnusableError, NumbersUsedUpError)):  # handled by name
         assert isinstance(back, lsmkv.Error)
         return
     assert type(back) is type(error)
@@ -48,7 +48,7 @@ def test_an_error_comes_back_as_it_was_raised(error: Exception) -> None:
         assert repr(getattr(back, name, None)) == repr(getattr(error, name, None)), name
 
 
-def test_an_error_that_cannot_be_made_again_comes_as_one_of_ours() -> None:
+def test_an_error_that_cannot_be_pickled_becomes_an_lsmkv_error() -> None:
     class OddError(Exception):
         pass
 
@@ -81,7 +81,7 @@ def test_a_damaged_input_is_the_same_error_as_in_a_thread(path: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of others are Linux's")
-def test_a_table_that_cannot_be_written_fails_as_the_system_said_and_leaves_nothing(
+def test_a_failed_table_write_raises_the_systems_error_and_leaves_no_file(
     path: str,
 ) -> None:
     with open_store(path, write_buffer_size_bytes=1 << 20) as db:

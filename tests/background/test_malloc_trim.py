@@ -1,4 +1,4 @@
-"""Memory that background work has let go of is given back to the operating system."""
+"""Background work returns freed memory to the operating system."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lsmkv.background.malloc_trim import find_malloc_trim, trim_heap
 
 
 class Allocator:
-    """Counts how often it is asked, on a clock that only it moves."""
+    """Counts the calls of ``malloc_trim``, on a clock that only it moves."""
 
     def __init__(self, takes_s: float) -> None:
         self.takes_s = takes_s
@@ -32,7 +32,7 @@ def never_trimmed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(malloc_trim, "_due_s", -math.inf)
 
 
-def test_memory_is_given_back_at_once_and_then_in_a_fiftieth_of_the_time(
+def test_memory_is_returned_at_once_and_then_for_a_fiftieth_of_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     allocator = Allocator(takes_s=0.01)
@@ -62,10 +62,10 @@ def test_glibc_alone_can_give_back() -> None:
     assert (find_malloc_trim() is not None) == (platform.libc_ver()[0] == "glibc")
 
 
-def test_what_was_freed_is_given_back_where_the_allocator_can() -> None:
+def test_freed_memory_is_returned_if_the_allocator_can() -> None:
     memory = psutil.Process().memory_info
     lumps = [b"%d" % number * 200 for number in range(64_000)]
-    del lumps[:-1]  # the last keeps the end of the heap, which would else go back by itself
+    del lumps[:-1]  # the last one keeps the end of the heap, which free would return by itself
     before_bytes = memory().rss
     trim_heap()
     assert before_bytes - memory().rss > 32 << 20 or find_malloc_trim() is None

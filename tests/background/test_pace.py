@@ -1,4 +1,4 @@
-"""Background work in a thread gives way to busy writers, as long as nobody waits for it."""
+"""Background work naps for busy writers, unless somebody waits for it."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ WRITE_BYTES = 100
 
 
 class World(Pacer):
-    """A clock, and writers whose writes come while background work naps."""
+    """A clock, and writers that write while background work naps."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
         self.stats = Stats()
         self.naps = 0
         self.writes_per_nap = 500
-        self.naps_of_writers: float = math.inf  # then they stop
-        self.urgent_after: float = math.inf  # so many naps
+        self.naps_of_writers: float = math.inf  # the writers stop after so many naps
+        self.urgent_after: float = math.inf  # work is urgent after so many naps
         with self.clock():
             super().__init__(self.stats, Urgency())
 
     def clock(self) -> AbstractContextManager[object]:
-        """Within the block, this world's time passes."""
+        """Use this world's clock within the block."""
         return mock.patch.object(pace, "monotonic", lambda: self.now_s)
 
     def write(self, count: int) -> None:
@@ -58,7 +58,7 @@ class World(Pacer):
         assert self.writers_are_busy()
 
     def begin(self, total: int, writes: int, first: int = 0) -> None:
-        """Work to be done in the time of so many writes."""
+        """Begin work that may take as long as so many writes."""
         self.start(total=total, allowance_bytes=writes * WRITE_BYTES, first=first)
 
 
@@ -88,7 +88,7 @@ def test_work_behind_does_not_nap(world: World) -> None:
     assert world.naps == 0
 
 
-def test_what_is_done_in_one_go_waits_until_it_is_needed(world: World) -> None:
+def test_work_done_in_one_step_waits_until_it_is_due(world: World) -> None:
     world.begin(total=1000, writes=10_000, first=200)
     world.give_way(done=0)
     assert world.naps == 4
@@ -192,7 +192,7 @@ def test_a_nap_ends_when_somebody_comes_to_wait(monkeypatch: pytest.MonkeyPatch)
     run_all(sleep, wait)
 
 
-def test_there_is_haste_until_the_last_has_what_they_wait_for() -> None:
+def test_work_is_urgent_until_the_last_waiter_is_served() -> None:
     urgency = Urgency()
     urgency.begin(1)
     urgency.begin(2)

@@ -1,4 +1,4 @@
-"""More than one process: who may open a store for writing, and when it is free again."""
+"""Which process may open a store for writing, and when."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def test_a_second_process_may_not_write_and_is_told_who_does(path: Path) -> None:
+def test_a_second_writing_process_is_refused_with_the_firsts_id(path: Path) -> None:
     with process(HOLDER, path) as holder:
         assert line_of(holder) == "open"
         with pytest.raises(lsmkv.LockedError) as caught:

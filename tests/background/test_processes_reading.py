@@ -1,4 +1,4 @@
-"""Readers beside a writer: what they see, when, and for how long."""
+"""Readers beside a writer: which writes they see, and for how long."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_reader_follows_over_a_new_manifest(path: Path) -> None:
             assert dict(reader) == expected
 
 
-def test_what_a_reader_has_begun_to_read_stays_over_refresh(path: Path) -> None:
+def test_a_begun_iteration_survives_refresh(path: Path) -> None:
     with writer_and_reader(path) as (writer, reader):
         overwrite(writer, b"first ")
         writer.flush()

@@ -1,4 +1,4 @@
-"""Stores that are read: levels that are not full are merged once runs were asked in vain too often."""
+"""Compaction of stores whose lookups search too many runs."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from made_trees import KIB, LAZY, LEVELED, TIERED, level0, numbers, table, tree
 from storages import FaultyStorage
 
 RUNS: Final = 4
-ENOUGH: Final = 1 << 16  # times that a run is asked in vain, of stores as small as these
+ENOUGH: Final = 1 << 16  # wasted searches of a run that make such small stores compact
 KEYS: Final = [b"key%03d" % number for number in range(0, 300, 2)]
 ABSENT: Final = [b"key%03d" % number for number in range(1, 299, 2)]
 
 
 @pytest.fixture(autouse=True)
 def idle_writers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However short a while ago a store was filled, its writers do not seem busy."""
+    """Make writers never seem busy."""
     monkeypatch.setattr(Pacer, "writers_are_busy", lambda self: False)
 
 
 def open_read(path: Path, **options: Any) -> lsmkv.DB:
-    """A store of runs that each span all keys, none of which is ever too many."""
+    """A store whose runs span all keys and are never too many."""
     chosen: dict[str, Any] = {
         "level0_compaction_trigger": 100,
         "level0_slowdown_trigger": 100,
@@ -48,7 +48,6 @@ def open_read(path: Path, **options: Any) -> lsmkv.DB:
 
 
 def run_counts(db: lsmkv.DB) -> list[int]:
-    """Runs of each level."""
     return [len(level.runs) for level in db.inspect().levels]
 
 
@@ -75,7 +74,7 @@ def get_of_a_snapshot(db: lsmkv.DB) -> None:
 
 
 @pytest.mark.parametrize("ask", [get, multi_get, seek, get_of_a_snapshot])
-def test_a_store_whose_runs_were_asked_in_vain_has_fewer(
+def test_runs_that_lookups_search_without_a_find_are_merged(
     tmp_path: Path, ask: Callable[[lsmkv.DB], None]
 ) -> None:
     with open_read(tmp_path) as db:
@@ -86,7 +85,7 @@ def test_a_store_whose_runs_were_asked_in_vain_has_fewer(
         assert dict(db.items()) == dict.fromkeys(KEYS, b"%d" % (RUNS - 1))
 
 
-def test_look_ups_go_on_counting_in_a_store_that_was_opened_again(tmp_path: Path) -> None:
+def test_wasted_lookups_are_counted_on_after_reopening(tmp_path: Path) -> None:
     open_read(tmp_path).close()
     with lsmkv.open(
         tmp_path,
@@ -99,7 +98,7 @@ def test_look_ups_go_on_counting_in_a_store_that_was_opened_again(tmp_path: Path
         assert db.stats().compactions == 1
 
 
-def test_runs_asked_less_often_stay(tmp_path: Path) -> None:
+def test_runs_with_fewer_wasted_lookups_stay(tmp_path: Path) -> None:
     with open_read(tmp_path) as db:
         for _ in range((ENOUGH - 1) // RUNS // len(ABSENT)):
             db.multi_get(ABSENT)
@@ -107,7 +106,7 @@ def test_runs_asked_less_often_stay(tmp_path: Path) -> None:
         assert run_counts(db) == [RUNS]
 
 
-def test_the_more_there_is_to_merge_the_more_often_runs_must_have_been_asked(
+def test_larger_merges_need_more_wasted_lookups(
     tmp_path: Path,
 ) -> None:
     with open_read(tmp_path, read_compaction_rate_bytes=1, compression="none") as db:
@@ -118,7 +117,7 @@ def test_the_more_there_is_to_merge_the_more_often_runs_must_have_been_asked(
         assert run_counts(db) == [RUNS + 1]
 
 
-def test_what_was_found_at_once_counts_for_nothing(tmp_path: Path) -> None:
+def test_lookups_found_in_the_first_run_do_not_count(tmp_path: Path) -> None:
     with open_read(tmp_path) as db:
         for _ in range(2 * ENOUGH // len(KEYS)):
             db.multi_get(KEYS)
@@ -126,7 +125,7 @@ def test_what_was_found_at_once_counts_for_nothing(tmp_path: Path) -> None:
         assert run_counts(db) == [RUNS]
 
 
-def test_a_scan_of_one_run_counts_for_nothing(tmp_path: Path) -> None:
+def test_scans_of_one_run_do_not_count(tmp_path: Path) -> None:
     with open_read(tmp_path) as db:
         db.compact_range()
         db.put(b"other", b"")
@@ -140,7 +139,7 @@ def test_a_scan_of_one_run_counts_for_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options", [{"read_compaction_rate_bytes": 0}, {"compaction": "tiered"}], ids=str
 )
-def test_reading_compacts_nothing_where_it_is_not_to(
+def test_reading_compacts_nothing_when_switched_off(
     tmp_path: Path, options: dict[str, Any]
 ) -> None:
     with open_read(tmp_path, **options) as db:
@@ -179,7 +178,7 @@ def test_a_disk_too_full_to_compact_for_readers_fails_no_write(tmp_path: Path) -
         assert run_counts(db) == [RUNS]
 
 
-def test_a_look_up_does_not_fail_for_want_of_a_thread(
+def test_a_lookup_works_if_no_thread_can_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_read(tmp_path, read_compaction_rate_bytes=0).close()
@@ -209,7 +208,7 @@ def test_a_worker_whose_thread_cannot_start_is_not_busy(monkeypatch: pytest.Monk
     assert not worker.busy
 
 
-# What is picked
+# Picks
 
 
 def picked(placed: dict[tuple[int, int], list[TableMeta]]) -> Compaction | None:
@@ -247,7 +246,7 @@ def test_a_run_of_level_0_that_overlaps_nothing_is_passed_over() -> None:
         {**level0(1, "a", "c"), (1, 0): [table(1, "d", "f", size_bytes=KIB)]},
     ],
 )
-def test_a_tree_in_which_no_key_is_in_the_reach_of_two_runs_is_left_alone(
+def test_a_tree_without_overlapping_runs_is_left_alone(
     placed: dict[tuple[int, int], list[TableMeta]],
 ) -> None:
     assert picked(placed) is None

@@ -1,4 +1,4 @@
-"""The compaction benchmark: counts repeat, amplification is what it says, answers are right."""
+"""The compaction benchmark: repeatable counts, amplification and right answers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the command writes, measured by two processes."""
+    """The files that the command writes, measured by two processes."""
     directory = tmp_path_factory.mktemp("out")
     experiment.main(EXPERIMENT, [*ARGUMENTS, "--jobs", "2", "--out", str(directory)])
     return directory
@@ -88,7 +88,7 @@ def test_another_seed_gives_other_counts(rows: list[Row], tmp_path: Path) -> Non
     assert other.flush_bytes != rows[0].flush_bytes
 
 
-def test_write_amplification_is_table_bytes_written_over_bytes_handed_over(
+def test_write_amplification_is_table_bytes_over_user_bytes(
     tmp_path: Path,
 ) -> None:
     # Tiered with 8 chunks: flushes, and the two compactions of four flushed tables each.
@@ -99,7 +99,7 @@ def test_write_amplification_is_table_bytes_written_over_bytes_handed_over(
     files = [path.stat().st_size for path in (tmp_path / "store").glob("*.sst")]
     assert row.user_bytes == 8 * handed_over
     assert (row.compaction_count, row.run_counts) == (2, "1 2 3 1 2 3 4 2")
-    assert row.compaction_write_bytes == sum(files)  # nothing is left of what was flushed
+    assert row.compaction_write_bytes == sum(files)  # no flushed table is left
     late = row.flush_bytes / 2 + row.compaction_write_bytes / 2  # of chunks 5 to 8
     assert row.write_amplification == pytest.approx(late / (4 * handed_over), rel=0.01)
 
@@ -150,7 +150,7 @@ def test_expected_reads_are_the_rate_of_the_only_table(tmp_path: Path) -> None:
         (table,) = db.inspect().tables()
         expected = write_cost.expected_absent_reads(db.inspect(), numpy.arange(100))
     assert table.expected_rate is not None
-    # 99 gaps between keys lie in the table, and all but block_count - 1 of them in a block.
+    # The table has 99 gaps between keys; all but block_count - 1 are inside a block.
     inside = (99 - (table.block_count - 1)) / 100
     assert expected == pytest.approx(table.expected_rate * inside)
 
@@ -191,7 +191,7 @@ def test_a_deletion_counts_with_its_key_alone() -> None:
     assert user_bytes([(1, True), (2, False)]) == ENTRY_BYTES + 16
 
 
-def test_the_model_knows_the_newest_value_and_what_lives() -> None:
+def test_the_model_knows_newest_values_and_live_keys() -> None:
     model = Model(4, seed=1)
     written = model.apply([(2, True), (0, True), (2, True), (0, False)])
     assert model.live_numbers().tolist() == [2]
@@ -209,7 +209,7 @@ def summary(row: Row, style: str, **figures: float) -> Summary:
     return found
 
 
-def test_the_criterion_bounds_the_worst_before_it_minds_writes(rows: list[Row]) -> None:
+def test_the_criterion_bounds_worst_cases_before_it_compares_writes(rows: list[Row]) -> None:
     styles = [
         summary(rows[0], "leveled", write_amplification=9.0),
         summary(rows[0], "lazy-leveled", write_amplification=5.0, scan_reads_max=1.9),
@@ -224,7 +224,7 @@ def test_the_criterion_bounds_the_worst_before_it_minds_writes(rows: list[Row]) 
     assert steps == [(1.0, "leveled"), (1.9, "lazy-leveled"), (2.1, "tiered")]
 
 
-def test_there_is_no_decision_without_measurements_or_when_nobody_is_within(
+def test_there_is_no_decision_without_measurements_or_admitted_candidates(
     rows: list[Row],
 ) -> None:
     styles = [
@@ -245,7 +245,7 @@ def test_less_than_a_whole_cycle_gives_no_verdict(
     assert any("No verdict" in finding for finding in findings) is not verdict
 
 
-def test_dominated_is_what_another_beats_in_something_and_equals_in_the_rest(
+def test_a_dominated_configuration_costs_no_less_anywhere_and_more_somewhere(
     rows: list[Row],
 ) -> None:
     good = summary(rows[0], "leveled", write_amplification=3.0)

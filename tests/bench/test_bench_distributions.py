@@ -1,4 +1,4 @@
-"""The request distributions of YCSB, held against what theory says of them."""
+"""YCSB's request distributions against theory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ thetas = st.floats(0.05, 0.995)
 
 
 def gray_probabilities(distribution: Zipfian) -> NDArray[numpy.float64]:
-    """What Gray's method gives each rank in exact arithmetic: the lengths of its intervals of u."""
+    """Each rank's probability by Gray's method: the lengths of its intervals of u."""
     items, theta = distribution.items, distribution.theta
     eta = (1 - (2 / items) ** (1 - theta)) / (1 - (1 + 0.5**theta) / distribution.zeta)
     edges = ((numpy.arange(2, items + 1) / items) ** (1 - theta) - 1 + eta) / eta
@@ -77,7 +77,7 @@ def test_a_distribution_does_not_shrink() -> None:
 
 
 @pytest.mark.parametrize("theta", [0.0, 1.0, -0.5, 2.0])
-def test_skews_that_the_method_has_no_answer_for_are_refused(theta: float) -> None:
+def test_unsupported_skews_are_refused(theta: float) -> None:
     with pytest.raises(ValueError, match="theta="):
         Zipfian.over(10, theta)
 
@@ -93,14 +93,14 @@ def test_the_law_sums_to_one(items: int, theta: float) -> None:
 
 
 @pytest.mark.parametrize(("items", "theta"), [(10, 0.99), (1000, 0.99), (1000, 0.5), (50, 0.7)])
-def test_ranks_come_as_grays_method_has_them(items: int, theta: float) -> None:
+def test_rank_frequencies_follow_grays_method(items: int, theta: float) -> None:
     distribution = Zipfian.over(items, theta)
     counts = numpy.bincount(distribution.ranks(DRAWS, generator(2, items)), minlength=items)
     expected = gray_probabilities(distribution) * DRAWS
     assert chisquare(counts, expected * (counts.sum() / expected.sum())).pvalue > 0.001
 
 
-def test_the_first_two_ranks_come_as_the_law_has_them() -> None:
+def test_the_first_two_ranks_follow_the_law() -> None:
     distribution = Zipfian.over(100_000)
     ranks = distribution.ranks(DRAWS, generator(3))
     for rank in (0, 1):
@@ -110,7 +110,7 @@ def test_the_first_two_ranks_come_as_the_law_has_them() -> None:
 
 
 @pytest.mark.parametrize("items", [1000, 1_000_000, 10_000_000])
-def test_the_method_is_as_good_as_the_docstring_says(items: int) -> None:
+def test_the_method_has_the_stated_error(items: int) -> None:
     distribution = Zipfian.over(items)
     given_to = gray_probabilities(distribution)
     wanted = numpy.arange(1, items + 1, dtype=float) ** -ZIPFIAN_CONSTANT / distribution.zeta
@@ -131,14 +131,14 @@ def test_ranks_lie_in_the_range(items: int, seed: int) -> None:
 
 
 class Extremes:
-    """Stands in for a generator: the smallest and the largest number that one gives."""
+    """A generator that draws only the least and the greatest number."""
 
     def random(self, count: int) -> NDArray[numpy.float64]:
         return numpy.array([0.0, 1 - 2.0**-53])
 
 
 @pytest.mark.parametrize("items", [1, 2, 3, 1000, SCRAMBLED_ITEMS])
-def test_the_largest_draw_gives_the_last_rank_and_no_more(items: int) -> None:
+def test_the_largest_draw_gives_the_last_rank(items: int) -> None:
     total = SCRAMBLED_ZETA if items == SCRAMBLED_ITEMS else zeta(items)
     drawn = Zipfian(items, ZIPFIAN_CONSTANT, total).ranks(2, Extremes())  # type: ignore[arg-type]
     assert drawn[0] == 0
@@ -158,7 +158,7 @@ def test_ranks_are_golden() -> None:
 
 @pytest.mark.parametrize("items", [3, 1000, SCRAMBLED_ITEMS])
 def test_the_last_bit_of_zeta_changes_no_rank(items: int) -> None:
-    """As it may differ from one platform's power function to another's."""
+    """The last bit may differ between platforms' power functions."""
     total = SCRAMBLED_ZETA if items == SCRAMBLED_ITEMS else zeta(items)
     first, other = (
         Zipfian(items, ZIPFIAN_CONSTANT, value).ranks(DRAWS, generator(11))
@@ -208,7 +208,7 @@ def test_the_most_popular_number_is_where_the_hash_puts_rank_one() -> None:
     counts = numpy.bincount(numbers, minlength=1000)
     first = int(fnv64(numpy.array([0]))[0]) % 1000
     assert counts.argmax() == first
-    share = 1 / SCRAMBLED_ZETA  # and its part of the other ranks, folded onto the same keys
+    share = 1 / SCRAMBLED_ZETA  # and its share of the other ranks, which fall on the same keys
     assert share < counts[first] / DRAWS < share + 0.005
 
 
@@ -224,7 +224,7 @@ def test_only_records_that_are_there_are_drawn(present: list[int], seed: int) ->
     assert (numbers >= 0).all() and (numbers < present).all()
 
 
-def test_inserts_do_not_change_who_is_popular() -> None:
+def test_inserts_do_not_change_the_popular_records() -> None:
     few = distributions.scrambled_present(numpy.full(DRAWS, 900), 1000, generator(5))
     all_ = distributions.scrambled_present(numpy.full(DRAWS, 1000), 1000, generator(5))
     assert numpy.bincount(few).argmax() == numpy.bincount(all_).argmax()
@@ -237,7 +237,7 @@ def test_latest_draws_records_that_are_there(first: int, inserts: list[bool], se
     assert (numbers >= 0).all() and (numbers < present).all()
 
 
-def test_latest_draws_the_newest_as_often_as_the_law_has_its_first_rank() -> None:
+def test_latest_draws_the_newest_record_with_the_laws_first_probability() -> None:
     present = numpy.repeat(numpy.arange(1000, 2000), DRAWS // 1000)
     ages = present - 1 - distributions.latest(present, generator(6))
     for age in (0, 1):

@@ -1,4 +1,4 @@
-"""Every engine keeps the one contract that measurements rely on."""
+"""Every engine keeps the contract that measurements rely on."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_an_engine_tells_its_version(engine: Engine) -> None:
     assert re.search(r"\d+\.\d+\.\d+", engine.version())
 
 
-def test_what_was_put_is_found_and_the_rest_is_not(store: Store) -> None:
+def test_put_keys_are_found_and_others_are_not(store: Store) -> None:
     store.put(b"key", b"value")
     store.put(b"empty", b"")
     assert store.get(b"key") == b"value"
@@ -129,7 +129,7 @@ def test_multi_get_of_many_keys(store: Store) -> None:
         (b"~", None, 0, 10),
     ],
 )
-def test_a_scan_counts_what_lies_ahead_of_its_start(
+def test_a_scan_counts_the_entries_after_its_start(
     store: Store, start: bytes | None, limit: int | None, forward: int, backward: int
 ) -> None:
     fill(store, 10)
@@ -159,7 +159,7 @@ def test_settling_changes_no_answer(store: Store) -> None:
     assert store.get(absent_key(2999)) is None
 
 
-def test_all_is_there_when_opened_again(engine: Engine, tmp_path: Path) -> None:
+def test_all_data_survives_reopening(engine: Engine, tmp_path: Path) -> None:
     for number in range(3):
         store = engine.open(str(tmp_path), SMALL)
         assert store.scan(None, None) == number
@@ -252,7 +252,7 @@ def test_only_known_counters_are_given(store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", COUNTING)
-def test_counters_tell_what_the_filters_spared(name: str, tmp_path: Path) -> None:
+def test_counters_tell_the_reads_that_filters_spared(name: str, tmp_path: Path) -> None:
     engine = installed(name)
     store = engine.open(str(tmp_path), SMALL)
     fill(store, 3000)

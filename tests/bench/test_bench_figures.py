@@ -1,4 +1,4 @@
-"""The figures that documents state, beside what comes out here."""
+"""The figures that documents state, beside this package's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The filters' benchmark: counts repeat, intervals tell good filters from bad, nobody goes missing."""
+"""The filters' benchmark: repeatable counts, honest intervals, and no missing contender."""
 
 from __future__ import annotations
 
@@ -145,7 +145,10 @@ def test_the_interval_of_independent_trials_is_clopper_and_pearsons() -> None:
 
 
 def test_the_interval_covers_the_rate_though_filters_differ() -> None:
-    """Each filter has a rate of its own, exponential around 2 %: trials alone cover far too rarely."""
+    """The rates of filters are exponential around 2 %.
+
+    An interval of independent trials ignores that.
+    """
     draw = random.Random(7)
     covered = as_if_independent = 0
     for _ in range(300):

@@ -133,7 +133,7 @@ def test_every_budget_is_whole_bytes_for_a_block() -> None:
     assert all((bits * BLOCK_KEYS / 8).is_integer() for bits in FULL_BITS)
 
 
-def test_rows_use_what_they_were_given(results: Results[Row]) -> None:
+def test_rows_keep_to_their_budget_and_have_no_wrong_answers(results: Results[Row]) -> None:
     for row in results.rows:
         assert row.wrong_answers == row.miscounted == 0
         assert row.filter_bits_per_key == row.filter_bytes * 8 / row.entries
@@ -189,7 +189,7 @@ def test_per_block_searches_every_index_and_per_table_hardly_any(results: Result
 def test_cached_filters_are_read_whole_per_table(results: Results[Row]) -> None:
     row = at_budget(results.rows, "leveled", "per table, bloom", "uniform", BITS)
     assert row.largest_filter_read_bytes == pytest.approx(row.filter_bytes * 24 / 31, rel=0.01)
-    # Three quarters of all filters do not hold the largest, so each lookup reads it.
+    # A cache of three quarters of all filters cannot hold the largest: each lookup reads it.
     assert row.cached_uniform_filter_read_bytes_per_lookup >= row.largest_filter_read_bytes
 
 
@@ -238,7 +238,7 @@ def test_orders_are_seeded_and_of_the_length_asked_for(name: str) -> None:
     assert all(int(key) % 2 == 1 for key in first)
 
 
-def test_what_does_not_hold_fails_the_report(results: Results[Row]) -> None:
+def test_broken_promises_fail_the_report(results: Results[Row]) -> None:
     row = results.rows[1]
     for change, reason in (
         ({"shape": "0:1"}, "different shapes"),

@@ -1,4 +1,4 @@
-"""What experiments share: rows and their files, sweeps, sections of documents, the command."""
+"""The harness of experiments: rows and files, sweeps, document sections, the command."""
 
 from __future__ import annotations
 
@@ -23,15 +23,13 @@ from reports.environment import environment, file_system
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A row of the experiment below."""
-
     number: int = column("what was asked", "setting")
     square: int = column("what came out")
     took_s: float = column("how long", "time")
 
 
 def square(number: int, directory: str) -> Row:
-    """Measures: and leaves a file behind, in a directory of its own."""
+    """Measures, and leaves a file in its own directory."""
     assert not list(Path(directory).iterdir())
     (Path(directory) / "left").write_text("over")
     if number < 0:
@@ -62,7 +60,7 @@ SQUARES: Experiment[int, Row, Row] = Experiment(
 )
 
 
-def test_results_come_in_the_order_of_the_tasks_whoever_runs_them() -> None:
+def test_results_keep_the_order_of_tasks_with_any_executor() -> None:
     here = sweep(square, [3, 1, 2], None)
     with ThreadPoolExecutor(3) as pool:
         there = sweep(square, [3, 1, 2], pool)
@@ -79,7 +77,7 @@ def test_a_configuration_that_fails_ends_the_sweep(threads: int) -> None:
         sweep(square, [1, -1, 2], pool)
 
 
-def test_steps_are_told() -> None:
+def test_progress_is_reported() -> None:
     told: list[str] = []
     sweep(square, [4, 5], None, step=told.append)
     assert told == ["4", "5"]
@@ -123,7 +121,7 @@ def test_the_command_writes_every_file_and_the_section(tmp_path: Path) -> None:
     assert page.read_text() == "before\n<!-- bench squares -->\n\nnew\n<!-- end -->\nafter\n"
 
 
-def test_what_must_hold_and_does_not_fails_the_command_after_it_has_written(tmp_path: Path) -> None:
+def test_broken_promises_fail_the_command_after_it_has_written(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="a square is odd"):
         experiment.main(SQUARES, ["--out", str(tmp_path), "--quick", "--seed", "3"])
     assert "a square is odd" in (tmp_path / "report.html").read_text()

@@ -1,4 +1,4 @@
-"""The comparison of engines: its arithmetic, its processes, and a tiny run from end to end."""
+"""The comparison of engines: its arithmetic, its processes, and a tiny whole run."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ register(Absent())
 
 @dataclass(frozen=True)
 class Figure:
-    """What the arithmetic needs of a row."""
+    """The columns that the arithmetic needs."""
 
     engine: str
     phase: str
@@ -113,13 +113,13 @@ def test_without_lsmkv_or_without_a_peer_there_is_no_ratio() -> None:
     assert compared(figures("get", lsmkv=[1.0])).ratios() == []
 
 
-def test_what_has_no_figure_is_left_out() -> None:
+def test_rows_without_a_figure_are_left_out() -> None:
     found = compared(figures("get", lsmkv=[1.0, 2.0], rocksdb=[None, 4.0], lmdb=[None, None]))
     assert found.spread("get", "lmdb") is None
     assert found.ratios()[0].ratio == Spread(2.0, 2.0, 2.0)
 
 
-def test_figures_of_nothing_at_all_make_no_ratio() -> None:
+def test_figures_of_zero_make_no_ratio() -> None:
     assert compared(figures("reads", lsmkv=[0.0, 0.0], rocksdb=[1.0, 2.0])).ratios() == []
 
 
@@ -188,14 +188,14 @@ def test_reads_of_absent_keys_stand_beside_the_rate_in_theory() -> None:
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Results[Row]:
-    """One tiny run of every phase on every engine that is here."""
+    """One tiny run of every phase on every installed engine."""
     work = str(tmp_path_factory.mktemp("work"))
     return run(
         EXPERIMENT, ["--out", "unused", "--work", work, "--entries", "300", "--repetitions", "1"]
     )
 
 
-def test_every_phase_is_measured_on_every_engine_that_is_here(outcome: Results[Row]) -> None:
+def test_every_phase_is_measured_on_every_installed_engine(outcome: Results[Row]) -> None:
     here = {engine.name for engine in engines() if engine.is_installed()}
     measured = {(row.engine, row.phase) for row in outcome.rows}
     assert {"lsmkv", "sqlite"} <= here
@@ -217,7 +217,7 @@ def test_timed_phases_have_a_time_and_the_others_a_size(outcome: Results[Row]) -
             assert (row.us_per_operation or 0) > 0 and row.cpu_s is not None
 
 
-def test_latencies_are_there_where_they_are_promised(outcome: Results[Row]) -> None:
+def test_phases_with_latencies_have_them(outcome: Results[Row]) -> None:
     having = {row.phase for row in outcome.rows if row.latency_us_p999 is not None}
     assert having == {"sustained", "fillsync", "fillsync_8", "readwhilewriting"}
 
@@ -230,7 +230,7 @@ def test_lsmkv_counts_cold_reads(outcome: Results[Row]) -> None:
     assert (present.data_block_reads or 0) > (absent.data_block_reads or 0)
 
 
-def test_memory_is_told_of_the_sustained_fill(outcome: Results[Row]) -> None:
+def test_the_sustained_fill_reports_memory(outcome: Results[Row]) -> None:
     assert {row.phase for row in outcome.rows if row.peak_memory_bytes is not None} == {"sustained"}
 
 
@@ -262,7 +262,9 @@ def test_counts_repeat(tmp_path: Path) -> None:
     assert len(once) == 2 * 2 * 3
 
 
-def test_the_command_says_what_came_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_its_findings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     experiment.main(
         EXPERIMENT, ["--out", str(tmp_path / "out"), "--work", str(tmp_path), *TINY, *FEW_PHASES]
     )
@@ -274,7 +276,7 @@ def test_the_command_says_what_came_out(tmp_path: Path, capsys: pytest.CaptureFi
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A plug-in with an engine that is there and one that is not."""
+    """A plug-in with an installed engine and a missing one."""
     monkeypatch.setattr(base, "_ENGINES", dict(base._ENGINES))
     modules = set(sys.modules)
     file = tmp_path / "plugin.py"
@@ -343,7 +345,7 @@ def test_a_quick_run_is_smaller() -> None:
     assert full[0].entries > quick[0].entries
 
 
-def test_the_cache_holds_everything_unless_told() -> None:
+def test_the_cache_holds_everything_by_default() -> None:
     (task,) = tasks(Plan(False, 1, options(entries=1_000_000, repetitions=1)))
     assert task.cache_size_bytes > 2 * 1_000_000 * 116
     (task,) = tasks(Plan(False, 1, options(cache_mib=3, repetitions=1)))

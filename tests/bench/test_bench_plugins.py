@@ -1,4 +1,4 @@
-"""Plug-ins: files that add an engine or a filter policy; those that come along are sound."""
+"""Plug-ins that add engines, workloads or filter policies; the example plug-ins."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WORKLOAD = str(FOLDER / "scan_workload.py")
 
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
-    """What plug-ins register is forgotten afterwards, and that they were loaded."""
+    """Undo the registrations of plug-ins after each test."""
     engines = dict(base._ENGINES)
     known = dict(workloads.WORKLOADS)
     base._ENGINES.pop("log", None)
@@ -54,7 +54,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.py")), ids=lambda file: file.stem)
-def test_a_plug_in_adds_something_and_says_how_it_is_given(file: Path) -> None:
+def test_every_example_plug_in_adds_something_and_shows_its_option(file: Path) -> None:
     def known() -> int:
         return len(policies()) + len(base.engines()) + len(workloads.WORKLOADS)
 
@@ -138,14 +138,14 @@ def test_the_policy_works_in_a_store(tmp_path: Path) -> None:
 
 
 def policy_of(name: str, directory: str) -> str:
-    """What a table that is written here with the policy ``name`` says of it."""
+    """The policy that a new table written with ``name`` states."""
     with lsmkv.open(directory, filter_policy=name) as db:
         db.put(b"key", b"value")
         db.flush()
         return next(db.inspect().tables()).filter_kind
 
 
-def test_plug_ins_are_loaded_wherever_is_measured() -> None:
+def test_plug_ins_are_loaded_in_measuring_processes() -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
         found = sweep(policy_of, ["partitioned", "bloom"], executor, plugin_files=[POLICY])
     assert found == ["partitioned", "bloom"]
@@ -154,7 +154,7 @@ def test_plug_ins_are_loaded_wherever_is_measured() -> None:
 # The engine
 
 
-def test_the_engine_does_what_an_engine_must(store: Store) -> None:
+def test_the_engine_keeps_the_contract_of_engines(store: Store) -> None:
     store.put(b"b", b"2")
     store.put_sync(b"a", b"1")
     store.put_batch([(b"c", b"3"), (b"d", b""), (b"a", b"one")], sync=True)

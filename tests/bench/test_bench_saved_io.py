@@ -1,4 +1,4 @@
-"""The main experiment: its counts repeat, agree with theory and the system, and its files are whole."""
+"""The main experiment: its counts repeat and agree with theory and the system."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ SMALL = ("--quick", "--out", "unused", "--entries", "2000", "--lookups", "300", 
 
 @pytest.fixture(scope="module")
 def results() -> experiment.Results[Row]:
-    """A quick run with the default seed, as the command makes it."""
+    """The command's quick run with the default seed."""
     return experiment.run(EXPERIMENT, QUICK)
 
 
 @pytest.fixture(scope="module")
 def rows(results: experiment.Results[Row]) -> list[Row]:
-    """Its rows."""
     return results.rows
 
 
 def stores(rows: list[Row], **wanted: Any) -> list[Row]:
-    """The rows of stores whose columns have the wanted values."""
+    """The rows of stores whose columns have these values."""
     return [
         row
         for row in rows
@@ -88,7 +87,7 @@ def test_the_system_counts_the_bytes_that_we_count(rows: list[Row]) -> None:
 
 @pytest.mark.slow
 def test_reads_saved_follow_theory(rows: list[Row]) -> None:
-    # Absent keys between two blocks are read for by nobody; so a little less is there to be saved.
+    # Absent keys between two blocks cost no read anyway, so slightly fewer reads can be saved.
     for row in stores(rows, dataset=DIGITS):
         if row.error_rate_exact is not None:
             expected = theory.saved_share(row.error_rate_exact, row.hit_ratio, row.run_count or 0)
@@ -109,7 +108,7 @@ def test_net_savings_pay_for_loading_the_filters(rows: list[Row]) -> None:
 
 
 @pytest.mark.slow
-def test_the_products_hash_strategy_keeps_its_word_where_double_hashing_does_not(
+def test_our_hash_strategy_has_its_exact_rate_where_double_hashing_has_not(
     rows: list[Row],
 ) -> None:
     def over(strategy: str) -> float:

@@ -1,4 +1,4 @@
-"""The speed check runs, and measures every operation it names."""
+"""The speed check runs and measures every operation that it names."""
 
 from __future__ import annotations
 

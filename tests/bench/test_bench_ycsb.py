@@ -1,4 +1,4 @@
-"""YCSB's workloads: the operations they are made of, the loop, the engines' agreement."""
+"""YCSB's workloads: their operations, the timed loop, and agreement of the engines."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ EVERY = "".join(WORKLOADS)
 
 
 class DictStore(Store):
-    """A dict that can scan; as LMDB's, its ``get`` is replaced by each write."""
+    """A dict that can scan; each write replaces its ``get``, as in LMDB."""
 
     def __init__(self) -> None:
         self.entries: dict[bytes, bytes] = {}
@@ -154,7 +154,7 @@ def test_absent_keys_pass_over_those_of_other_records(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_the_mix_is_as_the_workload_has_it(name: str) -> None:
+def test_operations_have_the_mix_of_their_workload(name: str) -> None:
     made = operations(name)
     assert sum(made.count(kind) for kind in Kind) == len(made) == COUNT
     for kind, share in zip(Kind, WORKLOADS[name].mix, strict=True):
@@ -187,7 +187,7 @@ def test_workloads_of_one_seed_ask_for_different_records() -> None:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_only_what_is_there_is_asked_for(name: str) -> None:
+def test_only_existing_records_are_requested(name: str) -> None:
     made = operations(name)
     present = RECORDS
     for kind, number in zip(made.kinds, made.numbers.tolist(), strict=True):
@@ -198,7 +198,7 @@ def test_only_what_is_there_is_asked_for(name: str) -> None:
             assert 0 <= number < present
 
 
-def test_writes_carry_whole_records_and_reads_nothing() -> None:
+def test_writes_have_whole_records_and_reads_no_values() -> None:
     made = operations("F")
     for kind, value in zip(made.kinds, made.values, strict=True):
         assert len(value) == (VALUE_BYTES if kind == Kind.RMW else 0)
@@ -230,7 +230,7 @@ def test_e_scans_one_to_a_hundred_entries() -> None:
     assert sum(made.lengths) == sum(scans)
 
 
-def test_n_asks_for_no_key_that_a_record_has() -> None:
+def test_n_asks_only_for_absent_keys() -> None:
     assert not set(operations("N").keys) & set(record_keys(RECORDS))
 
 
@@ -269,7 +269,7 @@ def test_the_loop_counts_what_it_finds_and_scans() -> None:
 
 
 def test_reads_after_a_write_go_to_the_stores_new_get() -> None:
-    """The DictStore's old ``get`` does not see what was put since."""
+    """An old ``get`` of the DictStore does not see later puts."""
     none = numpy.full(2, -1)
     made = Operations(
         [int(Kind.INSERT), int(Kind.READ)], [b"k", b"k"], [b"v", b""], [0, 0], none, none
@@ -359,7 +359,7 @@ def test_lost_writes_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert any("do not hold what was written" in failure for failure in story([a]).failures)
 
 
-def test_what_was_written_last_is_what_must_be_read_back(
+def test_the_last_write_of_each_record_must_be_read_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(base._ENGINES, "dict", DictEngine())
@@ -414,7 +414,7 @@ def test_quick_is_small() -> None:
 @pytest.mark.parametrize(
     "arguments", [["--engines", "nothing"], ["--workloads", "X"], ["--workloads", ""]]
 )
-def test_what_there_is_not_is_refused(arguments: list[str]) -> None:
+def test_unknown_names_are_refused(arguments: list[str]) -> None:
     with pytest.raises(SystemExit, match="bench: "):
         planned(*arguments)
 

@@ -1,4 +1,4 @@
-"""What the story of YCSB's workloads makes of rows."""
+"""The findings of the YCSB experiment, from rows made by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.experiments.ycsb.workloads import LOAD
 
 
 def row(engine: str = "lsmkv", workload: str = "C", **columns: object) -> Row:
-    """A row of a timed repetition in which everything is as it must be."""
+    """A flawless row of a timed repetition."""
     counts = dict.fromkeys(AGREED, 0) | {"read_count": 10, "operations": 10, "found_count": 10}
     settings: dict[str, object] = {"group": "C", "repetition": 1, "records": 20, "wrong_count": 0}
     settings |= {

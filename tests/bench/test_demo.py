@@ -1,4 +1,4 @@
-"""The demonstration: what it stores, what it asks for, and that what it shows is so."""
+"""The demonstration: its entries, its lookups and its report."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def entries(tree: Path) -> list[Entry]:
 
 @pytest.fixture(scope="module")
 def results(entries: list[Entry], tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """What the demonstration measures on them."""
+    """The demonstration's measurements of that tree."""
     directory = tmp_path_factory.mktemp("stores")
     return run(entries, str(directory), absent_count=ABSENT)
 
@@ -208,7 +208,7 @@ def test_measured_rates_agree_with_the_exact_ones(results: Results) -> None:
             assert abs(row.absent.filter_false_positives - probes * exact) <= spread
 
 
-def test_exact_rates_are_at_most_what_was_asked_for(results: Results) -> None:
+def test_exact_rates_are_at_most_the_requested_ones(results: Results) -> None:
     for row in results.compacted[1:]:
         assert row.error_rate is not None
         assert 0.8 * row.error_rate < row.expected_rate < 1.1 * row.error_rate
@@ -245,7 +245,7 @@ def test_the_report_fits_a_terminal_and_has_every_row(results: Results) -> None:
     assert not any("…" in line for line in lines)
 
 
-def test_steps_are_told(entries: list[Entry], tmp_path: Path) -> None:
+def test_progress_is_reported(entries: list[Entry], tmp_path: Path) -> None:
     steps: list[str] = []
     run(entries[:20], str(tmp_path), say=steps.append)
     assert any("0.1 %" in step for step in steps)

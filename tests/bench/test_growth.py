@@ -1,4 +1,4 @@
-"""The growth experiment: its theory, its counts beside independent ones, and what it calls a failure."""
+"""The growth experiment: its theory, its counts beside independent ones, its failures."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def reads(store: str, tree: Tree) -> Reads:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the command writes, each stage in a process of its own."""
+    """The files that the command writes, each stage in its own process."""
     directory = tmp_path_factory.mktemp("out")
     document = directory / "document.md"
     document.write_text("before\n<!-- bench growth -->\nold\n<!-- end -->\nafter\n")
@@ -106,7 +106,7 @@ def test_levels_of_a_tiered_tree_hold_runs_merged_of_as_many_as_the_size_ratio()
     [
         (1, 1),
         (2, 2 + 2),  # merged into level 1
-        (4, 4 + 2 + 4),  # and once more, with what is there
+        (4, 4 + 2 + 4),  # and again, with the present tables
         (6, 6 + 2 + 4 + 6),  # level 1 is too large by two tables, which are moved to level 2
     ],
 )
@@ -148,7 +148,7 @@ def test_fence_comparisons_are_the_logarithms_of_tables_and_blocks(tmp_path: Pat
     assert expected.fence_comparisons_least == pytest.approx(by_blocks)
 
 
-# Counts, beside what the store is asked and found to do by other means
+# Counts, beside independent counts
 
 
 def test_bytes_written_are_those_of_the_files_of_a_store_that_was_only_flushed(
@@ -188,7 +188,7 @@ def test_filters_asked_and_blocks_read_are_those_that_explain_shows(
             for number in TASK.sample(kind, TASK.lookups)
             for step in db.explain(key(number)).runs
         )
-    passed = outcomes["absent"]  # where the key was not, though the filter said maybe
+    passed = outcomes["absent"]  # a false positive
     searched = passed + outcomes["found"]
     assert getattr(reads, f"{kind}_filters") == searched + outcomes["filtered"]
     assert getattr(reads, f"{kind}_false_positives") == passed
@@ -236,7 +236,7 @@ def test_memory_is_what_the_store_reports(store: str, tree: Tree) -> None:
 def test_a_memtable_reports_the_length_of_its_log(tmp_path: Path) -> None:
     found = measure_memtable(TASK, str(tmp_path / "store"))
     assert found.memtable_entries == TASK.entries
-    # Key, value, and what the log has around each put.
+    # Key, value, and the log's overhead of each put.
     assert 116 < found.memtable_bytes_reported < 160
     assert list(tmp_path.iterdir()) == []
 
@@ -331,7 +331,7 @@ def test_sizes_stand_in_one_story_by_style(rows: list[Row]) -> None:
         ({"warm_misses": 1}, "1 blocks of warm operations"),
     ],
 )
-def test_what_does_not_hold_is_reported(
+def test_broken_promises_are_reported(
     rows: list[Row], changes: dict[str, Any], complaint: str
 ) -> None:
     assert story(rows).failures == []
@@ -355,7 +355,7 @@ def test_scale_1_is_the_default_shape() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--styles", "flat"], ["--entries", "0"]])
-def test_what_cannot_be_measured_is_refused(
+def test_invalid_options_are_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):

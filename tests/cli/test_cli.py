@@ -1,4 +1,4 @@
-"""The ``lsmkv`` command as a whole: its help, and how it ends as a process."""
+"""The ``lsmkv`` command as a whole: its help and its exit status."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ COMMANDS = sorted(cli.commands)
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    """Where a store may be made."""
     return str(tmp_path / "store")
 
 
@@ -100,12 +99,12 @@ def test_a_store_without_file_numbers_is_referred_to_dump(store: str) -> None:
     assert 'read it with "lsmkv dump"' in describe(caught.value)
 
 
-def test_refused_direct_reads_are_told_of_by_the_name_of_the_option() -> None:
+def test_the_error_for_refused_direct_reads_names_the_option() -> None:
     error = OSError(errno.EINVAL, NO_DIRECT, "000001.sst")
     assert describe(error).endswith("; do without --set direct_reads=true")
 
 
-def test_a_failure_in_the_background_is_answered_by_running_the_command_again(store: str) -> None:
+def test_the_error_for_a_background_failure_says_to_run_the_command_again(store: str) -> None:
     with lsmkv.open(store) as db:
         db._engine._fail(OSError(errno.ENOSPC, "No space left on device"))
         with pytest.raises(lsmkv.BackgroundError) as caught:
@@ -135,12 +134,12 @@ def test_help_fits_a_terminal() -> None:
         assert max(map(len, shown.splitlines())) <= 80
 
 
-def test_no_command_is_described_in_part_only() -> None:
+def test_every_command_is_described_in_full() -> None:
     assert b"...\n" not in succeed("--help").partition(b"\nCommands:\n")[2]
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["scan", "--help"], ["--version"]])
-def test_help_that_nobody_reads_ends_quietly(arguments: list[str]) -> None:
+def test_help_into_a_closed_pipe_ends_quietly(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     running = process(*arguments, stdout=writing)
@@ -178,7 +177,7 @@ def test_a_closed_stream_is_no_traceback(store: str, tmp_path: Path, line: str, 
     assert read(store)[b"a"] == b"1"
 
 
-def test_memory_that_is_not_enough_is_an_error_in_one_line(
+def test_too_little_memory_is_an_error_in_one_line(
     store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:

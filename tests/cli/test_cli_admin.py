@@ -15,7 +15,6 @@ from commands import damage_block, fail, fill, fill_tables, one_line, read, run,
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    """Where a store may be made."""
     return str(tmp_path / "store")
 
 
@@ -108,7 +107,7 @@ def test_repair_in_place_asks_first(store: str) -> None:
     assert run("verify", store).exit_code == 4
 
 
-def test_repair_in_place_goes_ahead_when_told_so(store: str) -> None:
+def test_repair_in_place_does_not_ask_with_yes(store: str) -> None:
     damage_block(fill_tables(store))
     run("repair", store, "--in-place", "--yes")
     succeed("verify", store)
@@ -129,12 +128,12 @@ def test_repair_exits_with_4_when_something_is_lost(
     assert result.stdout
 
 
-def test_repair_json_is_all_that_standard_output_gets(store: str, tmp_path: Path) -> None:
+def test_repair_json_is_the_only_standard_output(store: str, tmp_path: Path) -> None:
     json.loads(succeed("repair", fill_tables(store), "--output", str(tmp_path / "new"), "--json"))
 
 
 @pytest.mark.parametrize("options", [[], ["--in-place", "--output", "x"]])
-def test_repair_wants_to_know_where_to(store: str, options: list[str]) -> None:
+def test_repair_needs_an_output(store: str, options: list[str]) -> None:
     fail("repair", fill_tables(store), *options, code=2)
 
 
@@ -189,7 +188,7 @@ def test_destroy_changes_nothing_when_nobody_answers(store: str) -> None:
     assert read(store) == {b"a": b"1"}
 
 
-def test_destroy_leaves_what_is_not_the_stores(store: str) -> None:
+def test_destroy_leaves_foreign_files(store: str) -> None:
     fill(store, {b"a": b"1"})
     Path(store, "notes.txt").write_text("mine")
     shown = json.loads(succeed("destroy", store, "--yes", "--json"))
@@ -213,7 +212,7 @@ def test_destroy_tells_of_an_empty_directory_that_stays(store: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("options", [[], ["--yes"]])
-def test_destroy_refuses_what_is_no_store(tmp_path: Path, options: list[str]) -> None:
+def test_destroy_refuses_a_directory_without_a_store(tmp_path: Path, options: list[str]) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     message = fail("destroy", str(tmp_path), *options, stdin=b"y\n")
     assert one_line(message) and "holds no lsmkv store" in message

@@ -1,4 +1,4 @@
-"""``lsmkv`` put, get, delete and scan, and the text form of their keys and values."""
+"""``lsmkv`` put, get, delete and scan, and the text form of bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from lsmkv.cli.keys import from_text, to_text
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    """Where a store may be made."""
     return str(tmp_path / "store")
 
 
@@ -78,7 +77,7 @@ def test_get_works_beside_a_writer(store: str) -> None:
         assert succeed("get", store, "a") == b"1\n"
 
 
-def test_put_beside_a_writer_fails_and_says_who_it_is(store: str) -> None:
+def test_put_beside_a_writer_fails_and_names_its_process(store: str) -> None:
     with lsmkv.open(store):
         assert f"in this process ({os.getpid()})" in fail("put", store, "a", "1")
 
@@ -210,7 +209,7 @@ def test_delete_by_prefix_changes_nothing_when_nobody_answers(store: str) -> Non
         (OSError(28, "No space"), 1, "Error: No space (1,000 entries deleted before that)"),
     ],
 )
-def test_delete_by_prefix_that_is_stopped_says_how_far_it_came(
+def test_an_interrupted_delete_by_prefix_reports_its_progress(
     store: str, monkeypatch: pytest.MonkeyPatch, stop: BaseException, code: int, said: str
 ) -> None:
     fill(store, {b"x%04d" % number: b"" for number in range(1500)})
@@ -239,7 +238,9 @@ def test_delete_by_prefix_that_is_stopped_says_how_far_it_came(
         ["--prefix", "\\", "--yes"],
     ],
 )
-def test_delete_that_is_not_plain_is_wrong_usage(store: str, arguments: list[str]) -> None:
+def test_wrong_combinations_of_delete_options_are_wrong_usage(
+    store: str, arguments: list[str]
+) -> None:
     fail("delete", fill(store, LETTERS), *arguments, code=2)
     assert read(store) == LETTERS
 
@@ -343,7 +344,7 @@ def test_scan_json_of_keys_only_has_no_values(store: str) -> None:
 @settings(max_examples=25)
 @given(entries=contents)
 @example(entries=AWKWARD)
-def test_what_scan_prints_can_be_loaded(
+def test_output_of_scan_can_be_loaded(
     scan_options: list[str], load_options: list[str], entries: dict[bytes, bytes]
 ) -> None:
     with TemporaryDirectory() as directory:

@@ -1,4 +1,4 @@
-"""``lsmkv load``: which fields of a row make an entry, headers of tables, packed input."""
+"""``lsmkv load``: fields of a row, headers of tables, packed input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ PEOPLE = b"id,name,town\n7,Ann,Oslo\n8,Bob,Rome\n"
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    """Where a store may be made."""
     return str(tmp_path / "store")
 
 
@@ -136,7 +135,7 @@ def test_a_first_row_that_looks_like_a_header_is_an_entry_and_gets_a_hint(store:
         (b"a,1\nkey,value\n", []),
     ],
 )
-def test_there_is_no_hint_where_no_header_is_to_be_expected(
+def test_there_is_no_hint_in_formats_without_headers(
     store: str, content: bytes, options: list[str]
 ) -> None:
     result = run("load", store, "-", "--format", "csv", *options, stdin=content)
@@ -208,7 +207,7 @@ def test_json_that_makes_no_entry_is_refused(
     assert read(store) == {}
 
 
-def test_a_format_that_was_only_supposed_is_told(store: str) -> None:
+def test_an_error_says_which_format_was_assumed(store: str) -> None:
     assert "--format" in fail("load", store, "-", stdin=b"a,1\n")
 
 
@@ -238,7 +237,7 @@ def test_load_unpacks_gzip_from_standard_input(store: str) -> None:
     }
 
 
-def test_a_name_in_gz_of_what_is_not_packed_is_no_error(store: str, tmp_path: Path) -> None:
+def test_an_unpacked_file_named_gz_is_no_error(store: str, tmp_path: Path) -> None:
     (tmp_path / "a.csv.gz").write_bytes(b"k,v\n")
     succeed("load", store, str(tmp_path / "a.csv.gz"))
     assert read(store) == {b"k": b"v"}
@@ -275,7 +274,7 @@ def test_lines_are_those_of_the_stream_however_it_begins() -> None:
 
 
 @pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv.gz", "a.tsv.GZ"])
-def test_dump_packs_what_is_named_so(store: str, tmp_path: Path, name: str) -> None:
+def test_dump_packs_files_named_gz(store: str, tmp_path: Path, name: str) -> None:
     succeed("dump", fill(store, {b"k": b"v"}), "--output", str(tmp_path / name))
     assert b"k" in gzip.decompress((tmp_path / name).read_bytes())
     succeed("load", str(tmp_path / "copy"), str(tmp_path / name))

@@ -1,4 +1,4 @@
-"""``lsmkv load`` and ``lsmkv dump``: what is dumped can be loaded, and what is bad is named."""
+"""``lsmkv load`` and ``lsmkv dump``: dumps can be loaded, bad lines are named."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from lsmkv.cli.loading import Loader
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    """Where a store may be made."""
     return str(tmp_path / "store")
 
 
@@ -44,7 +43,7 @@ def store(tmp_path: Path) -> str:
 @settings(max_examples=25)
 @given(entries=contents)
 @example(entries=AWKWARD)
-def test_what_is_dumped_can_be_loaded(options: list[str], entries: dict[bytes, bytes]) -> None:
+def test_dumps_can_be_loaded(options: list[str], entries: dict[bytes, bytes]) -> None:
     with TemporaryDirectory() as directory:
         dumped = succeed("dump", fill(f"{directory}/a", entries), *options)
         succeed("load", f"{directory}/b", "-", *options, stdin=dumped)
@@ -61,7 +60,9 @@ def test_what_is_dumped_can_be_loaded(options: list[str], entries: dict[bytes, b
         ("a", b'{"key": "k", "value": "v"}\n'),
     ],
 )
-def test_load_goes_by_the_suffix(store: str, tmp_path: Path, name: str, content: bytes) -> None:
+def test_load_takes_the_format_from_the_suffix(
+    store: str, tmp_path: Path, name: str, content: bytes
+) -> None:
     (tmp_path / name).write_bytes(content)
     succeed("load", store, str(tmp_path / name))
     assert read(store) == {b"k": b"v"}
@@ -142,7 +143,7 @@ def test_load_of_nothing_makes_an_empty_store(store: str) -> None:
     assert read(store) == {}
 
 
-def test_load_replaces_what_is_there(store: str) -> None:
+def test_load_replaces_present_values(store: str) -> None:
     fill(store, {b"a": b"old", b"b": b"old"})
     succeed("load", store, "-", "--sync", "--format", "csv", stdin=b"b,new\n")
     assert read(store) == {b"a": b"old", b"b": b"new"}
@@ -214,7 +215,9 @@ def test_an_option_that_cannot_be_set_is_wrong_usage(store: str, setting: str) -
         ("a", b'{"key":"k","value":"v"}\n'),
     ],
 )
-def test_dump_goes_by_the_suffix(store: str, tmp_path: Path, name: str, content: bytes) -> None:
+def test_dump_takes_the_format_from_the_suffix(
+    store: str, tmp_path: Path, name: str, content: bytes
+) -> None:
     succeed("dump", fill(store, {b"k": b"v"}), "--output", str(tmp_path / name))
     assert (tmp_path / name).read_bytes() == content
 

@@ -1,4 +1,4 @@
-"""``lsmkv`` stats, inspect and explain: looking inside a store."""
+"""``lsmkv`` stats, inspect and explain."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from commands import fail, fill, fill_tables, succeed
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    """Where a store may be made."""
     return str(tmp_path / "store")
 
 
@@ -97,7 +96,7 @@ def test_looking_inside_does_not_make_a_store(store: str, command: str) -> None:
 
 @pytest.fixture
 def one_of_each(store: str) -> str:
-    """A store of one table with one block with one entry, and one key in its log."""
+    """A store of one table, block and entry, and one logged key."""
     with lsmkv.open(store) as db:
         db[b"a"] = b"1"
         db.flush()

@@ -47,7 +47,7 @@ def test_bits_and_error_rate_give_the_keys() -> None:
         ("--keys", "1", "--bits", "1" + "0" * 400),
     ],
 )
-def test_what_describes_no_filter_is_wrong_usage(arguments: tuple[str, ...]) -> None:
+def test_impossible_filter_arguments_are_wrong_usage(arguments: tuple[str, ...]) -> None:
     code, output = run(*arguments)
     assert code == 2
     assert "\nError: " in output

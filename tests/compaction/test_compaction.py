@@ -1,4 +1,4 @@
-"""Compaction of whole stores: the shape of settled trees, and what is in them."""
+"""Compaction of whole stores: the shape and contents of settled trees."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def open_store(path: str | Path, style: CompactionStyle, **options: Any) -> lsmk
 def load(
     db: lsmkv.DB, seed: int, count: int, key_space: int, before: dict[bytes, bytes] | None = None
 ) -> dict[bytes, bytes]:
-    """Random puts and deletes, flushed and settled now and then: the same tree for a seed.
+    """Put and delete at random, with flushes; return the contents.
 
-    Returns what the store holds afterwards, if it held ``before``.
+    The tree is the same for a seed.  ``before`` is what the store held.
     """
     chances = random.Random(seed)
     model = dict(before or {})
@@ -68,7 +68,7 @@ def run_counts(db: lsmkv.DB) -> list[int]:
 
 
 def assert_in_shape(db: lsmkv.DB, style: CompactionStyle) -> None:
-    """What the style promises of a settled tree."""
+    """Check the shape that the style promises of a settled tree."""
     counts = run_counts(db)
     options = db.options
     assert not counts or counts[0] < options.level0_compaction_trigger
@@ -153,7 +153,7 @@ def test_compacting_everything_leaves_one_run_without_deletions(tmp_path: Path) 
         assert dict(db) == model
 
 
-def test_compacting_what_is_compacted_does_nothing(tmp_path: Path) -> None:
+def test_compacting_twice_does_nothing_more(tmp_path: Path) -> None:
     with open_store(tmp_path, "leveled") as db:
         load(db, 5, 500, 300)
         db.compact_range()
@@ -191,7 +191,7 @@ def test_compacting_a_range_leaves_the_rest_alone(tmp_path: Path) -> None:
 
 
 def rates_by_run(db: lsmkv.DB) -> list[tuple[int, float]]:
-    """Entries of each run, and the error rate its filters were sized for."""
+    """Entries of each run, and the requested error rate of its filters."""
     return [
         (run.entry_count, sum(info.requested_rate for info in run.tables) / len(run.tables))
         for level in db.inspect().levels
@@ -208,7 +208,7 @@ def test_monkey_gives_larger_runs_higher_rates_and_wastes_fewer_reads(tmp_path: 
         counts, rates = [entries for entries, _ in found], [rate for _, rate in found]
     assert len(found) >= 3 and counts[-1] > 5 * counts[0]
     assert rates[0] < 0.05 < rates[-1]
-    # Runs are given their rate when they are written, so the memory is about the uniform one's.
+    # A run keeps the rate of its writing, so the memory equals the uniform one's only roughly.
     assert memory_bits(counts, rates) < 1.3 * memory_bits(counts, [0.05] * len(counts))
     assert expected_wasted_reads(rates) < expected_wasted_reads([0.05] * len(rates))
 
@@ -219,7 +219,7 @@ def test_monkey_takes_the_memory_of_the_uniform_rate_in_a_leveled_tree(tmp_path:
         info = db.inspect()
         assert len(info.levels) >= 4
         uniform = memory_bits([info.entry_count], [db.options.error_rate])
-        # Rates are given when tables are written, and sizes are rounded up to bytes.
+        # A table keeps the rate of its writing, and sizes are rounded up to bytes.
         assert 0.85 * uniform < 8 * info.filter_bytes < 1.15 * uniform
 
 
@@ -271,7 +271,7 @@ def test_forced_compaction_gives_tidy_data_the_form_of_the_present_options(tmp_p
 
 
 def test_versions_of_a_key_that_straddle_blocks_stay_in_one_table(tmp_path: Path) -> None:
-    # Each version fills a block, so that no block has two of a key, and a table but a few.
+    # Each version fills a block, so no block has two versions of a key, and a table has only a few.
     options = Options(
         compression="none",
         block_size_bytes=512,

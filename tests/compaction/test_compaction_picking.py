@@ -1,4 +1,4 @@
-"""What each style of compaction picks next, in trees made by hand."""
+"""The next compaction that each style picks, in trees made by hand."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def test_leveled_gives_one_table_of_a_level_over_its_target_to_the_next() -> Non
     assert (found.output_level, found.output_run) == (2, 0)
 
 
-def test_leveled_goes_through_a_level_round_and_round() -> None:
+def test_leveled_goes_through_a_level_in_turn() -> None:
     state = PickState()
     placed = {(1, 0): [table(number, f"{number}0", f"{number}9") for number in range(1, 6)]}
     found = [numbers(pick(tree(placed), LEVELED, state))[0] for _ in range(7)]
     assert found == [[1], [2], [3], [4], [5], [1], [2]]
 
 
-def test_leveled_goes_on_after_the_key_where_it_was_whatever_the_tables_are_now() -> None:
+def test_leveled_continues_after_the_last_compacted_key() -> None:
     state = PickState({1: b"35"})
     placed = {(1, 0): [table(number, f"{number}0", f"{number}9") for number in range(1, 6)]}
     assert numbers(pick(tree(placed), LEVELED, state)) == [[3]]
@@ -125,8 +125,8 @@ def test_leveled_keeps_deletions_when_something_deeper_overlaps(deeper: int) -> 
     assert not chosen(placed, LEVELED).drop_deletions
 
 
-def test_leveled_minds_what_overlaps_the_tables_below_that_it_takes_in() -> None:
-    # Level 1 takes in keys up to "m"; the table at "l" is older than those, though not than level 0's.
+def test_leveled_keeps_deletions_over_tables_that_overlap_its_lower_inputs() -> None:
+    # The inputs of level 1 reach to "m", so the table at "l" lies below them, though not below level 0.
     placed = {**level0(4, "d", "f"), (1, 0): [table(1, "e", "m")], (2, 0): [table(2, "l", "l")]}
     assert not chosen(placed, LEVELED).drop_deletions
 

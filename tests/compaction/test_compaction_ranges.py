@@ -1,4 +1,4 @@
-"""What is picked to compact a range of keys, and what holds for picks in any tree."""
+"""Picks for compacting a range, and rules for all picks."""
 
 from __future__ import annotations
 
@@ -55,24 +55,24 @@ def test_a_range_grows_until_no_table_reaches_across_its_ends() -> None:
     assert numbers(picked_range(placed, "d", "e")) == [[9], [2], [5]]
 
 
-def test_a_range_that_holds_nothing_is_done() -> None:
+def test_an_empty_range_needs_no_compaction() -> None:
     assert picked_range({(1, 0): [table(1, "a", "b")]}, "x", "y") is None
 
 
 @pytest.mark.parametrize("options", [LEVELED, TIERED, LAZY], ids=STYLES)
-def test_one_run_at_the_deepest_level_without_deletions_or_versions_is_done(
+def test_one_run_at_the_deepest_level_without_deletions_or_versions_needs_no_compaction(
     options: Options,
 ) -> None:
     placed = {(2, 0): [table(1, "a", "b", seq=0), table(2, "c", "d", seq=0)]}
     assert picked_range(placed, None, None, options) is None
 
 
-def test_a_range_with_deletions_is_not_done() -> None:
+def test_a_range_with_deletions_needs_compaction() -> None:
     placed = {(1, 0): [table(1, "a", "b", seq=0, deletions=1)]}
     assert numbers(picked_range(placed, None, None)) == [[1]]
 
 
-def test_a_range_that_may_hold_old_versions_is_not_done() -> None:
+def test_a_range_with_old_versions_needs_compaction() -> None:
     assert numbers(picked_range({(1, 0): [table(1, "a", "b", seq=5)]}, None, None)) == [[1]]
 
 
@@ -125,9 +125,7 @@ def test_no_table_outside_a_picked_range_overlaps_it(
 
 
 @given(trees(), st.sampled_from([LEVELED, TIERED, LAZY]))
-def test_whatever_is_picked_leaves_newer_data_above_older(
-    any_tree: Levels, options: Options
-) -> None:
+def test_every_pick_leaves_newer_data_above_older(any_tree: Levels, options: Options) -> None:
     found = pick(any_tree, options, PickState())
     if found is None:
         return
@@ -140,7 +138,7 @@ def test_whatever_is_picked_leaves_newer_data_above_older(
         for meta in run.overlapping(low, high):
             if meta.number in taken:
                 continue
-            # What stays must not lie between the data that is merged and the place it goes to.
+            # A remaining table must not lie between the merged data and its new place.
             newest, oldest = min(age[n] for n in taken), max(age[n] for n in taken)
             if age[meta.number] > newest:
                 assert level_of[meta.number] >= found.output_level

@@ -1,4 +1,4 @@
-"""What compactions write: the error rates of their filters, and where a new table starts."""
+"""The tables that compactions write: error rates of filters, and where tables start."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def job(
 
 
 def versions_of(sizes: list[tuple[int, int]], value: bytes) -> Iterator[EntryBatch]:
-    """A batch for each pair of a key number and how many versions it has."""
+    """A batch for each pair of key number and number of versions."""
     for number, version_count in sizes:
         yield as_columns([(b"key%06d" % number, value, seq) for seq in range(version_count, 0, -1)])
 
@@ -101,7 +101,9 @@ def test_a_new_table_starts_only_at_a_new_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("batch_keys", [1, 7, 2000])
-def test_tables_do_not_depend_on_how_their_entries_came(tmp_path: Path, batch_keys: int) -> None:
+def test_tables_do_not_depend_on_the_batches_of_their_entries(
+    tmp_path: Path, batch_keys: int
+) -> None:
     rows = as_rows(versions_of([(n, 1 + n % 3) for n in range(600)], b"v" * 90))
     keys = [list(group) for _, group in groupby(rows, key=lambda row: row[0])]
     batches = [

@@ -14,7 +14,7 @@ KEYS = [b"", b"a", b"aa", b"ab", b"b", b"c", b"\xff", b"\xff\xff"]
 values = st.none() | st.binary(max_size=1)
 
 
-# What a compaction may drop, against a definition that goes key by key and snapshot by snapshot.
+# Dropped versions, against a definition by key and snapshot.
 
 
 @st.composite
@@ -31,7 +31,7 @@ NOW = 99
 
 
 def seen(versions: list[Entry], snapshot: int) -> dict[bytes, bytes]:
-    """What a reader as of ``snapshot`` gets, key by key."""
+    """The value of each key that a reader as of ``snapshot`` sees."""
     newest: dict[bytes, bytes | None] = {}
     for key, value, seq in versions:
         if seq <= snapshot:
@@ -55,7 +55,7 @@ def test_every_snapshot_and_the_present_see_the_same_afterwards(
 
 
 @given(histories())
-def test_a_flush_keeps_of_each_key_what_a_compaction_does_under_its_own_sequence_numbers(
+def test_a_flush_keeps_the_versions_of_a_compaction_with_their_sequence_numbers(
     history: tuple[list[list[Entry]], list[int]],
 ) -> None:
     batches, snapshots = history
@@ -67,7 +67,7 @@ def test_a_flush_keeps_of_each_key_what_a_compaction_does_under_its_own_sequence
 
 
 @given(histories())
-def test_without_dropping_deletions_exactly_what_a_reader_sees_is_kept(
+def test_exactly_the_visible_versions_are_kept_if_deletions_are(
     history: tuple[list[list[Entry]], list[int]],
 ) -> None:
     batches, snapshots = history
@@ -92,7 +92,7 @@ def test_dropping_deletions_leaves_none_that_hides_nothing(
 
 
 @given(histories())
-def test_what_every_snapshot_sees_loses_its_sequence_number(
+def test_versions_that_every_snapshot_sees_lose_their_sequence_number(
     history: tuple[list[list[Entry]], list[int]],
 ) -> None:
     batches, snapshots = history
@@ -117,7 +117,7 @@ def test_without_snapshots_one_version_of_each_key_is_left(drop_deletions: bool)
     assert kept == [(b"a", b"3", 0 if drop_deletions else 3)]
 
 
-# Several sources: what is merged at once is what one source of all the versions would be.
+# Several sources merge to the result of one source of all versions.
 
 
 @st.composite
@@ -126,8 +126,8 @@ def split_histories(
 ) -> tuple[list[list[EntryBatch]], list[list[Entry]], list[int]]:
     """Sources, newest first; the same versions as one source; snapshots.
 
-    Of each key a source has a range of versions, older than those of the sources before it, and it
-    hands its keys over in batches of any length.
+    Each source has a range of a key's versions, older than those of the sources before it.  Its batches
+    have any length.
     """
     batches, snapshots = draw(histories())
     taken: list[list[list[Entry]]] = [[] for _ in range(draw(st.integers(1, 4)))]
@@ -149,7 +149,7 @@ def split_histories(
 
 
 @given(split_histories(), st.booleans())
-def test_merging_sources_keeps_what_one_source_of_all_would(
+def test_merging_several_sources_equals_merging_them_as_one(
     split: tuple[list[list[EntryBatch]], list[list[Entry]], list[int]], drop_deletions: bool
 ) -> None:
     sources, batches, snapshots = split
@@ -173,7 +173,7 @@ def test_the_winner_of_a_merge_is_the_newest_source() -> None:
 
 
 def test_long_stretches_of_one_source_are_moved_whole_and_repeats_are_found_at_their_ends() -> None:
-    # Longer than what is looked at key by key, with keys that both have in the middle and at both ends.
+    # Longer than the stretches compared key by key, with common keys in the middle and at both ends.
     older = EntryBatch(
         [b"%04d" % n for n in range(200)], [b"old"] * 200, [], may_repeat=False, one_seq=1
     )
@@ -187,7 +187,7 @@ def test_long_stretches_of_one_source_are_moved_whole_and_repeats_are_found_at_t
 
 
 @given(st.integers(2, 9))
-def test_of_any_number_of_sources_the_newest_wins(count: int) -> None:
+def test_the_newest_of_any_number_of_sources_wins(count: int) -> None:
     sources = [
         EntryBatch([b"k", b"k%d" % n], [b"%d" % n, b""], [], may_repeat=False, one_seq=count - n)
         for n in range(count)
@@ -196,7 +196,7 @@ def test_of_any_number_of_sources_the_newest_wins(count: int) -> None:
     assert merged == [(b"k", b"0", count), *((b"k%d" % n, b"", count - n) for n in range(count))]
 
 
-# Columns whose sequence numbers are one, or many.
+# Columns with one sequence number for all entries, or with many.
 
 
 def _columns(start: int, count: int, one_seq: int) -> tuple[EntryBatch, list[Entry]]:

@@ -1,4 +1,4 @@
-"""Tables merged into tables: what comes out is what the newest of each key would be in a dict."""
+"""Merged tables keep each key's newest version, as a dict would."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Contents = dict[bytes, bytes | None]  # None is a deletion
 
 
 class Merger:
-    """Writes runs of tables, and merges them, in a directory."""
+    """Writes and merges runs of tables in a directory."""
 
     def __init__(self, directory: str, block_size_bytes: int) -> None:
         options = Options(block_size_bytes=block_size_bytes, compression="none")
@@ -38,7 +38,7 @@ class Merger:
         )
 
     def run(self, rows: list[Entry]) -> list[TableReader]:
-        """Tables of these versions, of which no key stands twice."""
+        """Tables of these versions, one for each key."""
         return self.readers_of(batches_of(iter(rows)))
 
     def readers_of(self, versions: Iterator[EntryBatch]) -> list[TableReader]:
@@ -69,7 +69,7 @@ def rows_of(tables: list[TableReader]) -> list[Entry]:
     return rows
 
 
-# Keys of which some share any number of bytes, or differ only in zeros at their end.
+# Some keys share any number of bytes, or differ only in zeros at their end.
 parts = st.sampled_from([b"", b"a", b"b", b"\0", b"\0\0", b"\xff", b"12345678", b"p" * 20])
 keys = st.lists(parts, max_size=4).map(b"".join) | st.binary(max_size=12)
 values = st.none() | st.sampled_from([b"", b"v" * 40_000]) | st.binary(max_size=30)
@@ -77,7 +77,7 @@ contents = st.dictionaries(keys, values, max_size=60)
 
 
 @given(st.lists(contents, min_size=1, max_size=5), st.sampled_from([256, 4096]), st.booleans())
-def test_of_each_key_the_newest_version_is_left(
+def test_the_newest_version_of_each_key_is_kept(
     runs: list[Contents], block_size_bytes: int, drop_deletions: bool
 ) -> None:
     expected: Contents = {}
@@ -104,7 +104,7 @@ def test_of_each_key_the_newest_version_is_left(
 
 
 @given(st.lists(contents, min_size=1, max_size=4), st.data())
-def test_what_a_snapshot_sees_is_left(runs: list[Contents], data: st.DataObject) -> None:
+def test_versions_that_a_snapshot_sees_are_kept(runs: list[Contents], data: st.DataObject) -> None:
     count_of_runs = len(runs)
     snapshots = sorted(data.draw(st.sets(st.integers(1, count_of_runs), max_size=3)))
     with tempfile.TemporaryDirectory() as directory:

@@ -1,4 +1,4 @@
-"""Comparing stretches of bytes in place: as slices compare."""
+"""Byte ranges compared in place give the results of comparing slices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from librt.strings import BytesWriter
 
 from lsmkv.encoding.words import append_range, compare, find_byte, is_same
 
-# Few different bytes, so that stretches often agree for a while; among them those with a high bit.
+# Few different bytes, so that ranges often share a prefix; some have the high bit.
 _BYTES = st.lists(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]), max_size=40).map(bytes)
 
 

@@ -68,7 +68,7 @@ def test_int_is_refused_with_a_hint(check: object) -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, 1.5, [1], range(2)], ids=repr)
-def test_what_is_no_buffer_is_refused_by_its_type(wrong: object) -> None:
+def test_the_error_for_an_object_without_a_buffer_names_its_type(wrong: object) -> None:
     with pytest.raises(TypeError, match=type(wrong).__name__):
         key_bytes(wrong)
 

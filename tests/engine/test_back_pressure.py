@@ -1,4 +1,4 @@
-"""Writers that are ahead of flushes and compactions are slowed down, then stopped, then go on."""
+"""Writers that are ahead of background work are slowed down, then stopped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def scattered(count: int) -> list[int]:
-    """Numbers in an order in which runs overlap, so that none is just moved down."""
+    """Shuffled numbers, whose runs overlap: no table can be just moved down."""
     numbers = list(range(count))
     random.Random(count).shuffle(numbers)
     return numbers
@@ -104,7 +104,7 @@ def test_a_store_without_pressure_neither_slows_nor_stops_its_writers(path: Path
 
 
 class NotedTicket:
-    """Notes how long it is waited for, and lets nobody wait."""
+    """Notes the wait that is asked for, and does not wait."""
 
     def __init__(self) -> None:
         self.waits: list[float] = []
@@ -115,7 +115,7 @@ class NotedTicket:
 
 
 def delays(sizes_bytes: list[int]) -> list[float]:
-    """How long the throttle has writes of these sizes wait."""
+    """The throttle's waits for writes of these sizes."""
     ticket = NotedTicket()
     throttle = Throttle(Stats())
     for size_bytes in sizes_bytes:

@@ -1,4 +1,4 @@
-"""Stores that nobody closes, and what is kept beyond the life of its store."""
+"""Stores that nobody closes, and objects that outlive their store."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_program_that_closes_nothing_ends_and_leaves_a_closed_store(
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_a_view_keeps_a_store_open_that_nobody_else_holds(path: str) -> None:
+def test_a_view_alone_keeps_its_store_open(path: str) -> None:
     with open_small(path) as db:
         contents = fill(db, range(100))
     assert list(open_small(path).items()) == list(contents.items())
@@ -49,7 +49,7 @@ def test_a_view_keeps_a_store_open_that_nobody_else_holds(path: str) -> None:
     open_small(path).close()  # and nothing holds it open any longer
 
 
-def test_an_iterator_kept_too_long_removes_nothing_of_the_next_store(path: str) -> None:
+def test_an_iterator_of_a_closed_store_removes_no_files_of_the_next(path: str) -> None:
     with open_small(path) as db:
         fill(db, range(500))
         db.flush()
@@ -67,7 +67,7 @@ def test_an_iterator_kept_too_long_removes_nothing_of_the_next_store(path: str) 
         assert db.verify().ok
 
 
-def test_a_closed_store_is_watched_no_more(path: str) -> None:
+def test_a_closed_store_is_no_longer_watched(path: str) -> None:
     watched = len(handles._watched)
     with open_small(path) as db, lsmkv.open(path, read_only=True) as reader:
         db[b"key"] = b"value"

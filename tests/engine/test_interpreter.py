@@ -1,4 +1,4 @@
-"""Which interpreters and systems a store may be opened with."""
+"""Interpreters and systems on which a store may be opened."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_free_threaded_build_that_has_the_lock_on_may_open_a_store(
         assert db.get(b"key") is None
 
 
-# What Windows lacks is taken away before anything of the package is loaded.
+# Remove the modules that Windows lacks before the package is loaded.
 ON_WINDOWS = """
 for name in [name for name in sys.modules if name.partition(".")[0] == "lsmkv"]:
     del sys.modules[name]

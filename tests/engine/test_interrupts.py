@@ -37,7 +37,7 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def small_collections() -> Iterator[None]:
-    """Collections, which are many here, do not walk what earlier tests left in memory."""
+    """Keep earlier tests' objects out of this module's many garbage collections."""
     gc.freeze()
     yield
     gc.unfreeze()
@@ -45,12 +45,12 @@ def small_collections() -> Iterator[None]:
 
 @pytest.fixture(params=[11, pytest.param(1, marks=pytest.mark.slow)])
 def stride(request: pytest.FixtureRequest) -> int:
-    """Of what takes long only every so many places are tried, and every one of them in a long test."""
+    """The step between tried places in slow cases; 1 in a slow test."""
     return int(request.param)
 
 
 def works(db: lsmkv.DB) -> Callable[[], None]:
-    """What any store must do after an interrupt."""
+    """A check that any store must pass after an interrupt."""
 
     def check() -> None:
         db.put(b"after", b"", sync=True)
@@ -60,7 +60,7 @@ def works(db: lsmkv.DB) -> Callable[[], None]:
 
 
 def fill_up(db: lsmkv.DB) -> None:
-    """Write so much that a fresh log is needed."""
+    """Write so much that a new log is needed."""
     for _ in range(2):
         db.put(b"a", b"new" * 3000)
 
@@ -99,7 +99,7 @@ def test_an_interrupted_batch_is_written_as_a_whole_or_not_at_all(path: str, str
             for number in numbers:
                 batch.put(number_key(number), value)
 
-    with open_small(path) as db, db.snapshot():  # for which batches keep what they replace
+    with open_small(path) as db, db.snapshot():  # with a snapshot batches keep replaced values
         write(db, b"old")
 
         def check() -> None:
@@ -242,7 +242,7 @@ def test_an_interrupt_while_a_file_is_opened_leaves_no_descriptor(path: str, kin
         elif kind == "open_append":
             storage.open_append(path, 0).close()
         elif kind == "open_random":
-            storage.open_random(path)  # which the last reference closes
+            storage.open_random(path)  # the last reference closes it
         else:
             storage.lock(path).release()
 
@@ -257,7 +257,7 @@ def test_an_interrupt_while_a_file_is_opened_leaves_no_descriptor(path: str, kin
 
 
 class Rounds:
-    """A job that counts how often it runs, and has something to do once for each wake."""
+    """A job that counts its runs and is done after each."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -288,7 +288,7 @@ def test_a_worker_does_its_work_after_an_interrupted_wake() -> None:
     assert not our_threads()
 
 
-def test_a_worker_that_an_exception_has_ended_tells_it_and_starts_anew() -> None:
+def test_a_worker_ended_by_an_exception_reports_it_and_starts_again() -> None:
     errors: list[BaseException] = []
     rounds = Rounds()
 
@@ -300,7 +300,7 @@ def test_a_worker_that_an_exception_has_ended_tells_it_and_starts_anew() -> None
     def failed(error: BaseException) -> None:
         errors.append(error)
         if len(errors) == 1:
-            raise KeyboardInterrupt  # as one that another thread has set
+            raise KeyboardInterrupt  # as if another thread had set it
 
     worker = Worker("lsmkv-test", job, failed)
     worker.wake()
@@ -314,11 +314,11 @@ def test_a_worker_that_an_exception_has_ended_tells_it_and_starts_anew() -> None
 
 
 class SetFromOutside(BaseException):
-    """What another thread sets in a worker's."""
+    """An exception that another thread sets in a worker's thread."""
 
 
 def test_exceptions_that_are_set_in_workers_stop_the_store_or_do_no_harm(path: str) -> None:
-    """Whatever they hit: nothing hangs, and a store that has stopped is resumed."""
+    """Nothing hangs, and a store that has stopped can be resumed."""
     expected = {}
     dice = random.Random(1)
     with open_small(path, level0_compaction_trigger=2) as db:
@@ -336,7 +336,7 @@ def test_exceptions_that_are_set_in_workers_stop_the_store_or_do_no_harm(path: s
                             ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SetFromOutside)
                         )
                     db.flush()
-                while db._engine.failure is not None:
+                while db._engine._failure is not None:
                     with contextlib.suppress(lsmkv.BackgroundError):
                         db.resume()
 

@@ -1,4 +1,4 @@
-"""Opening what a crash left of logs: torn ones, closed ones, and chains of them."""
+"""Opening after a crash: torn logs, closed logs, and chains of logs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Handmade:
         return log
 
     def put(self, *keys: bytes, seq: int | None = None) -> int:
-        """Append one batch of puts to the newest log; where its record ends."""
+        """Append one batch of puts to the newest log; return its end."""
         operations: list[Operation] = [(key, b"value of " + key) for key in keys]
         first = self.next_seq if seq is None else seq
         self.next_seq = first + len(operations)
@@ -53,7 +53,7 @@ class Handmade:
         self.logs[-1].sync_through(self.logs[-1].end)
 
     def finish(self, *, closed: bool = False) -> None:
-        """Write manifest and CURRENT, as after a crash or after closing in good order."""
+        """Write manifest and CURRENT, as after a crash or a close."""
         state = State(Levels(), max(log.number for log in self.logs) + 1, 0, self.logs[0].number)
         manifest = Manifest(self.storage, str(self.path), state)
         manifest.rewrite()
@@ -78,7 +78,10 @@ def store(tmp_path: Path) -> Handmade:
 
 
 def two_logs(store: Handmade, *, synced: bool) -> int:
-    """Keys a and b in log 1; c and d in log 2, synced between them or not.  Where b starts."""
+    """Make two logs of two keys each, and return where b starts.
+
+    Keys a and b are in log 1, c and d in log 2.  With ``synced`` a sync separates c and d.
+    """
     store.start_log(1)
     start_of_b = store.put(b"a")
     store.put(b"b")
@@ -222,7 +225,7 @@ def test_cut_anywhere_before_its_final_mark_a_closed_log_is_an_error(store: Hand
             recover(Storage(), str(store.path))
 
 
-def test_a_closed_log_needs_its_final_mark_no_more(store: Handmade) -> None:
+def test_a_closed_log_may_lack_its_final_mark(store: Handmade) -> None:
     store.start_log(1)
     end = store.put(b"a")
     store.finish(closed=True)
@@ -362,9 +365,7 @@ def test_a_middle_log_torn_inside_its_header_is_an_error(store: Handmade) -> Non
 
 
 @pytest.mark.parametrize("length", [0, HEADER_BYTES - 1, HEADER_BYTES])
-def test_a_log_that_was_given_up_while_it_was_made_is_passed_over(
-    store: Handmade, length: int
-) -> None:
+def test_a_log_abandoned_during_its_creation_is_skipped(store: Handmade, length: int) -> None:
     before = store.start_log(1)
     store.put(b"a")
     store.start_log(2, before)
@@ -376,7 +377,7 @@ def test_a_log_that_was_given_up_while_it_was_made_is_passed_over(
 
 
 @pytest.mark.parametrize("is_followed", [False, True])
-def test_a_log_that_was_given_up_is_passed_over_though_the_one_before_was_gone_on_with(
+def test_an_abandoned_log_is_skipped_even_if_the_one_before_was_continued(
     store: Handmade, is_followed: bool
 ) -> None:
     before = store.start_log(1)

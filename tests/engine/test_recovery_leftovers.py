@@ -1,4 +1,4 @@
-"""Opening removes what a crash left over, keeps others' files, and changes nothing without need."""
+"""Opening removes a crash's leftovers, and keeps foreign files."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ CHANGES = ("create", "append", "truncate", "sync", "sync_directory", "replace", 
 
 
 def changes(storage: FaultyStorage) -> dict[str, int]:
-    """What was done to the file system."""
+    """The changes that were made to the file system."""
     return {name: storage.calls[name] for name in CHANGES if storage.calls[name]}
 
 
@@ -116,7 +116,7 @@ def test_a_store_that_was_closed_in_good_order_is_opened_and_closed_without_a_ch
         storage = FaultyStorage()
         with open_small(path, storage=storage) as db:
             assert dict(db.items()) == expected
-        storage.calls["create"] -= 1  # of the lock's file, which is there
+        storage.calls["create"] -= 1  # of the existing lock file
         assert changes(storage) == {}
     assert {name: (Path(path) / name).read_bytes() for name in os.listdir(path)} == before
 
@@ -128,7 +128,7 @@ def test_writes_after_such_an_opening_are_there_after_a_crash(path: str, tmp_pat
         with open_small(path, write_buffer_size_bytes=1 << 20) as db:
             expected[b"turn%d" % turn] = db[b"turn%d" % turn] = b"x"
             db.sync()
-            db.wait_until_settled()  # no file goes while it is copied
+            db.wait_until_settled()  # no file is removed during the copy
             copy = tmp_path / f"copy{turn}"
             shutil.copytree(path, copy)  # as a crash would leave it
             assert contents(copy) == expected
@@ -158,7 +158,7 @@ def test_a_file_whose_last_mark_is_not_whole_is_synced_when_opened(
     assert contents(path) == expected
 
 
-def test_a_manifest_that_has_grown_long_is_not_gone_on_with_for_ever(
+def test_a_long_manifest_is_replaced_by_a_new_one(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(manifest, "_LEAST_BYTES", 500)
@@ -195,7 +195,7 @@ def test_a_missing_table_is_named(path: str) -> None:
     assert caught.value.path == str(table)
 
 
-def test_a_store_that_lost_current_is_not_made_anew(path: str) -> None:
+def test_a_store_that_lost_current_is_not_replaced_by_a_new_one(path: str) -> None:
     with open_small(path) as db:
         db[b"a"] = b"1"
     (Path(path) / CURRENT).unlink()
@@ -203,7 +203,7 @@ def test_a_store_that_lost_current_is_not_made_anew(path: str) -> None:
         open_small(path)
 
 
-def test_an_interrupted_rotation_takes_back_the_new_log_and_writing_goes_on(path: str) -> None:
+def test_an_interrupted_rotation_removes_the_new_log_and_writing_continues(path: str) -> None:
     storage = InterruptedStorage()
     expected = {}
     with open_small(path, storage=storage) as db:
@@ -219,7 +219,10 @@ def test_an_interrupted_rotation_takes_back_the_new_log_and_writing_goes_on(path
 
 
 class InterruptedStorage(Storage):
-    """Raises KeyboardInterrupt, once, after the first sync of a log's header since ``armed``."""
+    """Raises KeyboardInterrupt once, after the first sync of a log's header.
+
+    ``armed`` switches it on.
+    """
 
     armed = False
     interrupted = ""

@@ -1,4 +1,4 @@
-"""Logs that change while one read of them is under way: no damage is found where there is none."""
+"""Reads of logs that change meanwhile find no damage in undamaged logs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torture.load.torn_logs import try_log, try_store
 
 
 class _TwoHalves(Storage):
-    """Shows the first read of a log as it was before, and from ``cut`` on as it is."""
+    """Its first read shows an old state of the first ``cut`` bytes."""
 
     def __init__(self, before: bytes, cut: int) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class _TwoHalves(Storage):
 
 @pytest.fixture
 def torn(tmp_path: Path) -> Iterator[tuple[Path, _TwoHalves, int]]:
-    """A log, a storage that shows it without some synced records at first, and where these start."""
+    """A log, a storage that first hides synced records, and their offset."""
     path = tmp_path / "000007.log"
     log = create(path)
     hole = log.append(PAYLOADS[0])
@@ -49,7 +49,7 @@ def torn(tmp_path: Path) -> Iterator[tuple[Path, _TwoHalves, int]]:
     log.close()
 
 
-def test_what_a_sync_mark_vouches_for_is_read_again_before_it_is_missed(
+def test_a_hole_before_a_sync_mark_is_read_again(
     torn: tuple[Path, _TwoHalves, int],
 ) -> None:
     path, storage, _ = torn
@@ -60,7 +60,7 @@ def test_what_a_sync_mark_vouches_for_is_read_again_before_it_is_missed(
     assert storage.reads == 2
 
 
-def test_a_hole_that_is_still_there_when_it_is_read_again_is_damage(
+def test_a_hole_that_persists_is_damage(
     torn: tuple[Path, _TwoHalves, int],
 ) -> None:
     path, storage, hole = torn
@@ -109,7 +109,7 @@ def test_the_pages_of_one_read_are_of_different_ages(tmp_path: Path) -> None:
 
 
 class _Listing(Storage):
-    """Lists a log that is not there, as often as it is told to."""
+    """Lists a missing log, so many times."""
 
     def __init__(self, times: int) -> None:
         super().__init__()

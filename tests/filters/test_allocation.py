@@ -1,4 +1,4 @@
-"""Monkey: filter memory shared out among runs."""
+"""Monkey: the allocation of filter memory to runs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_rates_are_above_zero_and_at_most_one(counts: list[int], rate: float) ->
 
 
 @given(filled_runs, error_rates)
-def test_rates_are_in_proportion_to_keys_up_to_one(counts: list[int], rate: float) -> None:
+def test_rates_are_proportional_to_keys_up_to_one(counts: list[int], rate: float) -> None:
     rates = monkey_error_rates(counts, rate)
     factor = max(p / count for p, count in zip(rates, counts, strict=True))
     expected = [min(1.0, factor * count) for count in counts]
@@ -55,7 +55,7 @@ def test_rates_are_in_proportion_to_keys_up_to_one(counts: list[int], rate: floa
 
 
 @given(filled_runs, error_rates, st.data())
-def test_no_memory_moved_between_two_runs_saves_reads(
+def test_moving_memory_between_two_runs_saves_no_reads(
     counts: list[int], rate: float, data: st.DataObject
 ) -> None:
     assume(len(counts) > 1)

@@ -1,4 +1,4 @@
-"""Keys to hashes, hashes to bits: no false negatives, golden bytes, and the error rate."""
+"""Hashes of keys and bits of filters: no false negatives, golden bytes, error rates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ hashes = st.integers(0, MASK_63)
 
 
 def murmur3_x64_128_low(data: bytes) -> int:
-    """First half of MurmurHash3 x64-128, seed 0, written down from its definition."""
+    """First half of MurmurHash3 x64-128, seed 0, written from its definition."""
     mask = (1 << 64) - 1
     c1, c2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
 
@@ -147,7 +147,7 @@ def test_exactly_the_probed_bits_are_set(
     st.binary(max_size=20),
     st.binary(max_size=20),
 )
-def test_what_was_added_is_never_denied_wherever_the_filter_stands(
+def test_added_keys_are_never_denied_at_any_offset_of_the_filter(
     added: list[int], byte_count: int, probe_count: int, before: bytes, after: bytes
 ) -> None:
     held = before + bloom.build(added, byte_count, probe_count) + after
@@ -184,7 +184,7 @@ def test_neither_order_nor_repeats_matter(
 
 
 @given(hashes, st.integers(1, 30))
-def test_a_filter_of_no_bytes_may_hold_anything(h: int, probe_count: int) -> None:
+def test_an_empty_filter_denies_nothing(h: int, probe_count: int) -> None:
     assert bloom.may_contain(b"", 0, 0, probe_count, h)
 
 
@@ -207,7 +207,7 @@ def test_the_multiplier_maps_no_two_hashes_to_one() -> None:
 def false_positives(
     keys: random.Random, key_count: int, byte_count: int, probe_count: int, asked: int
 ) -> int:
-    """How many of ``asked`` absent keys pass.  Each filter is asked a few: filters differ."""
+    """The number of ``asked`` absent keys that pass; each filter is asked only a few."""
     passed = 0
     per_filter = key_count
     for start in range(0, asked, per_filter):

@@ -1,4 +1,4 @@
-"""What filters cost, in bytes, memory and time, and how runs share their memory."""
+"""Costs of filters in bytes, memory and time, and their allocation."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from lsmkv import DB, Options
 from lsmkv.filters.maths.allocation import expected_wasted_reads, memory_bits
 from lsmkv.storage.storage import ReadKind
 
-# Memory shared out among runs
+# Allocation of memory to runs
 
 
 def layered(db: DB) -> None:
-    """Three runs whose sizes differ by a factor of ten each, the largest deepest."""
+    """Three runs, each ten times as large as the one above."""
     load(db, range(0, 10 * KEY_COUNT, 10))
     for step in (100, 1000):
         with db.write_batch() as batch:
@@ -38,7 +38,7 @@ def layered(db: DB) -> None:
 
 
 def test_monkey_gives_larger_runs_a_higher_error_rate(path: str) -> None:
-    """Runs are sized for rates in proportion to their keys, small ones almost never erring."""
+    """Rates are in proportion to the runs' keys: small runs almost never err."""
     with counted(path, filter_allocation="monkey", compaction="tiered") as (db, _):
         layered(db)
         runs = [run for level in db.inspect().levels for run in level.runs]
@@ -49,7 +49,7 @@ def test_monkey_gives_larger_runs_a_higher_error_rate(path: str) -> None:
 
 
 def test_monkey_wastes_fewer_reads_than_uniform_rates_of_the_same_memory(path: str) -> None:
-    """At the memory that Monkey spends, one rate for all runs would waste more reads."""
+    """One rate for all runs, with the same memory, wastes more reads."""
     with counted(path, filter_allocation="monkey", compaction="tiered") as (db, _):
         layered(db)
         runs = [run for level in db.inspect().levels for run in level.runs]
@@ -61,7 +61,6 @@ def test_monkey_wastes_fewer_reads_than_uniform_rates_of_the_same_memory(path: s
 
 
 def test_uniform_allocation_gives_every_run_the_rate_asked_for(path: str) -> None:
-    """Without Monkey every table is sized for the one rate."""
     with counted(path, error_rate=0.02, compaction="tiered") as (db, _):
         layered(db)
         assert {table.requested_rate for table in db.inspect().tables()} == {0.02}
@@ -71,8 +70,10 @@ def test_uniform_allocation_gives_every_run_the_rate_asked_for(path: str) -> Non
 
 
 def test_the_hbase_shape_costs_1_2_filter_bytes_per_cell(path: str) -> None:
-    """64 KiB blocks of 200-byte cells at 1 %: about 1.2 bytes per cell, 6.43 MB for the 5.37 million
-    cells of a 1 GiB table; measured on a 1/64 of it."""
+    """64 KiB blocks of 200-byte cells at 1 %: about 1.2 bytes per cell.
+
+    That is 6.43 MB for the 5.37 million cells of a 1 GiB table; measured on a 1/64 of it.
+    """
     cell_count = (1 << 30) // 200 // 64
     with lsmkv.open(path, Options.hbase(), write_buffer_size_bytes=1 << 30) as db:
         with db.write_batch() as batch:
@@ -88,11 +89,10 @@ def test_the_hbase_shape_costs_1_2_filter_bytes_per_cell(path: str) -> None:
         assert table.expected_rate == pytest.approx(0.01, rel=0.02)
 
 
-# What filters cost
+# Costs of filters
 
 
 def test_filter_bytes_on_disk_are_those_of_the_blocks(path: str) -> None:
-    """The reported size is the sum of the filters embedded in the blocks."""
     with loaded(path) as (db, _):
         embedded = sum(
             table.block_trailer(number).filter_length
@@ -104,20 +104,20 @@ def test_filter_bytes_on_disk_are_those_of_the_blocks(path: str) -> None:
 
 @pytest.mark.parametrize(("residency", "held"), [("resident", 1), ("cached", 0), ("off", 0)])
 def test_filter_memory_is_reported(path: str, residency: str, held: int) -> None:
-    """Resident filters take their size in memory for good, others none."""
+    """Resident filters take their size in memory, others none."""
     with loaded(path, filter_residency=residency) as (db, _):
         info = db.inspect()
         assert info.filter_memory_bytes == held * info.filter_bytes == db.memory_usage().filters
 
 
 def test_time_spent_on_building_filters_is_reported(path: str) -> None:
-    """Every table says how long its filters took."""
+    """Every table states how long its filters took."""
     with loaded(path) as (db, _):
         assert db.stats().filter_build_ns > 0
 
 
 def test_reads_of_resident_filters_are_counted(path: str) -> None:
-    """They are read when a table is first used: once, and all of them."""
+    """All of them are read once, when a table is first used."""
     with loaded(path):
         pass
     with counted(path) as (db, storage):
@@ -128,8 +128,8 @@ def test_reads_of_resident_filters_are_counted(path: str) -> None:
         assert stats.filter_read_bytes == sum(table.filter_bytes for table in tables)
 
 
-def test_net_of_their_own_reads_filters_save_most(path: str) -> None:
-    """Block reads saved exceed by far the reads and bytes of the filters that saved them."""
+def test_filters_save_far_more_than_their_own_reads(path: str) -> None:
+    """Filters save far more reads and bytes than reading them costs."""
     with loaded(path):
         pass
     costs: dict[str, tuple[int, int]] = {}
@@ -140,7 +140,7 @@ def test_net_of_their_own_reads_filters_save_most(path: str) -> None:
         ):
             keys, _ = absent_in_blocks(db, per_key=1)
             if residency == "cached":
-                storage.reset()  # fences alone are read at open
+                storage.reset()  # opening reads only fences
             look_up(db, keys)
             costs[residency] = (
                 storage.reads(ReadKind.FILTER), storage.read_bytes(ReadKind.FILTER),

@@ -1,4 +1,4 @@
-"""The document on filters tells the truth: its code runs, and its table is what the types say."""
+"""The document on filters: its code runs, and its table is right."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_policies_are_in_their_table() -> None:
 
 
 def test_protocols_are_what_the_filters_are() -> None:
-    """Checked by the type checker too: these annotations must hold."""
+    """Type checkers check these annotations too."""
     asked: list[filters.Membership] = [filters.BloomFilter(8, 3), filters.CuckooFilter(8, 9)]
     growing: list[filters.HashInsert] = [filters.BloomFilter(8, 3), filters.CuckooFilter(8, 9)]
     losing: list[filters.Delete] = [filters.CountingBloomFilter(8, 3), filters.CuckooFilter(8, 9)]

@@ -1,4 +1,4 @@
-"""What holds for every filter: no key that was added is ever denied."""
+"""Rules for every filter, above all: no false negatives."""
 
 from __future__ import annotations
 

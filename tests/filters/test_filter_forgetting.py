@@ -1,4 +1,7 @@
-"""Filters that keys can leave: counting, rolling and cuckoo, rows A9 to A11 of the systems covered."""
+"""Filters that keys can leave: counting, rolling and cuckoo.
+
+They are rows A9 to A11 of the covered systems.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +102,7 @@ def test_a9_counters_that_are_not_zero_are_the_bits_of_a_bloom_filter() -> None:
 
 
 class Clock:
-    """Stands still until told otherwise."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -109,7 +112,7 @@ class Clock:
 
 
 def lives(window: int, position: int) -> int:
-    """Inserts after which a key is gone, if it is the one at ``position`` of its window."""
+    """How many inserts the key at ``position`` of its window survives."""
     rolling = RollingBloomFilter.for_window(Window(inserts=window), window, 1e-9)
     rolling.update([b"before %d" % number for number in range(position)])
     rolling.add(b"key")

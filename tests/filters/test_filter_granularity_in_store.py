@@ -1,4 +1,4 @@
-"""One filter for a whole table, beside one for each block."""
+"""Filters per table beside filters per block."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lsmkv.storage.storage import ReadKind
 
 @pytest.mark.parametrize("rate", RATES)
 def test_a_filter_per_table_errs_at_its_exact_rate(path: str, rate: float) -> None:
-    """With table granularity too, reads per absent lookup are the exact rate for (m, n, k)."""
+    """Reads per absent lookup match the exact rate for (m, n, k)."""
     with loaded(path, error_rate=rate, filter_granularity="table") as (db, storage):
         tables = tables_of(db)
         rates = {
@@ -48,7 +48,7 @@ def test_a_filter_per_table_errs_at_its_exact_rate(path: str, rate: float) -> No
 
 
 def test_a_filter_per_table_answers_before_the_index_is_searched(path: str) -> None:
-    """It denies keys between blocks as well, which the index would have answered for."""
+    """It also denies keys between blocks, which the index would deny."""
     with loaded(path, error_rate=0.001, filter_granularity="table") as (db, storage):
         gaps = [
             table.index.last_key(number) + b"-"
@@ -62,8 +62,8 @@ def test_a_filter_per_table_answers_before_the_index_is_searched(path: str) -> N
         assert storage.reads() == 0
 
 
-def test_both_granularities_answer_alike_and_cost_alike(path: str) -> None:
-    """One filter of a table is about as large as those of its blocks together."""
+def test_both_granularities_have_equal_answers_and_similar_costs(path: str) -> None:
+    """A table's filter is about as large as its blocks' filters."""
     with loaded(path) as (db, _):
         by_block = answers(db), db.inspect().filter_bytes
     with counted(path, filter_granularity="table") as (db, _):

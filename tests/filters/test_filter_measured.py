@@ -1,4 +1,4 @@
-"""Measured error rates lie within sampling error of the exact ones, at block size and below."""
+"""Measured error rates lie within sampling error of the exact ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Growing(filters.HashInsert, filters.HashMembership, Protocol):
 def grown(
     sized: Callable[[int, float], Growing],
 ) -> Callable[[Hashes, float], tuple[filters.HashMembership, float]]:
-    """Builds filters that are sized for their number of keys."""
+    """Builders of filters sized for their number of keys."""
 
     def build(hashes: Hashes, p: float) -> tuple[filters.HashMembership, float]:
         built = sized(len(hashes), p)

@@ -1,7 +1,8 @@
-"""The names of ``lsmkv.filters``: a store loads those that it embeds, and the others come when used."""
+"""The names of ``lsmkv.filters``: a store loads its own, others load on use."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from types import ModuleType
@@ -22,7 +23,7 @@ NAMES: set[str] = set(filters.__all__)  # type: ignore[attr-defined]
 def output_of(code: str) -> str:
     return subprocess.run(
         [sys.executable, "-c", code],
-        env={"PYTHONPATH": ":".join(sys.path)},
+        env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
         check=True,
         capture_output=True,
         text=True,
@@ -50,7 +51,7 @@ def test_all_names_can_be_imported_at_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["policy", "maths", "family", "keys"])
-def test_modules_of_the_package_are_at_hand(name: str) -> None:
+def test_modules_of_the_package_are_attributes(name: str) -> None:
     assert isinstance(getattr(filters, name), ModuleType)
 
 

@@ -1,4 +1,4 @@
-"""Policies: what a table needs of its filters, whatever their kind."""
+"""Filter policies: the operations that tables need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ every_policy = pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: po
     before=st.binary(max_size=9),
     after=st.binary(max_size=9),
 )
-def test_no_hash_is_denied_wherever_the_filter_stands(
+def test_no_hash_is_denied_at_any_offset_of_the_filter(
     policy: FilterPolicy, hashes: set[int], error_rate: float, before: bytes, after: bytes
 ) -> None:
     bits, parameter = policy.build(sorted(hashes), error_rate)
@@ -35,7 +35,7 @@ def test_no_hash_is_denied_wherever_the_filter_stands(
 @every_policy
 @settings(deadline=None)
 @given(hashes=hash_sets, error_rate=st.floats(1e-9, 2.0))
-def test_what_is_built_fits_a_blocks_trailer(
+def test_built_filters_fit_a_blocks_trailer(
     policy: FilterPolicy, hashes: set[int], error_rate: float
 ) -> None:
     bits, parameter = policy.build(sorted(hashes), error_rate)
@@ -96,12 +96,12 @@ def test_repeats_make_no_binary_fuse_filter_rather_than_a_wrong_one() -> None:
 
 
 @pytest.mark.parametrize("bits", [b"", b"\0", b"\0\3", b"\0\x13" + bytes(99), b"\0\xff" + bytes(9)])
-def test_a_binary_fuse_filter_that_is_none_may_hold_anything(bits: bytes) -> None:
+def test_an_invalid_binary_fuse_filter_denies_nothing(bits: bytes) -> None:
     assert fuse.may_contain(bits, 0, len(bits), 8, 12345)
     assert not fuse.is_shape(bits, 8)
 
 
-def test_less_than_a_line_may_hold_anything() -> None:
+def test_a_filter_shorter_than_a_line_denies_nothing() -> None:
     assert blocked.may_contain(bytes(63), 0, 63, 5, 12345)
     assert not filters.policy_named("blocked-bloom").is_possible(63, 5)
 

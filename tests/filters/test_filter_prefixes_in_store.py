@@ -1,4 +1,4 @@
-"""Filters of prefixes: scans skip blocks without the prefix, and no answer changes."""
+"""Prefix filters: scans skip blocks without the prefix, and no answer changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def cell(row: int, column: int) -> bytes:
 
 
 def load_rows(db: DB) -> None:
-    """Even rows alone, of five columns each, in one run."""
+    """One run of the even rows, with five columns each."""
     with db.write_batch() as batch:
         for row in range(0, 3000, 2):
             for column in range(5):
@@ -25,7 +25,7 @@ def load_rows(db: DB) -> None:
 
 
 def absent_rows(db: DB) -> list[bytes]:
-    """Prefixes of odd rows that lie inside a block; a scan must read it, if no filter denies it."""
+    """Prefixes of odd rows inside a block: a scan reads it unless its filter denies them."""
     tables = tables_of(db)
     prefixes = [b"row%05d/" % row for row in range(1, 3000, 2)]
     return [prefix for prefix in prefixes if block_of(tables, prefix) is not None]
@@ -40,7 +40,10 @@ PREFIX_FILTERS = pytest.mark.parametrize(
 def test_a_prefix_scan_skips_blocks_whose_filter_denies_the_prefix(
     path: str, filter_key: lsmkv.FilterKey
 ) -> None:
-    """Scans of absent prefixes read a block only when its filter errs, where each would read one."""
+    """Scans of absent prefixes read a block only when its filter errs.
+
+    Without filters each scan would read one.
+    """
     with counted(path, filter_key=filter_key) as (db, storage):
         load_rows(db)
         prefixes = absent_rows(db)
@@ -63,7 +66,7 @@ def test_a_prefix_scan_skips_blocks_whose_filter_denies_the_prefix(
 def test_a_prefix_filter_answers_look_ups_of_absent_rows(
     path: str, filter_key: lsmkv.FilterKey
 ) -> None:
-    """A lookup in a row that is not there is denied; in one that is, the block must be read."""
+    """It denies absent rows; in a present row the block must be read."""
     with counted(path, filter_key=filter_key) as (db, storage):
         load_rows(db)
         tables = tables_of(db)
@@ -85,7 +88,7 @@ def test_a_prefix_filter_answers_look_ups_of_absent_rows(
 def test_prefix_filters_change_no_answer(
     path: str, filter_key: lsmkv.FilterKey, granularity: str, residency: str
 ) -> None:
-    """Any column of a row, whole ranges and single lookups are found whatever the filters hold."""
+    """Columns, ranges and single keys are found with either kind of filter."""
     expected = {cell(row, column): b"v" * 30 for row in range(0, 3000, 2) for column in range(5)}
     with counted(
         path, filter_key=filter_key, filter_granularity=granularity, filter_residency=residency
@@ -104,7 +107,7 @@ def test_prefix_filters_change_no_answer(
 
 
 def test_a_prefix_scan_reads_only_the_runs_that_hold_the_prefix(path: str) -> None:
-    """Of several runs that span a row, those without it are passed over."""
+    """Other runs are not read, even if they span the row."""
     with counted(path, filter_key=DelimitedPrefix(b"/"), compaction="tiered", error_rate=1e-6) as (
         db,
         storage,
@@ -120,7 +123,7 @@ def test_a_prefix_scan_reads_only_the_runs_that_hold_the_prefix(path: str) -> No
 
 
 def test_a_prefix_shorter_than_the_filters_is_scanned_without_them(path: str) -> None:
-    """Filters that cannot answer for a prefix are not asked, and everything is found."""
+    """The filters cannot answer for so short a prefix."""
     with counted(path, filter_key=FixedPrefix(8)) as (db, _):
         load_rows(db)
         before = db.stats()
@@ -129,7 +132,7 @@ def test_a_prefix_shorter_than_the_filters_is_scanned_without_them(path: str) ->
 
 
 def test_prefix_filters_are_smaller(path: str) -> None:
-    """Each prefix is held once, whatever the number of keys that share it."""
+    """A prefix is in the filter once, however many keys share it."""
     with counted(path, filter_key=DelimitedPrefix(b"/")) as (db, _):
         load_rows(db)
         entries = db.inspect().entry_count
@@ -137,7 +140,7 @@ def test_prefix_filters_are_smaller(path: str) -> None:
 
 
 def test_tables_keep_the_filter_key_they_were_written_with(path: str) -> None:
-    """Opened with another filter key, old tables are asked by the one that made them."""
+    """Old tables' filters are asked with their own filter key."""
     with counted(path, filter_key=FixedPrefix(8)) as (db, _):
         load_rows(db)
     with counted(path) as (db, _):

@@ -1,4 +1,4 @@
-"""The maths of the Bloom filter's rivals, against sums over all cases and against each other."""
+"""The rates of the Bloom filter's rivals, against sums over all cases."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_keys_that_fit_agree_with_the_direct_answer(bits: int, error_rate: float
 @pytest.mark.parametrize("size_for", SIZES.values(), ids=SIZES)
 @given(bits=st.integers(600, 100_000), error_rate=error_rates)
 @settings(deadline=None, max_examples=20)
-def test_keys_that_fit_do_and_one_more_does_not(
+def test_keys_that_fit_is_the_largest_number_that_fits(
     size_for: Size, bits: int, error_rate: float
 ) -> None:
     keys = filters.keys_that_fit(size_for, bits, error_rate)
@@ -175,19 +175,19 @@ def test_the_rate_that_fits_a_size_is_no_worse_than_what_it_was_made_for(
     assert size_for(keys, rate) <= bits
 
 
-def test_what_can_never_fit() -> None:
+def test_no_key_fits_below_the_least_size() -> None:
     assert filters.keys_that_fit(layouts.blocked_bits_for, 511, 0.01) == 0
     assert filters.rate_that_fits(layouts.blocked_bits_for, 511, 1) == pytest.approx(1.0)
 
 
 @given(st.lists(st.floats(0.0, 1.0), max_size=5))
-def test_either_rate_is_one_less_the_product(chances: list[float]) -> None:
+def test_the_rate_of_several_filters_is_one_minus_a_product(chances: list[float]) -> None:
     denied = math.prod(1 - chance for chance in chances)
     assert filters.either_rate(*chances) == pytest.approx(1 - denied, abs=1e-12)
 
 
 @given(st.floats(1e-9, 0.999), st.integers(1, 9))
-def test_each_rate_is_what_all_together_come_to(rate: float, count: int) -> None:
+def test_each_rate_combines_to_the_whole_rate(rate: float, count: int) -> None:
     each = filters.each_rate(rate, count)
     assert filters.either_rate(*[each] * count) == pytest.approx(rate)
 
@@ -224,7 +224,7 @@ def test_wrong_arguments_are_named(call: Callable[[], float], message: str) -> N
 
 @pytest.mark.parametrize("line_count", [2, 100])
 def test_lines_that_are_overfull_let_everything_pass(line_count: int) -> None:
-    """As many keys as a file can claim: the rate is told without adding up a term for each."""
+    """The rate needs no sum over the keys that a file claims."""
     assert layouts.blocked_rate(line_count, line_count << 40, 7) == 1.0
     just_below = line_count * (1 << 15) // 7
     assert layouts.blocked_rate(line_count, just_below, 7) == pytest.approx(1.0, abs=1e-15)

@@ -1,4 +1,4 @@
-"""Filters whose copy in the filter section is damaged: the blocks' own copies take its place."""
+"""Damaged filter sections: filters are rebuilt from the blocks' copies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPTIONS: dict[str, Any] = {
 
 
 def written(path: Path, **options: Any) -> Path:
-    """The one table of a closed store of that many keys."""
+    """The only table of a closed store of that many keys."""
     with lsmkv.open(path, **{**OPTIONS, **options}) as db:
         for key in KEYS:
             db[key] = b"value " + key
@@ -45,7 +45,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 @pytest.fixture
 def table(whole: dict[str, bytes], tmp_path: Path) -> Path:
-    """The table of a copy of it."""
+    """The table of a copy of that store."""
     store = tmp_path / "store"
     store.mkdir()
     for name, data in whole.items():
@@ -61,12 +61,12 @@ def opened(table: Path, residency: str) -> lsmkv.DB:
 
 
 def flip_embedded(table: Path, block: int) -> None:
-    """Damage the copy of its filter that a block holds."""
+    """Damage a block's copy of its filter."""
     flip(table, open_table(table, residency="off").index.offset(block + 1) - TRAILER_BYTES - 1)
 
 
 def chunk_middle(table: Path, chunk: int) -> int:
-    """A place in the file within a chunk of the filter section."""
+    """An offset within a chunk of the filter section."""
     low, high = open_table(table, residency="off").index.chunk_span(chunk)
     return footer_of(table).filters_offset + int(low + high) // 2
 
@@ -117,7 +117,7 @@ def test_every_chunk_may_be_damaged(table: Path) -> None:
 
 
 @pytest.mark.parametrize("residency", ["resident", "cached"])
-def test_a_rebuilding_is_told_once_with_the_place(
+def test_a_rebuild_is_logged_once_with_its_place(
     table: Path, residency: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     flip(table, chunk_middle(table, 1))

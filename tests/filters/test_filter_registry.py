@@ -1,4 +1,4 @@
-"""Filter policies of others: registered, written and read like ours, and never mistaken for another."""
+"""Registered filter policies: written and read like built-in ones, and never confused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lsmkv.options import FilterPolicyName, Options
 
 
 class Checksums(FilterPolicy):
-    """A toy: the low byte of each hash, all in a row; the parameter means nothing."""
+    """A toy policy: the low byte of each hash; the parameter is unused."""
 
     def __init__(self, name: str = "checksums", scheme: int = 6, parameter: int = 9) -> None:
         self._name, self._scheme, self._parameter = name, scheme, parameter
@@ -51,7 +51,7 @@ def registry() -> Iterator[None]:
 
 
 def options(**given: Any) -> Options:
-    """Options whose types the type checker does not see."""
+    """Options of types that a type checker would refuse."""
     return Options(**given)
 
 
@@ -78,7 +78,7 @@ def test_a_registered_policy_is_found_by_scheme_and_name() -> None:
 
 
 @pytest.mark.parametrize("scheme", [-1, 0, 1, 3, 4, 5, 8, 255])
-def test_schemes_that_are_not_for_others_are_refused(scheme: int) -> None:
+def test_reserved_schemes_are_refused(scheme: int) -> None:
     with pytest.raises(ValueError, match=rf"scheme {scheme} is not for registered .* 6 and 7"):
         register(Checksums(scheme=scheme))
 
@@ -103,7 +103,7 @@ def test_a_scheme_that_is_taken_is_refused() -> None:
     assert [policy.name for policy in policies()][-1] == "first"
 
 
-def test_a_scheme_that_is_not_registered_says_what_to_do() -> None:
+def test_the_error_for_an_unregistered_scheme_gives_the_remedy() -> None:
     with pytest.raises(ValueError, match=r"scheme 6 is not registered .*policy\.register"):
         policy_for(6)
     register(Checksums("another", 6))
@@ -161,7 +161,7 @@ def test_filters_of_a_registered_policy_are_explained(tmp_path: Path) -> None:
         assert any("filter says no" in text and "k=9" in text for text in explained)
 
 
-def test_a_table_of_a_policy_that_is_not_registered_says_so(tmp_path: Path) -> None:
+def test_the_error_for_a_table_of_an_unregistered_policy_says_so(tmp_path: Path) -> None:
     with own_registry():
         register(Checksums())
         write(tmp_path / "db", filter_policy="checksums")
@@ -173,7 +173,7 @@ def test_a_table_of_a_policy_that_is_not_registered_says_so(tmp_path: Path) -> N
 
 
 def test_another_policy_with_the_same_number_does_not_read_the_table(tmp_path: Path) -> None:
-    """It would take the wrong bits for an answer, and deny keys that are there."""
+    """It would misread the bits, and deny present keys."""
     with own_registry():
         register(Checksums())
         write(tmp_path / "db", filter_policy="checksums")

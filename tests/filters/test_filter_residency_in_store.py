@@ -1,4 +1,4 @@
-"""Filters in memory, fetched on demand or switched off: the same answers, other reads."""
+"""Filters in memory, fetched on demand or ignored: same answers, other reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from lsmkv.storage.storage import ReadKind
 
 
 def test_without_filters_every_look_up_inside_a_block_reads_it(path: str) -> None:
-    """With filters ignored, an absent key inside a block costs exactly one read."""
     with loaded(path, filter_residency="off") as (db, storage):
         keys, _ = absent_in_blocks(db, per_key=1)
         storage.reset()
@@ -29,7 +28,7 @@ def test_without_filters_every_look_up_inside_a_block_reads_it(path: str) -> Non
 
 
 def test_switching_filters_off_changes_reads_and_no_answer(path: str) -> None:
-    """Filters can be ignored at open, on data written with them, and heeded again later."""
+    """Ignored filters on disk can be used again after the next opening."""
     reads: list[int] = []
     found = []
     with loaded(path):
@@ -46,7 +45,7 @@ def test_switching_filters_off_changes_reads_and_no_answer(path: str) -> None:
 
 
 def test_filters_are_written_while_they_are_switched_off(path: str) -> None:
-    """The switch is for reading: data written under it has filters to be used later."""
+    """The switch affects only reading; new tables have filters."""
     with loaded(path, filter_residency="off") as (db, _):
         info = db.inspect()
         assert info.filter_bytes > 0
@@ -60,7 +59,7 @@ def test_filters_are_written_while_they_are_switched_off(path: str) -> None:
 
 
 def test_cached_filters_give_the_same_answers_and_reads(path: str) -> None:
-    """Fetching filters on demand changes nothing but when they are read."""
+    """Only the time of reading the filters differs."""
     with loaded(path) as (db, _):
         keys, _ = absent_in_blocks(db, per_key=1)
         resident = look_up(db, keys).block_reads
@@ -74,7 +73,7 @@ def test_cached_filters_give_the_same_answers_and_reads(path: str) -> None:
 
 
 def test_cached_filters_are_read_once_while_they_fit(path: str) -> None:
-    """Their reads are counted, and do not recur as long as the cache holds them."""
+    """Their reads are counted, and not repeated while the cache holds them."""
     with loaded(path):
         pass
     with counted(path, filter_residency="cached", block_cache_size_bytes=1 << 20) as (db, storage):
@@ -87,7 +86,7 @@ def test_cached_filters_are_read_once_while_they_fit(path: str) -> None:
 
 
 def test_cached_filters_without_a_cache_are_read_each_time(path: str) -> None:
-    """With no cache at all, each lookup inside a block pays for a filter read."""
+    """Each lookup inside a block pays for a filter read."""
     with loaded(path):
         pass
     with counted(path, filter_residency="cached") as (db, storage):
@@ -97,7 +96,7 @@ def test_cached_filters_without_a_cache_are_read_each_time(path: str) -> None:
 
 
 def test_cached_filters_stay_within_the_budget_of_the_cache(path: str) -> None:
-    """However many filters there are, memory is bounded by the block cache's size."""
+    """The block cache's size bounds the filters' memory."""
     with loaded(path, error_rate=1e-6):
         pass
     budget = 8192
@@ -114,7 +113,7 @@ def test_cached_filters_stay_within_the_budget_of_the_cache(path: str) -> None:
 # In memory
 
 
-def test_filters_are_not_read_before_somebody_looks_a_key_up(path: str) -> None:
+def test_filters_are_not_read_before_the_first_lookup(path: str) -> None:
     with lsmkv.open(path) as db:
         db[b"key"] = b"value"
         db.flush()

@@ -1,4 +1,4 @@
-"""Saved filters: the same bytes everywhere, and errors for all others."""
+"""Saved filters: golden bytes, and errors for damaged ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def saved_filters() -> dict[str, bytes]:
 
 
 def resealed(data: bytes) -> bytes:
-    """``data`` with the checksum it would need."""
+    """``data`` with a right checksum."""
     return data[:-8] + checksum(data[:-8], 0).to_bytes(8, "little")
 
 
@@ -133,7 +133,7 @@ def test_errors_name_the_place() -> None:
     assert raised.value.path == "spam"
 
 
-def test_a_newer_version_is_told_from_damage() -> None:
+def test_a_newer_version_is_not_called_damage() -> None:
     data = filters.BloomFilter(8, 3).to_bytes()
     newer = resealed(data[:8] + struct.pack("<H", 2) + data[10:])
     with pytest.raises(
@@ -142,7 +142,7 @@ def test_a_newer_version_is_told_from_damage() -> None:
         filters.load(newer)
 
 
-def test_an_unknown_kind_is_told_from_damage() -> None:
+def test_an_unknown_kind_is_not_called_damage() -> None:
     data = filters.BloomFilter(8, 3).to_bytes()
     unknown = resealed(data[:10] + struct.pack("<H", 999) + data[12:])
     with pytest.raises(UnsupportedFormatError, match="unknown kind 999"):
@@ -158,7 +158,7 @@ def test_a_filter_of_another_kind_is_refused_by_name() -> None:
 
 
 def load_or_refuse(data: bytes) -> None:
-    """Loading either refuses with an error of its own, or gives a filter that works."""
+    """Check that loading raises its documented error, or gives a working filter."""
     try:
         loaded = filters.load(data)
     except (CorruptionError, UnsupportedFormatError):
@@ -192,7 +192,7 @@ def test_anything_behind_a_right_header_is_refused_or_harmless(kind: int, rest: 
 
 
 def test_loading_takes_no_memory_out_of_proportion() -> None:
-    """A few bytes that claim to be a huge filter are refused before memory is taken for it."""
+    """A short file that claims a huge filter is refused at once."""
     import tracemalloc
 
     tracemalloc.start()

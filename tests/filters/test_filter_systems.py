@@ -1,7 +1,7 @@
-"""The systems that the project covers, row by row, with the figures of their documents.
+"""The covered systems, row by row, with the figures of their documents.
 
-Where a document's figure does not come out, both numbers stand here.  Rows A9 to A11, the filters
-that forget, are in ``test_filter_forgetting.py``.
+Where a document's figure does not come out, both numbers stand here.  Rows A9 to A11, the filters that
+forget, are in ``test_filter_forgetting.py``.
 """
 
 from __future__ import annotations

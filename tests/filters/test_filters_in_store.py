@@ -1,4 +1,4 @@
-"""What the filters are for: reads saved, as many as theory says, by numbers of ours that are true."""
+"""The purpose of the filters: saved reads, counted rightly, as many as theory says."""
 
 from __future__ import annotations
 
@@ -45,8 +45,10 @@ LOOK_UP_COUNTERS: Final = (
 
 @pytest.mark.parametrize("rate", RATES)
 def test_an_absent_key_costs_as_many_reads_as_the_filter_errs(path: str, rate: float) -> None:
-    """Lookups of absent keys inside block ranges read a block only when its filter errs: as often
-    as the exact theory says for the filters as built."""
+    """Absent keys inside a block cost a read if its filter errs.
+
+    It errs as often as the exact theory says for the filters as built.
+    """
     with loaded(path, error_rate=rate) as (db, storage):
         keys, expected = absent_in_blocks(db, per_key=8 if rate < 0.01 else 2)
         storage.reset()
@@ -58,7 +60,7 @@ def test_an_absent_key_costs_as_many_reads_as_the_filter_errs(path: str, rate: f
 
 @pytest.mark.parametrize("rate", RATES)
 def test_the_exact_rate_of_the_blocks_is_the_one_asked_for(path: str, rate: float) -> None:
-    """Filters sized for p have an exact rate near p, in spite of whole bytes and whole probes."""
+    """The rate is near p, although bytes and probes are whole numbers."""
     with loaded(path, error_rate=rate) as (db, _):
         for table in db.inspect().tables():
             assert table.requested_rate == rate
@@ -67,7 +69,7 @@ def test_the_exact_rate_of_the_blocks_is_the_one_asked_for(path: str, rate: floa
 
 @pytest.mark.parametrize("rate", RATES)
 def test_a_present_key_costs_one_read(path: str, rate: float) -> None:
-    """A filter never denies a key that is there, and its block is the only one read."""
+    """Only the key's own block is read."""
     with loaded(path, error_rate=rate) as (db, storage):
         storage.reset()
         before = db.stats()
@@ -98,8 +100,8 @@ def test_many_keys_looked_up_together_are_counted_as_one_by_one(
             assert getattr(end - middle, name) == getattr(middle - start, name), name
 
 
-def test_our_counts_are_those_of_the_storage(path: str) -> None:
-    """Reads and bytes of every kind in ``stats`` equal what reached the operating system."""
+def test_our_counts_match_the_storages(path: str) -> None:
+    """``stats`` has the storage's own counts of reads and bytes."""
     with loaded(path, filter_residency="cached") as (db, storage):
         db.multi_get([present(number) for number in range(0, KEY_COUNT, 5)])
         db.multi_get([absent(number, 0) for number in range(0, KEY_COUNT, 5)])
@@ -121,7 +123,7 @@ def test_our_counts_are_those_of_the_storage(path: str) -> None:
 
 
 def _thread_reads() -> tuple[int, int]:
-    """Read calls of this thread, and the bytes they brought, by the kernel's count."""
+    """The kernel's counts of this thread's read calls and bytes."""
     descriptor = os.open(THREAD_IO, os.O_RDONLY)
     try:
         lines = os.read(descriptor, 4096).split()
@@ -131,8 +133,8 @@ def _thread_reads() -> tuple[int, int]:
 
 
 @pytest.mark.skipif(not os.access(THREAD_IO, os.R_OK), reason="the kernel does not tell")
-def test_our_counts_are_those_of_the_kernel(path: str) -> None:
-    """Read calls and bytes of absent lookups, by the kernel's own accounting of this thread."""
+def test_our_counts_match_the_kernels(path: str) -> None:
+    """Absent lookups cost the reads and bytes that the kernel counts."""
     with loaded(path, error_rate=0.1) as (db, _):
         keys, expected = absent_in_blocks(db, per_key=1)
         before = db.stats()
@@ -141,7 +143,7 @@ def test_our_counts_are_those_of_the_kernel(path: str) -> None:
             db.get(key)
         third = _thread_reads()
         calls, size_bytes = (
-            (after - middle) - (middle - start)  # less what reading the count itself takes
+            (after - middle) - (middle - start)  # reading the count itself costs these
             for start, middle, after in zip(first, second, third, strict=True)
         )
         counts = db.stats() - before
@@ -150,8 +152,8 @@ def test_our_counts_are_those_of_the_kernel(path: str) -> None:
         assert_likely(calls, expected)
 
 
-def test_every_absent_look_up_is_told_apart(path: str) -> None:
-    """Each in-block lookup of an absent key is either a filter's no or its false positive."""
+def test_every_absent_lookup_is_a_negative_or_a_false_positive(path: str) -> None:
+    """Each is either denied by a filter or a false positive."""
     with loaded(path, error_rate=0.1) as (db, _):
         keys, _ = absent_in_blocks(db, per_key=1)
         counts = look_up(db, keys)
@@ -161,7 +163,7 @@ def test_every_absent_look_up_is_told_apart(path: str) -> None:
 
 
 def test_a_key_between_two_blocks_costs_neither_probe_nor_read(path: str) -> None:
-    """The index alone answers for keys above one block's last key and below the next one's first."""
+    """The index alone denies such a key."""
     with loaded(path) as (db, storage):
         gaps = [
             table.index.last_key(number) + b"-"
@@ -176,7 +178,7 @@ def test_a_key_between_two_blocks_costs_neither_probe_nor_read(path: str) -> Non
 
 
 def test_a_key_outside_all_tables_costs_nothing(path: str) -> None:
-    """The key ranges of the tables answer before any index is searched."""
+    """The tables' key ranges deny them before any index is searched."""
     with loaded(path) as (db, storage):
         storage.reset()
         counts = look_up(db, [b"", b"zzz"])
@@ -185,7 +187,7 @@ def test_a_key_outside_all_tables_costs_nothing(path: str) -> None:
 
 
 def test_a_look_up_of_an_absent_key_asks_every_run(path: str) -> None:
-    """Over several overlapping runs, the expected reads are the sum of their exact rates."""
+    """The expected reads are the sum of the runs' exact rates."""
     with counted(path, error_rate=0.1, compaction="tiered") as (db, storage):
         for run in range(3):
             with db.write_batch() as batch:
@@ -233,14 +235,13 @@ def test_a_filter_is_sized_for_the_distinct_keys_of_its_block(path: str) -> None
 
 @pytest.mark.parametrize("rate", [0.0, 1.0, -0.5, 2.0, math.nan])
 def test_an_error_rate_outside_zero_and_one_opens_nothing(path: str, rate: float) -> None:
-    """The rate must lie between 0 and 1, both excluded, or the store is not even made."""
+    """Options are refused before a store is made."""
     with pytest.raises(ValueError, match="error_rate"):
         lsmkv.open(path, error_rate=rate)
     assert not os.path.exists(path)
 
 
 def test_the_rate_is_one_percent_unless_set(path: str) -> None:
-    """What is written without setting it has filters for 1 %."""
     with lsmkv.open(path) as db:
         db[b"k"] = b"v"
         db.flush()
@@ -248,7 +249,7 @@ def test_the_rate_is_one_percent_unless_set(path: str) -> None:
 
 
 def test_a_new_rate_applies_to_what_is_written_from_then_on(path: str) -> None:
-    """Old tables keep theirs until a compaction rewrites them."""
+    """Old tables keep their rate until a compaction rewrites them."""
     with counted(path, error_rate=0.1) as (db, _):
         load(db)
     with counted(path, error_rate=0.001) as (db, _):

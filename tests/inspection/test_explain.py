@@ -1,4 +1,4 @@
-"""Explaining a lookup: each step is the one that a lookup makes, and its numbers are true."""
+"""Explained lookups: each step and number is that of the real lookup."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _only_run(explanation: Explanation) -> RunStep:
 
 
 def _first(db: lsmkv.DB, wanted: Callable[[RunStep], bool]) -> Explanation:
-    """The explanation of the first absent key whose only run step is as wanted."""
+    """The explanation of the first absent key with the wanted run step."""
     return next(
         explanation
         for explanation in map(db.explain, ABSENT_KEYS)
@@ -264,7 +264,7 @@ def test_n_of_a_prefix_filter_is_counted_in_the_block_that_is_read(tmp_path: Pat
 # --- as a whole ---
 
 
-def test_it_says_what_get_does(tmp_path: Path) -> None:
+def test_the_explanation_agrees_with_get(tmp_path: Path) -> None:
     chooser = random.Random(11)
     with lsmkv.open(tmp_path / "db", block_size_bytes=256, error_rate=0.2) as db:
         snapshots = []
@@ -282,7 +282,7 @@ def test_it_says_what_get_does(tmp_path: Path) -> None:
             assert (explanation.outcome == "found") == (key in db)
 
 
-def test_it_reads_what_get_reads(tmp_path: Path) -> None:
+def test_explaining_reads_the_blocks_that_get_reads(tmp_path: Path) -> None:
     chooser = random.Random(12)
     keys = chooser.sample(KEYS, 300) + chooser.sample(ABSENT_KEYS, 300)
     with lsmkv.open(
@@ -310,7 +310,7 @@ def test_it_reads_what_get_reads(tmp_path: Path) -> None:
     assert by_explain.gets == by_explain.filter_negatives == 0
 
 
-def test_it_is_json_safe(db: lsmkv.DB) -> None:
+def test_the_explanation_is_json_safe(db: lsmkv.DB) -> None:
     shown = json.loads(json.dumps(db.explain(KEYS[3]).as_dict()))
     assert bytes.fromhex(shown["key_hex"]) == KEYS[3]
     assert bytes.fromhex(shown["value_hex"]) == b"value of " + KEYS[3]

@@ -1,4 +1,4 @@
-"""Verifying: every damage is found, with its place, and does not hide the next one."""
+"""Verification: every damage is found, with its place, and hides no other."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _form(**changes: object) -> TableFormat:
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[lsmkv.DB]:
-    """A store with two tables of several blocks each, and writes in its log."""
+    """A store with two tables of several blocks, and a log."""
     with lsmkv.open(tmp_path / "db", block_size_bytes=512) as db:
         for half in (KEYS[::2], KEYS[1::2]):
             for key in half:
@@ -80,7 +80,7 @@ def test_everything_checked_is_counted(db: lsmkv.DB) -> None:
     info = db.inspect()
     assert report.table_count == 2
     assert report.block_count == sum(table.block_count for table in info.tables())
-    assert report.entry_count == info.entry_count == 299  # one deletion hid nothing older
+    assert report.entry_count == info.entry_count == 299  # one deletion hides no value
     assert (report.log_count, report.log_record_count) == (1, 10)
 
 
@@ -129,6 +129,16 @@ def test_damage_in_a_block_is_reported_at_the_block(db: lsmkv.DB, part: str) -> 
         (str(path), block_start)
     ]
     assert report.damaged_block_count == 1
+
+
+def test_damage_to_the_second_copy_of_filters_blames_no_block(db: lsmkv.DB) -> None:
+    path = _tables(db)[0]
+    start, stop = sections(path)["filters"]
+    flip(path, (start + stop) // 2)
+    report = db.verify()
+    assert [(problem.path, problem.offset) for problem in report.problems] == [(str(path), start)]
+    assert report.damaged_block_count == 0
+    assert report.entry_count == 299
 
 
 @pytest.mark.parametrize("part", ["filters", "index", "properties", "footer"])
@@ -296,7 +306,7 @@ def test_a_torn_end_of_a_log_is_counted_and_no_problem(db: lsmkv.DB) -> None:
     assert report.torn_bytes == 10
 
 
-def test_what_properties_say_is_checked(tmp_path: Path) -> None:
+def test_stated_properties_are_checked(tmp_path: Path) -> None:
     path = tmp_path / "000001.sst"
     block = [(b"a", b"1", 7), (b"b", None, 8), (b"c", b"3", 9)]
     for name, wrong in (

@@ -1,4 +1,4 @@
-"""The chain of logs, case by case: which logs count, and what is a torn tail or damage."""
+"""The chain of logs: which logs count, and torn tails or damage."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def unused_at_the_end(logs: Logs) -> None:
     logs.put(1)
 
 
-# What happened -> the logs to recover from, or part of the error; and the logs in the chain.
+# By case: the recovered logs, or a part of the error; and the logs in the chain.
 CASES: list[tuple[Callable[[Logs], None], list[int] | str, list[int]]] = [
     (whole, [1, 2, 3], [1, 2, 3]),
     (torn_at_the_end, [1, 2, 3], [1, 2, 3]),

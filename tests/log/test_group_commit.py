@@ -1,4 +1,4 @@
-"""Group commit by itself: who leads, who is served, and what an interrupt leaves behind."""
+"""Group commit alone: leaders, followers, and interrupts."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ HUNG_S = 60.0  # only stops a test that hangs
 
 
 def led(group: GroupCommit) -> GroupCommit:
-    """The same, led by the test until it calls ``stop_leading``."""
+    """The group, led by the test until it calls ``stop_leading``."""
     assert group.join(1)
     group.leading.acquire()
     return group
 
 
 def stop_leading(group: GroupCommit) -> None:
-    """Let go of the lead, and pass it on."""
+    """Give up the lead, and pass it on."""
     group.leading.release()
     group.hand_over()
 
 
 class Writers:
-    """Threads that join a group; each notes what came of it."""
+    """Threads that join a group and note their outcomes."""
 
     def __init__(self, group: GroupCommit) -> None:
         self.group = group
@@ -37,7 +37,7 @@ class Writers:
         self.threads: list[threading.Thread] = []
 
     def add(self, end: int) -> None:
-        """One more that waits for ``end`` bytes; returns once it does."""
+        """Start a writer that waits for ``end`` bytes; return once it waits."""
         count = len(self.group.followers)
 
         def wait() -> None:
@@ -57,13 +57,13 @@ class Writers:
             assert not thread.is_alive()
 
 
-def test_the_first_leads_and_nobody_waits_for_what_is_on_disk() -> None:
+def test_the_first_writer_leads_and_synced_bytes_need_no_wait() -> None:
     group = GroupCommit(100)
     assert not group.join(100)
     assert group.join(101)
 
 
-def test_everyone_is_served_whom_the_sync_covers() -> None:
+def test_a_sync_serves_every_follower_that_it_covers() -> None:
     group = led(GroupCommit(0))
     writers = Writers(group)
     for end in (10, 20, 30):
@@ -81,7 +81,7 @@ def test_the_first_that_is_not_served_leads_next() -> None:
     for end in (10, 20, 30):
         writers.add(end)
     assert group.note_synced(10) == 2
-    group.hand_over()  # who was asked to lead does not come: the test goes on leading for it
+    group.hand_over()  # the new leader does not come: the test leads in its place
     wait_until(partial(writers.have_come, 2))
     assert sorted(writers.outcomes) == [(10, False), (20, True)]
     assert group.note_synced(30) == 2
@@ -102,7 +102,7 @@ def test_after_a_sync_that_failed_the_others_lead_one_by_one() -> None:
     writers.finish()
 
 
-def test_who_asks_for_the_lead_gets_it_whatever_is_on_disk() -> None:
+def test_a_requested_lead_is_given_even_if_everything_is_synced() -> None:
     group = led(GroupCommit(0))
     writers = Writers(group)
     count = len(group.followers)
@@ -118,16 +118,16 @@ def test_who_asks_for_the_lead_gets_it_whatever_is_on_disk() -> None:
     writers.finish()
 
 
-# A lead that is lost, and waking that is cut short
+# Lost leads and interrupted wakes
 
 
-def test_who_waits_leads_once_nobody_does() -> None:
+def test_a_writer_leads_if_the_leader_was_interrupted_before_leading() -> None:
     group = GroupCommit(0)
     assert group.join(1)  # and is interrupted before it leads
     assert group.join(2)
 
 
-def test_the_one_that_was_asked_to_lead_and_is_gone_is_replaced() -> None:
+def test_an_interrupted_next_leader_is_replaced() -> None:
     group = led(GroupCommit(0))
     writers = Writers(group)
     writers.add(10)
@@ -139,7 +139,7 @@ def test_the_one_that_was_asked_to_lead_and_is_gone_is_replaced() -> None:
     assert (10, True) in writers.outcomes or (20, True) in writers.outcomes
 
 
-def test_who_was_served_goes_on_though_nobody_wakes_it() -> None:
+def test_a_served_follower_returns_even_if_nobody_wakes_it() -> None:
     group = led(GroupCommit(0))
     writers = Writers(group)
     writers.add(10)
@@ -154,7 +154,7 @@ def test_who_was_served_goes_on_though_nobody_wakes_it() -> None:
 
 
 @pytest.mark.usefixtures("heeds_interrupts")
-def test_a_writer_that_is_interrupted_waits_no_more() -> None:
+def test_an_interrupted_writer_leaves_the_queue() -> None:
     group = led(GroupCommit(0))
 
     def interrupt() -> None:
@@ -172,7 +172,7 @@ def test_a_writer_that_is_interrupted_waits_no_more() -> None:
 
 
 class Interrupted:
-    """Stands for a writer's own lock: ``meanwhile`` happens while it waits, and then an interrupt."""
+    """A writer's own lock: calls ``meanwhile`` during the wait, then interrupts it."""
 
     def __init__(self, meanwhile: Callable[[], None]) -> None:
         self.meanwhile = meanwhile
@@ -191,7 +191,7 @@ class Interrupted:
 def join_interrupted(
     monkeypatch: pytest.MonkeyPatch, group: GroupCommit, end: int, meanwhile: Callable[[], None]
 ) -> None:
-    """Join, and be interrupted once ``meanwhile`` has happened."""
+    """Join, and be interrupted after ``meanwhile``."""
     with monkeypatch.context() as patch:
         lock = threading.Lock
 
@@ -204,7 +204,7 @@ def join_interrupted(
             group.join(end)
 
 
-def test_an_interrupt_of_the_one_that_was_to_lead_passes_the_lead_on(
+def test_an_interrupt_of_the_next_leader_passes_the_lead_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     group = led(GroupCommit(0))
@@ -212,7 +212,7 @@ def test_an_interrupt_of_the_one_that_was_to_lead_passes_the_lead_on(
     assert group.join(2)
 
 
-def test_an_interrupt_of_one_that_was_served_still_wakes_those_after_it(
+def test_an_interrupt_of_a_served_follower_still_wakes_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     group = led(GroupCommit(0))
@@ -279,7 +279,7 @@ def test_a_group_that_is_complete_twice_ends_one_wait() -> None:
 
 
 class LateLock:
-    """Stands for the lock that a leader waits at: its time is over, and then the last follower comes."""
+    """A leader's lock: its wait times out just before the last follower comes."""
 
     def __init__(self, last_comes: Callable[[], None]) -> None:
         self.last_comes = last_comes

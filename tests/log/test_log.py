@@ -1,4 +1,4 @@
-"""The record log: what is written is read, and headers that are not its own."""
+"""The record log: records that are written are read, and foreign headers are refused."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_an_unsynced_log_states_nothing_durable(path: Path) -> None:
     assert contents_of(path).durable == 0
 
 
-def test_closing_with_a_mark_says_that_all_of_it_is_durable(path: Path) -> None:
+def test_a_closing_mark_states_that_the_whole_log_is_durable(path: Path) -> None:
     log = create(path)
     log.sync_through(log.append(b"record"))
     end = log.end
@@ -78,7 +78,7 @@ def own_append(log: LogWriter, payload: bytes) -> None:
     log.append_record(record)
 
 
-def test_the_record_that_a_log_keeps_holds_nothing_of_the_last(path: Path) -> None:
+def test_the_reused_record_buffer_keeps_nothing_of_the_last_record(path: Path) -> None:
     log = create(path)
     payloads = [b"x" * length for length in (300, 1, 0, 100_000, 70, 20_000, 5)]
     for payload in payloads:
@@ -86,7 +86,7 @@ def test_the_record_that_a_log_keeps_holds_nothing_of_the_last(path: Path) -> No
     assert payloads_of(path) == payloads
 
 
-def test_the_record_that_a_log_keeps_holds_nothing_that_was_not_appended(path: Path) -> None:
+def test_the_reused_record_buffer_keeps_nothing_of_an_abandoned_record(path: Path) -> None:
     log = create(path)
     log.own_record().write(b"given up")
     own_append(log, b"record")
@@ -104,7 +104,7 @@ def test_a_log_keeps_no_memory_for_a_large_record(path: Path) -> None:
         tracemalloc.stop()
 
 
-def test_closing_with_a_mark_claims_nothing_that_was_not_synced(path: Path) -> None:
+def test_a_closing_mark_claims_only_synced_bytes(path: Path) -> None:
     log = create(path)
     log.append(b"record")
     log.close(mark=True)
@@ -154,7 +154,7 @@ def test_a_failed_sync_of_a_reopened_log_is_raised(path: Path) -> None:
 
 
 def rewrite_header(path: Path, **fields: int | bytes) -> None:
-    """Replace fields of the header, and have its checksum agree."""
+    """Replace fields of the header, and correct its checksum."""
     places = {"magic": (0, "8s"), "version": (8, "<I"), "kind": (12, "<I"), "number": (16, "<Q")}
     data = bytearray(path.read_bytes())
     for name, value in fields.items():

@@ -1,4 +1,4 @@
-"""Torn tails of logs are dropped; damage to what was synced is an error."""
+"""Torn tails of logs are dropped; damage to synced records is an error."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ def test_a_mark_inside_a_torn_record_is_found_by_its_bytes(path: Path) -> None:
     log.append(b"after")
     log.close()
     data = bytearray(path.read_bytes())
-    struct.pack_into("<I", data, HEADER_BYTES + 4, 1 << 31)  # its length: nothing can be followed
+    struct.pack_into(
+        "<I", data, HEADER_BYTES + 4, 1 << 31
+    )  # a wrong length hides all later records
     path.write_bytes(bytes(data))
     with pytest.raises(CorruptionError, match="damaged record"):
         read(path)

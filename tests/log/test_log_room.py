@@ -1,4 +1,4 @@
-"""Logs that grow ahead of their end: when there is room for more, and that it does no harm."""
+"""Logs that grow ahead of their end: when they take room, and that it does no harm."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_room_is_taken_on_disk(path: Path) -> None:
     assert found.st_blocks * 512 >= found.st_size > log.end
 
 
-def test_what_is_put_into_the_room_is_in_the_file_at_once(path: Path) -> None:
+def test_bytes_written_to_the_room_are_in_the_file_at_once(path: Path) -> None:
     log = create(path)
     for payload in (b"one", b"two"):
         end = log.append(payload)
@@ -77,7 +77,7 @@ def test_what_is_put_into_the_room_is_in_the_file_at_once(path: Path) -> None:
 
 @where_logs_are_mapped
 @pytest.mark.parametrize("turns", [False, True])
-def test_an_append_in_the_room_is_a_call_only_where_others_want_their_turn(
+def test_an_append_to_the_room_is_a_system_call_only_to_release_the_gil(
     path: Path, turns: bool
 ) -> None:
     log = create(path)
@@ -97,7 +97,7 @@ def calls_of_an_append(log: LogWriter, payload: bytes = b"more") -> int:
 
 
 def calls_for_new_room(log: LogWriter, path: Path) -> int:
-    """Of an append that is small, and the first that needs it."""
+    """Write calls of the first append that needs more room."""
     log.append(bytes(path.stat().st_size - log.end - RECORD_BYTES - MARK_BYTES))
     return calls_of_an_append(log, bytes(2 * MARK_BYTES))
 
@@ -146,7 +146,7 @@ LARGE = bytes(LARGE_APPEND_BYTES)
 
 
 @where_logs_are_mapped
-def test_a_large_append_is_a_call(path: Path) -> None:
+def test_a_large_append_is_a_system_call(path: Path) -> None:
     log = create(path)
     log.append(b"one")
     assert calls_of_an_append(log, LARGE) == 1
@@ -202,7 +202,7 @@ def where_mapped(path: Path) -> list[str]:
 
 @where_logs_are_mapped
 @pytest.mark.parametrize("obsolete", [False, True])
-def test_a_log_that_is_closed_is_mapped_no_more(path: Path, obsolete: bool) -> None:
+def test_a_closed_log_is_unmapped(path: Path, obsolete: bool) -> None:
     log = create(path)
     log.append(b"one")
     log.obsolete = obsolete
@@ -221,7 +221,7 @@ def test_closing_takes_the_room_back(path: Path) -> None:
     assert path.stat().st_size == log.end
 
 
-def test_room_that_cannot_be_made_is_done_without(path: Path) -> None:
+def test_a_log_works_if_no_room_can_be_made(path: Path) -> None:
     storage = FaultyStorage()
     storage.fail("truncate", error=errno.EFBIG, times=None)
     log = synced_twice(path, storage)
@@ -279,7 +279,7 @@ def test_a_record_torn_in_the_room_is_dropped(path: Path) -> None:
     data[end + 100 : log.end - 100] = bytes(log.end - end - 200)
     path.write_bytes(bytes(data))
     contents = contents_of(path)
-    kept = end + MARK_BYTES  # which was written with the record, and is whole
+    kept = end + MARK_BYTES  # which was written whole with the record
     assert (payloads_of(path), contents.end) == ([b"one", b"two"], kept)
     assert contents.torn_bytes == log.end - kept
     LogWriter.reopen(Storage(), contents).close()
@@ -287,7 +287,7 @@ def test_a_record_torn_in_the_room_is_dropped(path: Path) -> None:
 
 
 @where_logs_are_mapped
-def test_a_fresh_log_gives_turns_as_the_one_before(tmp_path: Path) -> None:
+def test_a_new_log_releases_the_gil_like_the_one_before(tmp_path: Path) -> None:
     logs = LogSet(Storage(), str(tmp_path))
     logs.create(1)
     logs.release_gil(True)
@@ -306,7 +306,7 @@ def calls_of_a_put(db: lsmkv.DB) -> int:
 
 
 @where_logs_are_mapped
-def test_a_put_is_a_call_while_a_flush_works_in_a_thread(tmp_path: Path) -> None:
+def test_a_put_is_a_system_call_while_a_thread_flushes(tmp_path: Path) -> None:
     storage = GatedStorage()
     with open_store(tmp_path / "store", storage=storage) as db:
         db.put(b"key", b"value")

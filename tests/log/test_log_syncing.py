@@ -1,4 +1,4 @@
-"""Syncing logs: one sync for many writers, failures that stick, and the log before."""
+"""Syncs of logs: shared by writers, sticky failures, and the log before."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def path(tmp_path: Path) -> Path:
 
 
 class Gate:
-    """Lets a test hold syncs back: what SlowStorage calls in place of sleeping.
+    """Lets a test hold syncs back, as SlowStorage's ``sleep``.
 
     Each sync announces itself and then waits to be let through.
     """
@@ -83,7 +83,7 @@ def test_the_size_of_each_group_is_counted(path: Path) -> None:
     assert (storage.stats.log_syncs, storage.stats.group_commit_size.count) == (1, 1)
 
 
-def test_what_is_on_disk_already_is_not_synced_again(path: Path) -> None:
+def test_synced_bytes_are_not_synced_again(path: Path) -> None:
     storage = FaultyStorage()
     log = create(path, storage)
     first = log.append(b"first")
@@ -149,7 +149,7 @@ def test_an_obsolete_predecessor_needs_no_sync(path: Path, tmp_path: Path) -> No
     assert log.synced == log.end
 
 
-def test_whoever_waits_for_a_log_that_becomes_obsolete_is_done(path: Path) -> None:
+def test_waiters_for_an_obsolete_log_return(path: Path) -> None:
     log = create(path)
     end = log.append(b"record")
     log.obsolete = True
@@ -157,7 +157,7 @@ def test_whoever_waits_for_a_log_that_becomes_obsolete_is_done(path: Path) -> No
     log.sync_through(end)
 
 
-def test_logs_that_are_closed_let_go_of_those_before(path: Path, tmp_path: Path) -> None:
+def test_closed_logs_release_their_predecessors(path: Path, tmp_path: Path) -> None:
     before = create(path)
     log = LogWriter.create(Storage(), str(tmp_path / "8"), 8, "log", predecessor=before)
     log.obsolete = True
@@ -175,7 +175,7 @@ def test_closing_waits_for_the_sync_that_runs(path: Path) -> None:
     threads = start(lambda: log.sync_through(end))
     assert gate.arrived.acquire(timeout=HUNG_S)
     threads += start(log.close)
-    wait_until(lambda: len(log._group.followers) == 1)  # else it might come when all is over
+    wait_until(lambda: len(log._group.followers) == 1)  # otherwise it might come too late
     gate.open.set()
     join(threads)
     assert log.synced == end
@@ -188,11 +188,11 @@ def test_closing_twice_does_nothing(path: Path) -> None:
     assert path.stat().st_size == HEADER_BYTES
 
 
-# Waiting for those who may be back at once
+# Waiting for the writers of the last sync
 
 
 def open_with_group(path: Path, group_size: int, sync_s: float) -> tuple[LogWriter, Storage]:
-    """A log of which so many writers were just served, by a sync that took so long."""
+    """A log whose last sync served ``group_size`` writers in ``sync_s``."""
     storage = Storage()
     log = create(path, storage)
     log._group.group_size, log._sync_s = group_size, sync_s
@@ -207,14 +207,14 @@ def test_a_sync_waits_for_the_writers_of_the_one_before(path: Path) -> None:
     assert storage.stats.group_commit_size.maximum == 3
 
 
-def test_a_sync_waits_no_longer_than_one_for_writers_who_do_not_come(path: Path) -> None:
+def test_a_sync_waits_at_most_one_sync_for_missing_writers(path: Path) -> None:
     log, storage = open_with_group(path, 2, 0.001)
     log.sync_through(log.append(b"record"))
     assert log.synced == log.end
     assert storage.stats.group_commit_size.maximum == 1
 
 
-def test_after_a_wait_in_vain_syncs_do_not_wait(path: Path) -> None:
+def test_after_a_useless_wait_syncs_do_not_wait(path: Path) -> None:
     log, storage = open_with_group(path, 2, 0.001)
     log.sync_through(log.append(b"record"))
     for _ in range(16):
@@ -232,7 +232,7 @@ def test_a_writer_alone_never_waits(path: Path) -> None:
 
 
 class Noted:
-    """Stands for the lock that a leader waits at: notes how many it waits for, and does not wait."""
+    """A leader's lock: notes the number of awaited writers, and does not wait."""
 
     def __init__(self) -> None:
         self.log: LogWriter | None = None
@@ -245,7 +245,7 @@ class Noted:
         return False
 
 
-def test_those_who_waited_at_once_are_the_group(path: Path) -> None:
+def test_the_group_is_the_writers_that_waited_together(path: Path) -> None:
     gate = Gate()
     gate.open.set()
     noted = Noted()
@@ -281,7 +281,7 @@ def test_every_writer_is_counted_once(path: Path) -> None:
 
 
 class Interrupted:
-    """Stands for a lock: whoever waits at it is interrupted."""
+    """A lock whose waiters are interrupted."""
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         if blocking:

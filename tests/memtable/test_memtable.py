@@ -17,8 +17,8 @@ bounds = st.none() | small_keys | st.sampled_from([b"\0", b"a\0", b"zz", b"\xff\
 Write = tuple[bytes, Value]
 Step = Write | list[Write] | Literal["snapshot", "release"]
 writes = st.tuples(small_keys, st.none() | st.binary(max_size=2))
-# A write, a batch (which is long enough to be left as it came when it is repeated), the taking of a
-# snapshot, or the release of all of them.
+# A write, a batch (which, repeated, is long enough to stay unindexed), a new snapshot, or the release of
+# all snapshots.
 _REPEATS = 16
 _snapshots: st.SearchStrategy[Step] = st.sampled_from(["snapshot", "snapshot", "release"])
 steps = st.lists(writes | st.lists(writes, min_size=1, max_size=5) | _snapshots, max_size=30)
@@ -26,7 +26,7 @@ Frozen = dict[bytes, Value]
 
 
 def play(steps: list[Step]) -> tuple[Memtable, dict[int, Frozen]]:
-    """A memtable after ``steps``, and what it held at each snapshot."""
+    """A memtable after ``steps``, and its contents at each snapshot."""
     memtable = Memtable(1, 1)
     contents: Frozen = {}
     frozen: dict[int, Frozen] = {}
@@ -183,7 +183,7 @@ def test_a_scan_goes_on_while_keys_are_written() -> None:
 
 
 class _Interrupted(dict[bytes, Value]):
-    """A dict into which another thread writes as soon as it is looked through backwards."""
+    """A dict that another thread writes to when it is walked backwards."""
 
     def __init__(self, arrivals: list[bytes]) -> None:
         super().__init__()
@@ -225,7 +225,7 @@ def test_old_versions_are_kept_only_on_demand(keep_old: bool, kept: int) -> None
     assert memtable.history_count == kept
 
 
-def test_a_memtable_of_no_keys_has_nothing_to_show() -> None:
+def test_an_empty_memtable_has_no_entries() -> None:
     memtable = Memtable(1, 1)
     assert not scanned(memtable, 9, None, None, reverse=False)
     assert not list(memtable.entry_batches())
@@ -250,7 +250,7 @@ def _batch(count: int, value: Value) -> list[Write]:
     return [(b"%04d" % number, value) for number in range(count)]
 
 
-def test_a_batch_that_nobody_asked_for_is_flushed_as_it_came() -> None:
+def test_an_unread_batch_is_flushed_as_it_came() -> None:
     memtable = Memtable(1, 1)
     memtable.put_all(_batch(500, b"old"), 1, False)
     memtable.put_all(_batch(400, b"new"), 501, False)
@@ -303,7 +303,7 @@ def test_a_memtable_is_not_empty_once_a_batch_came() -> None:
     assert (len(memtable), memtable.is_empty) == (100, False)
 
 
-def test_keys_that_batches_repeat_are_counted_once_they_are_known() -> None:
+def test_repeated_keys_of_batches_are_counted_once_after_indexing() -> None:
     memtable = Memtable(1, 1)
     memtable.put(b"0007", b"", 1, False)
     memtable.put_all(_batch(100, None), 2, False)
@@ -312,7 +312,7 @@ def test_keys_that_batches_repeat_are_counted_once_they_are_known() -> None:
     assert memtable.key_count_bound == 100
 
 
-def test_a_scan_sees_a_batch_that_nobody_asked_for() -> None:
+def test_a_scan_sees_an_unread_batch() -> None:
     memtable = Memtable(1, 1)
     memtable.put_all(_batch(100, b"v"), 1, False)
     found = scanned(memtable, 100, b"0090", None, reverse=True)

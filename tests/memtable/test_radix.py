@@ -1,4 +1,4 @@
-"""Keys in order without comparing them: as sorting does it."""
+"""Radix sort of keys gives the order of ``sorted``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_positions_are_those_of_the_sorted_keys(keys: list[bytes]) -> None:
 
 
 @given(_distinct_keys(), st.data())
-def test_of_equal_keys_the_position_of_the_last_is_left(
+def test_only_the_last_position_of_equal_keys_is_kept(
     distinct: list[bytes], data: st.DataObject
 ) -> None:
     keys = data.draw(st.lists(st.sampled_from(distinct), min_size=1, max_size=60))
@@ -67,7 +67,7 @@ def test_items_that_came_in_order_or_against_it_keep_their_values(step: int) -> 
 
 @pytest.mark.parametrize("different", [1, 20, 1000])
 @pytest.mark.parametrize("form", [b"%d", b"%030d"])
-def test_of_equal_keys_the_last_is_left(different: int, form: bytes) -> None:
+def test_the_last_of_equal_keys_is_kept(different: int, form: bytes) -> None:
     draw = random.Random(different)
     keys = [form % draw.randrange(different) for _ in range(2000)]
     values: list[bytes | None] = [b"v%d" % number for number in range(2000)]

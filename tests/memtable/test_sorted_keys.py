@@ -1,4 +1,4 @@
-"""Sorted keys that grow: as a sorted list of them all."""
+"""Sorted keys that grow, beside a sorted list of them all."""
 
 from __future__ import annotations
 

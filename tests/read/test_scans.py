@@ -1,4 +1,4 @@
-"""Ranges of keys, values and items: which, in what order, as of when, and at what cost."""
+"""Ranges of keys, values and items: their entries, order, snapshot and cost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ bounds = st.none() | st.sampled_from([*ALL_KEYS, b"`", b"c", b"a\1", b"\xff" * 4
 
 @pytest.fixture(scope="module")
 def layered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DB, Contents]]:
-    """A store with entries and deletions in memory, on level 0 and below; and what it holds."""
+    """A store with entries and deletions in several runs; and its contents."""
     contents: Contents = {}
     chance = random.Random(3)
     path = tmp_path_factory.mktemp("layered")
@@ -106,7 +106,7 @@ def test_membership_in_any_range_is_that_of_a_sorted_dict(
     assert (key in db.keys(start=start, stop=stop, prefix=prefix)) == (key in expected)
 
 
-# Edges, named one by one
+# Edge cases
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_a_prefix_narrows_start_and_stop(db: DB) -> None:
     assert not list(db.keys(prefix=b"ab", stop=b"aa"))
 
 
-# As of when
+# Snapshots
 
 
 def test_a_view_shows_the_store_as_it_was_when_it_was_asked_for(db: DB) -> None:
@@ -210,7 +210,7 @@ def test_an_iteration_under_way_does_not_see_what_is_written(db: DB) -> None:
     assert found + list(walk) == list(contents.items())
 
 
-def test_two_views_of_two_moments_differ(db: DB) -> None:
+def test_views_taken_at_two_times_differ(db: DB) -> None:
     db[b"k"] = b"1"
     first = db.items()
     db[b"k"] = b"2"
@@ -219,7 +219,7 @@ def test_two_views_of_two_moments_differ(db: DB) -> None:
     assert (list(first), list(second), list(db)) == ([(b"k", b"1")], [(b"k", b"2")], [])
 
 
-# What it costs
+# Costs
 
 
 def test_a_scan_reads_only_the_blocks_it_gets_to(path: str) -> None:
@@ -295,7 +295,7 @@ def test_an_empty_range_reads_nothing(path: str) -> None:
         assert (db.stats() - before).block_reads == 0
 
 
-def test_a_long_scan_does_not_drive_out_what_look_ups_need(path: str) -> None:
+def test_a_long_scan_does_not_evict_the_blocks_of_lookups(path: str) -> None:
     with open_small(path, block_cache_size_bytes=32768, table_size_bytes=1 << 20) as db:
         fill(db, range(3000))
         db.compact_range()
@@ -316,7 +316,7 @@ def test_a_scan_profits_from_blocks_in_the_cache(db: DB) -> None:
     assert (db.stats() - before).block_reads == 0
 
 
-# What it holds
+# Pins
 
 
 def pinned(db: DB) -> bool:
@@ -324,7 +324,7 @@ def pinned(db: DB) -> bool:
     return db._engine.needs_old_values()
 
 
-def test_a_view_pins_what_it_shows_until_it_goes(db: DB) -> None:
+def test_a_view_pins_its_entries_until_it_is_dropped(db: DB) -> None:
     fill(db, range(300))
     items = db.items()
     assert pinned(db)
@@ -332,7 +332,7 @@ def test_a_view_pins_what_it_shows_until_it_goes(db: DB) -> None:
     assert not pinned(db)
 
 
-def test_a_view_of_an_empty_memtable_holds_nothing_and_shows_no_later_write(db: DB) -> None:
+def test_a_view_of_an_empty_memtable_pins_nothing_and_shows_no_later_write(db: DB) -> None:
     contents = fill(db, range(300))
     db.flush()
     items = db.items()
@@ -343,7 +343,7 @@ def test_a_view_of_an_empty_memtable_holds_nothing_and_shows_no_later_write(db: 
     assert (number_key(7), b"later") not in items
 
 
-def test_what_only_a_scan_sees_is_not_kept_by_compactions_but_shown(db: DB) -> None:
+def test_a_scan_still_shows_entries_that_compactions_dropped(db: DB) -> None:
     contents = fill(db, range(300))
     walk = iter(db.items())
     begun = next(walk)
@@ -364,7 +364,7 @@ def test_a_scan_of_a_snapshot_outlives_it(db: DB) -> None:
     assert list(iter(items)) == model(contents, None, None, None, False)
 
 
-def test_an_iterator_dropped_early_lets_go(db: DB) -> None:
+def test_an_iterator_dropped_early_releases_its_view(db: DB) -> None:
     fill(db, range(300))
     walk = iter(db.items())
     next(walk)
@@ -373,7 +373,7 @@ def test_an_iterator_dropped_early_lets_go(db: DB) -> None:
     assert not pinned(db)
 
 
-def test_an_iterator_run_to_its_end_lets_go(db: DB) -> None:
+def test_an_exhausted_iterator_releases_its_view(db: DB) -> None:
     fill(db, range(300))
     walk = iter(db.items())
     assert sum(1 for _ in walk) == 300
@@ -393,7 +393,10 @@ def test_len_bool_and_equality_leave_no_pin(db: DB) -> None:
 
 @pytest.fixture
 def overwritten(path: str) -> Iterator[tuple[DB, list[tuple[lsmkv.Snapshot, Contents]]]]:
-    """A key with 60 versions over dozens of blocks, between neighbours, and a snapshot of each."""
+    """A key with 60 versions, and a snapshot of each.
+
+    Its versions fill dozens of blocks, between neighbours.
+    """
     held: list[tuple[lsmkv.Snapshot, Contents]] = []
     contents: Contents = {}
     with open_small(path, write_buffer_size_bytes=1 << 20, table_size_bytes=1 << 20) as db:
@@ -410,7 +413,7 @@ def overwritten(path: str) -> Iterator[tuple[DB, list[tuple[lsmkv.Snapshot, Cont
 
 @pytest.mark.parametrize("upkeep", ["memtable", "flush", "compact"])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_versions_of_a_key_that_straddle_blocks_are_told_apart(
+def test_versions_of_a_key_in_several_blocks_are_distinguished(
     overwritten: tuple[DB, list[tuple[lsmkv.Snapshot, Contents]]], upkeep: str, reverse: bool
 ) -> None:
     db, held = overwritten
@@ -431,7 +434,7 @@ def test_versions_of_a_key_that_straddle_blocks_are_told_apart(
             assert list(snapshot.items(**wanted, reverse=reverse)) == bounded
 
 
-def test_versions_of_a_key_do_straddle_blocks_here(
+def test_the_versions_of_these_tests_fill_several_blocks(
     overwritten: tuple[DB, list[tuple[lsmkv.Snapshot, Contents]]],
 ) -> None:
     db, _ = overwritten
@@ -463,7 +466,7 @@ def test_a_scan_that_met_damage_is_over(path: str, reverse: bool) -> None:
     with open_small(path, table_size_bytes=1 << 30, block_cache_size_bytes=0) as db:
         fill(db, range(2000))
         db.compact_range()
-        db.delete(number_key(1999))  # of two sources, the one that is left must not go on alone
+        db.delete(number_key(1999))  # the other source must not continue alone
         db[number_key(2500)] = b"v"
         (table,) = db.inspect().tables()
         middle = list(db.blocks(table.number))[table.block_count // 2]

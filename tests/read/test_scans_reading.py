@@ -1,4 +1,4 @@
-"""What scans of several runs read, and when: a block once its first key is due, and no sooner."""
+"""Blocks that scans of several runs read: each when its first key is due."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_newer_value_of_the_key_that_a_block_begins_with_counts(path: str, rev
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_the_source_that_is_left_is_not_read_on_for_a_list_that_has_entries(
+def test_entries_in_hand_are_returned_before_the_last_source_reads_on(
     path: str, reverse: bool
 ) -> None:
     with open_small(path, block_cache_size_bytes=0) as db:

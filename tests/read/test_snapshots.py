@@ -18,7 +18,7 @@ def stored_entries(db: DB) -> int:
 
 
 def change_everything(db: DB) -> None:
-    """Overwrite, delete and add keys, in memory and in tables, and merge it all."""
+    """Overwrite, delete and add keys in memory and tables, and compact."""
     fill(db, range(50, 250), value=b"changed" * 5, seed=2)
     db.flush()
     for number in range(0, 300, 4):
@@ -31,14 +31,13 @@ def change_everything(db: DB) -> None:
 
 @pytest.fixture
 def db(path: str, background: dict[str, Any]) -> Iterator[DB]:
-    """An empty small store."""
     with open_small(path, **background) as opened:
         yield opened
 
 
 @pytest.fixture
 def frozen(db: DB) -> Iterator[tuple[Snapshot, Contents]]:
-    """A snapshot, what it must show, and much that happened since."""
+    """A snapshot and its expected entries, after many later changes."""
     contents = fill(db, range(300))
     with db.snapshot() as snapshot:
         change_everything(db)
@@ -148,7 +147,7 @@ def test_sequence_number_is_that_of_the_last_write(db: DB) -> None:
         assert snapshot.sequence_number == 2
 
 
-# What compaction keeps
+# Versions that compaction keeps
 
 
 def test_compaction_keeps_both_versions_while_a_snapshot_needs_the_old_one(db: DB) -> None:
@@ -181,7 +180,7 @@ def test_compaction_drops_versions_between_snapshots(db: DB) -> None:
             assert (first[b"k"], second[b"k"], db[b"k"]) == (b"1", b"4", b"5")
 
 
-def test_compaction_keeps_a_deletion_that_a_snapshot_looks_past(db: DB) -> None:
+def test_compaction_keeps_a_deletion_for_older_snapshots(db: DB) -> None:
     fill(db, range(100))
     with db.snapshot() as snapshot:
         db.clear()
@@ -279,7 +278,7 @@ def test_a_snapshot_has_no_way_to_write(db: DB) -> None:
         assert not any(hasattr(snapshot, name) for name in ("put", "delete", "__setitem__"))
 
 
-# Of a store that another handle writes to
+# Snapshots of readers
 
 
 @pytest.mark.parametrize("merge", [False, True])

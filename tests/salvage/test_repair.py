@@ -1,4 +1,4 @@
-"""Repair: what it promises of its arguments and of the originals, and its report."""
+"""Repair: its arguments, the original files, and its report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def output(tmp_path: Path) -> Path:
 
 
 def _snapshot(path: Path) -> dict[str, bytes]:
-    """Every file of a folder but the lock."""
+    """Every file of a folder except the lock."""
     return {
         file.name: file.read_bytes()
         for file in path.iterdir()
@@ -263,7 +263,7 @@ def test_a_crash_after_the_switch_has_every_original_in_the_folder(
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(os, "unlink", crash)
         repair(store, in_place=True)
-    content_of(store)  # opening removes what the new manifest does not name
+    content_of(store)  # opening removes files that the new manifest does not name
     lost = _snapshot(store / "lost")
     assert lost[damaged.name] == before[damaged.name]
     assert not damaged.exists()

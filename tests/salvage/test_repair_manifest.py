@@ -1,4 +1,4 @@
-"""Repair without a manifest or CURRENT, or with ones that do not fit the tables."""
+"""Repair with a manifest or CURRENT that is missing or wrong."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_without_a_manifest_a_compacted_store_keeps_its_newest_values(
     assert content_of(output) == expected
 
 
-def test_an_old_copy_of_the_manifest_is_not_gone_by(store: Path, output: Path) -> None:
+def test_an_old_copy_of_the_manifest_is_not_used(store: Path, output: Path) -> None:
     with lsmkv.open(store) as db:
         db[b"a"] = b"old"
     (manifest,) = store.glob("MANIFEST-*")
@@ -136,16 +136,14 @@ def test_an_old_copy_of_the_manifest_is_not_gone_by(store: Path, output: Path) -
         db[b"a"] = b"new"
         db.flush()
         db[b"b"] = b"in the log"
-    assert manifest.exists()  # it was gone on with
+    assert manifest.exists()  # later edits follow
     manifest.write_bytes(old)
     report = repair(store, output)
     assert report.manifest is None
     assert content_of(output) == {b"a": b"new", b"b": b"in the log"}
 
 
-def test_a_manifest_that_lost_whole_edits_at_its_end_is_not_gone_by(
-    store: Path, output: Path
-) -> None:
+def test_a_manifest_that_lost_its_last_edits_is_not_used(store: Path, output: Path) -> None:
     with lsmkv.open(store, level0_compaction_trigger=10) as db:
         for number in range(3):
             db[b"%d" % number] = b"v"
@@ -163,7 +161,7 @@ def test_a_manifest_that_lost_whole_edits_at_its_end_is_not_gone_by(
     assert content_of(output) == {b"0": b"v", b"1": b"v", b"2": b"v", b"in": b"the log"}
 
 
-def test_the_manifest_of_another_store_is_not_gone_by(
+def test_the_manifest_of_another_store_is_not_used(
     store: Path, output: Path, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"

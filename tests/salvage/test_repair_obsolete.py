@@ -1,4 +1,4 @@
-"""Tables that compaction has replaced are gone at once, or are known when no manifest tells."""
+"""Tables that compaction has replaced are removed, or known without a manifest."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def tables(path: Path) -> set[str]:
 
 @pytest.fixture
 def replaced(store: Path) -> Iterator[dict[bytes, bytes]]:
-    """A store without a manifest, with the tables that a compaction replaced; what it held."""
+    """A store without a manifest but with replaced tables; and its contents."""
     before = store.with_name("before")
     with lsmkv.open(store, OPTIONS) as db:
         write(db, b"old", KEYS)
@@ -57,7 +57,7 @@ def replaced(store: Path) -> Iterator[dict[bytes, bytes]]:
         for key in KEYS[200:]:
             db.delete(key)
         db.flush()
-        db.wait_until_settled()  # a log that goes while it is copied would fail the copy
+        db.wait_until_settled()  # a log removed during the copy would fail it
         shutil.copytree(store, before)
         db.compact_range()
         db.wait_until_settled()
@@ -72,7 +72,7 @@ def replaced(store: Path) -> Iterator[dict[bytes, bytes]]:
 # --- what stays on disk ---
 
 
-def test_tables_that_a_compaction_replaced_are_gone_though_readers_hold_them(store: Path) -> None:
+def test_replaced_tables_are_removed_even_if_readers_hold_them(store: Path) -> None:
     with lsmkv.open(store, OPTIONS) as db:
         write(db, b"old", KEYS)
         write(db, b"new", KEYS)
@@ -104,7 +104,7 @@ class _Removals(Storage):
 
 
 def _removals(store: Path, *, deleting: bool) -> tuple[list[str], list[str]]:
-    """Tables by age, and what a compaction did to them and the directory once it was recorded."""
+    """Tables by age, and a compaction's removals and directory syncs."""
     storage = _Removals()
     with lsmkv.open(store, level0_compaction_trigger=10, storage=storage) as db:
         by_age: list[str] = []
@@ -123,7 +123,7 @@ def _removals(store: Path, *, deleting: bool) -> tuple[list[str], list[str]]:
         return by_age, storage.done
 
 
-def test_the_oldest_of_the_replaced_tables_goes_first(store: Path) -> None:
+def test_the_oldest_replaced_table_is_removed_first(store: Path) -> None:
     by_age, done = _removals(store, deleting=False)
     assert [name for name in done if name != "sync"] == by_age
 
@@ -262,7 +262,7 @@ def test_nothing_that_is_out_of_date_is_ever_called_complete(seed: int, tmp_path
 
 
 class _StuckStorage(Storage):
-    """Some files cannot be removed."""
+    """A storage on which some files cannot be removed."""
 
     def __init__(self, stuck: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The order of tables that repair finds by their sequence numbers."""
+"""The order of tables that repair derives from sequence numbers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_tables_that_overlap_in_both_are_merged() -> None:
     assert sorted(map(len, tangled_groups(tables))) == [1, 2]
 
 
-def test_what_a_merged_group_comes_to_overlap_joins_it() -> None:
+def test_tables_that_overlap_a_merged_group_join_it() -> None:
     # 3 and 4 stand between 1 and 2 in sequence numbers, and overlap one of them in keys.
     tables = [_meta(1, b"ae", 1, 3), _meta(2, b"df", 3, 9), _meta(3, b"ab", 5, 6)]
     assert [len(group) for group in tangled_groups(tables)] == [3]

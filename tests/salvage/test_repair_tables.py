@@ -1,4 +1,4 @@
-"""Repair of damaged tables: what still checks out is kept, and exactly the rest is reported."""
+"""Repair of damaged tables: sound blocks are kept, all others are reported."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _expected(path: Path, lost: Callable[[int, list[Entry]], bool]) -> set[Entry
 
 
 def _rewritten(output: Path, known: set[str]) -> set[Entry]:
-    """The entries of the tables that repair wrote anew."""
+    """The entries of the tables that repair rewrote."""
     return {
         entry
         for path in files(output, ".sst")
@@ -230,7 +230,7 @@ def test_a_truncated_table_reports_the_keys_that_are_lost(store: Path, output: P
     content_of(output)
 
 
-def test_a_block_copied_inside_a_value_is_not_taken_for_one(tmp_path: Path) -> None:
+def test_a_block_inside_a_value_is_not_salvaged(tmp_path: Path) -> None:
     path = tmp_path / "000001.sst"
     form = table_format(Options(block_size_bytes=256, compression="none"), 0.01)
     write_table(path, [(b"forged%d" % number, b"x" * 20, 9) for number in range(8)], form)

@@ -1,4 +1,4 @@
-"""A data block's payload: what goes in comes out, lookups find what a plain search finds."""
+"""A data block's payload: it decodes to its entries, and lookups are right."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def in_order(versions: dict[bytes, dict[int, Value]]) -> Entries:
 
 
 def visible(entries: Entries, key: bytes, max_seq: int) -> int:
-    """Where the newest version of ``key`` up to ``max_seq`` stands; -1 for nowhere."""
+    """Position of the newest version of ``key`` up to ``max_seq``, or -1."""
     for position, (found, _, seq) in enumerate(entries):
         if found == key and seq <= max_seq:
             return position
@@ -62,7 +62,7 @@ entry_lists = st.dictionaries(
 
 
 @given(entry_lists)
-def test_what_goes_in_comes_out(entries: Entries) -> None:
+def test_entries_round_trip(entries: Entries) -> None:
     block = block_of(entries)
     found = list(zip(block.keys(), block.values(), block.seqs(), strict=True))
     assert found == entries
@@ -110,9 +110,7 @@ def test_end_before_among_equally_long_keys(
 
 
 @given(entry_lists, st.data())
-def test_what_is_fetched_ahead_lies_within_the_payload(
-    entries: Entries, data: st.DataObject
-) -> None:
+def test_prefetched_bytes_lie_within_the_payload(entries: Entries, data: st.DataObject) -> None:
     block = block_of(entries)
     high = data.draw(st.integers(0, len(entries)))
     block.prefetch_values(data.draw(st.integers(0, high)), high)
@@ -122,18 +120,18 @@ def test_what_is_fetched_ahead_lies_within_the_payload(
 
 
 @pytest.mark.parametrize("length", [1, 63, 64, 65, 100, 128, 129, 512, 513, 100_000])
-def test_each_cache_line_of_a_value_is_touched_of_the_first_512_bytes(length: int) -> None:
+def test_each_cache_line_of_a_values_first_512_bytes_is_prefetched(length: int) -> None:
     entries: Entries = [(b"a", b"\0" * 70, 1), (b"b", b"\1" * length, 1), (b"c", b"\0" * 70, 1)]
-    last = 1  # which may begin a line of its own, wherever in memory the value starts
+    last = 1  # for the last byte's line: a value may start anywhere in a line
     assert block_of(entries).prefetch_value(1) == (min(length, 512) + 63) // 64 + last
 
 
-def test_of_an_empty_value_nothing_is_touched_but_what_stands_before_it() -> None:
+def test_for_an_empty_value_only_the_bytes_before_it_are_prefetched() -> None:
     block = block_of([(b"a", b"\7", 1), (b"b", b"", 1), (b"c", None, 1)])
     assert [block.prefetch_value(position) for position in (1, 2)] == [7, 7]
 
 
-def test_both_ends_of_fingerprints_and_of_keys_are_touched() -> None:
+def test_both_ends_of_fingerprints_and_of_keys_are_prefetched() -> None:
     raw = encode([(bytes([key]), b"\0", 1) for key in range(1, 41)], bytes(range(40)))
     assert Block(raw, fail).prefetch() == 0 + 39 + raw[HEADER_BYTES + 40 * 7 - 1] + 40
 

@@ -1,4 +1,4 @@
-"""Whether keys ascend, as a compaction asks it: the answer that comparing each with the next gives."""
+"""A compaction's check that keys ascend, beside comparing neighbours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.builder import encode_block
 from table_files import fail
 
-# Few letters, so that keys often agree far, or altogether.
+# Few letters, so that keys often share long prefixes or are equal.
 keys_of_any_length = st.lists(st.binary(max_size=20).map(lambda key: key.replace(b"\0", b"a")))
 short_keys = st.lists(st.text("ab", max_size=12).map(str.encode))
 keys_of_one_length = st.integers(0, 12).flatmap(
@@ -24,9 +24,9 @@ latin_keys = keys_of_one_length.map(lambda keys: [key.encode("latin-1") for key 
 
 
 def block_of(keys: list[bytes]) -> Block:
-    """A block of these keys, in the order given, behind a prefix that all share."""
+    """A block of these keys, in this order, with a shared prefix."""
     whole = [b"prefix" + key for key in keys]
-    # The writer takes the prefix from the first and last: one that the others have, too.
+    # The writer takes the prefix of the first and last key, which must be that of all.
     whole = [b"prefi", *whole, b"prefiz"]
     payload = encode_block(
         whole, [b""] * len(whole), [1] * len(whole), bytes(len(whole)), has_versions=False

@@ -1,4 +1,4 @@
-"""The block cache: its budget, who goes first, and use by many threads."""
+"""The block cache: its budget, its evictions, and use by many threads."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def held(cache: OneShelf, places: range) -> list[int]:
     return [place for place in places if cache.holds(place)]
 
 
-def test_what_was_put_is_found() -> None:
+def test_put_items_are_found() -> None:
     cache = cache_of(100)
     item = CacheItem(10)
     cache.put(1, item)
     assert cache.get(1) is item
 
 
-def test_what_was_not_put_is_not_found() -> None:
+def test_other_items_are_not_found() -> None:
     assert cache_of(100).get(1) is None
 
 
@@ -66,7 +66,7 @@ def test_hits_and_misses_are_counted() -> None:
     assert (stats.block_cache_hits, stats.block_cache_misses) == (2, 1)
 
 
-def test_a_look_is_neither_counted_nor_a_visit() -> None:
+def test_peeking_is_neither_counted_nor_a_visit() -> None:
     stats = Stats()
     cache = OneShelf(20, stats)
     cache.put(1, CacheItem(10))
@@ -77,7 +77,7 @@ def test_a_look_is_neither_counted_nor_a_visit() -> None:
     assert (stats.block_cache_hits, stats.block_cache_misses) == (0, 0)
 
 
-def test_the_oldest_goes_first() -> None:
+def test_the_oldest_item_is_evicted_first() -> None:
     cache = cache_of(30)
     for key in range(4):
         cache.put(key, CacheItem(10))
@@ -98,12 +98,12 @@ def test_a_second_chance_is_not_a_third() -> None:
     for key in range(3):
         cache.put(key, CacheItem(10))
     cache.get(0)
-    for key in range(3, 6):  # the first of them uses up the visit, the third comes round to 0 again
+    for key in range(3, 6):  # the first insertion uses up the visit, the third evicts 0
         cache.put(key, CacheItem(10))
     assert not cache.holds(0)
 
 
-def test_when_all_were_visited_the_oldest_goes() -> None:
+def test_if_all_were_visited_the_oldest_is_evicted() -> None:
     cache = cache_of(30)
     for key in range(3):
         cache.put(key, CacheItem(10))
@@ -112,7 +112,7 @@ def test_when_all_were_visited_the_oldest_goes() -> None:
     assert held(cache, range(5)) == [1, 2, 3]
 
 
-def test_as_many_go_as_the_new_item_needs() -> None:
+def test_only_as_many_items_are_evicted_as_needed() -> None:
     cache = cache_of(50)
     for key in range(5):
         cache.put(key, CacheItem(10))

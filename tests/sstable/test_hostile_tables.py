@@ -1,4 +1,4 @@
-"""Tables whose checksums hold and whose fields lie: every call ends in data or in CorruptionError."""
+"""Tables with wrong fields and right checksums: data or CorruptionError."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KEYS = [b"%04d" % number for number in range(600)]
 
 
 def made(tmp_path: Path, lie: Callable[[CraftedTable], object], **options: Any) -> Path:
-    """A closed store of one table, in which ``lie`` has changed something."""
+    """A closed store of one table that ``lie`` has changed."""
     store = tmp_path / "store"
     options = {"compression": "none", "block_size_bytes": 300, **options}
     with lsmkv.open(store, read_compaction_rate_bytes=0, **options) as db:
@@ -51,7 +51,7 @@ def made(tmp_path: Path, lie: Callable[[CraftedTable], object], **options: Any) 
 
 
 def assert_corrupt(store: Path, call: Callable[[lsmkv.DB], object], what: str) -> None:
-    """The call fails as it should: with the path of the table, and a place in it."""
+    """The call raises CorruptionError with the table's path and an offset."""
     with lsmkv.open(store, read_only=True) as db:
         with pytest.raises(CorruptionError, match=what) as caught:
             call(db)
@@ -92,7 +92,7 @@ def test_a_prefix_that_keys_do_not_share_is_corrupt(tmp_path: Path) -> None:
     def lie(table: CraftedTable) -> None:
         table.prefix_length = 3
         table.follow_keys()
-        for name in ("first_fences", "last_fences"):  # made to ascend
+        for name in ("first_fences", "last_fences"):  # so that fences ascend
             table.numbers[name] = [number << 20 for number in range(table.block_count)]
 
     assert_corrupt(made(tmp_path, lie), scanned(stop=b"0300"), "do not share 3 bytes")
@@ -109,7 +109,7 @@ def test_fences_that_do_not_ascend_are_corrupt(tmp_path: Path, array: str) -> No
 
 @pytest.mark.parametrize("count", [0, 0xFFFF_FFFF, 1 << 31])
 @pytest.mark.parametrize("call", [lambda db: db.inspect(), lambda db: db.explain(b"0040x")])
-def test_an_entry_count_that_cannot_be_is_corrupt(
+def test_an_impossible_entry_count_is_corrupt(
     tmp_path: Path, call: Callable[[lsmkv.DB], object], count: int
 ) -> None:
     def lie(table: CraftedTable) -> None:
@@ -137,7 +137,7 @@ def test_more_deletions_than_entries_are_corrupt(tmp_path: Path) -> None:
 # --- filters ---
 
 
-def test_a_fuse_width_that_is_none_is_corrupt(tmp_path: Path) -> None:
+def test_an_impossible_fuse_width_is_corrupt(tmp_path: Path) -> None:
     def lie(table: CraftedTable) -> None:
         table.numbers["probe_counts"] = [255] * table.block_count
 
@@ -211,7 +211,7 @@ def test_a_block_in_the_place_of_another_is_corrupt(
 
 
 def assert_not_compacted(store: Path, what: str) -> None:
-    """Compacting refuses, and leaves the table alone."""
+    """Compacting raises and leaves the table in place."""
     before = [path.read_bytes() for path in files(store, ".sst")]
     with lsmkv.open(store) as db, pytest.raises(CorruptionError, match=what) as caught:
         db.compact_range(force=True)
@@ -224,7 +224,7 @@ def test_a_compaction_refuses_blocks_in_the_place_of_others(tmp_path: Path) -> N
 
 
 def keys_exchanged(table: CraftedTable) -> None:
-    """Two keys in the middle of a block change places."""
+    """Swap two keys in the middle of a block."""
     payload = table.blocks[2].payload
     count, _, _, prefix_length, _, keys_length, values_length = struct.unpack_from(
         "<IBBHQII", payload
@@ -252,7 +252,7 @@ def test_a_compaction_refuses_keys_that_do_not_ascend(tmp_path: Path) -> None:
 
 
 def test_a_compaction_refuses_blocks_that_do_not_ascend(tmp_path: Path) -> None:
-    """Their keys differ only beyond their fences."""
+    """The keys differ only beyond their fences."""
 
     def lie(table: CraftedTable) -> None:
         table.blocks[1], table.blocks[2] = table.blocks[2], table.blocks[1]

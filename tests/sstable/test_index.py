@@ -1,4 +1,4 @@
-"""A table's index: searches against a plain search, chunks of filters, damage."""
+"""A table's index: searches against a plain search, filter chunks, damage."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def plain_find(spans: Spans, key: bytes) -> int:
 
 @st.composite
 def span_lists(draw: st.DrawFn) -> Spans:
-    """Blocks in order; some hold one key, some start with the key that the one before ends with."""
+    """Blocks in order: some have one key, some start with the previous block's last key."""
     prefix = draw(st.sampled_from([b"", b"user:", b"\0" * 8, b"\xff" * 30, b"p" * 500]))
     alphabet = draw(st.sampled_from([b"ab", b"\0\1", b"\0\xff", bytes(range(256))]))
     suffixes = st.lists(st.sampled_from(list(alphabet)), max_size=14).map(bytes)
@@ -71,7 +71,7 @@ def span_lists(draw: st.DrawFn) -> Spans:
 
 
 def probes_within(spans: Spans, drawn: list[bytes]) -> list[bytes]:
-    """Keys between the smallest and the largest: the fences, keys right beside them, and others."""
+    """Keys between the smallest and the largest: fences, their neighbours, and others."""
     fences = [key for span in spans for key in span]
     near = [key + b"\0" for key in fences] + [key[:-1] for key in fences if key]
     near += [key[:-1] + bytes([key[-1] ^ 1]) for key in fences if key]
@@ -99,7 +99,7 @@ def test_a_search_in_two_halves_is_a_plain_search(spans: Spans, drawn: list[byte
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 31, 32, 33, 160, 171])
-def test_whatever_group_a_search_goes_to_can_be_touched(count: int) -> None:
+def test_the_group_of_any_search_can_be_prefetched(count: int) -> None:
     index = index_of([(b"%06d" % (2 * number), b"%06d" % (2 * number)) for number in range(count)])
     for number in range(2 * count - 1):
         key = b"%06d" % number
@@ -122,21 +122,21 @@ def test_a_key_between_two_blocks_is_in_none() -> None:
     assert [index.find(key) for key in (b"a", b"c", b"d", b"e", b"g")] == [0, 0, -1, 1, 1]
 
 
-def test_a_key_and_the_same_key_with_a_zero_byte_are_told_apart() -> None:
+def test_a_key_and_the_same_key_with_a_zero_byte_are_distinguished() -> None:
     spans = [(b"a", b"a"), (b"a\0", b"a\0"), (b"a\0\0", b"a\0\0\0"), (b"b", b"b")]
     index = index_of(spans)
     found = [index.find(b"a" + bytes(zeros)) for zeros in range(6)]
     assert found == [0, 1, 2, 2, -1, -1]
 
 
-def test_fences_that_differ_only_in_their_lowest_bit_are_told_apart() -> None:
+def test_fences_that_differ_only_in_their_lowest_bit_are_distinguished() -> None:
     # The 63-bit fence drops the last bit of the eighth byte.
     spans = [(b"1234567\x10", b"1234567\x10"), (b"1234567\x11", b"1234567\x11"), (b"2", b"2")]
     index = index_of(spans)
     assert [index.find(first) for first, _ in spans] == [0, 1, 2]
 
 
-def test_many_blocks_with_one_fence_are_told_apart() -> None:
+def test_many_blocks_with_one_fence_are_distinguished() -> None:
     keys = [b"x" + b"same---fence%04d" % number for number in range(0, 400, 2)]
     keys = [b"a", *keys, b"z"]
     spans = [(key, key) for key in keys]

@@ -1,4 +1,4 @@
-"""Checks of packed arrays: each says what a plain look at the numbers says."""
+"""Checks of packed arrays agree with checks of plain lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A packed index: unpacked it is the same, packed it is small, and when it lies it is an error."""
+"""A packed index: it unpacks to the original, is small, and damage is an error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def tables(tmp_path: Path) -> Tables:
 
 
 def built(keys: list[bytes], sizes: list[tuple[int, int]]) -> tuple[bytes, int, bytes]:
-    """A section with a block for each pair of keys; the length of the blocks; the filters."""
+    """A section with a block for each pair of keys; the blocks' length; the filters."""
     builder = IndexBuilder()
     for number, (length, filter_length) in enumerate(sizes):
         first, last = keys[2 * number : 2 * number + 2]
@@ -68,7 +68,7 @@ def sections(draw: st.DrawFn) -> tuple[bytes, int, bytes]:
 
 
 @given(sections(), st.sampled_from([-5, 1, 19]))
-def test_what_is_unpacked_is_what_was_packed(made: tuple[bytes, int, bytes], level: int) -> None:
+def test_a_packed_index_round_trips(made: tuple[bytes, int, bytes], level: int) -> None:
     section, data_length, filters = made
     packed = opened(pack_index(section, level), data_length, len(filters))
     plain = opened(section, data_length, len(filters))
@@ -156,7 +156,7 @@ SIZES = [(1000, 10), (900, 10), (1100, 12), (1000, 10)]
 def lying(
     change: tuple[int, bytes] | None = None, *, codec: int = 1, raw_length: int = -1
 ) -> bytes:
-    """A packed section of which the inside, or what it says of it, is another."""
+    """A packed section with changed contents, codec or stated length."""
     section, _, _ = built(KEYS, SIZES)
     raw = _raw(pack_index(section, 1))
     if change is not None:
@@ -183,7 +183,7 @@ def refused(section: bytes, match: str) -> None:
     assert (caught.value.path, caught.value.offset) == (PATH, OFFSET)
 
 
-def test_the_section_that_lies_are_made_from_is_read() -> None:
+def test_the_unchanged_section_is_read() -> None:
     for codec in (0, 1):
         assert opened(lying(codec=codec), 4000, 42).last_key(3) == KEYS[7]
 
@@ -220,7 +220,7 @@ def test_every_cut_is_noticed(codec: int) -> None:
 
 
 @pytest.mark.parametrize("more", [-1, 1])
-def test_another_length_than_was_packed_is_noticed(more: int) -> None:
+def test_a_wrong_packed_length_is_noticed(more: int) -> None:
     length = len(_raw(lying()))
     refused(lying(raw_length=length + more), "another length")
 

@@ -1,4 +1,4 @@
-"""Reading around: when parts of a table are fetched into the page cache before they are asked for."""
+"""Reading around: when parts of a table are fetched into the page cache ahead."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MIB = 1024 * KIB
 
 
 class Noting(RandomFile):
-    """A file that is not there, and notes what it was told to fetch."""
+    """A stand-in for a file that notes the fetched ranges."""
 
     def __init__(self, size: int) -> None:
         super().__init__("none", os.open(os.devnull, os.O_RDONLY), size, Stats(), False)
@@ -63,7 +63,7 @@ def test_no_byte_is_fetched_twice_nor_beyond_the_end(size: int, data: st.DataObj
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="the system has no posix_fadvise")
-def test_what_is_fetched_is_read_by_the_operating_system(tmp_path: Path) -> None:
+def test_the_operating_system_reads_fetched_ranges(tmp_path: Path) -> None:
     path = str(tmp_path / "file")
     storage = Storage()
     with storage.create(path) as file:
@@ -71,7 +71,7 @@ def test_what_is_fetched_is_read_by_the_operating_system(tmp_path: Path) -> None
         file.sync()
 
     def read_by(job: Callable[[RandomFile], object]) -> int:
-        """Bytes that the process has had read from storage, the page cache being empty."""
+        """Bytes that ``job`` makes the system read from storage, pages dropped."""
         with storage.open_random(path) as read:
             os.posix_fadvise(read.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             before = os_read_bytes()
@@ -113,7 +113,7 @@ def test_nothing_is_counted_where_the_system_cannot_fetch(
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A store with one table of about 1.2 MiB: two parts, and two reads before they are fetched."""
+    """A store with one table of about 1.2 MiB: two parts, two reads before a fetch."""
     path = str(tmp_path_factory.mktemp("around") / "store")
     with lsmkv.open(path, compression="none") as db:
         with db.write_batch() as batch:
@@ -139,7 +139,7 @@ def test_lookups_all_over_a_table_fetch_it_whole(path: str) -> None:
     assert _fetched_by_lookups(path) == table.size_bytes
 
 
-def test_look_ups_that_filters_answer_do_not_count(path: str) -> None:
+def test_lookups_denied_by_filters_do_not_count_towards_a_fetch(path: str) -> None:
     with lsmkv.open(path, read_only=True, block_cache_size_bytes=0) as db:
         misses = [b"%06dx" % number for number in range(50)]
         assert db.multi_get(misses) == [None] * 50
@@ -147,14 +147,14 @@ def test_look_ups_that_filters_answer_do_not_count(path: str) -> None:
         assert db.stats().read_around_bytes == 0
 
 
-def test_what_is_in_the_block_cache_is_no_reason_to_fetch(path: str) -> None:
+def test_hits_in_the_block_cache_do_not_count_towards_a_fetch(path: str) -> None:
     with lsmkv.open(path, read_only=True) as db:
         for _ in range(100):
             db.get(b"000000")
         assert db.stats().read_around_bytes == 0
 
 
-def test_it_can_be_left_out(path: str) -> None:
+def test_reading_around_can_be_switched_off(path: str) -> None:
     assert _fetched_by_lookups(path, read_around=False) == 0
 
 

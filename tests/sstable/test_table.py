@@ -1,4 +1,4 @@
-"""One table file: what goes in comes out, what it says of itself, how long it lives, its bytes."""
+"""One table file: its entries, its properties, its lifetime and its golden bytes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ forms = st.fixed_dictionaries(
 
 
 @given(entry_lists, forms)
-def test_what_goes_in_comes_out(entries: list[Entry], form: dict[str, Any]) -> None:
+def test_entries_round_trip(entries: list[Entry], form: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         table = Tables(directory).table(entries, **form)
         assert contents(table) == entries
@@ -90,10 +90,10 @@ def test_look_ups_are_a_plain_search(
 
 
 @given(entry_lists, forms)
-def test_what_is_written_verifies(entries: list[Entry], form: dict[str, Any]) -> None:
+def test_written_tables_verify(entries: list[Entry], form: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         table = Tables(directory).table(entries, **form)
-        table.verify_tail()
+        table.verify_sections()
         for number in range(table.index.block_count):
             table.verify_block(number)
 
@@ -181,11 +181,11 @@ def test_meta_and_properties(tables: Tables) -> None:
     assert properties.writer.startswith("lsmkv ")
 
 
-def test_a_table_whose_keys_all_differ_says_so(tables: Tables) -> None:
+def test_a_table_of_different_keys_has_no_versions(tables: Tables) -> None:
     assert not tables.table(numbered(100)).properties.has_versions
 
 
-def test_a_table_is_refused_that_is_not_the_one_described(tables: Tables) -> None:
+def test_a_table_that_differs_from_its_description_is_refused(tables: Tables) -> None:
     first, second = tables.write(numbered(10)), tables.write(numbered(11))
     os.replace(tables.path(second.number), tables.path(first.number))
     with pytest.raises(CorruptionError, match="not the table expected") as caught:
@@ -219,16 +219,16 @@ def test_the_file_is_closed_with_the_last_reference(tables: Tables) -> None:
 def test_a_retired_table_answers_as_long_as_it_is_referred_to(tables: Tables) -> None:
     entries = numbered(300)
     table = tables.table(entries)
-    table.mark_obsolete()
+    table.leave_cache()
     assert [ask(table, key) for key, _, _ in entries] == [value for _, value, _ in entries]
 
 
-def test_an_iterator_reads_on_when_the_name_of_its_table_is_gone(tables: Tables) -> None:
+def test_an_iterator_reads_on_after_its_tables_file_is_removed(tables: Tables) -> None:
     table: TableReader | None = tables.table(numbered(2000))
     assert table is not None
     blocks: Iterator[Any] = read_ahead(table, range(40), 1 << 20)
     next(blocks)
-    table.mark_obsolete()
+    table.leave_cache()
     os.remove(tables.path(1))
     table = None
     gc.collect()
@@ -241,7 +241,7 @@ def test_retiring_empties_the_cache_of_the_table_alone(tables: Tables) -> None:
     for key, _, _ in entries:
         ask(kept, key), ask(retired, key)
     used = tables.cache.used_bytes
-    retired.mark_obsolete()
+    retired.leave_cache()
     assert tables.cache.used_bytes == used // 2
 
 
@@ -250,7 +250,7 @@ def test_retiring_empties_the_cache_of_the_table_alone(tables: Tables) -> None:
 
 @pytest.fixture
 def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table notes how long its filters took to build; here that is always nothing."""
+    """Make tables state a build time of 0 for filters."""
     monkeypatch.setattr(time, "perf_counter_ns", lambda: 0)
 
 

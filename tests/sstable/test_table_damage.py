@@ -1,4 +1,4 @@
-"""Damage to a table file is noticed; what later releases may write is refused or passed over."""
+"""Damage to a table file is noticed; formats of later releases are refused or skipped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def tables(tmp_path: Path) -> Tables:
 def check_all(tables: Tables, meta: TableMeta) -> None:
     """Open the table and check every byte of it."""
     table = tables.open(meta)
-    table.verify_tail()
+    table.verify_sections()
     for number in range(table.index.block_count):
         table.verify_block(number)
 
@@ -122,7 +122,7 @@ def test_trailer_checksums_are_seeded_with_the_trailer_and_the_place(tables: Tab
 
 
 def with_footer(table: TableReader, **changes: int) -> bytes:
-    """The file's bytes with other values in its footer, the footer's checksum made right."""
+    """The file with other values in its footer, and a right checksum."""
     data = bytearray(Path(table.path).read_bytes())
     at = len(data) - FOOTER_BYTES
     for name, number in changes.items():
@@ -154,7 +154,7 @@ def test_another_file_is_no_table(tables: Tables) -> None:
 
 
 def with_properties(table: TableReader, old: bytes, new: bytes) -> bytes:
-    """The file's bytes with its properties changed, all checksums made right."""
+    """The file with changed properties, and right checksums."""
     data = Path(table.path).read_bytes()
     footer = table.footer
     properties = data[footer.properties_offset : -FOOTER_BYTES]

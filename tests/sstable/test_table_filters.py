@@ -1,4 +1,4 @@
-"""The filters of a table: what they hold, what lookups cost, where they are kept."""
+"""A table's filters: their keys, the costs of lookups, and residency."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_filter_in_a_block_is_the_one_that_look_ups_ask(tables: Tables) -> N
 @pytest.mark.parametrize("residency", RESIDENCIES)
 @pytest.mark.parametrize("granularity", ["block", "table"])
 @pytest.mark.parametrize("rate", [0.01, 1.0])
-def test_touching_a_filter_reads_nothing(
+def test_prefetching_a_filter_reads_nothing(
     tmp_path: Path, rate: float, granularity: str, residency: str
 ) -> None:
     storage = CountingStorage()
@@ -79,13 +79,13 @@ def test_touching_a_filter_reads_nothing(
     assert storage.stats == before
 
 
-def test_the_filter_of_a_whole_table_is_not_touched_for_a_block(tables: Tables) -> None:
+def test_the_filter_of_a_whole_table_is_not_prefetched_for_a_block(tables: Tables) -> None:
     table = tables.table(numbered(300), filter_granularity="table")
     for number in range(table.index.block_count):
         assert table.filters.prefetch(number) == table.index.probe_count(number)
 
 
-def test_both_ends_of_a_filter_are_touched(tables: Tables) -> None:
+def test_both_ends_of_a_filter_are_prefetched(tables: Tables) -> None:
     table = tables.table(numbered(300))
     data = Path(table.path).read_bytes()[table.footer.filters_offset :]
     for number in range(table.index.block_count):
@@ -273,7 +273,7 @@ def test_a_look_up_reads_the_one_chunk_that_holds_its_filter(tables: Tables) -> 
     assert (tables.stats.filter_reads, tables.stats.filter_read_bytes) == (1, high - low)
 
 
-def test_the_bytes_that_a_filter_would_take_to_ask_are_told(tables: Tables) -> None:
+def test_the_read_bytes_of_asking_a_filter_are_known(tables: Tables) -> None:
     meta, entries = many_filters(tables)
     table = tables.open(meta, "cached")
     low, high = table.index.chunk_span(0)
@@ -297,7 +297,7 @@ def test_damage_to_a_chunk_is_noticed_by_look_ups_that_need_it_and_no_others(
     table = tables.open(meta, "cached")
     low, _ = table.index.chunk_span(2)
     flip(table.path, table.footer.filters_offset + low + 5)
-    first_block = int(table.index.chunk_start(2))  # whose copy of its filter takes its place
+    first_block = int(table.index.chunk_start(2))  # whose copy of the filter is used
     flip(table.path, table.index.offset(first_block + 1) - TRAILER_BYTES - 1)
     outcomes: dict[int, set[bool]] = {}
     for key, _, _ in entries[::50]:

@@ -1,4 +1,4 @@
-"""Opening a table: what is read then, what waits for the first use, and what is found when."""
+"""Opening a table: which parts it reads, and when damage is found."""
 
 from __future__ import annotations
 
@@ -57,9 +57,7 @@ def test_no_filter_is_read_before_the_first_use(tables: Tables) -> None:
 
 @pytest.mark.parametrize("residency", ["resident", "cached", "off"])
 @pytest.mark.parametrize("granularity", ["block", "table"])
-def test_whatever_is_asked_first_is_answered(
-    tables: Tables, residency: str, granularity: str
-) -> None:
+def test_any_first_use_loads_the_table(tables: Tables, residency: str, granularity: str) -> None:
     entries = numbered(300)
     meta = tables.write(entries, filter_granularity=granularity)
     assert ask(opened(tables, meta, residency), entries[7][0]) == entries[7][1]
@@ -71,7 +69,7 @@ def test_whatever_is_asked_first_is_answered(
 
 
 class _MeetingStorage(Storage):
-    """Once told to, the first read waits a moment for another beside it."""
+    """Once armed, makes the first read wait briefly for a second one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,19 +100,19 @@ class _MeetingFile(RandomFile):
         return super()._pread(length, offset)
 
 
-def test_it_is_loaded_once_by_however_many_threads(tmp_path: Path) -> None:
+def test_a_table_is_loaded_once_by_any_number_of_threads(tmp_path: Path) -> None:
     storage = _MeetingStorage()
     tables = Tables(tmp_path, storage)
     table = opened(tables, tables.write(numbered(2000)))
     storage.meeting = threading.Barrier(2)
     run_all(table.load, table.load)
     assert not storage.met
-    assert storage.reads == 3  # index, properties, for the checksum of both, and filters
+    assert storage.reads == 3  # index, properties, both for their checksum, and filters
 
 
 def test_a_table_retired_before_its_first_use_keeps_nothing_in_the_cache(tables: Tables) -> None:
     table = opened(tables, tables.write(numbered(300)), "cached")
-    table.mark_obsolete()
+    table.leave_cache()
     for key, value, _ in numbered(300):
         assert ask(table, key) == value
     assert tables.cache.used_bytes == 0

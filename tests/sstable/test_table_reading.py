@@ -64,7 +64,7 @@ def test_tables_do_not_mix_up_their_blocks_in_the_cache(tables: Tables) -> None:
     assert [ask(one, key), ask(two, key), ask(one, key)] == [b"one 10", b"two 10", b"one 10"]
 
 
-LONG = 1 << 30  # bytes of a scan that has gone far
+LONG = 1 << 30  # bytes read ahead by a long scan
 
 orders = st.tuples(
     st.sets(st.integers(0, 39), min_size=1).map(sorted), st.booleans(), st.sampled_from([1, 4])
@@ -101,7 +101,7 @@ def test_blocks_read_ahead_are_the_blocks_read_one_by_one(
 def reads_of(
     forty_blocks: tuple[Tables, TableMeta], numbers: Sequence[int], cached_first: int
 ) -> tuple[int, int]:
-    """System calls made to read blocks, and blocks counted."""
+    """The number of read calls for blocks, and of blocks counted."""
     storage = CountingStorage()
     tables = Tables(forty_blocks[0].directory, storage)
     table = tables.open(forty_blocks[1])
@@ -138,7 +138,7 @@ def test_a_scan_reads_one_by_one_and_then_ever_more_blocks_together(
 
 @pytest.mark.parametrize("wanted", [1, 3, 4, 5, 9, 17, 30, 40])
 @pytest.mark.parametrize("descending", [False, True], ids=["up", "down"])
-def test_a_scan_that_stops_has_read_about_as_much_in_vain_as_it_needed_at_most(
+def test_a_stopped_scan_has_read_at_most_about_twice_what_it_needed(
     forty_blocks: tuple[Tables, TableMeta], wanted: int, descending: bool
 ) -> None:
     tables = Tables(forty_blocks[0].directory)

@@ -1,4 +1,4 @@
-"""Transposed payloads: what is restored is what was transposed, and what lies is an error."""
+"""Transposed payloads: they restore to the original, and damage is an error."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def fail(reason: str) -> NoReturn:
 
 
 def made_whole(transposed: bytes, raw_length: int) -> bytes:
-    """The payload, with the fingerprints that a lookup makes."""
+    """The restored payload, with the fingerprints that a lookup adds."""
     raw = restore(transposed, raw_length, PATH, OFFSET)
     block = Block(raw, fail, lacks_fingerprints=True)
     at = 24 + block.prefix_length
@@ -78,7 +78,7 @@ values = st.none() | st.binary(max_size=20)
 
 @st.composite
 def blocks(draw: st.DrawFn) -> Entries:
-    """Keys of one length or of several, values of one length or of several."""
+    """Blocks with keys, and values, of one length or of several."""
     prefix, width = draw(prefixes), draw(st.integers(0, 20))
     suffixes = st.binary(min_size=draw(st.sampled_from([0, width])), max_size=width)
     size = draw(st.integers(0, 20))
@@ -90,7 +90,7 @@ def blocks(draw: st.DrawFn) -> Entries:
 
 
 @given(blocks())
-def test_what_is_restored_is_what_was_transposed(entries: Entries) -> None:
+def test_transposed_payloads_round_trip(entries: Entries) -> None:
     payload = payload_of(entries)
     transposed = transpose(payload)
     assert len(transposed) <= len(payload) - len(entries)
@@ -203,7 +203,7 @@ def test_a_block_that_compression_makes_hardly_smaller_is_stored_as_it_is() -> N
     assert Compressor(3, b"").compress_block(payload) == (CODEC_NONE, payload)
 
 
-def test_it_is_smaller_than_the_compressed_payload() -> None:
+def test_a_transposed_block_compresses_better() -> None:
     chances = random.Random(2)
     payload = payload_of([(b"%016d" % (2 * n), chances.randbytes(50), 0) for n in range(33)])
     compressor = Compressor(3, b"")
@@ -239,7 +239,7 @@ def lies(change: tuple[int, bytes] = (0, b""), entries: Entries | None = None) -
 
 
 def frame_of(transposed: bytes) -> bytes:
-    """As it is stored: without the magic number."""
+    """The stored form: without the magic number."""
     return zstandard.ZstdCompressor().compress(transposed)[4:]
 
 
@@ -250,7 +250,7 @@ def unpacked(stored: bytes, raw_length: int) -> bytes:
 
 
 def refused(transposed: bytes, raw_length: int, match: str) -> None:
-    """It is an error that says where, and so when it is compressed."""
+    """Restoring raises an error with its place, compressed or not."""
     with pytest.raises(CorruptionError, match=match) as caught:
         made_whole(transposed, raw_length)
     assert (caught.value.path, caught.value.offset) == (PATH, OFFSET)
@@ -280,7 +280,7 @@ UNEQUAL: Entries = [(b"k" * n, b"v" * n, 5) for n in range(1, 21)]
         ((16, struct.pack("<I", 0xFFFF_FFFF)), "cannot hold"),
     ],
 )
-def test_headers_that_lie_are_errors(change: tuple[int, bytes], what: str) -> None:
+def test_wrong_headers_are_errors(change: tuple[int, bytes], what: str) -> None:
     assert made_whole(lies(), RAW_LENGTH) == payload_of(numbered(20))
     refused(lies(change), RAW_LENGTH, what)
 
@@ -288,7 +288,7 @@ def test_headers_that_lie_are_errors(change: tuple[int, bytes], what: str) -> No
 def test_values_that_cannot_be_equally_long_are_an_error() -> None:
     (keys_length,) = struct.unpack_from("<I", lies(), 16)
     lie = struct.pack("<I", keys_length - 20)
-    restore(lies((16, lie)), RAW_LENGTH, PATH, OFFSET)  # another payload, but one
+    restore(lies((16, lie)), RAW_LENGTH, PATH, OFFSET)  # a wrong but valid payload
     entries: Entries = [(b"k" * n, b"vv", 5) for n in range(1, 21)]
     (keys_length,) = struct.unpack_from("<I", lies(entries=entries), 16)
     lie = struct.pack("<I", keys_length - 1)
@@ -310,7 +310,7 @@ def test_keys_longer_than_any_are_an_error() -> None:
 
 
 @pytest.mark.parametrize("more", [-1, 1, 1 << 20])
-def test_another_length_than_was_transposed_is_an_error(more: int) -> None:
+def test_a_wrong_transposed_length_is_an_error(more: int) -> None:
     refused(lies(), RAW_LENGTH + more, "do not make a payload")
 
 

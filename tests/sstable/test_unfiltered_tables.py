@@ -1,4 +1,4 @@
-"""``filter_policy="none"``: tables without a byte of filters, and everything goes on."""
+"""``filter_policy="none"``: tables without filters, and a store that works."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_no_bytes_of_filters_are_written(tmp_path: Path, granularity: str) -> No
         assert db.verify().ok
 
 
-def test_the_rest_of_a_table_is_what_it_is_with_filters(tmp_path: Path) -> None:
+def test_the_rest_of_a_table_is_as_with_filters(tmp_path: Path) -> None:
     contents = write(tmp_path / "none")
     with open_small(tmp_path / "bloom") as db:
         fill(db, range(0, 1000, 2))
@@ -71,7 +71,7 @@ def test_the_rest_of_a_table_is_what_it_is_with_filters(tmp_path: Path) -> None:
 def test_only_the_hash_for_the_fingerprint_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Parts of keys are hashed for filters only."""
+    """Parts of keys are hashed only for filters."""
 
     def refuse(self: lsmkv.FixedPrefix, key: bytes) -> bytes:
         raise AssertionError("hashed for no filter")
@@ -82,7 +82,7 @@ def test_only_the_hash_for_the_fingerprint_is_taken(
         db.flush()
 
 
-def test_a_store_goes_on_with_filters_and_without(tmp_path: Path) -> None:
+def test_a_store_can_switch_filters_on_and_off(tmp_path: Path) -> None:
     contents = write(tmp_path / "db")
     with open_small(tmp_path / "db", filter_policy="bloom") as db:
         db.compact_range(force=True)

@@ -1,4 +1,4 @@
-"""The storage: what may be opened, names, directories, and descriptors that are let go of."""
+"""The storage: opening files, names, directories, and closed descriptors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ def path(tmp_path: Path) -> str:
 
 @pytest.fixture
 def full(path: str) -> str:
-    """A file that holds CONTENT."""
     Path(path).write_bytes(CONTENT)
     return path
 
@@ -313,7 +312,7 @@ def test_closing_twice_is_harmless(full: str) -> None:
         assert other.read(3) == CONTENT[:3]
 
 
-def test_descriptors_go_with_the_last_reference(full: str) -> None:
+def test_the_last_reference_closes_the_descriptor(full: str) -> None:
     storage = Storage()
     gc.disable()  # without the help of the cycle collector
     try:
@@ -340,7 +339,7 @@ def test_no_operation_leaks_a_descriptor(tmp_path: Path, full: str) -> None:
         lambda: storage.sync_directory(full),
         lambda: storage.lock(str(tmp_path / "LOCK")),
     ]
-    gc.collect()  # descriptors that other tests left to the collector are none of this one's
+    gc.collect()  # other tests may have left descriptors to the collector
     before = open_descriptors()
     for _ in range(3):
         storage.write_atomically(str(tmp_path / "CURRENT"), b"x")

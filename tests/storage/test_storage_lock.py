@@ -108,14 +108,14 @@ def test_lock_in_the_working_directory_names_it(
     lock.release()
 
 
-def test_lock_goes_with_its_last_reference(path: str) -> None:
+def test_the_last_reference_releases_the_lock(path: str) -> None:
     lock = Storage().lock(path)
     del lock
     Storage().lock(path).release()
 
 
 def in_forked_child(action: Callable[[], object]) -> None:
-    """Run ``action`` in a child that then leaves at once; fail if it raises."""
+    """Run ``action`` in a forked child; fail if it raises."""
     child = os.fork()
     if child == 0:
         code = 1

@@ -24,7 +24,6 @@ def path(tmp_path: Path) -> str:
 
 @pytest.fixture
 def full(path: str) -> str:
-    """A file that holds CONTENT."""
     Path(path).write_bytes(CONTENT)
     return path
 
@@ -249,7 +248,7 @@ def test_direct_read_counts_the_aligned_range(full: str, offset: int, length: in
 def test_direct_reads_agree_with_the_operating_system(full: str) -> None:
     storage = direct_storage(full)
     with open(full, "rb") as written:
-        os.fsync(written.fileno())  # so that no write of ours is still under way
+        os.fsync(written.fileno())  # so that no own write is still under way
     differences = []
     with storage.open_random(full) as file:
         for _ in range(5):  # a page of the program itself may have to be fetched at any time
@@ -263,7 +262,7 @@ def test_direct_reads_agree_with_the_operating_system(full: str) -> None:
 
 
 def process_read_bytes() -> int:
-    """Bytes that this process caused to be fetched from storage."""
+    """Bytes that this process made the system read from storage."""
     try:
         with open("/proc/self/io") as file:
             counts = dict(line.split(": ") for line in file)

@@ -1,4 +1,4 @@
-"""Writing through a storage: whole appends or none, failed syncs that stick, reopening."""
+"""Writing through a storage: whole appends or none, sticky sync failures, reopening."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def test_open_append_needs_the_file(path: str) -> None:
         Storage().open_append(path, 0)
 
 
-def test_what_is_written_again_is_as_it_was(path: str) -> None:
+def test_rewritten_bytes_are_unchanged(path: str) -> None:
     with Storage().create(path) as file:
         file.append(b"abcdef")
     Storage().write_again(path, 2, b"cde")

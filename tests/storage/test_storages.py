@@ -1,4 +1,4 @@
-"""The storages of the tests themselves: faults as told, waiting as told."""
+"""The tests' own storages: injected faults and waits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ def path(tmp_path: Path) -> str:
 
 @pytest.fixture
 def full(path: str) -> str:
-    """A file that holds CONTENT."""
     Path(path).write_bytes(CONTENT)
     return path
 

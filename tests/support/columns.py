@@ -1,4 +1,4 @@
-"""Versions between the two forms that tests write them in and the store handles them in."""
+"""Converts versions between rows, which tests write, and the store's batches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lsmkv.encoding.entry_batch import Entry, EntryBatch
 
 
 def as_columns(rows: Sequence[Entry]) -> EntryBatch:
-    """One batch of versions, of which any key may stand more than once."""
+    """One batch of versions, whose keys may repeat."""
     return EntryBatch(
         [key for key, _, _ in rows],
         [value for _, value, _ in rows],
@@ -19,7 +19,7 @@ def as_columns(rows: Sequence[Entry]) -> EntryBatch:
 
 
 def as_rows(batches: Iterable[EntryBatch]) -> list[Entry]:
-    """What stands in any number of batches."""
+    """The versions of these batches, in order."""
     return [
         (batch.key(at), value, seq)
         for batch in batches

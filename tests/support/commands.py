@@ -1,4 +1,4 @@
-"""Runs the ``lsmkv`` command in this process or another, on stores that it fills and reads."""
+"""Runs the ``lsmkv`` command, in this process or another; and its stores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import lsmkv
 from lsmkv.cli import cli
 
-# What subprocesses import is what these tests import, installed or not.
+# Subprocesses import the same modules as these tests, installed or not.
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(lsmkv.__file__).parent.parent)}
 AWKWARD = {
     b"": b"",
@@ -61,7 +61,7 @@ def read(path: str) -> dict[bytes, bytes]:
 
 
 def fill_tables(path: str, count: int = 500) -> str:
-    """A store whose entries are in a table of several blocks."""
+    """Fill a store whose entries are in a table of several blocks."""
     with lsmkv.open(path, block_size_bytes=512, compression="none") as db:
         db.update({b"key%04d" % number: b"value%04d" % number for number in range(count)})
         db.flush()
@@ -81,7 +81,7 @@ def damage_block(path: str) -> None:
 def process(
     *arguments: str, stdin: int | None = subprocess.DEVNULL, stdout: int = subprocess.PIPE
 ) -> subprocess.Popen[bytes]:
-    """The command as users run it."""
+    """Run the command in a process, as users do."""
     return subprocess.Popen(
         [sys.executable, "-m", "lsmkv", *arguments],
         stdin=stdin,

@@ -1,12 +1,11 @@
-"""Counts what one kind of operation of the counted kinds costs, without a clock.
+"""Counts what the counted kinds of operation cost, without a clock.
 
-Counted are the bytecode instructions that the interpreter executes and the Python functions that it
-calls (``sys.settrace`` with ``f_trace_opcodes``), in the thread that asks and in those that the store
-starts meanwhile, and what the store counts itself.  Instructions see a loop that goes round more
-often, calls stand out when one more is made for each key.  Both are the same from run to run,
-waiting apart: how often a thread is woken is up to the system, so ``threading`` is left out.  What
-one C function does is not seen (sorting more, copying more): for that there is
-``tools.instructions``.
+It counts the interpreter's bytecode instructions and calls of Python functions (``sys.settrace`` with
+``f_trace_opcodes``), in the asking thread and in those that the store starts meanwhile, and it takes
+the store's own counters.  Extra iterations of a loop show in the instructions, an extra call for each
+key in the calls.  Both repeat from run to run, except for waiting: the system decides how often a
+thread wakes, so ``threading`` is left out.  Work inside a C function (sorting or copying more) does not
+show: ``tools.instructions`` counts that.
 """
 
 from __future__ import annotations
@@ -29,13 +28,12 @@ _NOT_COUNTED = (operations.__file__, threading.__file__)
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What all operations of one kind cost together.
+    """The cost of all operations of one kind together.
 
     Attributes:
         instructions: bytecode instructions executed.
         calls: Python functions called, and generators resumed.
-        counters: what of :class:`lsmkv.Stats` repeats exactly, by name; those that stayed zero are
-            left out.
+        counters: counters of :class:`lsmkv.Stats` that repeat exactly, by name, without zeros.
     """
 
     instructions: int
@@ -44,7 +42,7 @@ class Cost:
 
 
 class _Tracer:
-    """Counts calls and instructions of every frame but those of the operations themselves."""
+    """Counts calls and instructions of all frames except the operations' own."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -65,7 +63,7 @@ class _Tracer:
 
 
 def measure(name: str, directory: str) -> Cost:
-    """What the operations of the kind ``name`` cost, in a store that is made in ``directory``."""
+    """The cost of one kind of operation, in a new store."""
     kind = COUNTED[name]
     keys = operations.Keys()
     operations.make_counted_store(directory, keys)
@@ -81,7 +79,7 @@ def measure(name: str, directory: str) -> Cost:
             sys.settrace(tracer.enter)
             work()
             cost = Cost(tracer.instructions, tracer.calls, _exact(db.stats() - before))
-    finally:  # the store's threads have ended; Python 3.12 may crash when they are traced no more
+    finally:  # Python 3.12 may crash if tracing ends before the store's threads do
         sys.settrace(traced)
         threading.settrace(None)
         gc.enable()
@@ -89,7 +87,7 @@ def measure(name: str, directory: str) -> Cost:
 
 
 def _exact(stats: lsmkv.Stats) -> dict[str, int]:
-    """The counters that are whole numbers other than zero and no times."""
+    """The counters that are whole numbers other than zero, and not times."""
     counted = {item.name: getattr(stats, item.name) for item in fields(stats)}
     return {
         name: value

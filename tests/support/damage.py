@@ -1,4 +1,4 @@
-"""Damage for tests: flipped bytes, cut files, tables made by hand to be wrong."""
+"""Damage for tests: flipped bytes, cut files, and forged tables."""
 
 from __future__ import annotations
 
@@ -42,12 +42,11 @@ def flip(path: Path, offset: int, mask: int = 0x01) -> None:
 
 
 def cut(path: Path, length: int) -> None:
-    """Cut a file down to ``length`` bytes."""
     os.truncate(path, length)
 
 
 def files(directory: Path, suffix: str) -> list[Path]:
-    """Files of a directory whose names end so, by number."""
+    """Files of a directory with this ending, by number."""
     return sorted(path for path in directory.iterdir() if path.name.endswith(suffix))
 
 
@@ -65,7 +64,7 @@ def open_table(
 
 
 def unloaded(path: Path, meta: TableMeta | None = None, residency: str = "resident") -> TableReader:
-    """As :func:`open_table`, before index and filters are read."""
+    """:func:`open_table` without loading index and filters."""
     storage = Storage()
     cache = BlockCache(1 << 20, storage.stats)
     return TableReader(storage, str(path), cache, meta=meta, filter_residency=residency)
@@ -79,9 +78,9 @@ def entries_of(path: Path) -> list[list[Entry]]:
 
 
 def sections(path: Path) -> dict[str, tuple[int, int]]:
-    """Start and end of each part of a table file that has any bytes.
+    """Start and end of each non-empty part of a table file.
 
-    Those of block 1 (payload, filter, trailer) are named after it.
+    The parts of block 1 (payload, filter, trailer) are named after it.
     """
     footer = footer_of(path)
     table = open_table(path, residency="off")
@@ -122,9 +121,9 @@ def forge_table(
     empty_filters: bool = False,
     properties: dict[str, object] | None = None,
 ) -> None:
-    """A table whose checksums hold and whose content may not.
+    """A table with right checksums and possibly wrong contents.
 
-    The blocks are taken as given, in order or not; ``properties`` replaces what would be true.
+    Blocks may be out of order; ``properties`` replaces the true values.
     """
     index = IndexBuilder()
     data, filters = b"", b""
@@ -164,28 +163,7 @@ def forge_table(
         data += frame
         filters += bits
         raw_bytes += len(payload)
-    entries = [entry for block in blocks for entry in block]
-    keys_in_order = [entry[0] for entry in entries]
-    said = TableProperties(
-        number=1,
-        smallest=keys_in_order[0],
-        largest=keys_in_order[-1],
-        smallest_seq=min(entry[2] for entry in entries),
-        largest_seq=max(entry[2] for entry in entries),
-        entry_count=len(entries),
-        tombstone_count=sum(entry[1] is None for entry in entries),
-        has_versions=len(set(keys_in_order)) < len(keys_in_order),
-        block_count=len(blocks),
-        raw_bytes=raw_bytes,
-        filter_bytes=len(filters),
-        filter_key="whole",
-        granularity="block",
-        error_rate=0.01,
-        filter_key_count=0,
-        probe_count=0,
-        filter_scheme=SCHEME_BLOOM,
-        writer="forged",
-    )
+    said = _true_properties(blocks, raw_bytes, len(filters))
     said = msgspec.structs.replace(said, **(properties or {}))
     index_data = index.finish(filters)
     tail = index_data + msgspec.json.encode(said)
@@ -196,8 +174,35 @@ def forge_table(
     path.write_bytes(data + filters + tail + footer.encode())
 
 
+def _true_properties(
+    blocks: Sequence[Sequence[Entry]], raw_bytes: int, filter_bytes: int
+) -> TableProperties:
+    entries = [entry for block in blocks for entry in block]
+    keys_in_order = [entry[0] for entry in entries]
+    return TableProperties(
+        number=1,
+        smallest=keys_in_order[0],
+        largest=keys_in_order[-1],
+        smallest_seq=min(entry[2] for entry in entries),
+        largest_seq=max(entry[2] for entry in entries),
+        entry_count=len(entries),
+        tombstone_count=sum(entry[1] is None for entry in entries),
+        has_versions=len(set(keys_in_order)) < len(keys_in_order),
+        block_count=len(blocks),
+        raw_bytes=raw_bytes,
+        filter_bytes=filter_bytes,
+        filter_key="whole",
+        granularity="block",
+        error_rate=0.01,
+        filter_key_count=0,
+        probe_count=0,
+        filter_scheme=SCHEME_BLOOM,
+        writer="forged",
+    )
+
+
 def spoil_first_block(table: Path) -> None:
-    """Spoil the first block, in its payload."""
+    """Flip a byte of the first block's payload."""
     content = bytearray(table.read_bytes())
     content[100] ^= 0xFF
     table.write_bytes(content)

@@ -1,4 +1,4 @@
-"""Every kind of filter, built the same way, for tests that hold for all of them."""
+"""Every kind of filter, built the same way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lsmkv.filters.family.strategies import STRATEGIES
 
 
 class Asked(Membership, Save, Protocol):
-    """What all kinds can do."""
+    """The methods that all kinds have."""
 
 
 Build = Callable[[Sequence[bytes], float], Asked]
@@ -31,7 +31,10 @@ def _grown(empty: Callable[[int, float], GrowingFilter]) -> Build:
 
 
 def _cuckoo(keys: Sequence[bytes], error_rate: float) -> filters.CuckooFilter:
-    """With room for more keys when these do not fit: once in a few hundred small sets."""
+    """A cuckoo filter, with more room if the keys do not fit.
+
+    That happens once in a few hundred small sets.
+    """
     room = len(keys)
     while True:
         built = filters.CuckooFilter.for_keys(room, error_rate)
@@ -80,7 +83,7 @@ KINDS: Final[dict[str, Build]] = {
 
 @contextmanager
 def own_registry() -> Iterator[None]:
-    """Inside, no policies but the package's are registered, and what is registered is forgotten."""
+    """Within the block only built-in policies are registered; undo registrations after it."""
     known = policy._known
     before = list(known)
     known[:] = [policy.NONE, *policy.POLICIES]

@@ -1,7 +1,7 @@
-"""Stores of fixed keys whose filters are measured, and what lookups in them cost.
+"""Stores of fixed keys for measuring filters, and lookups in them.
 
-The hash of a key is fixed too, so that every count comes out the same each time; the bounds say how
-far it may lie from what theory expects.
+The keys' hashes are fixed too, so all counts repeat; the bounds state how far a count may be from
+theory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ def absent(number: int, variant: int) -> bytes:
 
 
 def load(db: DB, numbers: range = range(KEY_COUNT)) -> None:
-    """One run on the deepest level, whose filters are read at once, as somebody has asked for a key."""
+    """Load one run on the deepest level, with its filters in memory.
+
+    The lookup before makes the store read filters at once.
+    """
     assert present(0) not in db
     with db.write_batch() as batch:
         for number in numbers:
@@ -50,7 +53,7 @@ def load(db: DB, numbers: range = range(KEY_COUNT)) -> None:
 
 @contextmanager
 def counted(path: str, **options: Any) -> Iterator[tuple[DB, CountingStorage]]:
-    """A store whose reads are counted by the storage, beside its own counts."""
+    """A store on a storage with its own read counts."""
     storage = CountingStorage()
     with lsmkv.open(path, OPTIONS, storage=storage, **options) as db:
         yield db, storage
@@ -77,7 +80,7 @@ def block_of(tables: list[TableReader], key: bytes) -> tuple[TableReader, int] |
 
 
 def absent_in_blocks(db: DB, per_key: int) -> tuple[list[bytes], list[float]]:
-    """Absent keys inside the key ranges of blocks, and the exact rate of each one's filter."""
+    """Absent keys inside blocks, and the exact rate of each one's filter."""
     tables = tables_of(db)
     rates: dict[tuple[int, int], float] = {}
     for table in tables:
@@ -99,7 +102,7 @@ def absent_in_blocks(db: DB, per_key: int) -> tuple[list[bytes], list[float]]:
 
 
 def assert_likely(successes: int, rates: list[float]) -> None:
-    """Whether so many of independent events, each of its own rate, are to be expected.
+    """Check that the number of successes is plausible, given each trial's rate.
 
     The binomial distribution of their mean rate is at least as wide as that of their sum
     (Hoeffding 1956).
@@ -109,14 +112,14 @@ def assert_likely(successes: int, rates: list[float]) -> None:
 
 
 def look_up(db: DB, keys: list[bytes]) -> Stats:
-    """What is counted while each key is looked up, all of them in vain."""
+    """The counters of looking up these absent keys."""
     before = db.stats()
     assert not any(db.get(key) for key in keys)
     return db.stats() - before
 
 
 def answers(db: DB) -> tuple[list[bytes | None], list[tuple[bytes, bytes]], list[bytes]]:
-    """Lookups in hit and miss, a range and a prefix."""
+    """Lookups of present and absent keys, a range and a prefix."""
     keys = [
         key for number in range(0, KEY_COUNT, 7) for key in (present(number), absent(number, 1))
     ]

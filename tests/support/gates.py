@@ -1,4 +1,4 @@
-"""A storage whose writes can be held up, so that tests need not depend on time."""
+"""A storage that holds writes up, for tests without timing."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ WAIT_S = 60.0  # only stops a test that would hang
 
 
 class GatedStorage(Storage):
-    """While the gate is shut, appends to some files wait until they are let through.
+    """Holds up appends to some files while the gate is shut.
 
     Args:
-        suffix: what the names of those files end in.
-        thread: name of the thread whose appends alone are held up; None for all.
+        suffix: the ending of those files' names.
+        thread: name of the only thread that is held up; None for all.
 
     Attributes:
         held_up: set once an append waits.
@@ -42,7 +42,6 @@ class GatedStorage(Storage):
             self._changed.notify()
 
     def open_up(self) -> None:
-        """Let all appends through again."""
         with self._changed:
             self._passes = math.inf
             self._changed.notify_all()

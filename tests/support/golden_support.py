@@ -1,7 +1,7 @@
-"""Golden files: bytes that this and every later release must write, or at least read.
+"""Golden files: bytes that later releases must write, or at least read.
 
-A golden file is text, so that a change of it can be reviewed: for each file it stands for a line
-``# <name> <length>``, then its bytes in hexadecimal.  ``pytest --rewrite-golden`` writes them anew.
+A golden file is text, so that its changes can be reviewed.  It has for each file a line ``# <name>
+<length>`` and its bytes in hexadecimal.  ``pytest --rewrite-golden`` rewrites them.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ _BYTES_PER_LINE: Final = 48
 
 
 class Golden:
-    """Access to the golden files; ``rewrite`` tells whether they are to be written anew."""
+    """Access to the golden files; with ``rewrite`` they are written anew."""
 
     def __init__(self, *, rewrite: bool) -> None:
         self.rewrite = rewrite
 
     def check(self, name: str, files: Files) -> None:
-        """Fail unless ``files`` are, byte for byte, what the golden file ``name`` holds."""
+        """Fail unless ``files`` equal the golden file ``name`` byte for byte."""
         stored = self.load(name, lambda: files)
         assert list(stored) == list(files), f"golden {name} holds other files"
         for file, data in files.items():
             assert data.hex(" ", 4) == stored[file].hex(" ", 4), f"{file} of golden {name} differs"
 
     def load(self, name: str, make: Callable[[], Files] | None = None) -> Files:
-        """What the golden file ``name`` holds.
+        """The contents of the golden file ``name``.
 
-        With ``rewrite``, what ``make`` returns is written to it first.
+        With ``rewrite`` the result of ``make`` is written to it first.
         """
         path = _DIRECTORY / f"{name}.hex"
         if self.rewrite and make is not None:
@@ -74,5 +74,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
-    """The golden files."""
     return Golden(rewrite=bool(request.config.getoption("--rewrite-golden", default=False)))

@@ -1,4 +1,4 @@
-"""Small stores whose background work is done in helper processes, and those processes."""
+"""Small stores that work in helper processes, and those processes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MODES: Final[tuple[Background, ...]] = ("thread", "process")
 
 
 def open_store(path: str | Path, background: Background = "process", **options: Any) -> lsmkv.DB:
-    """A small store whose every flush and compaction is worth a process."""
+    """A small store that does every flush and compaction in a process."""
     return open_small(path, background=background, **{"process_job_size_bytes": 0, **options})
 
 
 def helpers(db: lsmkv.DB) -> tuple[HelperProcess, HelperProcess]:
-    """The one for flushes and the one for compactions."""
+    """The helpers for flushes and for compactions."""
     background = db._engine._background
     runners = (background.flusher.runner, background.compactor.runner)
     assert runners[0] is not None and runners[1] is not None
@@ -29,13 +29,13 @@ def helpers(db: lsmkv.DB) -> tuple[HelperProcess, HelperProcess]:
 
 
 def running(helper: HelperProcess) -> int:
-    """The number of its process, which is there."""
+    """The id of the helper's running process."""
     assert helper.pid is not None
     return helper.pid
 
 
 def is_running(pid: int) -> bool:
-    """Whether the process is there, and no zombie."""
+    """Whether the process exists and is no zombie."""
     try:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):

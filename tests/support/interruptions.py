@@ -1,8 +1,8 @@
-"""Interrupts at each place where one can come, one after the other.
+"""Raises an interrupt at each possible place, one after the other.
 
-The interpreter heeds an interrupt where a Python function begins and when a function written in C has
-returned (and where a loop goes back).  A profile function is called at just these places, and what it
-raises goes the way of an interrupt.  Compiled modules have no such places; what they call may.
+The interpreter checks for interrupts when a Python function begins, when a C function has returned, and
+where a loop goes back.  A profile function is called at the first two places, and its exceptions
+propagate as an interrupt does.  Compiled modules have no such places, but functions that they call may.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PLACES = ("call", "c_return")
 
 
 class Interruption:
-    """Raises KeyboardInterrupt in this thread at place ``at`` of what runs within the block.
+    """Raises KeyboardInterrupt in this thread at place ``at`` within the block.
 
     Attributes:
         came: whether there was such a place.
@@ -43,7 +43,7 @@ class Interruption:
         self._left -= 1
         if self._left < 0:
             self.came = True
-            raise KeyboardInterrupt  # which ends the profiling, too
+            raise KeyboardInterrupt  # this ends the profiling, too
 
 
 _EXIT = Interruption.__exit__.__code__
@@ -52,10 +52,10 @@ _EXIT = Interruption.__exit__.__code__
 def at_each_place(
     action: Callable[[], object], afterwards: Callable[[], object], *, stride: int = 1
 ) -> int:
-    """Call ``action`` again and again, each time with an interrupt at a later place, until none comes.
+    """Call ``action`` with an interrupt at each place in turn.
 
-    ``afterwards`` is called each time, in another thread: it must not hang.  Returns how many came.
-    With ``stride`` only every so many places are tried.
+    After each call ``afterwards`` runs in another thread, and must not hang.  Returns the number of
+    places tried; with ``stride`` only every so many are tried.
     """
     for count, at in enumerate(itertools.count(0, stride)):
         interruption = Interruption(at)
@@ -68,7 +68,7 @@ def at_each_place(
 
 
 def in_time(action: Callable[[], object]) -> None:
-    """Call ``action`` in a thread; whatever it raises, and that it hangs, fails the test."""
+    """Call ``action`` in a thread; the test fails if it raises or hangs."""
     errors: list[BaseException] = []
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""What this process holds, for tests that nothing of it is left over."""
+"""Resources that this process holds, for tests of leaks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ __all__ = ["open_descriptors", "our_threads", "write_calls"]
 
 
 def write_calls() -> int:
-    """How many system calls of this process have written so far."""
+    """The number of write calls of this process so far."""
     with open("/proc/self/io", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("syscw:"))

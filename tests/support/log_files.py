@@ -1,4 +1,4 @@
-"""Logs that tests write, and what is read back from them."""
+"""Logs that tests write, and the records read from them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def payloads_of(path: Path) -> list[bytes]:
 
 
 def written(path: Path, payloads: list[bytes], *, synced_after: int | None = None) -> list[int]:
-    """Write a log; where each record ends.  ``synced_after`` records it is synced."""
+    """Write a log; return the end of each record.
+
+    It is synced after ``synced_after`` records.
+    """
     log = create(path)
     ends = []
     for count, payload in enumerate(payloads, 1):
@@ -50,5 +53,8 @@ def written(path: Path, payloads: list[bytes], *, synced_after: int | None = Non
 
 
 def written_bytes(path: Path) -> int:
-    """How long a log is without room for more, unless its last record ends with a zero."""
+    """The length of a log without its room.
+
+    The last record must not end with a zero.
+    """
     return len(path.read_bytes().rstrip(b"\0"))

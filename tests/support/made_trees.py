@@ -1,4 +1,4 @@
-"""Trees made by hand for compactions to be picked in, and options that say when levels are full."""
+"""Trees made by hand for picking compactions, with options for level sizes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def table(
 
 
 def tree(placed: dict[tuple[int, int], list[TableMeta]]) -> Levels:
-    """The tree with these tables, by level and run."""
+    """A tree of these tables, by level and run."""
     return Levels().changed(
         [PlacedTable(level, run, meta) for (level, run), metas in placed.items() for meta in metas],
         (),
@@ -59,7 +59,7 @@ def numbers(compaction: Compaction | None) -> list[list[int]]:
 def level0(
     run_count: int, smallest: str = "a", largest: str = "z"
 ) -> dict[tuple[int, int], list[TableMeta]]:
-    """Level 0 with so many runs of one table; their numbers count up from 101."""
+    """Level 0 with so many runs of one table, numbered from 101."""
     return {
         (0, number): [table(number, smallest, largest)] for number in range(101, 101 + run_count)
     }

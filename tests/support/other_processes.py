@@ -1,4 +1,4 @@
-"""Other Python processes that use a store of a test, and small stores for them."""
+"""Other Python processes that use a test's store."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def open_store(path: str | Path, **options: Any) -> lsmkv.DB:
 
 @contextmanager
 def process(script: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """Another Python process, with pipes; killed at the end if it still runs."""
+    """Another Python process, with pipes; killed at the end of the block."""
     running = subprocess.Popen(
         [sys.executable, "-c", f"import sys, lsmkv, gc, os\n{script}", *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -53,7 +53,7 @@ def process(script: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
 
 
 def run(script: str, *arguments: object) -> str:
-    """What another Python process prints; an error if it fails."""
+    """The output of another Python process; an error if it fails."""
     with process(script, *arguments) as running:
         output, errors = running.communicate()
         assert running.returncode == 0, errors

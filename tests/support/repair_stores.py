@@ -1,4 +1,4 @@
-"""Stores for repair to work on, and what is in them."""
+"""Stores to repair, and their contents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Content = dict[bytes, bytes]
 
 
 def build_store(path: Path, **options: object) -> Content:
-    """A closed store: two runs of tables of several blocks, deletions, and writes in the log."""
+    """Build a closed store: two runs of several blocks, deletions, and logged writes."""
     chosen = Options(block_size_bytes=512, **options)  # type: ignore[arg-type]
     with lsmkv.open(path, chosen) as db:
         for key in KEYS[::2]:
@@ -29,7 +29,7 @@ def build_store(path: Path, **options: object) -> Content:
 
 
 def content_of(path: Path) -> Content:
-    """Everything in a store, which must be whole."""
+    """All entries of a store, which must be whole."""
     with lsmkv.open(path, create_if_missing=False) as db:
         verified = db.verify()
         assert verified.ok, verified.problems

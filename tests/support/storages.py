@@ -1,4 +1,4 @@
-"""Storages for tests: one that counts by itself, one that fails on demand, one that is slow."""
+"""Storages for tests: one that counts, one that fails, one that is slow."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ CONTENT: Final = bytes(range(256)) * 50
 
 
 class CountingStorage(Storage):
-    """Counts the reads that reach the operating system, whatever ``Stats`` says.
+    """Counts the reads that reach the operating system, independently of ``Stats``.
 
-    One call of ``RandomFile._pread`` is one read; its place in the counters is the file's suffix
-    (``os.path.splitext``; the whole name where there is none) and the kind it was asked for.
+    One call of ``RandomFile._pread`` is one read.  Counts are kept by the file's suffix
+    (``os.path.splitext``; the whole name if it has none) and the requested kind.
     """
 
     def __init__(
@@ -34,11 +34,11 @@ class CountingStorage(Storage):
         self._mutex = threading.Lock()
 
     def reads(self, kind: ReadKind | None = None, suffix: str | None = None) -> int:
-        """System calls made, of one kind or all, on files of one suffix or all."""
+        """The number of read calls, by kind and file suffix (None: all)."""
         return _sum(self.calls, kind, suffix)
 
     def read_bytes(self, kind: ReadKind | None = None, suffix: str | None = None) -> int:
-        """Bytes asked of the operating system."""
+        """The number of bytes requested from the operating system."""
         return _sum(self.asked_bytes, kind, suffix)
 
     def reset(self) -> None:
@@ -86,13 +86,13 @@ class _CountingFile(RandomFile):
 
 
 class FaultyStorage(Storage):
-    """Raises OSError where it is told to.
+    """Raises OSError on demand.
 
-    The operations are the methods of ``Storage`` that take a path, by name (among them create,
-    open_append, open_random, replace, remove, sync_directory, lock), and those of open files:
-    append, truncate, sync and pread, each of which is one system call (an append that is completed
-    after a short write is two).  ``calls`` counts them all, so that a test can first run without
-    faults and then fail each in turn.
+    Operations are named after the methods of ``Storage`` that take a path (create, open_append,
+    open_random, replace, remove, sync_directory, lock and others), and those of open files: append,
+    truncate, sync and pread.  The latter count system calls: an append that is completed after a short
+    write counts two.  ``calls`` counts them all, so that a test can first run without faults and then
+    fail each in turn.
     """
 
     def __init__(
@@ -114,9 +114,9 @@ class FaultyStorage(Storage):
     ) -> Fault:
         """Fail calls of ``operation`` on paths that end in ``path_suffix``.
 
-        ``after`` matching calls succeed first, then ``times`` of them fail (None: all, until
-        ``heal``).  With ``short_write`` an append does not raise: it writes only that many bytes
-        and says so, as the operating system may.
+        ``after`` matching calls succeed first, then ``times`` calls fail (None: all, until ``heal``).
+        With ``short_write`` an append does not raise: it writes only that many bytes and returns their
+        number, as the operating system may.
         """
         if operation not in OPERATIONS:
             raise ValueError(f"{operation!r} is none of {sorted(OPERATIONS)}")
@@ -125,11 +125,10 @@ class FaultyStorage(Storage):
         return self.faults.add(Fault(operation, error, after, times, path_suffix, short_write))
 
     def heal(self) -> None:
-        """Forget all faults."""
         self.faults.heal()
 
     def check(self, operation: str, *paths: str) -> int | None:
-        """Raise if the call is to fail; the bytes to write if it is to be short; else None."""
+        """Raise if the call must fail; return its length if it must be short, else None."""
         return self.faults.check(operation, *paths)
 
     def create(self, path: str) -> AppendFile:

@@ -1,4 +1,4 @@
-"""Table files that tests write, ask and damage."""
+"""Table files that tests write, read and damage."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Tables:
     def write(
         self, entries: Iterable[Entry], *, error_rate: float = 0.01, **options: Any
     ) -> TableMeta:
-        """A finished table; the options not given are those of a small, uncompressed one."""
+        """Write a table; by default small and uncompressed."""
         chosen: dict[str, Any] = {"block_size_bytes": 256, "compression": "none", **options}
         self._last_number += 1
         number = self._last_number
@@ -65,7 +65,7 @@ class Tables:
 
 
 def numbered(count: int, step: int = 2, value: bytes = b"value of %d") -> list[Entry]:
-    """Entries with even numbers for keys, so that absent keys can be taken from between them."""
+    """Entries with even numbers as keys; odd ones are absent between them."""
     return [
         (b"key%08d" % number, value % number if b"%" in value else value, index + 1)
         for index, number in enumerate(range(0, step * count, step))
@@ -73,7 +73,7 @@ def numbered(count: int, step: int = 2, value: bytes = b"value of %d") -> list[E
 
 
 def alike(count: int) -> list[Entry]:
-    """Values that share most of their text, in no order that a small window would profit from."""
+    """Entries whose values share most of their text, in no order."""
     chances = random.Random(7)
     return [
         (
@@ -92,7 +92,7 @@ def alike(count: int) -> list[Entry]:
 
 
 def ask(table: TableReader, key: bytes, max_seq: int = MAX_SEQUENCE) -> Value | Absent:
-    """What the table knows of ``key``, as a version asks it."""
+    """The table's answer for ``key``, looked up as a version does it."""
     if not table.meta.smallest <= key <= table.meta.largest:
         return ABSENT
     return table.get(key, hash_key(key), max_seq)
@@ -129,9 +129,9 @@ def flip(path: str, offset: int, mask: int = 0x40) -> None:
 
 
 class BadBlockError(Exception):
-    """What these tests have a damaged block raise."""
+    """Raised for a damaged block by these tests."""
 
 
 def fail(reason: str) -> NoReturn:
-    """What a block that is damaged calls."""
+    """The callback for a damaged block."""
     raise BadBlockError(reason)

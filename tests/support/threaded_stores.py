@@ -1,4 +1,4 @@
-"""Stores that flush and compact all the time, and threads that work on them at once."""
+"""Stores that flush and compact all the time, for several threads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Background = dict[str, Any]
 
 
 def open_store(path: str | Path, **options: Any) -> lsmkv.DB:
-    """A store with buffers so small that it flushes and compacts all the time."""
+    """A store that flushes and compacts all the time: its buffers are small."""
     chosen: dict[str, Any] = {
         "write_buffer_size_bytes": 8192,
         "block_size_bytes": 512,
@@ -30,7 +30,7 @@ def open_store(path: str | Path, **options: Any) -> lsmkv.DB:
 
 
 def run_all(*jobs: Callable[[], object]) -> None:
-    """Run each job in a thread of its own; the first error of any is raised here."""
+    """Run each job in a thread of its own; raise the first error of any."""
     errors: list[BaseException] = []
 
     def run(job: Callable[[], object]) -> None:
@@ -50,7 +50,7 @@ def run_all(*jobs: Callable[[], object]) -> None:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for what another thread is to bring about."""
+    """Wait until another thread has made ``condition`` true."""
     deadline = time.monotonic() + WAIT_S
     while not condition():
         assert time.monotonic() < deadline, "it never came about"

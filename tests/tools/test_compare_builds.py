@@ -1,4 +1,4 @@
-"""The tools that run other builds: what is measured of which, and what they say of bad ones."""
+"""The tools that measure other builds, and their errors for bad ones."""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ def test_a_build_that_fails_is_an_error_that_shows_why(tmp_path: Path) -> None:
         ([CHECKOUT, "--folder", "nowhere"], "--folder nowhere: no such folder"),
     ],
 )
-def test_what_cannot_be_compared_is_said(arguments: list[str], said: str, tmp_path: Path) -> None:
+def test_an_impossible_comparison_is_an_error(
+    arguments: list[str], said: str, tmp_path: Path
+) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tools.compare_builds", *arguments],
         env={"PYTHONPATH": CHECKOUT},

@@ -1,9 +1,9 @@
-"""Operations cost no more than was recorded: in instructions executed, calls made, blocks and bytes.
+"""Operations cost no more than recorded: instructions, calls, blocks and bytes.
 
-No clock is asked, so that it holds on a busy machine too.  ``golden/costs.json`` holds what was
-recorded; ``pytest tests/tools/test_cost.py --rewrite-golden`` writes it anew after a change that is meant
-to change costs, and the difference is reviewed like any other.  A compiled build is held to the
-store's own counters alone: the interpreter does not see what compiled functions execute.
+No clock is used, so a busy machine does not matter.  ``golden/costs.json`` has the recorded costs.
+After an intended change ``pytest tests/tools/test_cost.py --rewrite-golden`` writes it anew, and the
+difference is reviewed.  Compiled builds are checked by the store's own counters alone, because the
+interpreter does not see the instructions of compiled functions.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ needs_valgrind = pytest.mark.skipif(
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One kind of operation: what it costs now, and what it cost under the Python recorded."""
+    """One kind of operation: its present cost, and that recorded for a Python version."""
 
     name: str
     now: Cost
@@ -73,7 +73,10 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def compare(case: Case, what: str, now: int, then: int, margin: float) -> None:
-    """Fail when the kind is dearer than the margin allows, or so much cheaper that it should be kept."""
+    """Fail if the cost is too high, or much below the record.
+
+    A lower cost must be recorded, so that it stays low.
+    """
     operations = COUNTED[case.name].operations
     change = f"{case.name}: {now / operations:.2f} {what} each, recorded {then / operations:.2f}"
     assert now <= then * margin, f"{change}: dearer; {HINT}"

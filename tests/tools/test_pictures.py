@@ -1,4 +1,4 @@
-"""The pictures in the documents show what the code does today."""
+"""The pictures in the documents show the present code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tools import pictures
 
 
 def texts(file: Path) -> list[str]:
-    """The labels of a picture; lines and fonts differ by the version of the library that draws."""
+    """The labels of a picture; lines and fonts depend on the drawing library's version."""
     return sorted(re.findall(r"<text[^>]*>([^<]*)</text>", file.read_text()))
 
 

@@ -1,4 +1,4 @@
-"""Processes that are killed while they write: see torture/crash/kill_loop.py."""
+"""Processes killed while they write: see torture/crash/kill_loop.py."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_store_that_lost_a_write_fails_with_seed_and_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lose_one(loop: kill_loop.CrashLoop, die_at: int, run_s: float) -> int:
-        return loop.done + 200  # says that so many were acknowledged, and writes none
+        return loop.done + 200  # claims so many acknowledged writes, and makes none
 
     monkeypatch.setattr(kill_loop.CrashLoop, "_write_and_kill", lose_one)
     with pytest.raises(UnsoundError, match="seed 3, round 1, after 200 operations"):

@@ -1,4 +1,4 @@
-"""The torture part ``corruption``, small; and that it would find what it looks for."""
+"""The part ``corruption``, small, and planted defects that it must find."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def misbehave(name: str, _directory: Path) -> Verdict:
     return {"trials": 1}, []
 
 
-def test_hangs_crashes_and_hunger_for_memory_are_failures_of_their_trials(tmp_path: Path) -> None:
+def test_hangs_crashes_and_excessive_memory_are_failures_of_their_trials(tmp_path: Path) -> None:
     wanted = ["good", "hang", "good 2", "crash", "devour", "raise", "good 3"]
     limits = Limits(time_s=0.5, memory_bytes=256 << 20)
     found = dict(run_trials(misbehave, wanted, tmp_path, limits, time.monotonic() + 60))

@@ -1,4 +1,4 @@
-"""The torture run's own tests: both parts find nothing here, and find what is broken on purpose."""
+"""The crash parts, small, and planted defects that they must find."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_losing_power_anywhere_loses_nothing_synced(tmp_path: Path) -> None:
 @pytest.mark.longest
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 6))
-def test_losing_power_anywhere_loses_nothing_synced_with_other_dice(
+def test_losing_power_anywhere_loses_nothing_synced_with_other_seeds(
     tmp_path: Path, seed: int
 ) -> None:
     outcome = crash_states.run(Settings(Scale.SHORT, 120.0, seed, tmp_path))
@@ -85,7 +85,7 @@ class ForgetsDirectories(MemoryStorage):
 
 
 class ForgetsParent(MemoryStorage):
-    """Does not sync the directory that the store's directory is in."""
+    """Does not sync the parent of the store's directory."""
 
     def sync_directory(self, path: str) -> None:
         if path == STORE:
@@ -98,7 +98,7 @@ class _Unsynced(MemoryAppendFile):
 
 
 class RenamesUnsynced(MemoryStorage):
-    """Does not sync what is renamed afterwards."""
+    """Does not sync files before they are renamed."""
 
     suffix: ClassVar[str] = ".tmp"
 
@@ -111,13 +111,13 @@ class RenamesUnsynced(MemoryStorage):
 
 
 class LosesSyncedWrites(RenamesUnsynced):
-    """Says that logs are synced, and does not sync them."""
+    """Claims to sync logs, and does not."""
 
     suffix = ".log"
 
 
 class LosesTables(RenamesUnsynced):
-    """Says that tables are synced, and does not sync them."""
+    """Claims to sync tables, and does not."""
 
     suffix = ".sst"
 
@@ -141,7 +141,7 @@ BROKEN = (
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_what_a_broken_storage_loses_is_found_and_found_again(
+def test_data_lost_by_a_broken_storage_are_found_and_replayed(
     tmp_path: Path, broken: type[MemoryStorage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workloads, "VARIANTS", {"leveled": {}})
@@ -167,7 +167,7 @@ class _RetriesSyncs(MemoryAppendFile):
 
 
 class RetriesSyncs(MemoryStorage):
-    """Tries a sync that failed once more."""
+    """Repeats a failed sync."""
 
     def create(self, path: str) -> AppendFile:
         super().create(path).close()
@@ -181,7 +181,7 @@ class _SwallowsErrors(MemoryAppendFile):
 
 
 class SwallowsErrors(MemoryStorage):
-    """Does not say that a write failed."""
+    """Hides that a write failed."""
 
     def create(self, path: str) -> AppendFile:
         super().create(path).close()
@@ -203,7 +203,7 @@ class LeavesOpen(MemoryStorage):
         (LeavesOpen, "append/EIO/once/resume/{}"),
     ],
 )
-def test_what_a_broken_storage_does_after_a_failure_is_found(
+def test_wrong_reactions_of_a_broken_storage_to_failures_are_found(
     tmp_path: Path, broken: type[MemoryStorage], plan: str
 ) -> None:
     found = [
@@ -229,7 +229,7 @@ def test_a_directory_whose_making_failed_half_way_is_made_durable_by_the_next_op
         assert db[b"k"] == b"v"
 
 
-def test_what_a_failed_sync_dropped_is_written_again_when_the_store_is_opened_again() -> None:
+def test_opening_rewrites_the_bytes_that_a_failed_sync_dropped() -> None:
     storage = MemoryStorage()
     db = lsmkv.open(STORE, OPTIONS, storage=storage)
     db[b"k"] = b"v"
@@ -261,7 +261,7 @@ def images(disk: Disk) -> list[dict[str, bytes]]:
     return [state.image for state in states(disk, "seed", samples=200)]
 
 
-def test_what_is_synced_is_in_every_state() -> None:
+def test_synced_bytes_are_in_every_state() -> None:
     disk = written(
         Operation("create", A, 1),
         Operation("write", A, 1, b"x" * 700),
@@ -305,7 +305,7 @@ def test_changes_of_names_are_lost_one_without_the_other() -> None:
     assert len(found) == 2**3
 
 
-def test_a_sync_after_a_failed_one_leaves_out_what_that_was_to_write() -> None:
+def test_a_sync_after_a_failed_one_skips_the_failed_bytes() -> None:
     disk = written(
         Operation("create", A, 1),
         Operation("sync_directory", STORE),
@@ -318,7 +318,7 @@ def test_a_sync_after_a_failed_one_leaves_out_what_that_was_to_write() -> None:
     assert disk.the_least() == {"a": bytes(4) + b"kept"}
 
 
-def test_what_is_written_into_room_is_there_or_zeros_or_torn() -> None:
+def test_bytes_written_into_room_may_be_kept_lost_or_torn() -> None:
     disk = written(
         Operation("create", A, 1),
         Operation("write", A, 1, b"x" * 700),

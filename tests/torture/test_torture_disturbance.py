@@ -120,14 +120,14 @@ def test_a_disturbance_that_would_do_nothing_is_refused(
 
 
 def found_after(group: int, number: int) -> dict[bytes, bytes]:
-    """A group as it is after a write."""
+    """The entries of a group after write ``number``."""
     values = ((group_key(group, at), group_value(group, at, number)) for at in range(KEYS))
     return {key: value for key, value in values if value is not None}
 
 
 @pytest.fixture
 def checker() -> Checker:
-    """Of one for whom writes up to 10 were done, and up to 20 begun."""
+    """A checker with writes up to 10 done and 20 begun."""
     return Checker([10] * GROUPS, [20] * GROUPS)
 
 
@@ -162,7 +162,7 @@ def test_a_value_that_is_stale_is_found(checker: Checker) -> None:
     for number, at in ((9, 0), (21, 1)):
         with pytest.raises(UnsoundError, match="of group 3 matches no write"):
             checker.see_value(3, at, group_value(3, at, number), checker.floor(3))
-    assert checker.see_value(3, 0, None, checker.floor(3)) == 10  # which deleted it
+    assert checker.see_value(3, 0, None, checker.floor(3)) == 10  # that write deleted it
     narrow = Checker([11] * GROUPS, [13] * GROUPS)
     with pytest.raises(UnsoundError, match="from 11 to 13: None"):
         narrow.see_value(3, 0, None, narrow.floor(3))

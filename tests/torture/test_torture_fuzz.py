@@ -1,4 +1,4 @@
-"""The torture part ``fuzz``, small; inputs that once went wrong; and that it would find such."""
+"""The part ``fuzz``, small, kept inputs, and planted defects."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_seeds_and_inputs_that_once_went_wrong_are_taken_as_they_should_be(
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))
-def test_well_formed_bytes_of_an_earlier_day_still_decode(name: str) -> None:
+def test_well_formed_bytes_of_earlier_releases_still_decode(name: str) -> None:
     assert execute(TARGETS[name], (CORPUS / name / "seed").read_bytes()) == (True, None)
 
 
@@ -57,7 +57,7 @@ def test_every_folder_of_inputs_is_a_decoder_s() -> None:
 
 @pytest.mark.parametrize("name", ["frame", "log", "table", "saved-filter"])
 def test_sealing_gets_mutations_behind_the_checksums(name: str) -> None:
-    """Otherwise nothing but the checksum tests would be tried."""
+    """Otherwise only the checksum tests would be tried."""
     target = TARGETS[name]
     seed = target.seeds()[0]
     dice = random.Random(1)
@@ -106,7 +106,7 @@ def test_a_defect_is_found_cut_short_and_replayed(
     index_errors = [failure for failure in failures if "IndexError" in failure.what]
     assert index_errors
     replay = index_errors[0].replay
-    assert replay in ("broken/hex:01", "broken/hex:")  # no bytes at all have no first one either
+    assert replay in ("broken/hex:01", "broken/hex:")  # an empty input has no first byte
     assert PART.run(settings(tmp_path, replay)).failures
 
 
@@ -130,13 +130,13 @@ def test_coverage_tells_paths_apart() -> None:
 # --- whole stores ---
 
 
-def test_stores_whose_fields_lie_are_answered_or_refused(tmp_path: Path) -> None:
+def test_stores_with_wrong_fields_are_answered_or_refused(tmp_path: Path) -> None:
     counts, failures = trial("store/tests/6", tmp_path)
     assert failures == []
     assert counts["store: some call refused"] > 0
 
 
-def test_a_call_that_fails_otherwise_is_found_and_replayed(
+def test_an_undocumented_error_is_found_and_replayed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(_db: lsmkv.DB) -> None:
@@ -172,7 +172,7 @@ def test_tables_put_together_as_they_were_are_whole(form: str, tmp_path: Path) -
     for path in store.glob("*.sst"):
         table = take_apart(path.read_bytes())
         again = take_apart(table.put_together())
-        again.numbers["offsets"] = table.numbers["offsets"]  # another level of zstd's
+        again.numbers["offsets"] = table.numbers["offsets"]  # another zstd level
         for block, old in zip(again.blocks, table.blocks, strict=True):
             block.fields[0] = old.fields[0]
         assert again == table

@@ -1,4 +1,4 @@
-"""The torture part ``load``, small; and that its checkers find what they look for."""
+"""The part ``load``, small, and planted defects that it must find."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _wait_for_nothing() -> None:
     threading.Event().wait(60)
 
 
-def test_a_run_that_hangs_is_told_with_the_stacks_of_its_threads(
+def test_a_hanging_run_is_reported_with_its_threads_stacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(load.SCENARIOS, "held", _hang)
@@ -94,7 +94,7 @@ def test_a_run_that_hangs_is_told_with_the_stacks_of_its_threads(
     assert failure.replay == "held/thread/1"
 
 
-def test_what_a_scenario_finds_is_a_failure_of_its_run(
+def test_a_scenarios_finding_is_a_failure_of_its_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def find(job: Job) -> None:
@@ -119,7 +119,10 @@ def test_less_time_makes_every_run_shorter(tmp_path: Path) -> None:
 
 @pytest.fixture
 def ledger() -> Ledger:
-    """Write 1 sets all, 2 sets a and b, 3 deletes b, 4 sets a."""
+    """A ledger of four writes.
+
+    Write 1 sets all, 2 sets a and b, 3 deletes b, 4 sets a.
+    """
     made = Ledger([A, B, C])
     for puts, deletions in (([A, B, C], []), ([A, B], []), ([], [B]), ([A], [])):
         made.begin(puts, deletions)
@@ -128,7 +131,7 @@ def ledger() -> Ledger:
 
 
 def history(**numbers: int) -> dict[bytes, bytes]:
-    """Entries by key, each as the write of that number set it."""
+    """Entries by key, each with the value of that write."""
     return {key.encode(): value_of(key.encode(), number) for key, number in numbers.items()}
 
 
@@ -160,7 +163,7 @@ TORN = [
     history(a=2, b=1, c=1),
     history(a=1, c=1),  # a deletion, without the batch before it
     history(a=4, b=2, c=1),  # a put, without the deletion before it
-    history(a=4),  # without what was there from the beginning
+    history(a=4),  # without the first write's entries
     history(a=1),
 ]
 
@@ -187,7 +190,7 @@ def test_a_single_look_up_is_held_to_what_was_seen_before(ledger: Ledger) -> Non
             ledger.check_value(key, value, floor, ceiling)
 
 
-def test_values_that_nobody_wrote_are_found(ledger: Ledger) -> None:
+def test_values_that_were_never_written_are_found(ledger: Ledger) -> None:
     assert number_of(A, value_of(A, 7)) == 7
     for value in (b"", b"a:", b"a:x:", b"a:1:", value_of(B, 1), value_of(A, 1)[:-1]):
         with pytest.raises(UnsoundError):
@@ -213,7 +216,7 @@ def test_any_history_is_sound_at_every_write_and_at_no_other() -> None:
                     ledger.check_cut(state, floor, 60)
 
 
-def test_scans_out_of_order_and_keys_of_nobody_are_found() -> None:
+def test_scans_out_of_order_and_unknown_keys_are_found() -> None:
     assert in_order([(B, A), (A, A)], reverse=True) == {A: A, B: A}
     for items in ([(B, A), (A, A)], [(A, A), (A, A)]):
         with pytest.raises(UnsoundError, match="order"):
@@ -285,7 +288,7 @@ def test_a_view_that_shows_something_else_later_is_found() -> None:
             check_held(Held("views", 1, lambda wrong=wrong: wrong), ledger)  # type: ignore[misc]
 
 
-def test_what_is_left_behind_is_found(db: lsmkv.DB) -> None:
+def test_leftover_files_threads_and_descriptors_are_found(db: lsmkv.DB) -> None:
     traces = Traces()
     traces.check()
     with Path("/dev/null").open(), pytest.raises(UnsoundError, match="descriptors"):
@@ -304,7 +307,7 @@ def test_what_is_left_behind_is_found(db: lsmkv.DB) -> None:
 
 
 def streamed(number: int) -> dict[bytes, bytes]:
-    """The model of the crash loop after that many operations of stream 1."""
+    """The crash loop's model after so many operations of stream 1."""
     model: dict[bytes, bytes] = {}
     for at in range(1, number + 1):
         change_model(model, kill_loop.operation(1, at).changes)
@@ -318,7 +321,7 @@ def test_a_follower_goes_on_with_the_stream() -> None:
         assert streamed(follower.number) == streamed(number)
 
 
-def test_a_follower_finds_that_time_goes_back() -> None:
+def test_a_follower_finds_older_contents_than_before() -> None:
     follower = Follower(1)
     follower.see(streamed(60))
     with pytest.raises(UnsoundError, match="no prefix"):
@@ -379,7 +382,7 @@ def test_files_that_garbage_holds_open_make_no_room_later(tmp_path: Path) -> Non
     assert len(opened) == 2
 
 
-def test_want_of_memory_is_told_from_other_errors() -> None:
+def test_memory_errors_are_told_from_other_errors() -> None:
     def background(cause: Exception) -> lsmkv.BackgroundError:
         error = lsmkv.BackgroundError("no more writes")
         error.__cause__ = cause

@@ -1,4 +1,4 @@
-"""The torture part ``metamorphic``, small; and that it would find what it looks for."""
+"""The part ``metamorphic``, small, and planted defects that it must find."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Path]:
-    """A place for stores, in memory if there is one: hundreds are made, and each syncs a lot."""
+    """A directory for stores, in memory if possible.
+
+    Hundreds of stores are made there, and each syncs often.
+    """
     memory = Path("/dev/shm")
     within = memory if memory.is_dir() and os.access(memory, os.W_OK) else tmp_path
     with tempfile.TemporaryDirectory(prefix="lsmkv-test-", dir=within) as path:
@@ -62,7 +65,7 @@ def test_a_short_run_finds_nothing(directory: Path) -> None:
 
 
 def finds_and_replays(directory: Path) -> Failure:
-    """The first failure, having happened again."""
+    """The first failure, after it was replayed."""
     failure = run(directory).failures[0]
     again = run(directory, failure.replay)
     assert [found.replay for found in again.failures] == [failure.replay]
@@ -116,7 +119,7 @@ def test_an_error_is_a_wrong_answer(directory: Path, monkeypatch: pytest.MonkeyP
     assert "gave OSError: the disk is gone instead of" in finds_and_replays(directory).what
 
 
-def test_what_does_not_happen_again_is_told_as_such(
+def test_a_failure_that_does_not_recur_is_reported_as_such(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcomes = iter([False])
@@ -131,7 +134,7 @@ def test_what_does_not_happen_again_is_told_as_such(
     assert not Shrinking(wanted, found, directory / "store").shrink(time.monotonic() + 5)
 
 
-def test_a_name_that_is_no_session_is_told(directory: Path) -> None:
+def test_an_unknown_session_name_is_an_error(directory: Path) -> None:
     for name in ("x", "1", f"1/{CHAINS}", "compiled/x"):
         assert "is not a ROUND/CHAIN" in run(directory, name).failures[0].what
 
@@ -188,7 +191,7 @@ def test_shrinking_ends_at_its_deadline() -> None:
     assert shortest(range(9), lambda _: True, time.monotonic()) == list(range(9))
 
 
-def test_what_stands_in_an_operation_is_shrunk_too(
+def test_arguments_of_operations_are_shrunk_too(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lsmkv.DB, "multi_get", lambda self, keys: [b"v"] * len(keys))
@@ -229,7 +232,7 @@ def test_another_build_with_a_defect_is_found_out(directory: Path) -> None:
     assert "multi_get(" in found[0]
 
 
-def test_without_a_compiled_build_the_reason_is_told(
+def test_without_a_compiled_build_the_reason_is_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if list((ROOT / "lsmkv").glob("**/*.so")):

@@ -1,4 +1,4 @@
-"""The torture part ``objects``, small; and that it would find what it looks for."""
+"""The part ``objects``, small, and planted defects that it must find."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_short_run_of_each_variant_finds_nothing(
     assert not list(tmp_path.rglob("*.sst"))
 
 
-def test_what_is_open_is_a_variant() -> None:
+def test_objects_of_an_open_store_are_variants() -> None:
     assert OPEN.keys() <= {param.values[0] for param in variants()}
 
 
@@ -70,21 +70,21 @@ def test_what_is_open_is_a_variant() -> None:
 
 
 def ending(program: str, directory: Path, limit_s: float = 60.0) -> str:
-    """What is told of a trial whose process runs ``program``; one failure."""
+    """The only failure of a trial whose process runs ``program``."""
     command = [sys.executable, "-X", "faulthandler", "-c", program]
     counts, (failure,) = examined(command, dict(os.environ), directory, limit_s)
     assert not counts
     return failure
 
 
-def test_a_process_that_crashes_is_told_with_its_stack(tmp_path: Path) -> None:
+def test_a_crash_is_reported_with_its_stack(tmp_path: Path) -> None:
     what = ending("def here():\n import os\n os.kill(os.getpid(), 11)\nhere()", tmp_path)
-    # Under a sanitizer, CPython from 3.12 on ends with SIGABRT once it has told of the crash.
+    # Under a sanitizer, CPython from 3.12 on reports the crash and ends with SIGABRT.
     assert re.match("the process died of SIG(SEGV|ABRT\nFatal Python error: Seg.*)\n", what)
     assert "in here" in what
 
 
-def test_a_process_that_hangs_is_told_with_its_stack(tmp_path: Path) -> None:
+def test_a_hang_is_reported_with_its_stack(tmp_path: Path) -> None:
     program = (
         "import faulthandler, threading\n"
         "faulthandler.dump_traceback_later(0.2, exit=True)\n"
@@ -94,20 +94,20 @@ def test_a_process_that_hangs_is_told_with_its_stack(tmp_path: Path) -> None:
     assert what.startswith("the process hung") and "in here" in what
 
 
-def test_a_process_that_hangs_without_a_word_is_ended(tmp_path: Path) -> None:
+def test_a_process_that_hangs_silently_is_killed(tmp_path: Path) -> None:
     assert "did not end" in ending("import time; time.sleep(600)", tmp_path, limit_s=0.3)
 
 
-def test_a_process_that_says_nothing_is_told(tmp_path: Path) -> None:
+def test_a_process_without_output_is_a_failure(tmp_path: Path) -> None:
     assert "printed no result" in ending("pass", tmp_path)
 
 
-def test_a_process_that_tried_another_store_is_told(tmp_path: Path) -> None:
+def test_a_process_that_tried_another_build_is_a_failure(tmp_path: Path) -> None:
     program = """print('{"loaded": "/elsewhere", "counts": {}, "failures": []}')"""
     assert "loaded from /elsewhere" in ending(program, tmp_path)
 
 
-def test_a_failure_is_told_although_the_process_crashed_afterwards(tmp_path: Path) -> None:
+def test_a_failure_is_reported_even_if_the_process_crashes_afterwards(tmp_path: Path) -> None:
     found = (
         f'{{"loaded": "{Path(lsmkv.__file__).parent}", "counts": {{"a": 1}}, "failures": ["b"]}}'
     )
@@ -117,7 +117,7 @@ def test_a_failure_is_told_although_the_process_crashed_afterwards(tmp_path: Pat
     assert failures[0] == "b" and "SIGABRT" in failures[1]
 
 
-def test_a_name_that_is_no_trial_is_told(tmp_path: Path) -> None:
+def test_an_unknown_trial_name_is_an_error(tmp_path: Path) -> None:
     for name in ("x", "shared/x/1", "shared/iterators/x", "shared/iterators"):
         with pytest.raises(ValueError, match="is not a FAMILY/VARIANT/NUMBER"):
             PART.run(Settings(Scale.CI, 6.0, 1, tmp_path, name))
@@ -169,7 +169,7 @@ def ground(trial: ObjectTrial) -> Iterator[Ground]:
     made.db.close()
 
 
-def test_a_store_that_shows_something_else_is_found(ground: Ground) -> None:
+def test_a_store_with_wrong_entries_is_found(ground: Ground) -> None:
     ground.check()
     ground.db.delete(next(iter(ground.model)))
     with pytest.raises(UnsoundError, match="a new scan gives"):
@@ -185,7 +185,7 @@ def test_an_iterator_that_ends_early_is_found(
         Bystander(ground).end()
 
 
-def test_an_iterator_that_goes_astray_is_found(
+def test_an_iterator_with_wrong_entries_is_found(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     really = RangeItems.__iter__
@@ -198,7 +198,7 @@ def test_an_iterator_that_goes_astray_is_found(
             bystander.step()
 
 
-def test_an_answer_that_is_wrong_where_nobody_expects_a_question_is_found(
+def test_a_wrong_answer_to_the_meddler_is_found(
     trial: ObjectTrial, ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lsmkv.DB, "get", lambda self, key: b"another")
@@ -209,12 +209,10 @@ def test_an_answer_that_is_wrong_where_nobody_expects_a_question_is_found(
 
 
 class Twice:
-    """Gives each entry twice."""
-
     def __init__(self, iterator: Iterator[Any]) -> None:
         self._iterator = iterator
         self._again: list[Any] = []
-        self._lock = threading.Lock()  # what is below is not on trial
+        self._lock = threading.Lock()  # the layers below are not tested here
 
     def __iter__(self) -> Twice:
         return self
@@ -241,7 +239,7 @@ def test_a_shared_iterator_that_gives_an_entry_to_two_threads_is_found(
 
 
 def undisturbed_by_nobody(trial: ObjectTrial, step: Any) -> None:
-    """Without the objects beside it, which would find it first."""
+    """Run ``step`` without the bystanders, which would find the defect first."""
     ground = trial.ground()
     try:
         while trial.goes_on():
@@ -297,7 +295,7 @@ def test_an_exception_that_is_raised_again_and_again_is_found(trial: ObjectTrial
     assert trial.failures[1].startswith("it: the traceback grows, from 2 entries to ")
 
 
-def test_another_error_than_the_one_for_the_closed_is_found(trial: ObjectTrial) -> None:
+def test_another_error_than_closed_error_is_found(trial: ObjectTrial) -> None:
     copied.check_refused(trial, "it", lambda: vars()["key"], lsmkv.ClosedError)
     assert "it: no ClosedError: KeyError" in trial.failures[0]
 
@@ -333,7 +331,7 @@ def test_a_resurrected_iterator_that_starts_again_is_found(
     gc.collect()
 
 
-def test_an_error_is_told_with_the_places_it_came_through() -> None:
+def test_an_error_is_reported_with_its_traceback() -> None:
     def here() -> None:
         raise LookupError("lost")
 

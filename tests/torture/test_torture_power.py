@@ -1,4 +1,4 @@
-"""The torture part ``power-cuts``, small."""
+"""A small run of the part ``power-cuts``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def settings(directory: Path, replay: str | None) -> Settings:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_everything_synced_is_there_after_the_power_was_cut(kind: str, tmp_path: Path) -> None:
+def test_synced_writes_survive_a_power_cut(kind: str, tmp_path: Path) -> None:
     outcome = PART.run(settings(tmp_path, kind))
     assert not outcome.failures
     assert not list(tmp_path.iterdir())
@@ -24,7 +24,7 @@ def test_everything_synced_is_there_after_the_power_was_cut(kind: str, tmp_path:
     assert outcome.counts[f"{kind}: power cuts"] == 2
 
 
-def test_where_no_file_system_can_be_made_it_is_said(
+def test_kinds_without_a_file_system_are_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
@@ -33,7 +33,7 @@ def test_where_no_file_system_can_be_made_it_is_said(
     assert not list(tmp_path.iterdir())
 
 
-def test_what_never_reached_the_disk_is_gone_after_the_power_was_cut(tmp_path: Path) -> None:
+def test_unwritten_bytes_are_gone_after_a_power_cut(tmp_path: Path) -> None:
     try:
         disk = LoopDisk("ext4", tmp_path)
         disk.mount()
@@ -50,6 +50,6 @@ def test_what_never_reached_the_disk_is_gone_after_the_power_was_cut(tmp_path: P
         disk.close()
 
 
-def test_a_replay_of_nothing_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_replay_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="none of ext4"):
         PART.run(settings(tmp_path, "ext2"))

@@ -1,4 +1,4 @@
-"""CURRENT and the manifest: what they add up to, damaged, missing, failing."""
+"""CURRENT and the manifest: their state, and damage, loss and failures."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def started(directory: Path, storage: Storage | None = None) -> Manifest:
 
 
 def read(directory: Path) -> State:
-    """What a reader makes of the directory."""
+    """The state that a reader finds in the directory."""
     storage = Storage()
     return read_state(storage, str(directory), read_current(storage, str(directory)))
 
@@ -233,9 +233,7 @@ def test_damage_before_the_last_edit_is_an_error(tmp_path: Path) -> None:
         b"\xff\xfe",
     ],
 )
-def test_records_that_make_no_sense_are_errors_with_their_place(
-    tmp_path: Path, record: bytes
-) -> None:
+def test_invalid_records_are_errors_with_their_place(tmp_path: Path, record: bytes) -> None:
     manifest = started(tmp_path)
     path = manifest_path(str(tmp_path), manifest.number)
     log = manifest._log
@@ -260,7 +258,7 @@ def test_a_manifest_under_another_number_is_an_error(tmp_path: Path) -> None:
 
 @st.composite
 def states(draw: st.DrawFn) -> State:
-    """States that can be: tables with any keys, each a run of its own."""
+    """Possible states: tables with any keys, each a run of its own."""
     tree = Levels()
     numbers = draw(st.lists(st.integers(1, 10**9), unique=True, max_size=6))
     for number in numbers:
@@ -301,7 +299,7 @@ def test_an_edit_of_nothing_only_opens_a_closed_store(state: State) -> None:
 
 
 @given(states(), st.integers(0, MAX_SEQUENCE))
-def test_what_an_edit_does_not_name_stays(state: State, last_seq: int) -> None:
+def test_an_edit_leaves_unnamed_fields_as_they_are(state: State, last_seq: int) -> None:
     changed = state.changed(VersionEdit(last_seq=last_seq))
     assert changed.last_seq == last_seq
     assert (changed.levels, changed.next_file, changed.log_number) == (
@@ -377,7 +375,7 @@ def test_after_an_edit_that_failed_the_next_one_starts_a_fresh_manifest(
 
 
 class InterruptedStorage(Storage):
-    """Raises KeyboardInterrupt, once, from the first sync after ``armed`` was set."""
+    """Raises KeyboardInterrupt once, from the first sync after ``armed`` was set."""
 
     armed = False
 

@@ -1,4 +1,4 @@
-"""The tree as data: what a change may do, and the laws that changes obey."""
+"""The tree as data: allowed changes, and the laws that they obey."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def numbers(tree: Levels) -> set[int]:
 
 @st.composite
 def placements(draw: st.DrawFn) -> list[PlacedTable]:
-    """Tables that fit one tree: within a run, each has a stretch of keys of its own."""
+    """Tables that fit one tree: those of a run do not overlap."""
     slots = draw(
         st.lists(
             st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(0, 9)),
@@ -153,12 +153,12 @@ def test_tables_of_two_runs_may_overlap() -> None:
 
 
 @pytest.mark.parametrize(("level", "run"), [(-1, 0), (MAX_LEVELS, 0), (0, -1)])
-def test_places_that_cannot_be_are_refused(level: int, run: int) -> None:
+def test_impossible_places_are_refused(level: int, run: int) -> None:
     with pytest.raises(ValueError, match="has level"):
         tree_of(PlacedTable(level, run, meta(1)))
 
 
-def test_tables_that_cannot_be_are_refused() -> None:
+def test_impossible_tables_are_refused() -> None:
     with pytest.raises(ValueError, match="smallest key is above its largest"):
         tree_of(PlacedTable(0, 1, meta(1, b"z", b"a")))
 

@@ -1,4 +1,4 @@
-"""Wheels: what is compiled, what is not, and that both builds write the same bytes."""
+"""Wheels: their compiled modules, and equal bytes by both builds."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ ROOT: Final = Path(__file__).parents[2]
 SETUP: Final = ROOT / "setup.py"
 OLDEST_SETUPTOOLS: Final = 77  # of pyproject.toml
 
-# Writes every kind of file with every kind of filter that is in tables; nothing in the background.
-# The salts of logs, which are random, are drawn from a seed.
+# Writes every kind of file with every filter policy, without background work.  Logs get seeded salts.
 WRITE_STORES: Final = """
 import os, random, sys
 import lsmkv
@@ -65,7 +64,7 @@ print("interpreted" if str(bloom.__file__).endswith(".py") else "compiled")
 
 
 def compiled_names() -> tuple[str, ...]:
-    """``COMPILED`` of setup.py, which cannot be imported without building something."""
+    """``COMPILED`` of setup.py, read from its source: importing it would build."""
     for node in ast.parse(SETUP.read_text("utf-8")).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "COMPILED":
             return tuple(ast.literal_eval(node.value))
@@ -76,7 +75,7 @@ COMPILED: Final = compiled_names()
 
 
 def of_setup() -> dict[str, Any]:
-    """The functions of setup.py, which cannot be imported without building something."""
+    """The functions of setup.py, from its source: importing it would build."""
     wanted: list[ast.stmt] = [
         node
         for node in ast.parse(SETUP.read_text("utf-8")).body
@@ -189,7 +188,7 @@ def test_docstrings_are_put_into_generated_code() -> None:
     assert '(setter)b___Thing_set_state,\n        "Of a property.", NULL}' in mended
 
 
-def test_what_has_no_docstring_is_generated_as_it_was() -> None:
+def test_code_without_docstrings_is_generated_unchanged() -> None:
     mended = documented(GENERATED, docstrings("a.b", DOCUMENTED))
     assert (
         "CPyPy_b___Thing____hidden,\n         METH_FASTCALL | METH_KEYWORDS, PyDoc_STR(NULL)}"
@@ -206,7 +205,7 @@ def test_what_has_no_docstring_is_generated_as_it_was() -> None:
         ("NULL, /* docstring */", "/* docstring */ NULL,"),
     ],
 )
-def test_generated_code_with_docstrings_elsewhere_stays_as_it_is_and_that_is_said(
+def test_generated_code_with_unknown_docstrings_is_unchanged_with_a_warning(
     known: str, unknown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     generated = GENERATED.replace(known, unknown)
@@ -215,7 +214,7 @@ def test_generated_code_with_docstrings_elsewhere_stays_as_it_is_and_that_is_sai
 
 
 def wheel(directory: Path, pure: str) -> Path:
-    """The wheel that pip builds with ``LSMKV_PURE=pure`` from a copy of this checkout's files."""
+    """The wheel of a copy of this checkout, built with ``LSMKV_PURE=pure``."""
     if importlib.util.find_spec("setuptools") is None:
         pytest.skip("setuptools is not installed here")
     version = importlib.metadata.version("setuptools")
@@ -255,7 +254,7 @@ def compiled_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def installed(wheel: Path) -> Path:
-    """A folder with what the wheel installs."""
+    """A folder with the installed wheel."""
     target = wheel.parent / "installed"
     subprocess.run(
         [
@@ -268,7 +267,7 @@ def installed(wheel: Path) -> Path:
 
 
 def run(target: Path, *arguments: str) -> str:
-    """What a process prints that uses the lsmkv in ``target``."""
+    """The output of a process that uses the lsmkv in ``target``."""
     return subprocess.run(
         [sys.executable, "-P", *arguments],
         cwd=target,
@@ -280,12 +279,11 @@ def run(target: Path, *arguments: str) -> str:
 
 
 def extensions(wheel: Path) -> list[str]:
-    """The compiled files in a wheel."""
     with zipfile.ZipFile(wheel) as archive:
         return [name for name in archive.namelist() if name.endswith((".so", ".pyd"))]
 
 
-def test_a_choice_of_build_that_is_none_is_refused() -> None:
+def test_an_unknown_choice_of_build_is_refused() -> None:
     done = subprocess.run(
         [sys.executable, str(SETUP), "--name"],
         cwd=ROOT,
@@ -359,7 +357,7 @@ def test_both_builds_write_the_same_bytes(
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A checkout with one module, as old as its compiled form and the library of both."""
+    """A checkout with one module and its compiled files, all equally old."""
     (tmp_path / "lsmkv").mkdir()
     for name in ("lsmkv/log.py", "lsmkv/log.cpython-311.so", "ab12__mypyc.cpython-311.so"):
         (tmp_path / name).touch()
@@ -381,7 +379,7 @@ def test_a_source_edited_after_it_was_compiled_is_outdated(tree: Path) -> None:
     assert outdated_sources(tree) == [tree / "lsmkv" / "log.py"]
 
 
-def test_a_library_compiled_anew_makes_up_for_an_old_loader(tree: Path) -> None:
+def test_a_new_library_makes_up_for_an_old_loader(tree: Path) -> None:
     (tree / "lsmkv" / "log.py").touch()
     (tree / "ab12__mypyc.cpython-311.so").touch()
     assert outdated_sources(tree) == []
@@ -396,7 +394,7 @@ def test_a_checkout_with_outdated_files_runs_no_tests(tmp_path: Path) -> None:
     shutil.copytree(
         ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__*", "test_*")
     )
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)  # for pytest to find what tests share
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)  # for pytest to find the shared modules
     (tmp_path / "lsmkv").mkdir()
     (tmp_path / "lsmkv" / "log.cpython-311.so").touch()
     done = subprocess.run(

@@ -1,4 +1,7 @@
-"""A build that cannot compile gives plain Python and one warning, or an error where that is asked for."""
+"""A build that cannot compile gives plain Python and a warning.
+
+Where compilation was asked for, it is an error.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ import pytest
 ROOT: Final = Path(__file__).parents[2]
 WARNING: Final = "WARNING: building as plain Python"
 
-# As gcc, but for some of what it is given.
+# gcc, except for some arguments.
 COMPILER: Final = """#!/bin/sh
 for argument in "$@"; do
     case "$argument" in
@@ -73,7 +76,7 @@ def build(source: Path, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def compiler(directory: Path, test: str) -> str:
-    """A program that compiles as the usual one does, unless ``test`` ends it."""
+    """A script that runs the usual compiler, unless ``test`` ends it."""
     usual = sysconfig.get_config_var("CC") or "cc"
     if shutil.which(usual.split()[0]) is None:
         pytest.skip(f"there is no C compiler here ({usual})")
@@ -128,7 +131,7 @@ def test_where_mypyc_is_missing_the_build_is_plain_python(source: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["no compiler", "failing compiler", "unknown code"])
-def test_a_compiled_build_that_is_insisted_on_fails(source: Path, tmp_path: Path, how: str) -> None:
+def test_a_required_compiled_build_fails(source: Path, tmp_path: Path, how: str) -> None:
     replace_mypyc(source, UNKNOWN if how == "unknown code" else MODULE)
     environment = {}
     if how == "no compiler":
@@ -140,8 +143,8 @@ def test_a_compiled_build_that_is_insisted_on_fails(source: Path, tmp_path: Path
     assert WARNING not in done.stderr
 
 
-def test_what_compiles_is_in_the_wheel(source: Path) -> None:
-    replace_mypyc(source, MODULE)  # or the tests above would say nothing
+def test_the_compiled_modules_are_in_the_wheel(source: Path) -> None:
+    replace_mypyc(source, MODULE)  # otherwise the tests above would prove nothing
     done = build(source, LSMKV_PURE="0")
     assert done.returncode == 0, done.stderr
     (wheel,) = (source / "dist").glob("*.whl")

@@ -1,7 +1,7 @@
-"""Damage to a store: the right answer or an error that says where, and nothing else.
+"""Damage to a store: right answers, or errors that name the place.
 
-Every byte and every file in turn are the matter of ``python -m torture corruption``
-(``test_torture_corruption.py``); here are cases with an exact outcome.
+``python -m torture corruption`` (``test_torture_corruption.py``) damages every byte and every file in
+turn; here are cases with an exact outcome.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @dataclass
 class Store:
-    """A store that nobody has open, what it holds, and its bytes when it was whole."""
+    """A closed store, its contents, and its undamaged bytes."""
 
     path: Path
     options: dict[str, Any]
@@ -56,7 +56,7 @@ class Store:
         self.images = {path: path.read_bytes() for path in self.path.iterdir()}
 
     def file(self, kind: str) -> Path:
-        """Its one file, or its first table, of a kind."""
+        """The only file of a kind, or the first table."""
         if kind == "current":
             return self.path / "CURRENT"
         return next(path for path in sorted(self.images) if _kind(path) == kind)
@@ -70,7 +70,7 @@ def _kind(path: Path) -> str:
 
 
 def make_store(path: Path, name: str) -> Store:
-    """Three tables on two levels with deletions, and a log; closed in good order."""
+    """Make a closed store: three tables, two levels, deletions, a log."""
     options = OPTIONS[name]
     value = b"value" if name != "dictionary" else b"value of a shape that repeats " * 2
     per_table = 30 if name != "dictionary" else 120
@@ -99,7 +99,10 @@ def plain(tmp_path: Path) -> Store:
 
 
 def read_everything(store: Store) -> list[Exception]:
-    """Open, look everything up, scan both ways: the errors; any wrong answer fails the test."""
+    """Look everything up and scan both ways; return the errors.
+
+    A wrong answer fails the test.
+    """
     try:
         db = open_small(store.path, read_only=True, **store.options)
     except DAMAGE as error:
@@ -120,7 +123,7 @@ def read_everything(store: Store) -> list[Exception]:
 
 
 def check_places(errors: list[Exception], damaged: Path, size: int) -> None:
-    """Each error names the damaged file and, where there is one, a place in it."""
+    """Check that each error names the damaged file and place."""
     for error in errors:
         assert not isinstance(error, NotAStoreError)
         assert isinstance(error, CorruptionError | UnsupportedFormatError)
@@ -231,7 +234,7 @@ def test_a_foreign_file_in_its_place_is_an_error(plain: Store, kind: str) -> Non
 
 
 def read_in_little_memory(store: Store) -> list[Exception]:
-    """As :func:`read_everything`, which must not take more than a few MiB."""
+    """:func:`read_everything` within a few MiB of memory."""
     tracemalloc.start()
     try:
         errors = read_everything(store)
@@ -242,7 +245,7 @@ def read_in_little_memory(store: Store) -> list[Exception]:
 
 
 def rewrite_block(path: Path, payload: bytes | None = None, **fields: int) -> None:
-    """Replace block 0 of a table by one that lies, with checksums that agree."""
+    """Replace a table's block 0 by a wrong one with right checksums."""
     table = open_table(path, residency="off")
     number, end = table.meta.number, int(table.index.offset(1))
     data = path.read_bytes()
@@ -261,14 +264,14 @@ def block_payload(path: Path) -> bytearray:
 
 
 def huge_frame(path: Path, stated: int, codec: int) -> bytes:
-    """A zstd frame in place of block 0's payload: an empty one that states a size."""
+    """An empty zstd frame that states a size, padded like block 0."""
     magic = b"" if codec == CODEC_ZSTD_TRANSPOSED else b"\x28\xb5\x2f\xfd"
     frame = magic + b"\xe0" + stated.to_bytes(8, "little") + b"\x01\x00\x00"
     return frame.ljust(len(block_payload(path)), b"\0")
 
 
 def rewrite_footer(path: Path, position: int, value: int, form: str = "<Q") -> None:
-    """Replace a field of a table's footer, with a checksum that agrees."""
+    """Replace a field of a table's footer, and correct the checksum."""
     data = bytearray(path.read_bytes())
     footer = data[-FOOTER_BYTES:]
     struct.pack_into(form, footer, position, value)
@@ -277,7 +280,7 @@ def rewrite_footer(path: Path, position: int, value: int, form: str = "<Q") -> N
 
 
 def rewrite_index(path: Path, position: int, value: int, form: str = "<I") -> None:
-    """Replace a number in a table's index, with checksums that agree."""
+    """Replace a number in a table's index, and correct the checksums."""
     footer = footer_of(path)
     data = bytearray(path.read_bytes())
     struct.pack_into(form, data, footer.index_offset + position, value)
@@ -288,7 +291,7 @@ def rewrite_index(path: Path, position: int, value: int, form: str = "<I") -> No
 
 @pytest.mark.parametrize("value", [0, 1, 1 << 20, 1 << 31, (1 << 32) - 1])
 @pytest.mark.parametrize("field", ["entries", "keys_length", "values_length", "flags", "widths"])
-def test_block_headers_that_lie_are_errors(plain: Store, field: str, value: int) -> None:
+def test_wrong_block_headers_are_errors(plain: Store, field: str, value: int) -> None:
     path = files(plain.path, ".sst")[0]
     payload = block_payload(path)
     place = {"entries": 0, "flags": 4, "widths": 5, "keys_length": 16, "values_length": 20}[field]
@@ -381,7 +384,7 @@ def test_a_block_of_another_place_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [0, 1, 1 << 30, 1 << 62, (1 << 64) - 1])
 @pytest.mark.parametrize("position", [0, 8, 16, 24, 32])
-def test_section_lengths_that_lie_are_errors(plain: Store, position: int, value: int) -> None:
+def test_wrong_section_lengths_are_errors(plain: Store, position: int, value: int) -> None:
     path = files(plain.path, ".sst")[0]
     (old,) = struct.unpack_from("<Q", path.read_bytes()[-FOOTER_BYTES:], position)
     if old == value:
@@ -392,7 +395,7 @@ def test_section_lengths_that_lie_are_errors(plain: Store, position: int, value:
 
 
 @pytest.mark.parametrize("position", [0, 8, 16, 24, 32])
-def test_section_lengths_that_add_up_and_lie_are_errors(plain: Store, position: int) -> None:
+def test_wrong_section_lengths_with_a_right_sum_are_errors(plain: Store, position: int) -> None:
     path = files(plain.path, ".sst")[0]
     other = 32 if position == 0 else 0
     for place, change in ((position, 5), (other, -5)):
@@ -405,7 +408,7 @@ def test_section_lengths_that_add_up_and_lie_are_errors(plain: Store, position: 
 
 @pytest.mark.parametrize("value", [0, 1, 1000, 1 << 31, (1 << 32) - 1])
 @pytest.mark.parametrize("position", [0, 8], ids=["blocks", "chunks"])
-def test_index_counts_that_lie_are_errors(plain: Store, position: int, value: int) -> None:
+def test_wrong_index_counts_are_errors(plain: Store, position: int, value: int) -> None:
     path = files(plain.path, ".sst")[0]
     footer = footer_of(path)
     (old,) = struct.unpack_from("<I", path.read_bytes(), footer.index_offset + position)
@@ -417,7 +420,7 @@ def test_index_counts_that_lie_are_errors(plain: Store, position: int, value: in
 
 
 @pytest.mark.parametrize("value", [1, 1 << 31, (1 << 63) + 5, (1 << 64) - 1])
-def test_block_offsets_that_lie_are_errors(plain: Store, value: int) -> None:
+def test_wrong_block_offsets_are_errors(plain: Store, value: int) -> None:
     path = files(plain.path, ".sst")[0]
     blocks = int(open_table(path).index.block_count)
     rewrite_index(path, 12 + 16 * blocks, value, "<Q")
@@ -451,9 +454,7 @@ def test_a_newer_table_format_is_named(plain: Store) -> None:
         encode_batch(1, [(b"k", b"v")])[:-1],
     ],
 )
-def test_log_records_that_check_out_and_make_no_sense_are_errors(
-    tmp_path: Path, record: bytes
-) -> None:
+def test_invalid_log_records_with_right_checksums_are_errors(tmp_path: Path, record: bytes) -> None:
     open_small(tmp_path / "store").close()
     store = Store(tmp_path / "store", {}, {})
     path = store.file("log")

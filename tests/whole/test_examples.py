@@ -1,4 +1,4 @@
-"""The examples run by themselves and show what they say they show."""
+"""The examples run, and print what their text promises."""
 
 from __future__ import annotations
 

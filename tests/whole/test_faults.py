@@ -1,4 +1,4 @@
-"""Every operation on files failing in turn, and a disk that is really full."""
+"""Failures of each file operation in turn, and a full disk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from torture.framework.part import Outcome, Scale, Settings
 
 
 class UnsyncedStorage(FaultyStorage):
-    """Fails as it is told to, and does not really sync, which takes most of the time."""
+    """Fails on demand, and skips real syncs to save time."""
 
     def sync_directory(self, path: str) -> None:
         self.check("sync_directory", path)
@@ -54,7 +54,7 @@ class _UnsyncedFile(AppendFile):
 
 
 class RealDisk:
-    """Files of the operating system, for a session."""
+    """Files of the operating system, as the disk of a session."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -67,10 +67,10 @@ class RealDisk:
         raise NotImplementedError("only a disk in memory knows what would be lost")
 
     def after_a_crash(self) -> None:
-        """Nobody knows."""
+        """A real disk cannot tell."""
 
 
-# After so many calls of an operation only each eighth fails: what follows is more of the same.
+# After so many calls of an operation only each eighth fails: the later calls are alike.
 _EACH_OF_FIRST = 30
 _REST = 8
 HOW_MANY = pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def fail_each_in_turn(
     times: int | None = 1,
     short_write: int | None = None,
 ) -> int:
-    """Run the workload with the first call of ``operation`` failing, then the second, ...
+    """Run the workload once for each call of ``operation``, failing that call.
 
-    Returns how many calls there are; past the first thirty, each ``rest``-th was failed.
+    Returns the number of calls; past the first thirty, only each ``rest``-th fails.
     """
     threads, descriptors = our_threads(), open_descriptors()
     for after in chain(range(_EACH_OF_FIRST), range(_EACH_OF_FIRST, 10_000, rest)):
@@ -126,7 +126,7 @@ def test_one_failure_anywhere_loses_nothing_acknowledged(
     tmp_path: Path, operation: str, resume: bool, rest: int
 ) -> None:
     failed = fail_each_in_turn(tmp_path, operation, resume=resume, rest=rest)
-    # Nothing is cut off where nothing fails, nor written again where stores are closed.
+    # Without failures nothing is truncated, and closed stores write nothing again.
     assert failed or operation in {"truncate", "write_again"}
 
 

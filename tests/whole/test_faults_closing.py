@@ -1,4 +1,4 @@
-"""Failures while a store is opened or closed: nothing stays open, nothing written is lost."""
+"""Failures during opening or closing: nothing stays open, and no write is lost."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def storage() -> FaultyStorage:
 
 
 def forget_the_closing(path: str) -> None:
-    """Take off the mark that the manifest ends with: opening is to make sure of everything."""
+    """Cut off the manifest's closing mark: opening must sync everything again."""
     (manifest,) = Path(path).glob("MANIFEST-*")
     cut(manifest, manifest.stat().st_size - MARK_BYTES)
 
 
 @pytest.mark.parametrize("operation", ["read_whole", "open_random", "sync", "create"])
-def test_a_failed_opening_lets_go_of_lock_and_files(
+def test_a_failed_opening_releases_lock_and_files(
     path: str, storage: FaultyStorage, operation: str
 ) -> None:
     with open_small(path) as db:

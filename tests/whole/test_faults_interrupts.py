@@ -11,7 +11,7 @@ from lsmkv.storage.storage import AppendFile, Storage
 
 
 class InterruptedStorage(Storage):
-    """Raises KeyboardInterrupt, once, from a log's append: ``before`` or ``after`` it is done."""
+    """Raises KeyboardInterrupt once, ``before`` or ``after`` an append to a log."""
 
     armed = ""
 

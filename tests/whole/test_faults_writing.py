@@ -1,4 +1,4 @@
-"""What a writer is told when the disk fails, and how writing is resumed."""
+"""A writer's errors when the disk fails, and how writing resumes."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_tables_whose_record_failed_stay_until_the_manifest_is_mended(
 
 
 @pytest.mark.parametrize("operation", ["sync", "sync_directory"])
-def test_a_rotation_that_failed_takes_back_the_new_log(
+def test_a_failed_rotation_removes_the_new_log(
     path: str, storage: FaultyStorage, operation: str
 ) -> None:
     with open_small(path, storage=storage) as db:
@@ -230,7 +230,7 @@ def test_resuming_reports_a_flush_that_fails_anew(db: lsmkv.DB, storage: FaultyS
 
 
 class HeldStorage(Storage):
-    """Holds the first table back until ``release`` is set, and then fails it.
+    """Holds the first table back until ``release`` is set, then fails it.
 
     With ``log_fails`` writes to logs fail too.
     """

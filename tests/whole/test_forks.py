@@ -1,4 +1,4 @@
-"""Forked children: handles from before the fork are refused there, and nothing of the parent is lost."""
+"""Forked children: they refuse the parent's handles, and the parent loses nothing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def in_child(job: Callable[[], object]) -> str:
-    """Fork, run ``job`` in the child, and return its result, or the name of the error it raised."""
+    """Run ``job`` in a forked child; return its result or its error's name."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -61,7 +61,7 @@ def in_child(job: Callable[[], object]) -> str:
 
 @contextmanager
 def sleeping_child() -> Iterator[None]:
-    """A forked child that lives meanwhile and does nothing."""
+    """A forked child that sleeps while the block runs."""
     child = os.fork()
     if not child:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -109,7 +109,7 @@ def test_a_handle_from_before_the_fork_is_refused_in_the_child(
         assert in_child(lambda: use(db)) == "ForkedError"
 
 
-def test_what_was_made_of_a_handle_before_the_fork_is_refused_in_the_child(path: Path) -> None:
+def test_objects_of_a_handle_from_before_the_fork_are_refused_in_the_child(path: Path) -> None:
     with open_store(path) as db:
         overwrite(db, b"old ")
         db.flush()
@@ -131,7 +131,7 @@ def test_what_was_made_of_a_handle_before_the_fork_is_refused_in_the_child(path:
             lambda: batch.commit(),
         ]
         assert [in_child(use) for use in uses] == ["ForkedError"] * len(uses)
-        # None of it is lost to the parent.
+        # The parent loses none of it.
         assert snapshot[b"key00001"] and cursor.next() and len(list(iterator)) == len(view) - 1
         batch.commit()
         assert db[b"key"] == b"value"
@@ -216,7 +216,7 @@ def test_a_child_may_open_the_store_for_writing_once_the_parent_has_closed_it(pa
         assert db[b"child"] == b"value"
 
 
-# The child ends as any program does: what it inherited is torn down by the interpreter.
+# The child ends as any program does: the interpreter tears its inherited objects down.
 CHILD_ENDS = """
 options = eval(sys.argv[2])
 db = lsmkv.open(sys.argv[1], **options)

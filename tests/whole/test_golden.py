@@ -1,7 +1,7 @@
-"""Whole stores written by an earlier release: they must open for ever.
+"""Whole stores of earlier releases: every later release must open them.
 
-``pytest --rewrite-golden`` writes those anew that today's code can write, which only a new format
-version should need.
+``pytest --rewrite-golden`` rewrites those that the present code can write; only a new format version
+should need that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lsmkv.sstable.format import CODEC_NONE, CODEC_ZSTD, CODEC_ZSTD_TRANSPOSED
 if TYPE_CHECKING:
     from golden_support import Files, Golden
 
-# Name of the golden file -> the codecs of its blocks.  Whole payloads are compressed no more.
+# Codecs of each golden file's blocks.  Writers no longer compress whole payloads.
 WHOLE = {"closed_store_v1": CODEC_ZSTD, "crashed_store_v1": CODEC_ZSTD}
 REDUCED = {
     "closed_reduced_store_v1": CODEC_ZSTD_TRANSPOSED,
@@ -28,7 +28,7 @@ REDUCED = {
 
 
 def model() -> dict[bytes, bytes]:
-    """What the golden stores hold."""
+    """The contents of the golden stores."""
     held = {b"key%04d" % number: b"value of %d" % number for number in range(120)}
     for number in range(0, 120, 10):
         held[b"key%04d" % number] = b"newer value of %d" % number
@@ -38,7 +38,7 @@ def model() -> dict[bytes, bytes]:
 
 
 def write_store(path: Path) -> lsmkv.DB:
-    """Tables on two levels, deletions over values, a batch and a single write in the log."""
+    """Write tables on two levels, deletions, a logged batch and a put."""
     db = lsmkv.open(
         path,
         block_size_bytes=512,
@@ -69,7 +69,7 @@ def files_of(path: Path) -> Files:
 
 
 def codecs_of(path: Path) -> set[int]:
-    """Those of all the blocks of a store."""
+    """The codecs of all blocks of a store."""
     tables = [open_table(file) for file in files(path, ".sst")]
     return {
         table.block_trailer(number).codec
@@ -80,7 +80,7 @@ def codecs_of(path: Path) -> set[int]:
 
 @pytest.fixture(params=[*WHOLE, *REDUCED])
 def store(request: pytest.FixtureRequest, tmp_path: Path, golden: Golden) -> Path:
-    """A golden store: closed in good order, or left as by a process that died."""
+    """A golden store: closed, or left by a process that died."""
 
     def make() -> Files:
         path = tmp_path / "made"
@@ -105,7 +105,7 @@ def test_golden_store_is_read(store: Path) -> None:
     assert files_of(store) == before
 
 
-def test_golden_store_is_opened_and_gone_on_with(store: Path) -> None:
+def test_golden_store_is_opened_and_written_to(store: Path) -> None:
     with lsmkv.open(store) as db:
         assert dict(db) == model()
         db.put(b"today", b"written")

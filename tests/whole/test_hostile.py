@@ -1,4 +1,4 @@
-"""Bytes whose checksums hold and that no writer wrote: one test for each defect that was found."""
+"""Hostile bytes with right checksums: one test for each defect found."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from torture.fuzz.sealing import NUMBER, seal_footer, seal_table
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """Closed: a table, and one more write in the log."""
+    """A closed store of a table and a logged write."""
     with open_small(tmp_path / "store") as db:
         fill(db, range(40))
         db.flush()
@@ -60,7 +60,7 @@ def test_properties_nested_deeply_are_corrupt() -> None:
         ("raw_bytes", 1 << 70),
     ],
 )
-def test_properties_that_cannot_be_are_corrupt(store: Path, field: str, value: object) -> None:
+def test_impossible_properties_are_corrupt(store: Path, field: str, value: object) -> None:
     said = msgspec.json.decode(properties_of(files(store, ".sst")[0]))
     data = msgspec.json.encode(said)
     decode_properties(data, "p", 0)
@@ -75,7 +75,7 @@ def _replacement(said: dict[str, object], field: str, value: object) -> tuple[by
     return old.encode(), new.encode()
 
 
-def test_a_dictionary_that_is_none_is_corrupt() -> None:
+def test_an_invalid_dictionary_is_corrupt() -> None:
     codec, packed = Compressor(1, b"").compress(b"abc" * 100)
     with pytest.raises(CorruptionError, match="does not decompress"):
         Decompressor(b"\x37\xa4\x30\xec" + bytes(60)).decompress(codec, packed, 300, "p", 0)
@@ -115,7 +115,7 @@ def test_a_file_of_a_number_that_none_can_have_is_not_the_store_s(store: Path) -
 
 
 def sealed_table(path: Path, change_at: int) -> Path:
-    """Table ``NUMBER`` with one byte changed, and all checksums made to hold."""
+    """Table ``NUMBER`` with one byte changed, and right checksums."""
     data = bytearray(path.read_bytes())
     data[change_at] ^= 0x55
     path.write_bytes(seal_table(bytes(data)))
@@ -153,7 +153,7 @@ def test_verify_finds_a_fence_that_leads_lookups_astray(table: Path) -> None:
 # --- logs of other stores, and logs that are gone ---
 
 
-def test_the_log_of_another_store_is_told_from_ones_own(store: Path, tmp_path: Path) -> None:
+def test_the_log_of_another_store_is_recognised(store: Path, tmp_path: Path) -> None:
     with open_small(tmp_path / "twin") as db:
         fill(db, range(40))
         db.flush()

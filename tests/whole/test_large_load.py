@@ -1,4 +1,4 @@
-"""A load that does not fit the memtable many times over, and everything of it read back."""
+"""A load of many memtables, all of which is read back."""
 
 from __future__ import annotations
 

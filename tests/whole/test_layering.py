@@ -1,4 +1,4 @@
-"""The house rules that a program can check: who imports whom, how long files are, their names."""
+"""House rules that a program can check: imports, lengths of files, names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "lsmkv"
 MAX_LINES = 500
 
-# From the bottom up: a room imports only from floors above its own line, and from itself.
+# Lowest floor first: a room imports from itself and from rooms on the lines above its own.
 FLOORS = """
     errors  stats  runtime  changes
     encoding  storage
@@ -36,7 +36,7 @@ FLOORS = """
     __main__
 """
 
-# Inside rooms that have floors of their own; what is not named stands on the last.
+# Floors inside rooms, lowest first; modules that are not named stand on the last.
 INSIDE = {
     "lsmkv.filters": ["maths", "hashing bloom blocked fuse ribbon keys policy", "family"],
     "lsmkv.sstable": ["format block_cache", "block"],
@@ -74,7 +74,7 @@ HOMES = {
         "lsmkv.cli.fields",
         "lsmkv.cli.records",
     },
-    # What typed code is compiled with: machine integers, and bytes read as such.
+    # Machine integers and byte access for compiled code.
     "mypy_extensions": {"lsmkv"},
     "librt": {"lsmkv"},
 }
@@ -98,7 +98,7 @@ MODULES = modules()
 
 
 def floors(lines: Iterable[str]) -> dict[str, int]:
-    """Room -> number of its floor, from the bottom up."""
+    """Each room's floor, counted from the bottom up."""
     return {room: floor for floor, line in enumerate(lines) for room in line.split()}
 
 
@@ -111,7 +111,7 @@ def room_of(name: str) -> str:
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Names of the modules that a file imports, in functions too; never relatively."""
+    """The modules that a file imports, also in functions; no relative imports."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -128,7 +128,7 @@ def is_module(name: str) -> bool:
 
 
 def graph() -> dict[str, set[str]]:
-    """Which modules of the package each module imports."""
+    """The imports of each module of the package."""
     return {
         name: {found for found in imports(path) if found in MODULES}
         for name, path in MODULES.items()
@@ -142,7 +142,7 @@ def test_every_room_has_a_floor() -> None:
     assert {room_of(name) for name in MODULES} == RANK.keys()
 
 
-def test_the_house_is_small() -> None:
+def test_the_package_has_few_rooms() -> None:
     at_the_root = list(PACKAGE.glob("*.py"))
     folders = [path.parent for path in PACKAGE.rglob("__init__.py")]
     assert len(at_the_root) <= 7
@@ -176,7 +176,7 @@ def test_inside_a_room_imports_go_down_too(house: str) -> None:
 
 
 @pytest.mark.parametrize("top", sorted(BESIDE))
-def test_what_stands_beside_the_package_imports_only_what_it_may(top: str) -> None:
+def test_folders_beside_the_package_import_only_allowed_folders(top: str) -> None:
     allowed = BESIDE[top] | {top, "lsmkv"}
     wrong = [
         f"{path.relative_to(ROOT)} imports {found}"
@@ -232,7 +232,7 @@ def test_third_party_libraries_are_imported_only_where_they_belong(name: str) ->
 
 
 @pytest.mark.parametrize("library", sorted(HOMES))
-def test_no_library_is_listed_that_nobody_imports(library: str) -> None:
+def test_every_listed_library_is_imported(library: str) -> None:
     users = {
         name
         for name, path in MODULES.items()
@@ -245,14 +245,14 @@ def test_no_library_is_listed_that_nobody_imports(library: str) -> None:
         assert any(is_home(user, {home}) for user in users), f"{home} does not import {library}"
 
 
-def test_the_store_itself_does_not_know_the_command_line() -> None:
+def test_the_store_does_not_import_the_command_line() -> None:
     for name, found in GRAPH.items():
         if not is_home(name, {"lsmkv.cli", "lsmkv.__main__"}):
             assert not any(is_home(module, {"lsmkv.cli"}) for module in found)
 
 
 def test_only_the_storage_layer_touches_files() -> None:
-    """Nobody else opens a file, or asks the operating system to."""
+    """No other module opens a file, or asks the operating system to."""
     calls = {"open", "os.open", "os.read", "os.pread", "os.write", "os.fsync", "os.fdatasync"}
     calls |= {"os.rename", "os.replace", "os.unlink", "os.remove", "os.mkdir", "os.listdir"}
     for name, path in MODULES.items():
@@ -345,7 +345,7 @@ def source_files() -> list[Path]:
 
 
 @pytest.mark.parametrize("path", source_files(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_file_is_long(path: Path) -> None:
+def test_files_are_short(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) < MAX_LINES
 
 
@@ -388,7 +388,7 @@ def test_no_compiled_class_has_a_finalizer_of_its_own(name: str) -> None:
 
 
 def _is_number(node: ast.expr) -> bool:
-    """Whether it is a literal number, or one made a machine word: ``1``, ``i64(1)``."""
+    """Whether it is a literal number, or one as a machine word: ``1``, ``i64(1)``."""
     if isinstance(node, ast.Call) and len(node.args) == 1:
         node = node.args[0]
     return isinstance(node, ast.Constant) and isinstance(node.value, int)
@@ -418,7 +418,7 @@ def test_no_compiled_module_shifts_a_literal_by_a_variable(name: str) -> None:
         and not _is_number(node.right)
         and not _is_below_8(node.right)
     ]
-    allowed = {"float(1 << index)"} if name == "stats" else set()  # there it is no machine word
+    allowed = {"float(1 << index)"} if name == "stats" else set()  # it is no machine word there
     source = (PACKAGE / f"{name}.py").read_text(encoding="utf-8")
     lines = source.splitlines()
     found = [node.lineno for node in shifts]
@@ -427,7 +427,7 @@ def test_no_compiled_module_shifts_a_literal_by_a_variable(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMPILED)
 def test_no_compiled_module_calls_in_the_bound_of_a_slice(name: str) -> None:
-    # mypyc calls it twice where it does not know the type of what is sliced.
+    # mypyc calls it twice if it does not know the sliced type.
     tree = ast.parse((PACKAGE / f"{name}.py").read_text(encoding="utf-8"))
     bounds = [
         bound

@@ -1,4 +1,4 @@
-"""Too little memory: an error that says so, and a store that can be used afterwards."""
+"""Too little memory: a clear error, and a store that works afterwards."""
 
 from __future__ import annotations
 
@@ -103,9 +103,9 @@ with lsmkv.open(path, block_size_bytes=512 * 1024, compression_level=12) as db:
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     limit = pages * resource.getpagesize() + (left_mib + 64) * MIB
     resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-    left = mmap.mmap(-1, left_mib * MIB)  # the system has it back at once, and any thread can have it
+    left = mmap.mmap(-1, left_mib * MIB)  # the system gets it back at once, for any thread
     taken = []
-    for size in (MIB, MIB >> 4):  # what malloc has kept is taken as well
+    for size in (MIB, MIB >> 4):  # memory kept by malloc is taken as well
         with contextlib.suppress(MemoryError):
             while True:
                 taken.append(bytearray(size))
@@ -131,7 +131,7 @@ print(said)
 @pytest.mark.parametrize(
     ("left_mib", "outcomes"),
     [
-        (1, ["done", "refused"]),  # what threads' heaps still have is the allocator's business
+        (1, ["done", "refused"]),  # threads' heaps may still have some
         (4, ["done", "refused"]),
         (12, ["done", "refused"]),
         (400, ["done"]),

@@ -1,4 +1,4 @@
-"""The store against a dict and LMDB, through random writes, upkeep, reopening and snapshots."""
+"""The store against a dict and LMDB, over random operations and reopening."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ moves = st.lists(
 
 @dataclass
 class Held:
-    """Something that shows the past, and what it must show."""
+    """A snapshot and its expected contents."""
 
     contents: Contents
     snapshot: lsmkv.Snapshot
@@ -85,14 +85,14 @@ class Held:
 
 @dataclass
 class Walk:
-    """An iteration under way, and what it must still bring."""
+    """A begun iteration and its expected rest."""
 
     expected: Entries
     entries: Iterator[tuple[bytes, bytes]]
 
 
 class SecondOracle:
-    """LMDB: order and ranges by another's code.  (Its keys cannot be empty: all get a prefix.)"""
+    """LMDB as an independent model.  Its keys get a prefix, since they cannot be empty."""
 
     def __init__(self, path: str) -> None:
         self._environment = lmdb.open(path, map_size=1 << 26, sync=False, lock=False)
@@ -207,7 +207,7 @@ class StoreMachine(RuleBasedStateMachine):
         batch_keys=st.sampled_from([1, 20, 100]),
     )
     def fill(self, seed: int, first: int, step: int, batch_keys: int) -> None:
-        """Many puts, one by one or in batches: several memtables' worth, for a tree of several levels."""
+        """Put several memtables' worth of entries, single or in batches."""
         chance = random.Random(seed)
         operations: list[tuple[bytes, bytes | None]] = []
         keys = MANY_KEYS[first::step]
@@ -225,7 +225,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(first=st.integers(0, 20), step=st.integers(1, 20))
     def delete_many(self, first: int, step: int) -> None:
-        """Deletions over the whole range, on their way down past what they hide."""
+        """Delete keys over the whole range, whose values are on lower levels."""
         for key in MANY_KEYS[first::step]:
             self.store.delete(key)
             self.contents.pop(key, None)
@@ -301,7 +301,7 @@ class StoreMachine(RuleBasedStateMachine):
         with lsmkv.open(self.path, TINY, read_only=True) as reader:
             assert list(iter(reader.items())) == list(self.contents.items())
 
-    # The past
+    # Snapshots and iterations
 
     @precondition(lambda self: len(self.held) < 4)
     @rule()

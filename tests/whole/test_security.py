@@ -1,4 +1,4 @@
-"""The torture part ``security``, and that it would find what it looks for; dependencies."""
+"""The torture part ``security``, planted defects that it must find, and dependencies."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def run(directory: Path, replay: str | None = None) -> Outcome:
 
 
 @pytest.mark.parametrize("name", [check.__name__ for check in CHECKS])
-def test_what_is_promised_holds(name: str, tmp_path: Path) -> None:
+def test_every_promise_holds(name: str, tmp_path: Path) -> None:
     outcome = run(tmp_path, name)
     assert not outcome.failures
     assert outcome.counts["checks"] == 1
 
 
-def test_a_name_that_leads_out_of_the_directory_is_found_out(
+def test_a_name_that_leads_out_of_the_directory_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     really = file_names.parse_file_name
@@ -36,7 +36,9 @@ def test_a_name_that_leads_out_of_the_directory_is_found_out(
     assert "../outside/MANIFEST" in failure.what
 
 
-def test_files_for_everybody_are_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_others_can_access_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     really = Storage.__init__
 
     def generous(self: Storage, *arguments: object, **named: object) -> None:
@@ -55,7 +57,7 @@ def test_files_for_everybody_are_found_out(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "line", ["import pickle", "from marshal import loads", "x = eval('1')", "import yaml.nodes"]
 )
-def test_what_could_run_a_file_is_found_out(line: str, tmp_path: Path) -> None:
+def test_code_that_could_run_a_file_is_found(line: str, tmp_path: Path) -> None:
     (tmp_path / "module.py").write_text(f"import json\n{line}\n")
     assert len(forbidden_uses(tmp_path)) == 1
 
@@ -75,7 +77,7 @@ def test_every_dependency_has_a_lower_bound_and_a_reason() -> None:
         ('"click>=8.1",', "click has no reason"),
     ],
 )
-def test_a_dependency_without_is_found_out(line: str, problem: str) -> None:
+def test_a_dependency_without_bound_or_reason_is_found(line: str, problem: str) -> None:
     assert dependencies.problems(f"[project]\ndependencies = [\n    {line}\n]\n") == [problem]
 
 

@@ -127,7 +127,7 @@ def put_together(db: lsmkv.DB, keys: list[bytes], number: int) -> None:
             batch.put(key, b"%06d" % number)
 
 
-def test_who_saw_one_key_of_a_batch_sees_the_others_and_no_older_write(path: Path) -> None:
+def test_a_reader_of_one_key_of_a_batch_sees_all_of_it(path: Path) -> None:
     keys = [b"key%03d" % number for number in range(40)]
     done = threading.Event()
     with open_store(path) as db:
@@ -211,7 +211,7 @@ def test_synced_writes_of_many_threads_are_all_made(path: Path) -> None:
 
 
 def rewrite_everything(db: lsmkv.DB) -> None:
-    """Nothing of the files that were there is left in the tree afterwards."""
+    """Replace every file of the store by new ones."""
     for number in range(0, 3000, 2):
         db.put(b"key%05d" % number, b"new")
         db.delete(b"key%05d" % (number + 1))
@@ -230,7 +230,7 @@ def test_an_iterator_goes_on_over_flush_and_compaction(path: Path, background: B
         assert found_down + list(downwards) == sorted(model.items(), reverse=True)
 
 
-def test_a_view_shows_what_it_showed_however_often_it_is_iterated(path: Path) -> None:
+def test_a_view_shows_the_same_entries_in_every_iteration(path: Path) -> None:
     with open_store(path) as db:
         model = filled(db)
         view = db.items(start=b"key00100", stop=b"key02000")

@@ -1,4 +1,4 @@
-"""Closing a store that many threads use: they get an error, and nothing acknowledged is lost."""
+"""Closing a store that other threads use: they get an error, and no write is lost."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_close_gives_threads_that_read_and_write_a_closed_error(
     run_all(*[lambda number=number: write(number) for number in range(4)], read, scan, flush, close)
     with open_store(path) as reopened:
         found = [int(reopened[b"%d" % number]) for number in range(4)]
-    # A write that was under way when the store was closed may have been made, unacknowledged.
+    # A write during the close may be there without an acknowledgement.
     for present, promised in zip(found, acknowledged, strict=True):
         assert promised <= present <= promised + 1
 

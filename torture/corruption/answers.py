@@ -45,7 +45,7 @@ class Answers:
         return not self.errors and self.found_whole is not False
 
     def raised(self, error: Exception, doing: str) -> None:
-        """Note an error, which must be of an allowed class and name a file of the store."""
+        """Note an error: its class must be allowed, its file the store's."""
         if not isinstance(error, ALLOWED):
             self.failures.append(f"{doing} raised {type(error).__name__}: {error}")
         elif str(self.directory) not in str(error):
@@ -54,7 +54,7 @@ class Answers:
             self.errors.append(error)
 
     def settle(self, fits: list[Contents], doing: str, answer: object) -> None:
-        """Keep the contents that agree with an answer; a failure if there are none."""
+        """Keep the contents that agree with an answer; note a failure if none do."""
         if fits:
             self.allowed = fits
         else:
@@ -107,7 +107,7 @@ class Answers:
 def read_store(
     directory: Path, allowed: list[Contents], keys: list[bytes], residency: str
 ) -> Answers:
-    """Open a store for reading, read all of it, verify it and refresh it."""
+    """Open a store read-only; read, verify and refresh it."""
     answers = Answers(directory, allowed)
     try:
         db = open_sample(directory, residency, read_only=True)
@@ -131,7 +131,6 @@ def read_store(
 
 
 def open_sample(directory: Path, residency: str, *, read_only: bool) -> lsmkv.DB:
-    """Open a sample or a repaired store."""
     return lsmkv.open(
         directory,
         SMALL,

@@ -1,7 +1,7 @@
-"""Damage to the files of a store, each kind by a name that repeats it.
+"""Damage to the files of a store; each kind has a name.
 
-A name is ``kind:file:arguments``.  Offsets and lengths are decimal; random damage is drawn from a
-generator seeded with the name.
+A name is ``kind:file:arguments`` and repeats the damage.  Offsets and lengths are decimal; random
+damage is drawn from a generator seeded with the name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ class Damaged:
     placed: dict[str, str] = field(default_factory=dict)
 
     def undo(self, directory: Path, sample: Sample) -> None:
-        """Restore the original files in ``directory``."""
         for name in self.files:
             path = directory / name
             if name in self.placed:
@@ -177,7 +176,10 @@ def _placed(sample: Sample, file: str, kind: str, other: Sample) -> Damaged:
 
 
 def every_byte(sample: Sample, kind: str, bits: Callable[[int], range]) -> Iterator[str]:
-    """Names of damage of one kind to every byte; ``bits`` maps a byte's number to the bits to flip."""
+    """Names of one kind of damage to every byte.
+
+    ``bits`` maps a byte's number to the bits to flip.
+    """
     count = 0
     for name, data in sample.image.items():
         for at in range(len(data)):

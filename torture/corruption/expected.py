@@ -1,4 +1,4 @@
-"""The contents that a damaged sample may show, and damage that it need not report."""
+"""The allowed contents of a damaged sample, and silent damage."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def _may_be_torn(records: Sequence[RecordModel], old: bytes, new: bytes) -> bool
 
 
 def may_be_silent(sample: Sample, damaged: Damaged) -> bool:
-    """Whether the store may miss the damage, as long as its answers are right.
+    """Whether the damage may go unreported, given right answers.
 
-    It may miss damage in the lock file, in the last sync mark of a closed log, and at the ends of
-    other logs, where a crash could have left the same bytes.
+    The store may miss damage in the lock file, in the last sync mark of a closed log, and at the ends
+    of other logs, where a crash could have left the same bytes.
     """
     for name in damaged.files:
         old, new = sample.image[name], damaged.image.get(name)

@@ -38,7 +38,6 @@ class Trials:
         self._standing: set[Path] = set()
 
     def __call__(self, name: str, directory: Path) -> Verdict:
-        """Run the trial of this name."""
         which, check, damage = name.split("/", 2)
         sample = self._samples[which]
         damaged = apply(damage, sample, self._samples["other"])

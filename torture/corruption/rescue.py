@@ -1,4 +1,4 @@
-"""Entries and records that a repair of a damaged sample must save, and the check that it did."""
+"""Entries and records that a repair must save from a damaged sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small stores with all kinds of tables, blocks and records, and models of their bytes."""
+"""Small stores of all kinds of files, and models of their bytes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,10 @@ class TableModel:
 
 @dataclass(frozen=True, slots=True)
 class RecordModel:
-    """One record of an undamaged log: a batch, or a sync mark with the end of the durable bytes."""
+    """One record of an undamaged log.
+
+    It is a batch, or a sync mark with the end of the durable bytes.
+    """
 
     start: int
     end: int
@@ -109,7 +112,6 @@ class Sample:
 
     @property
     def records(self) -> list[RecordModel]:
-        """The records of the log."""
         return self.logs[self.log]
 
     def all_keys(self) -> list[bytes]:
@@ -151,7 +153,7 @@ def _entries_of(tables: Any) -> list[Entry]:
 
 @contextmanager
 def fixed_randomness(seed: int) -> Iterator[None]:
-    """Draw the salts of logs from ``seed``, for reproducible bytes, and skip all syncs.
+    """Seed the salts of logs, for reproducible bytes, and skip all syncs.
 
     This part never loses power, and syncs would take most of its time.
     """
@@ -175,9 +177,10 @@ def make_samples(directory: Path, seed: int) -> dict[str, Sample]:
 
 
 def _make(directory: Path, name: str, stem: bytes, forms: list[str], *, is_closed: bool) -> Sample:
-    """A store with a plain table on level 1, one of each form above it, and a log.
+    """A store with tables of each form, and a log.
 
-    Each table overwrites and deletes some entries of the tables below.
+    A plain table is on level 1, the others are above.  Each table overwrites and deletes some entries
+    of the tables below.
     """
     path = directory / name
     stale: dict[str, list[bytes]] = {}
@@ -233,7 +236,7 @@ def _image(path: Path) -> Image:
 
 
 def _with_less_room(image: Image) -> Image:
-    """Cut most of the zeros at the ends of logs, which would all be tried alike."""
+    """Cut off most zeros at the ends of logs: damage to each is alike."""
     return {
         name: data.rstrip(b"\0") + bytes(_ROOM_BYTES) if name.endswith(".log") else data
         for name, data in image.items()

@@ -139,9 +139,10 @@ class Crashes:
             yield Place(self._name, number, at), state
 
     def _recovery(self, place: Place, state: State) -> Iterator[tuple[int, Disk, bool]]:
-        """The disk after each operation of a recovery, and whether a new write is synced by then.
+        """The disk after each operation of a recovery and a synced write.
 
-        If only the process ended, the disk still has unsynced data, which the second crash may lose.
+        Yields the operation's number, the disk, and whether the write is synced.  If only the process
+        ended, the disk still has unsynced data, which the second crash may lose.
         """
 
         def start() -> Disk:
@@ -166,7 +167,7 @@ class Crashes:
     def _second_states(
         self, place: Place, state: State, first: Verdict
     ) -> Iterator[tuple[Place, State, tuple[int, ...]]]:
-        """States that a second crash may leave, and the numbers of the models that each may equal.
+        """States after a second crash, and the numbers of their allowed models.
 
         After a power failure the second crash must leave the same contents.  The write made after
         the recovery must be there once it is synced.
@@ -263,7 +264,10 @@ def _allowed(bounds: Bounds, state: State) -> tuple[int, ...]:
 
 
 def _after(numbers: tuple[int, ...], count: int) -> str:
-    """Numbers of models in words; from ``count`` on they have the write after the recovery too."""
+    """Numbers of models in words.
+
+    From ``count`` on they have the write after the recovery too.
+    """
     words = [
         f"{number}" if number < count else f"{number - count} and the write after the recovery"
         for number in numbers

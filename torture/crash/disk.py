@@ -1,4 +1,4 @@
-"""A disk in memory that knows which of its data would survive a power failure.
+"""A disk in memory that knows which data survive a power failure.
 
 Every change is an :class:`Operation`, and a :class:`Disk` changes only by applying operations.  So a
 prefix of the recorded operations, applied to a fresh disk, gives the disk as it was at that moment.
@@ -26,7 +26,7 @@ _DIRECTORY: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A change of the disk, a sync, or a note of the workload.
+    """A change of the disk, a sync, or the workload's note.
 
     Attributes:
         kind: ``create``, ``write``, ``write_again``, ``truncate``, ``sync``, ``failed_sync``,
@@ -105,7 +105,7 @@ class File:
         self._unsynced = []
 
     def write_again(self, start: int, end: int) -> None:
-        """Make the bytes from ``start`` to ``end`` dirty, for the next sync to write."""
+        """Make a range of bytes dirty, for the next sync to write."""
         around = [
             part
             for first, last in self._dropped
@@ -120,7 +120,7 @@ class File:
 
 
 class Disk:
-    """Files and names, as programs see them and as a power failure may leave them.
+    """Files and names, now and as a power failure may leave them.
 
     Attributes:
         files: files by number.
@@ -203,7 +203,6 @@ class Disk:
 
 
 def update(names: Names, change: dict[str, int | None]) -> None:
-    """Make one change of names."""
     for path, number in change.items():
         if number is None:
             names.pop(path, None)

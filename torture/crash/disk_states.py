@@ -1,4 +1,4 @@
-"""States of a disk that a POSIX file system allows after a power failure.
+"""States that POSIX allows a disk to have after a power failure.
 
 Synced data is there.  Everything else may be lost, in any order:
 
@@ -49,10 +49,10 @@ Content = Callable[[File], bytes]
 
 
 def states(disk: Disk, seed: str, samples: int) -> Iterator[State]:
-    """States that a crash of ``disk`` may leave now: first the end of the process alone.
+    """States that a crash of ``disk`` may leave now.
 
-    Besides the extremes there are ``samples`` random combinations; a negative number leaves out all
-    but the main extremes.  Some states may be equal.
+    The first is the end of the process alone.  Besides the extremes there are ``samples`` random
+    combinations; a negative number leaves out all but the main extremes.  Some states may be equal.
     """
     yield State("nothing is lost", disk.everything(), is_whole=True)
     dice = random.Random(seed)
@@ -89,7 +89,7 @@ def _unsynced(disk: Disk) -> dict[int, str]:
 
 
 def _image(disk: Disk, names: Names, content: Content, only: int | None = None) -> Image:
-    """The files by these names, with ``content`` applied to every file or to ``only`` one."""
+    """The named files, with ``content`` applied to all or ``only`` one."""
     contents: dict[int, bytes] = {}
     for number in sorted(set(names.values())):
         file = disk.files[number]
@@ -245,7 +245,7 @@ def _trash(dice: random.Random) -> Content:
 
 
 def _cut(dice: random.Random) -> Content:
-    """The last write is torn, or the file is cut at the end of an earlier write."""
+    """Tear the last write, or cut the file after an earlier one."""
 
     def content(file: File) -> bytes:
         written, durable = file.content, file.durable

@@ -1,4 +1,4 @@
-"""A storage on a disk in memory, which records every change and fails on demand.
+"""A storage in memory that records every change and fails on demand.
 
 No call reaches the operating system, so opening a store takes a few milliseconds and a power failure
 costs nothing.  Helper processes cannot see such a disk: a store on it does its work in threads.
@@ -44,7 +44,6 @@ class MemoryStorage(Storage):
     # Changes
 
     def change(self, operation: Operation) -> None:
-        """Apply and record a change."""
         with self.mutex:
             self.disk.apply(operation)
             self.operations.append(operation)

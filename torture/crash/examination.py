@@ -1,4 +1,4 @@
-"""Opens the files that a crash left, and checks that they are a sound store.
+"""Checks that the files after a crash are a sound store.
 
 The store must open without repair, scan and lookups must agree, ``verify`` must find nothing, and no
 file that the store does not need may be left.  It must take a write, hold it after the next opening,

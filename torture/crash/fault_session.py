@@ -1,4 +1,4 @@
-"""A small workload on a disk that fails, and the checks that must hold whatever fails.
+"""A small workload on a failing disk, and checks for any failure.
 
 A write that returned is *acknowledged*.  A write that raised is *doubtful*: it must be there as a
 whole or not at all.

@@ -107,7 +107,6 @@ class Plan:
         return {errno.EIO} if name == SHORT else {errno.EIO, _ERROR_NUMBERS[name]}
 
     def faults(self) -> list[Fault]:
-        """The faults to inject into the disk."""
         times = None if self.lasts else 1
         short = Fault(self.operation, after=self.after, short=_SHORT_BYTES)
         full = Fault(self.operation, errno.ENOSPC, self.after, times)
@@ -196,7 +195,7 @@ def attempt(plan: Plan | None, storage_type: type[MemoryStorage]) -> bool:
 
 
 def _check_told(plan: Plan, session: Session, fired: bool) -> None:
-    """The store must raise the error of the disk, and only if a call failed."""
+    """The store must raise the disk's error exactly if a call failed."""
     if plan.is_harmless and session.failures:
         raise UnsoundError(f"the store did not hide {plan.way}, but raised {session.failures}")
     if not set(session.failures) <= plan.errors:
@@ -233,7 +232,7 @@ def run(settings: Settings, storage_type: type[MemoryStorage] = MemoryStorage) -
 
 
 def _chosen(settings: Settings, storage_type: type[MemoryStorage]) -> list[Plan]:
-    """All faults of a session's calls, or a sample of them with every way in it."""
+    """All faults of a session's calls, or a sample with every way."""
     disk = FailingDisk(storage_type)
     Session(STORE, disk, Remedy.RESUME).run()
     every = list(plans(dict(disk.storage.faults.calls)))

@@ -94,7 +94,7 @@ def small_disk(directory: Path) -> Iterator[Place]:
 
 @contextlib.contextmanager
 def limited_files(directory: Path) -> Iterator[Place]:
-    """A directory where no file of this process can grow beyond 40,000 bytes."""
+    """A directory where this process can write only files below 40,000 bytes."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def lift() -> None:
@@ -109,7 +109,7 @@ def limited_files(directory: Path) -> Iterator[Place]:
 
 
 def fill(place: Place, upkeep: Upkeep, seed: int) -> int:
-    """Fill a store, make room and check the store; return the number of acknowledged writes."""
+    """Fill a store, make room, check it; return the count of acknowledged writes."""
     dice = random.Random(f"full disk {seed}")
     traces = Traces()
     path = place.directory / "store"

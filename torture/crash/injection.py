@@ -48,7 +48,6 @@ class Faults:
         self._mutex = threading.Lock()
 
     def add(self, fault: Fault) -> Fault:
-        """Activate ``fault``."""
         with self._mutex:
             self.active.append(fault)
         return fault

@@ -1,4 +1,4 @@
-"""Kills a writing process again and again, and checks the store that it leaves.
+"""Kills a writing process again and again, and checks its store.
 
 ``python -m torture.crash.kill_loop --rounds 100 --seed 1``: a child process applies a seeded stream of
 operations to a store with small buffers, which flushes and compacts all the time, and reports each
@@ -40,7 +40,10 @@ Kind = Literal["put", "delete", "batch", "sync", "flush", "compact"]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation of the stream: a batch has several changes, a sync, flush or compact none."""
+    """One operation of the stream.
+
+    A batch has several changes, a sync, flush or compact none.
+    """
 
     kind: Kind
     changes: tuple[Change, ...]
@@ -116,7 +119,6 @@ def options(seed: int, turn: int, background: Background = "thread") -> lsmkv.Op
 
 
 def apply_to_store(db: lsmkv.DB, todo: Operation) -> None:
-    """Apply one operation of the stream."""
     if todo.kind == "batch":
         write_batch(db, todo.changes, sync=todo.sync)
     elif todo.kind == "sync":
@@ -198,7 +200,6 @@ class _DyingFile(AppendFile):
 
 
 def die() -> None:
-    """Kill this process."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -257,7 +258,7 @@ class CrashLoop:
         self.totals.rounds += 1
 
     def _write_and_kill(self, die_at: int, run_s: float) -> int:
-        """Let a child write, and return the number of its last acknowledged operation."""
+        """Let a child write; return the number of its last acknowledged operation."""
         writer = ("--writer", self.path, self.background)
         numbers = (self.seed, self.turn, self.done, die_at)
         with subprocess.Popen(

@@ -65,7 +65,7 @@ class Losses:
         self._done = 0
 
     def run(self, only: tuple[int, int] | None = None) -> Outcome:
-        """Try a sample of the crash points, or only the given crash point and state."""
+        """Try a sample of the crash points, or only the given one."""
         disk, bounds = Disk(), Bounds()
         dice = random.Random(f"lost manifests {self._settings.seed} {self._name}")
         for number, operation in enumerate(self._recording.operations):

@@ -1,4 +1,4 @@
-"""Workloads that run on a recorded disk, and make a store do everything in few operations.
+"""Workloads on a recorded disk that exercise a store in few operations.
 
 Buffers, blocks and tables are as small as possible, so that a hundred operations rotate logs, flush
 memtables and compact several levels.  A workload depends only on its name and the seed: background
@@ -65,7 +65,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Numbers of the last operations of a workload that were begun, done and synced."""
+    """The last operations that were begun, done and synced, by number."""
 
     begun: int = 0
     done: int = 0
@@ -84,7 +84,7 @@ class Bounds:
 
 
 class Workload:
-    """One run of a workload, on a storage that tests may break on purpose."""
+    """One run of a workload; tests may pass a broken storage."""
 
     def __init__(
         self, name: str, seed: int, storage: MemoryStorage, background: Background
@@ -104,7 +104,7 @@ class Workload:
         return lsmkv.open(STORE, self._options, storage=self._storage)
 
     def run(self, operations: int) -> None:
-        """Run that many random operations, each kind at least once, and close the store."""
+        """Run random operations, at least one of each kind, and close."""
         kinds: dict[str, Callable[[int], bool]] = {
             "put": self._put,
             "delete": self._delete,

@@ -1,4 +1,4 @@
-"""Entries: changes of them in a model and in a store, and differences between both."""
+"""Changes of a model and a store, and their differences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ _SHOWN_BYTES: Final = 20
 
 
 def change_model(model: MutableMapping[bytes, bytes], changes: Iterable[Change]) -> None:
-    """Make ``changes`` to the model, in order."""
     for key, value in changes:
         if value is None:
             model.pop(key, None)
@@ -28,7 +27,6 @@ def change_model(model: MutableMapping[bytes, bytes], changes: Iterable[Change])
 
 
 def change_batch(batch: lsmkv.WriteBatch, changes: Iterable[Change]) -> None:
-    """Add ``changes`` to a batch, in order."""
     for key, value in changes:
         if value is None:
             batch.delete(key)
@@ -37,7 +35,6 @@ def change_batch(batch: lsmkv.WriteBatch, changes: Iterable[Change]) -> None:
 
 
 def write_batch(db: lsmkv.DB, changes: Iterable[Change], *, sync: bool = False) -> None:
-    """Write ``changes`` as one batch."""
     with db.write_batch(sync=sync) as batch:
         change_batch(batch, changes)
 

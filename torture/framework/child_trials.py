@@ -1,7 +1,7 @@
-"""Runs trials in child processes, so that a hang, a crash or too much memory is a failure.
+"""Runs trials in child processes, which may hang, crash or exhaust memory.
 
-A trial is a function of its name and a directory; it returns counts and failures.  Children are
-forked, so they run the parent's modules, patched or not.
+Each of these is a failure of the trial.  A trial is a function of its name and a directory; it returns
+counts and failures.  Children are forked, so they run the parent's modules, patched or not.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ def attempt(trial: Trial, name: str, directory: Path) -> Verdict:
 def try_all(
     trial: Trial, names: Sequence[str], settings: Settings, limits: Limits, deadline: float
 ) -> Iterator[tuple[str, Verdict]]:
-    """The verdicts of :func:`run_trials`, or of the trial to replay, which runs in this process."""
+    """The verdicts of :func:`run_trials`, or of the trial to replay.
+
+    A replayed trial runs in this process.
+    """
     if settings.replay is None:
         return run_trials(trial, names, settings.directory, limits, deadline)
     return iter([(settings.replay, attempt(trial, settings.replay, settings.directory))])
@@ -156,7 +159,6 @@ class _Child:
             yield from self._died(f"the trial did not end within {self._limits.time_s:g} s")
 
     def kill(self) -> None:
-        """Kill the process."""
         with suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)

@@ -33,7 +33,6 @@ _IN_MEMORY: Final = "/dev/shm"
 
 
 def parser(known: Mapping[str, Part]) -> argparse.ArgumentParser:
-    """The command line."""
     made = argparse.ArgumentParser(
         prog="python -m torture",
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -1,7 +1,8 @@
-"""Runs modules of this folder on the compiled build of the same sources, in another process.
+"""Runs modules of this folder on the compiled build, in another process.
 
-The compiled build is the folder that the variable ``LSMKV_COMPILED`` names, or ``build/compiled``
-(``make build/compiled`` makes it).  The process imports ``lsmkv`` from there and the rest from here.
+That is the build of the same sources in the folder that the variable ``LSMKV_COMPILED`` names, or in
+``build/compiled`` (``make build/compiled`` makes it).  The process imports ``lsmkv`` from there and the
+rest from here.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def _sources(package: Path) -> set[str]:
 
 
 def mixed_tree(tree: Path, folder: Path) -> Path:
-    """A folder from which Python imports ``lsmkv`` of ``tree``, and the rest from here."""
+    """A folder with ``lsmkv`` of ``tree`` and all other modules from here."""
     if not folder.exists():
         folder.mkdir(parents=True)
         for path in [tree / "lsmkv", *tree.glob("*.so"), _ROOT / "torture"]:

@@ -1,4 +1,4 @@
-"""Disturbs a run with events that may happen in a real process at any moment.
+"""Disturbs a run with events that real processes meet.
 
 ``gc`` collects garbage at random moments, ``switch`` switches threads after each microsecond, and
 ``signal`` interrupts system calls of random threads.  No disturbance may change an answer.
@@ -49,7 +49,7 @@ def in_disturbance(trial: Trial, kinds: Sequence[str], seed: int) -> Trial:
 
 @contextlib.contextmanager
 def collections_at_random(dice: random.Random) -> Iterator[None]:
-    """Collect garbage in threads that allocate, and in a thread that does only that."""
+    """Collect garbage in threads that allocate, and in one other thread."""
     before = gc.get_threshold()
     gc.freeze()  # or each collection would visit all loaded modules
 

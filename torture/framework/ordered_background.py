@@ -1,4 +1,4 @@
-"""Background work in a fixed order, so that a run can be repeated operation by operation.
+"""Background work in a fixed order, so that runs can be repeated.
 
 A store starts a thread for flushes and one for compactions, and the operating system schedules them.
 Stores opened within :func:`in_order` have no such threads.  Their jobs run one after the other instead:
@@ -31,7 +31,6 @@ class Background:
         return made
 
     def forget(self, worker: OrderlyWorker) -> None:
-        """Remove a stopped worker."""
         with contextlib.suppress(ValueError):
             self._workers.remove(worker)
 
@@ -50,7 +49,7 @@ class Background:
 
     @contextlib.contextmanager
     def beside(self) -> Iterator[None]:
-        """Run flushes in a thread while the block runs, and until none is left.
+        """Run flushes in a thread during the block, until none is left.
 
         Compactions do not run: the last reader of a replaced table removes it, and which thread that
         is would depend on the scheduling.
@@ -103,7 +102,6 @@ class OrderlyWorker:
                 self._background.changed.notify_all()
 
     def step(self) -> None:
-        """Run the job once."""
         self._woken = False
         try:
             more = self._job()

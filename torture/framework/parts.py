@@ -1,4 +1,4 @@
-"""The parts of the torture run, in the order in which they run."""
+"""The parts of the torture run, in their order."""
 
 from __future__ import annotations
 

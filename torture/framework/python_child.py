@@ -28,7 +28,7 @@ def command(module: str, *arguments: object) -> list[str]:
 
 @contextlib.contextmanager
 def running(module: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """Run a module while the block runs, and kill its process at the end."""
+    """Run a module while the block runs, then kill its process."""
     with subprocess.Popen(
         command(module, *arguments),
         stdin=subprocess.PIPE,
@@ -44,7 +44,7 @@ def running(module: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
 
 
 def finish(process: subprocess.Popen[str], limit_s: float) -> Any:
-    """Close the child's standard input, wait for its end, and return its result.
+    """Close the child's standard input, and return its result.
 
     UnsoundError if the child fails or does not end within ``limit_s``.
     """

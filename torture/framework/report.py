@@ -115,7 +115,6 @@ def markdown(how: dict[str, Any], results: Sequence[Result]) -> str:
 
 
 def as_data(how: dict[str, Any], results: Sequence[Result]) -> dict[str, Any]:
-    """The run as data for JSON."""
     return {
         **how,
         "parts": [

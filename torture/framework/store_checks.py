@@ -35,7 +35,7 @@ def check_no_leftovers(db: lsmkv.DB, storage: Storage) -> None:
 
 
 def leftovers(storage: Storage, directory: str) -> list[str]:
-    """Files of an open, idle store that neither the manifest nor the current log needs."""
+    """Files of an idle store that no manifest or log needs."""
     number = read_current(storage, directory)
     state = read_state(storage, directory, number)
     tables = {table.number for table in state.levels.tables()}
@@ -64,7 +64,6 @@ def open_descriptors() -> set[str]:
 
 
 def store_threads() -> set[threading.Thread]:
-    """Running threads that stores have started."""
     return {thread for thread in threading.enumerate() if thread.name.startswith("lsmkv")}
 
 

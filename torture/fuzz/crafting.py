@@ -1,4 +1,4 @@
-"""Takes tables apart into their fields, and puts them together with correct checksums.
+"""Takes tables apart, and puts them together with correct checksums.
 
 A caller may change any field in between.  Lengths and offsets of blocks and all checksums are computed
 again; every other field keeps the caller's value.
@@ -56,7 +56,10 @@ RAW_LENGTH, ENTRIES, FILTER_KEYS, CODEC, SCHEME_AND_PROBES = 1, 3, 4, 5, 6
 
 @dataclass
 class CraftedBlock:
-    """A block: its payload before compression (transposed, if its codec is), filter and trailer."""
+    """A block: its payload before compression, filter and trailer.
+
+    The payload is transposed if the codec is.
+    """
 
     payload: bytearray
     bits: bytearray
@@ -88,7 +91,7 @@ class CraftedTable:
     # Changes that others are to follow
 
     def follow_blocks(self) -> None:
-        """Copy the numbers of entries from the trailers to the index and the properties."""
+        """Copy numbers of entries from the trailers to index and properties."""
         counts = [block.fields[ENTRIES] for block in self.blocks]
         self.numbers["entry_counts"] = counts
         self.properties["entry_count"] = sum(counts)
@@ -142,7 +145,7 @@ class CraftedTable:
         return bytes(data) + self.dictionary + bytes(self.filters) + index + said + footer
 
     def meta(self, data: bytes) -> TableMeta:
-        """A manifest's entry for the file ``data``, with the table's own, possibly wrong, values."""
+        """A manifest's entry for the file ``data``, with the table's own values."""
         said = msgspec.json.decode(msgspec.json.encode(self.properties), type=TableProperties)
         (tail,) = struct.unpack_from("<Q", data, len(data) - FOOTER_BYTES + 48)
         return said.meta(len(data), tail)

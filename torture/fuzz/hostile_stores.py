@@ -82,7 +82,6 @@ def whole(form: str) -> dict[str, bytes]:
 
 
 def search(seed: str, executions: int, directory: Path) -> Verdict:
-    """Try that many stores."""
     counts: Counter[str] = Counter()
     failures: list[str] = []
     for number in range(executions):
@@ -93,7 +92,10 @@ def search(seed: str, executions: int, directory: Path) -> Verdict:
 def search_elsewhere(
     imports: Path, seed: str, executions: int, directory: Path, limit_s: float
 ) -> Verdict:
-    """:func:`search` in a process that imports from ``imports``; its crash or hang is a failure."""
+    """:func:`search` in a process that imports from ``imports``.
+
+    Its crash or hang is a failure.
+    """
     module = "torture.fuzz.hostile_stores"
     try:
         done = compiled_build.run(imports, module, seed, executions, directory, limit_s=limit_s)
@@ -136,7 +138,10 @@ def try_one(seed: str, directory: Path, counts: Counter[str], failures: list[str
 
 
 def _problem(call: Callable[[], object], ends: list[bool]) -> str | None:
-    """The problem of a call, if any; ``ends`` notes whether any call answered or was refused."""
+    """The problem of a call, if any.
+
+    ``ends`` notes whether any call answered or was refused.
+    """
     try:
         call()
     except (CorruptionError, UnsupportedFormatError) as error:
@@ -158,7 +163,7 @@ def _problem(call: Callable[[], object], ends: list[bool]) -> str | None:
 
 
 def _reading(store: Path) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Every call of a reader, each on a handle of its own, so that no failure hides another."""
+    """Every call of a reader, each on its own handle."""
 
     def opened(call: Callable[[lsmkv.DB], object]) -> None:
         with lsmkv.open(store, read_only=True) as db:

@@ -39,7 +39,7 @@ _FILES: Final = (
 
 
 def tell_lie(store: Path, dice: random.Random) -> str:
-    """Change some field in the files of a closed store, and describe the change."""
+    """Change a field in a closed store's files, and describe the change."""
     return _LIARS[dice.choice(_FILES)](store, dice)
 
 
@@ -155,7 +155,7 @@ def _state_length(payload: bytearray, fields: list[int]) -> None:
 
 
 def _exchange_keys(table: CraftedTable, dice: random.Random) -> str:
-    """Swap bytes of keys in a payload, so that keys mostly do not ascend."""
+    """Swap bytes of keys in a payload; mostly they no longer ascend."""
     block = dice.choice(table.blocks)
     length = min(dice.choice((1, 2, 3)), len(block.payload) // 2)
     low = dice.randrange(20, max(21, len(block.payload) - 2 * length))

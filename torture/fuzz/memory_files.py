@@ -20,11 +20,9 @@ class ReadOnlyMemoryStorage(Storage):
         self.files = files
 
     def open_random(self, path: str) -> RandomFile:
-        """The bytes at ``path`` as a file."""
         return _MemoryFile(path, self._data(path), self.stats)
 
     def read_whole(self, path: str, kind: ReadKind, limit: int, start: int = 0) -> bytes:
-        """The bytes at ``path``."""
         data = self._data(path)[start:]
         if len(data) > limit:
             raise OSError(errno.EFBIG, f"{len(data)} bytes are over the limit of {limit}", path)

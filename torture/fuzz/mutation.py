@@ -1,4 +1,4 @@
-"""Mutations, and coverage of code for a search that keeps inputs which reach new code.
+"""Mutations of inputs, and a search that follows code coverage.
 
 The search is a simple form of that of AFL and libFuzzer: an input that executes a new pair of
 successive lines becomes a parent of later inputs.
@@ -24,13 +24,13 @@ Edges = set[tuple[str, int, int]]
 
 
 class Coverage:
-    """Pairs of successive lines of interpreted modules of lsmkv that a call executes."""
+    """The pairs of successive lines that a call executes in interpreted modules."""
 
     def __init__(self) -> None:
         self.edges: Edges = set()
 
     def of(self, call: Callable[[], Any]) -> Any:
-        """Call ``call``, set ``edges`` to its pairs of lines, and return its result."""
+        """Make the call, note its pairs in ``edges``, and return its result."""
         self.edges = set()
         before = sys.gettrace()
         sys.settrace(self._enter)
@@ -96,9 +96,9 @@ def _change(
 
 
 def extremes(data: bytes, most: int = 1000) -> list[bytes]:
-    """``data`` with one 2-, 4- or 8-byte integer set to an extreme value, as a wrong length.
+    """``data`` with an integer set to an extreme, as a wrong length.
 
-    Long inputs are changed only at some offsets, ``most`` in all.
+    Integers have 2, 4 or 8 bytes.  Long inputs are changed only at some offsets, ``most`` in all.
     """
     places = [(at, width) for width in (2, 4, 8) for at in range(0, len(data) - width + 1, 2)]
     made = []

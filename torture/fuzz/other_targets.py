@@ -148,7 +148,7 @@ def _saved_seeds() -> list[bytes]:
 
 
 def _other_saved() -> list[bytes]:
-    """Inputs of the kinds that need other arguments, one of each, for mutations to fill."""
+    """One input of each kind with other arguments, for mutations to fill."""
     return [
         seal_saved_filter(
             struct.pack("<8sHHHH", b"", 1, kind, count, 0)

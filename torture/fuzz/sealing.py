@@ -1,7 +1,7 @@
-"""Corrects the checksums of mutated bytes, as an attacker would, so that decoders read on.
+"""Corrects checksums of mutated bytes, so that decoders read on.
 
-Each function takes any bytes and corrects magics, lengths that must add up, and checksums, as far as
-the bytes have room for them.
+An attacker would do the same.  Each function takes any bytes and corrects magics, lengths that must add
+up, and checksums, as far as the bytes have room for them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def seal_frame(data: bytes, offset: int = 0) -> bytes:
 
 
 def seal_footer(data: bytes, size: int) -> bytes:
-    """A footer of a file of ``size`` bytes: correct its lengths, version, checksum and magic."""
+    """A footer: correct its lengths, version, checksum and magic."""
     if len(data) != FOOTER_BYTES:
         return data
     lengths = list(struct.unpack_from("<QQQQQ", data))
@@ -108,7 +108,10 @@ def seal_table(data: bytes) -> bytes:
 def _seal_blocks(
     table: bytearray, index: int, properties: int, filters: int, filters_length: int
 ) -> None:
-    """Correct the blocks that the index names, and the filter chunks unless it is packed."""
+    """Correct the blocks that the index names, and the filter chunks.
+
+    The chunks of a packed index are left as they are.
+    """
     if table[index : index + 4] == bytes(4):
         with suppress(CorruptionError, UnsupportedFormatError):
             section = bytes(table[index:properties])
@@ -174,7 +177,6 @@ def seal_records(data: bytes, salt: int) -> bytes:
 
 
 def log_of(payloads: list[bytes], kind: int = 0) -> bytes:
-    """A log of these records."""
     body = b"".join(b"\0\0\0\0" + struct.pack("<IB", len(item), 0) + item for item in payloads)
     return seal_log(bytes(HEADER_BYTES) + body, kind)
 

@@ -222,7 +222,7 @@ def _seal_index(data: bytes) -> bytes:
 
 
 def _index_sizes(data: bytes) -> tuple[int, int]:
-    """Lengths of blocks and filters, limited as the check of the footer limits them."""
+    """Lengths of blocks and filters, limited like those in the footer."""
     data_length, filters_length = _SIZES.unpack_from(data)
     return data_length & (1 << 40) - 1, filters_length & (1 << 40) - 1
 
@@ -324,7 +324,6 @@ def _check_salvage(data: bytes) -> None:
 
 
 def _check_said(data: bytes) -> None:
-    """A table with these properties."""
     table = _table("table-filter")
     footer = decode_footer(table[-FOOTER_BYTES:], PATH, len(table))
     head = struct.pack("<Q", len(data)) + table[-FOOTER_BYTES + 40 :]

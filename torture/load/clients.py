@@ -1,4 +1,4 @@
-"""Threads that write to a store and keep a ledger, and threads that read and check it."""
+"""Threads that write with a ledger, and threads that check their reads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ def group_prefix(group: int) -> bytes:
 
 
 def key_of(group: int, number: int) -> bytes:
-    """A key of a group."""
     return b"%skey-%06d" % (group_prefix(group), number)
 
 
@@ -40,7 +39,7 @@ def new_ledger(group: int, keys: int) -> Ledger:
 
 
 class Crew:
-    """Threads that work until the time is up, or one of them fails."""
+    """Threads that work until the time is up, or one fails."""
 
     def __init__(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
@@ -78,9 +77,10 @@ class Crew:
 
 
 class Writer:
-    """Writes a group of keys with puts, deletions and batches; one in ``sync_every`` is synced.
+    """Writes a group of keys with puts, deletions and batches.
 
-    With ``large_batches`` some batches have hundreds of keys, and take long enough for readers to meet.
+    One write in ``sync_every`` is synced.  With ``large_batches`` some batches have hundreds of keys,
+    and take long enough for readers to meet.
     """
 
     def __init__(
@@ -136,7 +136,9 @@ class Writer:
 
 
 class Reader:
-    """One thread that reads a store and checks it against the ledgers; it must never see time go back.
+    """One thread that checks its reads against the ledgers.
+
+    It must never see older contents than before.
 
     Attributes:
         counts: reads of each kind.
@@ -197,7 +199,7 @@ class Reader:
         self._seen[group] = ledger.check_value(key, value, floor, ledger.begun)
 
     def _multi_get(self) -> None:
-        """multi_get looks up each key by itself, in order; so later keys may show later writes."""
+        """Look up each key with multi_get, in order: later keys may show later writes."""
         group = self._group()
         ledger = self._ledgers[group]
         keys = self._dice.choices(ledger.keys, k=8)
@@ -290,7 +292,7 @@ def looked_up(reader: StoreReader, keys: Sequence[bytes]) -> Contents:
 
 
 def _scanned(reader: StoreReader, keys: Sequence[bytes]) -> Contents:
-    """The entries from the first of ``keys`` to the last, by a scan."""
+    """The entries from the first to the last key, by a scan."""
     return in_order(list(iter(reader.items(start=keys[0], stop=keys[-1] + b"\0"))))
 
 

@@ -122,7 +122,7 @@ KINDS: Final[dict[str, Callable[[lsmkv.DB, random.Random], Rest]]] = {
 
 
 def check_held(held: Held, ledger: Ledger) -> None:
-    """UnsoundError if the view does not show what the store held when it was opened."""
+    """UnsoundError if the view does not show the contents at its opening."""
     found, expected = held.rest(), sorted(ledger.state(held.number).items())
     if found != expected:
         wrong = sorted(set(found) ^ set(expected))
@@ -170,7 +170,7 @@ def _open(
     wanted: int,
     deadline: float,
 ) -> list[Held]:
-    """Open as many views as are wanted, or as three quarters of the time allow."""
+    """Open the wanted views, within three quarters of the time."""
     quarter = (deadline - time.monotonic()) / 4
     held: list[Held] = []
     while len(held) < wanted and time.monotonic() < deadline - quarter:

@@ -74,7 +74,7 @@ class Alarm:
 
 
 class Model:
-    """The entries that one thread has written, and an interrupted write that is still unsure."""
+    """One thread's entries, and its interrupted write of unknown outcome."""
 
     def __init__(self, prefix: bytes, dice: random.Random) -> None:
         self.values: Contents = {}
@@ -87,7 +87,6 @@ class Model:
         return b"%s%04d" % (self._prefix, self._dice.randrange(KEYS))
 
     def change(self) -> Change:
-        """A random change."""
         key = self.key()
         self._number += 1
         if self._dice.random() < 0.1:
@@ -102,7 +101,7 @@ class Model:
         self.settle(True)
 
     def settle(self, done: bool) -> None:
-        """Note that the unsure write was done as a whole, or not at all."""
+        """Note whether the unsure write was done as a whole."""
         change_model(self.values, self.unsure.items() if done else ())
         self.unsure = {}  # last, because an interrupt may come here too
 

@@ -43,7 +43,9 @@ _LONGEST_LOOK_S: Final = 60.0
 
 
 class Follower:
-    """Follows a stream of operations by the contents that a reader sees, which must not go back.
+    """Finds a reader's place in a stream of operations by its contents.
+
+    The place must not go back.
 
     Attributes:
         number: the last operation that the reader has seen.
@@ -55,7 +57,7 @@ class Follower:
         self._model: Contents = {}
 
     def see(self, found: Contents, floor: int = 0) -> int:
-        """Check that ``found`` are the contents after some operation, and return how many are new.
+        """Check that an operation leaves ``found``; return the number of new ones.
 
         That operation must not be before ``floor``, nor before the last one seen.
         """
@@ -102,7 +104,7 @@ class ReadingProcess:
         self._ended = stdin_closed()
 
     def run(self) -> None:
-        """Open the store, look at it a number of times, close it, and so on."""
+        """Open the store, look at it several times, close it, and repeat."""
         while not self._ended.is_set():
             with lsmkv.open(self._path, self._options, read_only=True) as db:
                 self.counts["openings beside the writer"] += 1
@@ -149,7 +151,7 @@ def main(arguments: list[str]) -> None:
 
 
 def run(job: Job) -> None:
-    """Kill the writer until the time is up, and collect the readers' counts."""
+    """Kill writers until the time is up; return the readers' counts."""
     background: Background = "process" if job.variant == "process" else "thread"
     deadline = job.deadline()
     lsmkv.open(job.path).close()  # readers need a store

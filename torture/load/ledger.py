@@ -1,4 +1,4 @@
-"""The writes of one writer, by number, and the contents that a reader may find.
+"""The numbered writes of one writer, and contents that readers may find.
 
 The writes to a group of keys are numbered from 1 on, in order; every value names its key and its write.
 A read must show the group as it was after one write.  That write may be any from the *floor* to the
@@ -81,10 +81,10 @@ class Ledger:
         ceiling: int,
         keys: Sequence[bytes] | None = None,
     ) -> int:
-        """The first write from ``floor`` on after which ``keys`` (or all) have the found values.
+        """The first write from ``floor`` on that explains the found values.
 
-        UnsoundError if there is none up to ``ceiling``: then a value is stale, lost or was never
-        written, or a batch is torn.
+        The values are those of ``keys`` (or all).  UnsoundError if no write up to ``ceiling`` explains
+        them: then a value is stale, lost or was never written, or a batch is torn.
         """
         numbers = {key: number_of(key, value) for key, value in found.items()}
         wanted = self.keys if keys is None else keys

@@ -32,7 +32,7 @@ _VALUE_BYTES: Final = {Scale.CI: 4 * MIB, Scale.SHORT: 16 * MIB, Scale.LONG: lsm
 
 
 def _longest(job: Job) -> None:
-    """Keys and values at their limits are stored and found, longer ones refused."""
+    """Keys and values at their limits are stored, longer ones refused."""
     filler = b"k" * (lsmkv.MAX_KEY_BYTES - 1)
     entries = {
         b"": b"of the empty key",
@@ -112,7 +112,7 @@ def _compare(db: lsmkv.DB, entries: dict[bytes, bytes], job: Job) -> None:
 
 @contextlib.contextmanager
 def few_descriptors(directory: Path, more: int) -> Iterator[full_disk.Place]:
-    """A directory where this process can open only ``more`` files besides those open now."""
+    """A directory where this process can open only ``more`` further files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     def lift() -> None:
@@ -133,7 +133,7 @@ def few_descriptors(directory: Path, more: int) -> Iterator[full_disk.Place]:
 
 
 def _descriptors(job: Job) -> None:
-    """Use up the descriptors by writes, and open a store with too few of them."""
+    """Use up the descriptors by writes, and open a store without enough."""
     for name, upkeep in full_disk.UPKEEP.items():
         with few_descriptors(job.directory / name, _ENOUGH_TO_OPEN) as place:
             written = full_disk.fill(place, upkeep, job.seed)
@@ -180,5 +180,4 @@ VARIANTS: Final[dict[str, Callable[[Job], None]]] = {
 
 
 def run(job: Job) -> None:
-    """Run the variant."""
     VARIANTS[job.variant](job)

@@ -70,10 +70,10 @@ class AgedLog:
         return len(found)
 
     def damaged(self, dice: random.Random, since: int) -> tuple[list[bytes], range]:
-        """The history with one byte damaged, before a sync mark, from step ``since`` on.
+        """The history with a damaged byte before a sync mark.
 
-        The range holds the offsets at which the reader may report the damage: the end of a payload,
-        or of the sync mark after it.
+        The byte is damaged from step ``since`` on.  The range holds the offsets at which the reader may
+        report the damage: the end of a payload, or of the sync mark after it.
         """
         first, vouched = self.ends[0], self.counts[since][1]
         place = dice.randrange(first, vouched)
@@ -122,7 +122,7 @@ class AgedStorage(Storage):
 
 
 class TornStorage(Storage):
-    """Copies logs and manifests page by page, and calls ``between`` between some pages."""
+    """Copies logs and manifests by pages, and calls ``between`` between some."""
 
     def __init__(
         self,

@@ -35,12 +35,10 @@ _REFUSALS: Final = 3
 
 
 def value_of(number: int) -> bytes:
-    """The value of write ``number``."""
     return (b"%09d." % number) * (_ENTRY_BYTES // 10)
 
 
 def key_of(number: int) -> bytes:
-    """The key of write ``number``."""
     return b"key-%06d" % number
 
 
@@ -85,7 +83,7 @@ def run(job: Job) -> None:
 
 
 def check_acknowledged(db: lsmkv.DB, acknowledged: list[int]) -> None:
-    """UnsoundError if an acknowledged write is missing, or a value was never written."""
+    """UnsoundError if an acknowledged write is missing or a value is wrong."""
     for number in acknowledged:
         if db.get(key_of(number)) != value_of(number):
             raise UnsoundError(f"write {number} was acknowledged, but is lost or changed")
@@ -95,7 +93,7 @@ def check_acknowledged(db: lsmkv.DB, acknowledged: list[int]) -> None:
 
 
 def _in_child(path: Path, number: int, shortage: Shortage) -> tuple[list[int], int]:
-    """Acknowledged writes of a child without memory, and the number of refused ones."""
+    """Run a child without memory; return acknowledged writes and the refused number."""
     child = subprocess.run(
         command("torture.load.out_of_memory", path, number),
         capture_output=True,

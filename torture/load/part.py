@@ -113,7 +113,6 @@ class Trials:
 
     @property
     def seed(self) -> int:
-        """Seed of all random choices."""
         return self._settings.seed
 
     def seconds(self, run: Run) -> float:

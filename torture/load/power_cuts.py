@@ -95,7 +95,6 @@ class LoopDisk:
             os.close(descriptor)
 
     def close(self) -> None:
-        """Unmount it and remove it."""
         self.unmount()
         self._image.unlink()
         self.mount_point.rmdir()
@@ -130,7 +129,7 @@ def cut(disk: LoopDisk, dice: random.Random, rounds: int, deadline: float) -> Co
 
 
 def _write_and_cut(disk: LoopDisk, store: Path, first: int, seconds: float) -> int:
-    """Let a process write for a while, cut the power, and return the last synced write."""
+    """Let a process write, cut the power; return the last synced write."""
     with subprocess.Popen(
         command("torture.load.power_cuts", store, first),
         stdout=subprocess.PIPE,
@@ -150,7 +149,7 @@ def _write_and_cut(disk: LoopDisk, store: Path, first: int, seconds: float) -> i
 
 
 def _newest(store: Path, at_least: int) -> int:
-    """The last write in the store, which must hold every write up to it."""
+    """The last write in the store; every write before must be there."""
     with lsmkv.open(store, SMALL, create_if_missing=not at_least) as db:
         found = dict(db.items())
         newest = max((int(value.partition(b":")[0]) for value in found.values()), default=0)

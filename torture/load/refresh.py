@@ -43,7 +43,6 @@ _LONGEST_RANGE: Final = 12
 
 
 def group_key(group: int, at: int) -> bytes:
-    """A key of a group."""
     return b"g%04d/%d" % (group, at)
 
 
@@ -76,8 +75,8 @@ class Progress:
 class Checker:
     """Checks what one thread sees: no group may go back.
 
-    ``floors`` are the writes that must be seen at least, by group; whoever refreshes the handle raises
-    them.  ``ceilings`` are the last writes begun, by group.
+    ``floors`` are the least writes that it must see, by group; a refresh of the handle raises them.
+    ``ceilings`` are the last writes begun, by group.
     """
 
     def __init__(self, floors: list[int], ceilings: memoryview | list[int]) -> None:
@@ -86,7 +85,7 @@ class Checker:
         self._seen = [0] * GROUPS
 
     def floor(self, group: int) -> int:
-        """The write that a look at the group, begun now, must find at least."""
+        """The least write that a new look at the group must find."""
         return max(self._floors[group], self._seen[group])
 
     def see_group(self, group: int, found: Contents, floor: int) -> None:
@@ -188,7 +187,7 @@ class RefreshReader:
 
 
 def run(job: Job) -> None:
-    """Write in another process, read and refresh here, until the time is up."""
+    """Write in another process; read and refresh here."""
     job.directory.mkdir(parents=True, exist_ok=True)
     path = job.directory / "progress"
     progress = Progress(path)

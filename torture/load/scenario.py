@@ -1,4 +1,4 @@
-"""What scenarios of the part ``load`` share: their job, options and final checks."""
+"""Shared parts of the ``load`` scenarios: job, options and final checks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,6 @@ class Job:
 
     @property
     def path(self) -> Path:
-        """Directory of the store."""
         return self.directory / "store"
 
     def dice(self, name: object) -> random.Random:

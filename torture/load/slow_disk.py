@@ -48,7 +48,7 @@ OPTIONS: Final[dict[str, lsmkv.Options]] = {
 
 
 def is_held_back(stats: Stats, variant: str) -> bool:
-    """Whether the counters show stopped writers, and slowed ones where level 0 grows."""
+    """Whether writers were stopped, and slowed where level 0 grows."""
     stopped = stats.write_stops > 0 and stats.write_stop_s > 0.0
     slowed = stats.write_slowdowns > 0 and stats.write_slowdown_s > 0.0
     return stopped if variant == "flushes" else stopped and slowed
@@ -65,7 +65,7 @@ def check_held_back(stats: Stats, variant: str) -> None:
 
 
 def check_bounded(waiting: int, memory_bytes: int, options: lsmkv.Options) -> None:
-    """UnsoundError if more memtables wait, or use more memory, than the options allow."""
+    """UnsoundError if more or larger memtables wait than the options allow."""
     most = options.max_immutable_memtables
     largest = options.write_buffer_size_bytes + _LARGEST_WRITE_BYTES
     if waiting > most or memory_bytes > (most + 1) * largest:
@@ -75,7 +75,7 @@ def check_bounded(waiting: int, memory_bytes: int, options: lsmkv.Options) -> No
 
 
 def run(job: Job) -> None:
-    """Write until the time is up, watch the memtables, and check the contents."""
+    """Write for a time, watch the memtables, and check the contents."""
     options = OPTIONS[job.variant]
     storage = SlowStorage(time.sleep, sync_s=_SYNC_S, append_s=_APPEND_S, path_suffix=".sst")
     ledgers = [new_ledger(group, _KEYS) for group in range(_GROUPS)]

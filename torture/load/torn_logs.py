@@ -92,7 +92,6 @@ class _Steps:
 
 
 def entry(number: int) -> tuple[bytes, bytes]:
-    """Key and value of write ``number``."""
     return b"key-%02d" % (number * 7 % _KEYS), b"%d:%s" % (number, b"v" * (number % 90))
 
 
@@ -117,7 +116,7 @@ def try_store(path: Path, dice: random.Random, order: str) -> Counter[str]:
 
 
 def check_state(found: Contents, at_least: int, at_most: int) -> None:
-    """UnsoundError if ``found`` is not the contents after a write within the bounds."""
+    """UnsoundError if ``found`` is not a state within the bounds."""
     newest = max((int(value.partition(b":")[0]) for value in found.values()), default=0)
     expected = dict(entry(number) for number in range(max(1, newest - _KEYS + 1), newest + 1))
     if found != expected or not at_least <= newest <= at_most:

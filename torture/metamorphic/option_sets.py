@@ -1,4 +1,4 @@
-"""Random options of a store, which may change at each opening and must not change answers."""
+"""Random options of a store, which must not change its answers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,6 @@ _CHOICES: Final[dict[str, tuple[float, tuple[Any, ...]]]] = {
 
 
 def option_set(dice: random.Random) -> OptionSet:
-    """A random set of options."""
     drawn: OptionSet = {}
     for name, (share, choices) in _CHOICES.items():
         is_taken, choice = dice.random() < share, dice.choice(choices)
@@ -70,7 +69,7 @@ def option_set(dice: random.Random) -> OptionSet:
 
 
 def in_helper_processes(options: OptionSet) -> OptionSet:
-    """The same set, with every flush and compaction in a process of its own."""
+    """The same set, with every flush and compaction in a process."""
     return options | {"background": "process", "process_job_size_bytes": 0}
 
 
@@ -90,5 +89,4 @@ def is_allowed(options: OptionSet) -> bool:
 
 
 def as_arguments(options: OptionSet) -> str:
-    """The options as arguments of a call."""
     return ", ".join(f"{name}={choice!r}" for name, choice in options.items())

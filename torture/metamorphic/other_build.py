@@ -60,7 +60,7 @@ def differences(tree: Path, request: Request) -> list[str]:
 
 
 def replies(request: Request) -> Iterator[str]:
-    """For each session of the round a line of JSON: the digest of its answers, and its failure."""
+    """A line of JSON for each session: its answers' digest, and its failure."""
     path = Path(request.directory) / "other-store"
     for name in names(request.round_number):
         wanted = session(name, request.seed, request.operations, request.directs)

@@ -40,7 +40,6 @@ class Trials:
         self._tree = tree
 
     def __call__(self, name: str, directory: Path) -> Verdict:
-        """Run the trial of this name."""
         kind, _, number = name.partition("/")
         if kind == _COMPILED and number.isdecimal():
             return self._compiled(int(number), directory)

@@ -63,7 +63,6 @@ def program(seed: str, length: int) -> list[Operation]:
 
 
 def reopenings(operations: Sequence[Operation]) -> int:
-    """The number of reopenings of the store."""
     return sum(operation.kind == "reopen" for operation in operations)
 
 
@@ -97,11 +96,13 @@ class _Author:
         self._kinds, self._weights = list(kinds), list(kinds.values())
 
     def next(self) -> list[Operation]:
-        """The next operations."""
         return self._dice.choices(self._kinds, self._weights)[0]()
 
     def reopening(self) -> Operation:
-        """A reopening; its number chooses its options, whatever is left out before it."""
+        """A reopening; its number chooses its options.
+
+        The number keeps its meaning when a shrunk program leaves out earlier operations.
+        """
         self._reopened += 1
         self._taken.clear()
         return Operation("reopen", (self._reopened,))

@@ -87,12 +87,10 @@ class Tally:
 
     @property
     def digest(self) -> str:
-        """Digest of all answers so far."""
         return "" if self._hash is None else self._hash.hexdigest()
 
 
 def model_digest(session: Session) -> str:
-    """The digest of the right answers."""
     model, tally = Model(), Tally(digests=True)
     for operation in session.operations:
         tally.add(operation, model.apply(operation))
@@ -143,7 +141,7 @@ def _contrast(answer: Any, expected: Any) -> str:
 
 
 def explained(session: Session, found: Difference, path: Path, limit_s: float) -> str:
-    """A difference, and the smallest session with one that is found within ``limit_s``."""
+    """A difference, and the smallest session with one found within ``limit_s``."""
     deadline = time.monotonic() + limit_s
     smallest = Shrinking(session, found, path)
     first = f"operation {found.done} of {len(session.operations)}, {found.what}"

@@ -1,4 +1,4 @@
-"""The store under test, and the sorted dict that its answers must equal."""
+"""The store under test, and the sorted dict beside it."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class _ModelCursor:
 
 
 class Store:
-    """A store, opened with ``sets[n % len(sets)]`` as its options at the n-th reopening.
+    """A store under test; its n-th reopening takes ``sets[n % len(sets)]``.
 
     Without an ordered ``background`` its threads or processes run as the system schedules them.
 
@@ -200,7 +200,6 @@ class Store:
             return _Raised(error)
 
     def close(self) -> None:
-        """Release all slots and close the store."""
         for slot in {*self._snapshots, *self._cursors, *self._iterators}:
             self.release(slot)
         stats = self._db.stats()

@@ -141,7 +141,7 @@ def look_at_everything(trial: ObjectTrial) -> None:
 
 
 def _internals(roots: list[Any]) -> list[Any]:
-    """Objects of this package, and iterators, that ``roots`` refer to, some levels down."""
+    """The package's objects and iterators that ``roots`` refer to."""
     found: dict[int, Any] = {}
     level = list(roots)
     for _ in range(_DEEPEST):
@@ -178,7 +178,7 @@ def look_at_internals(trial: ObjectTrial) -> None:
 
 
 def initialise_again(trial: ObjectTrial) -> None:
-    """Call ``__init__`` of live objects again, with the same and with other arguments."""
+    """Call ``__init__`` of live objects again, with equal or other arguments."""
     trial.tolerated += _ORDINARY  # finalizers of objects taken apart raise them
 
     def step(ground: Ground, bystander: Bystander) -> None:
@@ -245,7 +245,6 @@ def _use(one: Any) -> None:
 
 
 def _classes() -> list[type]:
-    """Every class of the package."""
     found: dict[type, None] = {}
     for info in pkgutil.walk_packages(lsmkv.__path__, "lsmkv."):
         if info.name.startswith(_LEFT_OUT_MODULES):

@@ -38,7 +38,7 @@ def _copies(held: Any) -> Iterable[tuple[str, Callable[[], Any]]]:
 
 
 def _is_clear(error: TypeError, made: Any) -> bool:
-    """Whether the error names the class that cannot be copied, and what to do instead."""
+    """Whether the error names the class and the remedy."""
     said = str(error)
     reason, _, remedy = said.partition(":")
     return type(made).__name__ in said and "copy" in said.lower() + reason and bool(remedy.strip())
@@ -85,7 +85,7 @@ def copy_live(trial: ObjectTrial) -> None:
 
 
 def copy_snapshots(trial: ObjectTrial) -> None:
-    """Read copies of snapshots, if any can be made, after the originals are closed."""
+    """Read copies of snapshots, if possible, after the originals are closed."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
         trial.counts["snapshots"] += 1
@@ -250,7 +250,10 @@ def use_closed(trial: ObjectTrial) -> None:
 def check_refused(
     trial: ObjectTrial, what: str, call: Callable[[], Any], wanted: type[Exception]
 ) -> None:
-    """Check that a use raises a new error each time, or gives items that it had read before."""
+    """Check that each use raises a new error.
+
+    It may also give items that it had read before.
+    """
     lengths: list[int] = []
     seen: list[Exception] = []
     for _ in range(_USES):

@@ -98,7 +98,7 @@ def collect_cycles(trial: ObjectTrial) -> None:
 
 
 def finalize(trial: ObjectTrial) -> None:
-    """Put objects in cycles with finalizers that use the store and the object."""
+    """Put objects in cycles, with finalizers that use them and the store."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
         meddler = Meddler(trial, ground)

@@ -50,15 +50,12 @@ _CONTAINERS: Final[tuple[Callable[[Any], Any], ...]] = (
 
 
 def nested(held: Any, depth: int, kinds: list[Callable[[Any], Any]]) -> Any:
-    """The object within ``depth`` containers."""
     for at in range(depth):
         held = kinds[at % len(kinds)](held)
     return held
 
 
 def drop_nested(trial: ObjectTrial) -> None:
-    """Drop objects within many containers."""
-
     def step(ground: Ground, bystander: Bystander) -> None:
         dice = trial.chances
         specimen = dice.choice(LIVE + WRITING)

@@ -1,4 +1,4 @@
-"""A small store whose contents are known, and objects of the API made from it.
+"""A small store with known contents, and objects of the API.
 
 The store has tiny blocks in several runs and no block cache, so nearly every read goes to a file and
 lets other threads run.
@@ -38,7 +38,6 @@ Item = tuple[bytes, bytes]
 
 
 def key_of(number: int) -> bytes:
-    """A key of the store."""
     return b"key%06d" % number
 
 
@@ -73,7 +72,7 @@ class Ground:
         self.model = dict(sorted(found.items()))
 
     def second_handle(self) -> lsmkv.DB:
-        """A read-only handle on the same store, for misuse that must not harm the first."""
+        """A second, read-only handle for misuse that must not harm the first."""
         return lsmkv.open(self.path, OPTIONS, read_only=True)
 
     def expected(self, kind: str, reverse: bool = False) -> list[Any]:
@@ -163,7 +162,7 @@ class Bystander:
 
 @dataclass(frozen=True, slots=True)
 class Specimen:
-    """One kind of object of the API, and how to make it from a handle."""
+    """One kind of object of the API, and how to make it."""
 
     name: str
     make: Callable[[lsmkv.DB], Any]

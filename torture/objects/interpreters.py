@@ -99,7 +99,7 @@ def import_there_first(trial: ObjectTrial) -> None:
 
 
 def import_there_too(trial: ObjectTrial) -> None:
-    """Use stores in subinterpreters while one is open here, with a started iterator."""
+    """Use stores in subinterpreters while this one has an open store."""
     ground = trial.ground()
     iterator = iter(ground.db.items())
     begun = [next(iterator) for _ in range(5)]

@@ -46,7 +46,7 @@ def interrupt(thread: threading.Thread, error: type[BaseException]) -> None:
 
 
 def _interrupted(trial: ObjectTrial, work: Callable[[Ground], None]) -> None:
-    """Run ``work`` again and again in two threads, interrupt them, and check the store."""
+    """Interrupt ``work``, which runs in two threads over and over, and check."""
     trial.tolerated += _INTERRUPTIONS
 
     def resume(ground: Ground, ended: threading.Event) -> None:
@@ -139,7 +139,7 @@ def interrupt_writers(trial: ObjectTrial) -> None:
 
 
 def interrupt_openers(trial: ObjectTrial) -> None:
-    """Interrupt opening, writing and closing in the main thread by a signal, as Ctrl-C does.
+    """Interrupt opening, writing and closing by a signal, as Ctrl-C does.
 
     (An exception for another thread could hit a thread that this one is about to start: CPython 3.11
     gives both the same identity at first.)

@@ -1,4 +1,4 @@
-"""Random uses of a store that do not change its contents, for unexpected moments."""
+"""Random uses that do not change a store, for unexpected moments."""
 
 from __future__ import annotations
 

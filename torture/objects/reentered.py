@@ -250,7 +250,7 @@ def _must_refuse(trial: ObjectTrial, what: str, use: Callable[[Any], object], ba
 
 
 def _resize_meanwhile(trial: ObjectTrial, ground: Ground) -> None:
-    """Change the length of a buffer in one thread while another passes it as a key."""
+    """Resize a buffer in one thread while another passes it as key."""
     shared = bytearray(b"zz/resized")
     ended = threading.Event()
 
@@ -281,7 +281,7 @@ def _resize_meanwhile(trial: ObjectTrial, ground: Ground) -> None:
 
 
 def _busy(trial: ObjectTrial, ground: Ground) -> Callable[[], None]:
-    """A function that uses the store in every way, for the main thread."""
+    """A function that uses the store in every way."""
     meddler = Meddler(trial, ground)
 
     def use() -> None:
@@ -357,7 +357,7 @@ def trace(trial: ObjectTrial) -> None:
 
 
 def use_hooks(trial: ObjectTrial) -> None:
-    """Hooks for warnings, errors of threads and finalizers, and garbage collections use the store."""
+    """Let hooks for warnings, errors, finalizers and garbage collections use the store."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
         meddler = Meddler(trial, ground)

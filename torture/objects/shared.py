@@ -39,7 +39,7 @@ _BATCH_KEYS: Final = 200
 
 @contextlib.contextmanager
 def _restless(trial: ObjectTrial) -> Iterator[None]:
-    """Switch threads all the time, and in half of the trials collect garbage at random."""
+    """Switch threads all the time; in half of the trials collect garbage."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(hasty_switches(trial.chances))
         if trial.chances.random() < 0.5:
@@ -50,7 +50,7 @@ def _restless(trial: ObjectTrial) -> Iterator[None]:
 def _in_a_reader(
     trial: ObjectTrial, use: Callable[[Ground, StoreReader, Callable[[], None] | None], None]
 ) -> None:
-    """Call ``use`` with a handle or a snapshot, and sometimes with a function that closes it."""
+    """Call ``use`` with a reader, and sometimes with its closing function."""
 
     def step(ground: Ground, bystander: Bystander) -> None:
         with contextlib.ExitStack() as stack:
@@ -78,7 +78,7 @@ def _in_a_reader(
 
 
 class _Taking:
-    """Threads that take from one iterator, and the items that each of them got."""
+    """Threads that take from one iterator, and each one's items."""
 
     def __init__(self, trial: ObjectTrial, iterator: Iterator[Any]) -> None:
         self._trial = trial
@@ -132,8 +132,6 @@ def _plain(iterator: Iterator[Any], kind: str) -> Iterable[Any]:
 
 
 def share_iterators(trial: ObjectTrial) -> None:
-    """Take from one iterator in several threads."""
-
     def use(ground: Ground, reader: StoreReader, close: Callable[[], None] | None) -> None:
         kind, reverse = trial.chances.choice(KINDS), trial.chances.random() < 0.5
         view = getattr(reader, kind)(reverse=reverse)

@@ -65,7 +65,7 @@ class ObjectTrial:
         return random.Random(f"objects {self.seed} {name}")
 
     def goes_on(self) -> bool:
-        """Whether there is time left, counted from the first call, and few failures."""
+        """Whether time is left (from the first call) and failures are few."""
         if self._deadline is None:
             self._deadline = time.monotonic() + self.seconds
         return time.monotonic() < self._deadline and len(self.failures) < _MOST_FAILURES
@@ -76,7 +76,6 @@ class ObjectTrial:
         return Ground(self.directory / f"store-{self._stores}", self.chances, keys)
 
     def fail(self, what: str) -> None:
-        """Note a failure."""
         if what not in self.failures and len(self.failures) < _MOST_FAILURES:
             self.failures.append(what)
 

@@ -1,4 +1,4 @@
-"""A store, and uses of it, for the checks of the part ``security``."""
+"""A store for the part ``security``, and uses of it."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def chosen_modes(directory: Path) -> None:
 
 
 def names_in_current(directory: Path) -> None:
-    """CURRENT cannot name a file outside its directory, even with a correct checksum."""
+    """Even with a correct checksum CURRENT names no file elsewhere."""
     files = store(directory / "store")
     outside = directory / "outside"
     outside.mkdir()
@@ -127,7 +127,7 @@ def _recorded_opens() -> Iterator[list[str]]:
 
 
 def names_in_the_manifest(_directory: Path) -> None:
-    """The manifest names tables and logs by number, so no path can lead out of the directory."""
+    """The manifest names files by number, so no path leads outside."""
     good = (
         b'{"level":0,"run":1,"meta":{"number":%s,"size_bytes":900,"smallest":"","largest":"",'
         b'"smallest_seq":1,"largest_seq":1,"entry_count":1,"tombstone_count":0}}'
@@ -150,7 +150,7 @@ def names_in_the_manifest(_directory: Path) -> None:
 
 
 def bombs(_directory: Path) -> None:
-    """Compressed blocks take no more memory than they state, and state no more than is possible."""
+    """Compressed blocks take no more memory than they state, within limits."""
     unpack = Decompressor(b"")
     zeros = zstandard.ZstdCompressor().compress(bytes(64 << 20))
     no_size = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(1 << 20))
@@ -322,7 +322,7 @@ def forbidden_uses(package: Path) -> list[str]:
 
 
 def names_of_locks(directory: Path) -> None:
-    """Any text in the lock file is at most shown in a short message."""
+    """Text in the lock file only appears in a short message."""
     path = directory / "store"
     files = store(path)
     for said in (b"", b"9" * 5000, b"-1", b"\xff\xfe", "٣".encode(), b"1 2 3"):

@@ -24,7 +24,7 @@ from torture.security.checks import (
 
 
 def planted(directory: Path) -> None:
-    """Links, pipes, sockets and directories in place of files are refused at once."""
+    """Links, pipes, sockets and directories in place of files are refused."""
     outside = directory / "outside"
     for kind in KINDS:
         for what in ("link", "dangling link", "pipe", "socket", "directory"):
@@ -74,7 +74,7 @@ def _inside(path: Path) -> Iterator[None]:
 
 
 def planted_for_writers(directory: Path) -> None:
-    """Links in place of a writer's new files are replaced or refused, never followed."""
+    """Links in place of a writer's new files are never followed."""
     outside = directory / "outside"
     outside.write_bytes(b"whole")
     path = directory / "store"

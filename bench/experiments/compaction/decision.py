@@ -93,7 +93,7 @@ def _cheapest(standings: Sequence[Standing], tolerance: float) -> Config | None:
 
 
 def dominators(summary: Summary, others: Sequence[Summary]) -> list[Summary]:
-    """The others that cost no more in any of :data:`COSTS`, and less in one."""
+    """Configurations that cost no more anywhere, and less somewhere."""
     own = [getattr(summary.row, column) for column in COSTS]
     found = []
     for other in others:

@@ -54,7 +54,7 @@ METHOD: Final = (
     "spaces, in each of reads per present lookup, per absent lookup, per scan, and space "
     f"amplification is at most {TOLERANCE:g} times that of the style that is best in it; of those "
     "admitted, the one with the least write amplification wins. Since that factor is a choice, the "
-    "report also tells from which factor on another style would win. A run that watches less than a "
+    "report also states the factors at which another style would win. A run that watches less than a "
     "whole cycle (4 T^2 write buffers), as --quick does, may miss the worst moments and gives no "
     "verdict.",
     "Theory of writes: a leveled level rewrites an entry T/2 times, a tiered one writes it once, so "
@@ -141,7 +141,6 @@ def _error_rates(load: str, quick: bool) -> tuple[float, ...]:
 
 
 def _key_spaces(load: str, error_rate: float, length: int, quick: bool) -> tuple[int, ...]:
-    """Key spaces, in write buffers."""
     if load in GROWING:
         return (length,)
     spaces = QUICK_KEY_SPACES if quick else FULL_KEY_SPACES

@@ -1,4 +1,4 @@
-"""Seeded loads in chunks of one write buffer, and a model of the live entries."""
+"""Seeded loads, by write buffers, and a model of live entries."""
 
 from __future__ import annotations
 
@@ -109,11 +109,9 @@ class Model:
         return written
 
     def value(self, number: int) -> bytes:
-        """The newest value of a live key."""
         return self._values.of(self._newest[number])
 
     def live_numbers(self) -> NDArray[numpy.int64]:
-        """The numbers of the live keys, ascending."""
         return numpy.flatnonzero(self._live)
 
 

@@ -52,7 +52,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """Data blocks read per operation in one state of the tree, and wrong answers."""
+    """Data blocks read per operation in one tree, and wrong answers."""
 
     absent: float
     present: float
@@ -136,7 +136,7 @@ def _reads(db: lsmkv.DB, model: Model, draw: random.Random, expected_absent: flo
 
 
 def write_amplification(states: Sequence[State]) -> float:
-    """Bytes of tables written, by flushes and compactions, over bytes handed to the store."""
+    """Bytes written to tables, per byte that the user wrote."""
     return sum(state.written_bytes for state in states) / sum(state.user_bytes for state in states)
 
 
@@ -205,7 +205,6 @@ def _tree_columns(task: Task, states: Sequence[State]) -> dict[str, Any]:
 
 
 def _read_columns(reads: Sequence[Reads]) -> dict[str, Any]:
-    """The columns of the sampled reads."""
     absent = [each.absent for each in reads]
     return {
         "sample_count": len(reads),

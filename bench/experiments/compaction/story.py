@@ -38,7 +38,6 @@ _CLEARLY: Final = 0.98  # a cost less than this times the default's is less
 
 
 def story(rows: list[Row]) -> Story:
-    """Findings, tables and charts of the rows."""
     summaries = summarise(rows)
     findings = [
         *_of_defaults(summaries),
@@ -112,8 +111,8 @@ def _of_absent_reads(rows: Sequence[Row]) -> list[str]:
     return [
         "Blocks that absent lookups read, for those that the filters' exact rates promise: "
         + ", ".join(parts)
-        + ". The stores of one seed share their keys and the tables flushed, so what their filters "
-        "miss by goes together; --repeat takes other seeds."
+        + ". The stores of one seed share their keys and the tables flushed, so the errors of their "
+        "filters are correlated; --repeat takes other seeds."
     ]
 
 
@@ -229,7 +228,7 @@ def _of_decision(summaries: Sequence[Summary]) -> list[str]:
 
 
 def _pairs(summaries: Sequence[Summary], load: str) -> list[Summary]:
-    """Every style with every allocation, at the default size ratio and error rate."""
+    """Each style with each allocation, at the defaults of the rest."""
     return [each for allocation in ALLOCATIONS for each in at_default(summaries, load, allocation)]
 
 
@@ -238,7 +237,7 @@ def _pair(config: Config) -> str:
 
 
 def _of_rivals(summaries: Sequence[Summary]) -> list[str]:
-    """The configurations that are clearly cheaper than the default in most average costs, by load."""
+    """Sentences on configurations that are clearly cheaper than the default."""
     sentences = []
     for load in loads_of(summaries):
         pairs = _pairs(summaries, load)

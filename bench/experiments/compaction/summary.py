@@ -78,12 +78,10 @@ def summarise(rows: Iterable[Row]) -> list[Summary]:
 
 
 def loads_of(summaries: Sequence[Summary]) -> list[str]:
-    """The measured loads, in order."""
     return list(dict.fromkeys(each.config.load for each in summaries))
 
 
 def of_load(summaries: Sequence[Summary], load: str) -> list[Summary]:
-    """The summaries of one load."""
     return [each for each in summaries if each.config.load == load]
 
 

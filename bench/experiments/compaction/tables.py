@@ -108,7 +108,7 @@ def _decisions(summaries: Sequence[Summary]) -> list[Table]:
             ),
             "Present, absent, scan: data blocks read. Over best: the largest of the four ratios. "
             "Burst: most bytes written after one write buffer, per byte in it; not in the criterion. "
-            "Chosen: by what was watched; no verdict if that was less than a whole cycle.",
+            "Chosen: among the states that were measured; no verdict if they cover less than a cycle.",
             left=3,
         )
     ]

@@ -44,14 +44,13 @@ _ENOUGH: Final = 20  # false positives: intervals of fewer may leave the chart
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:
-    """The three charts."""
     height = 0.3 * len(names(rows)) + 1.3
     return [
         Chart(
             "filters-rate",
             "False positives: measured rate by the rate in theory",
-            "With 95 % intervals, by the number of keys in a filter; 1 is a filter that keeps its "
-            "word. The rate in theory is that of independent probes for bloom/..., rbloom and "
+            "With 95 % intervals, by the number of keys in a filter; 1: the measured rate is the "
+            "theory's. The rate in theory is that of independent probes for bloom/..., rbloom and "
             "pybloom-live, exact for the others.",
             partial(_draw_rates, rows),
             width=9.5,
@@ -190,7 +189,7 @@ def _look(number: int) -> dict[str, Any]:
 
 
 def _panels(figure: Figure, rows: Sequence[Row], lines: Sequence[str]) -> list[Axes]:
-    """A panel for each number of keys, with a line for each filter."""
+    """Panels by number of keys, with a line for each filter."""
     counts = key_counts(rows)
     axes = list(figure.subplots(1, len(counts), sharey=True, sharex=True, squeeze=False)[0])
     for panel, key_count in zip(axes, counts, strict=True):
@@ -204,7 +203,7 @@ def _panels(figure: Figure, rows: Sequence[Row], lines: Sequence[str]) -> list[A
 
 
 def _legend_below(figure: Figure, axes: Sequence[Axes], label: str) -> None:
-    """One label for the axes of all panels, and one legend below it."""
+    """One label for all panels' axes, and one legend below."""
     axes[len(axes) // 2].set_xlabel(label)
     legend_below(figure, axes[0], len(axes[0].get_legend_handles_labels()[1]))
 

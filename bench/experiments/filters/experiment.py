@@ -44,8 +44,8 @@ EXPERIMENT: Final[Experiment[Task, Found, Row]] = Experiment(
         "design effect (the variance of hits between filters over the binomial one, at least 1) and by "
         "(t/t')², t and t' being the 97.5 % points of Student's distribution for filters - 1 and "
         "trials - 1 degrees of freedom, for the design effect is an estimate too (Korn and Graubard, "
-        "Survey Methodology 24(2), 1998). Nobody corrects for many comparisons: of a hundred rows of "
-        "perfect filters, up to five miss.",
+        "Survey Methodology 24(2), 1998). They are not corrected for many comparisons: of a hundred "
+        "rows of perfect filters, up to five miss.",
         "Times are taken after everything has been counted, by one process, contenders by turns, garbage "
         "collector off, the same keys for all. A turn covers as many small filters as make 3000 "
         "operations (quick: 1500), and there are 7 (3). The Python loop around the operation, some 20 "

@@ -54,7 +54,10 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A measured rate, its interval, and its variance over that of independent trials."""
+    """A measured rate, its interval, and its design effect.
+
+    The design effect is the variance over that of independent trials.
+    """
 
     rate: float
     low: float
@@ -93,7 +96,6 @@ def count(what: Task) -> Counts:
 
 
 def _asked(contender: Contender, filled: Any, keys: Iterable[bytes]) -> int:
-    """The number of ``keys`` that pass."""
     if contender.by_operator:
         return sum([1 for key in keys if key in filled])
     may_contain = filled.may_contain
@@ -101,13 +103,13 @@ def _asked(contender: Contender, filled: Any, keys: Iterable[bytes]) -> int:
 
 
 def interval(hits: Sequence[int], per_filter: int) -> Interval:
-    """The rate of false positives with its 95 % interval, filters being clusters of trials.
+    """The false-positive rate with its 95 % interval, by clustered trials.
 
-    Clopper and Pearson's interval for the effective number of trials: all trials divided by the design
-    effect (the variance between filters over the binomial one, at least 1), and multiplied by the
-    square of t for the trials over t for the filters.  E. L. Korn, B. I. Graubard, "Confidence
-    intervals for proportions with small expected number of positive counts estimated from survey
-    data", Survey Methodology 24(2), 1998.  Needs two filters or more.
+    The trials of one filter are a cluster.  Clopper and Pearson's interval for the effective number of
+    trials: all trials divided by the design effect (the variance between filters over the binomial one,
+    at least 1), and multiplied by the square of t for the trials over t for the filters.  E. L. Korn,
+    B. I. Graubard, "Confidence intervals for proportions with small expected number of positive counts
+    estimated from survey data", Survey Methodology 24(2), 1998.  Needs two filters or more.
 
     >>> interval([1] * 100, 100)  # evenly spread: as if independent
     Interval(rate=0.01, low=0.0081..., high=0.0121..., design_effect=1.0)
@@ -164,7 +166,7 @@ def add_times(plan: Plan, counted: list[Found], step: Step) -> list[Found]:
 
 
 def _times(here: Sequence[Task], effort: Effort, step: Step) -> dict[Task, Timings]:
-    """The times of configurations with the same number of keys, rate and seed."""
+    """Times of the configurations that share keys, rate and seed."""
     first = here[0]
     watch = Stopwatch(
         first.key_count,

@@ -154,7 +154,6 @@ def _lower_bound(rate: float) -> float | None:
 
 
 def key_counts(found: Sequence[Row]) -> list[int]:
-    """The numbers of keys."""
     return sorted({row.key_count for row in found})
 
 
@@ -170,7 +169,7 @@ def names(found: Sequence[Row]) -> list[str]:
 
 
 def rows_of(found: Sequence[Row], key_count: int, error_rate: float | None = None) -> list[Row]:
-    """The rows of one number of keys, and of one requested rate or all."""
+    """The rows of one number of keys, and one rate or all."""
     return [
         row
         for row in found

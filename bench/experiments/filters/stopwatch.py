@@ -17,7 +17,10 @@ from bench.harness.stopwatch import no_collection
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Nanoseconds of one contender's operations; a static filter's add is a key's share of the build."""
+    """Nanoseconds of one contender's operations.
+
+    A static filter's add is a key's share of the build.
+    """
 
     add: Spread
     present: Spread
@@ -25,10 +28,11 @@ class Timings:
 
 
 class Stopwatch:
-    """Times contenders in turns at one number of keys and error rate, all with the same keys.
+    """Times contenders in turns, on the same keys.
 
-    Turns spread disturbances of the machine.  Many small filters are timed together, so that two
-    readings of the clock cover ``operations`` or more.  A large filter is asked for ``asked`` keys.
+    All are built for one number of keys and error rate.  Turns spread disturbances of the machine.
+    Many small filters are timed together, so that two readings of the clock cover ``operations`` or
+    more.  A large filter is asked for ``asked`` keys.
     """
 
     def __init__(
@@ -44,7 +48,6 @@ class Stopwatch:
         self._readings: dict[str, list[tuple[float, float, float]]] = {}
 
     def turn(self, contender: Contender) -> None:
-        """Time one contender once."""
         with no_collection():
             filled, add = self._fill(contender)
             present = self._ask(contender, filled, self._some)

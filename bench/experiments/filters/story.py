@@ -31,7 +31,10 @@ def story(rows: Sequence[Row]) -> Story:
 
 
 def _intervals(rows: Sequence[Row]) -> list[str]:
-    """How often intervals hold the rate in theory: 95 % of the times, if the theory is right."""
+    """How many intervals hold the rate in theory.
+
+    95 % of them do if the theory is right.
+    """
     found = []
     for told, bases in (
         ("own theory gives the rate", ("exact", "expected")),
@@ -48,7 +51,7 @@ def _intervals(rows: Sequence[Row]) -> list[str]:
 
 
 def _probes(rows: Sequence[Row]) -> list[str]:
-    """What other ways to derive the probes cost where filters are smallest and rates lowest."""
+    """Costs of other probe derivations, for small filters and low rates."""
     here = rows_of(rows, key_counts(rows)[0], error_rates(rows)[-1])
     shown = [row for row in here if row.filter == "bloom" or row.group == "strategy"]
     if not shown:
@@ -87,7 +90,7 @@ def _times(rows: Sequence[Row]) -> list[str]:
 
 
 def _best(rows: Sequence[Row], value: Callable[[Row], float]) -> list[Row]:
-    """The row with the lowest value for each number of keys, at the middle rate."""
+    """Rows with the lowest ``value`` at middle rate, by number of keys."""
     found = []
     for key_count in key_counts(rows):
         here = rows_of(rows, key_count, middle_rate(rows))
@@ -97,7 +100,6 @@ def _best(rows: Sequence[Row], value: Callable[[Row], float]) -> list[Row]:
 
 
 def write_markdown(results: Results[Row], given: argparse.Namespace) -> list[str]:
-    """Write ``filters.md``."""
     path = os.path.join(given.out, MARKDOWN_NAME)
     with open(path, "w", encoding="utf-8") as file:
         file.write(markdown(results.header, results.rows))
@@ -105,7 +107,6 @@ def write_markdown(results: Results[Row], given: argparse.Namespace) -> list[str
 
 
 def section(results: Results[Row]) -> str:
-    """The tables that documents show."""
     return markdown(results.header, [row for row in results.rows if row.key_count in DOCUMENTED])
 
 

@@ -12,8 +12,8 @@ from bench.harness.tables import Shown, Table, table_of
 
 LEGEND: Final = (
     "exact: the rate in theory of the filter as built; after ~ that of independent probes, which "
-    "the filter may miss. measured: false positives by absent keys asked; ! where the 95 % interval "
-    "leaves the rate in theory out. of bound: bits per key by log2(1/p) at the exact rate (after ~ "
+    "the filter may miss. measured: false positives by absent keys asked; ! if the 95 % interval "
+    "excludes the rate in theory. of bound: bits per key by log2(1/p) at the exact rate (after ~ "
     "at the measured one), below which no filter can go. Times of adding a key, and of asking for a "
     "present and an absent one, are medians in ns, loop included; of fingerprints and binary fuse "
     "an add is a key's share of the build."

@@ -67,7 +67,6 @@ class Task:
 
 
 def keys_of(draw: random.Random, count: int) -> list[bytes]:
-    """``count`` distinct random keys."""
     drawn = draw.randbytes(count * KEY_BYTES)
     keys = [drawn[at : at + KEY_BYTES] for at in range(0, len(drawn), KEY_BYTES)]
     if len(set(keys)) != count:
@@ -76,12 +75,11 @@ def keys_of(draw: random.Random, count: int) -> list[bytes]:
 
 
 def effort_of(plan: Plan) -> Effort:
-    """The effort of the plan."""
     return QUICK if plan.quick else FULL
 
 
 def task_of(name: str, key_count: int, error_rate: float, seed: int, effort: Effort) -> Task:
-    """The numbers of filters and trials, so that filling costs about as much as asking.
+    """A task whose filling costs about as much as its asking.
 
     The filter's own rate decides, which may be far below the requested one (a cache line is large for
     30 keys).  The lower the rate, the more keys each filter is asked for.
@@ -97,7 +95,6 @@ def task_of(name: str, key_count: int, error_rate: float, seed: int, effort: Eff
 
 @cache
 def rate_in_theory(contender: Contender, key_count: int, error_rate: float) -> float:
-    """The rate of a contender in theory."""
     if (
         contender.start is not None and contender.group != "peer"
     ):  # rbloom is timed with another hash

@@ -29,7 +29,6 @@ _ALLOCATIONS: tuple[FilterAllocation, ...] = ("uniform", "monkey")
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:
-    """Reads by memory, parts of a warm lookup, its spread, and reads of cached filters."""
     if not budgets(rows):
         return []
     bits = typical_budget(rows)

@@ -45,7 +45,6 @@ class Contender:
         )
 
     def table_bytes(self, entries: int, error_rate: float) -> int:
-        """Bytes in memory of a table's filters."""
         if self.granularity == "table":
             return filter_bytes(self.policy, entries, error_rate)
         blocks, rest = divmod(entries, BLOCK_KEYS)
@@ -54,7 +53,6 @@ class Contender:
         )
 
     def memory_bytes(self, tables: Sequence[PlannedTable], base: Options, error_rate: float) -> int:
-        """Bytes in memory of a tree's filters."""
         options = self.options(base, error_rate)
         return sum(self.table_bytes(table.entries, table.error_rate(options)) for table in tables)
 

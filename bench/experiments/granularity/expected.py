@@ -1,4 +1,4 @@
-"""Expected counts of lookups, from key ranges of tables and exact rates of filters.
+"""Expected counts of lookups, from key ranges and exact rates.
 
 The rules are those of a lookup: it asks each run whose key range holds the key, newest first, until
 one has it.  It asks a filter per table before it searches the index, and a filter per block after
@@ -17,7 +17,7 @@ import lsmkv
 
 @dataclass(frozen=True, slots=True)
 class TableSpans:
-    """The key ranges of a table and its blocks, and the exact rates of their filters.
+    """A table's and its blocks' key ranges, with their filters' rates.
 
     A rate is 1.0 where there is no such filter.
     """

@@ -47,7 +47,10 @@ def contenders() -> list[Contender]:
 
 
 def tasks(plan: Plan) -> list[Task]:
-    """Both trees without filters, with each contender at each budget, and with binary fuse filters."""
+    """Each tree without filters, and with each contender and budget.
+
+    Binary fuse filters have rates in place of budgets.
+    """
     given, effort = plan.options, QUICK if plan.quick else FULL
     flush_entries = given.flush_entries or (
         QUICK_FLUSH_ENTRIES if plan.quick else FULL_FLUSH_ENTRIES

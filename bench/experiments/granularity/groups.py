@@ -22,7 +22,6 @@ KINDS: Final = (BLOCK_BLOOM, TABLE_BLOOM, TABLE_BLOCKED, TABLE_FUSE)
 
 
 def contender(row: Row) -> Contender:
-    """The contender of a row."""
     return Contender(row.granularity, row.policy, row.allocation)  # type: ignore[arg-type]
 
 
@@ -32,12 +31,10 @@ def kind(row: Row) -> str:
 
 
 def styles(rows: Sequence[Row]) -> list[str]:
-    """The compaction styles, in order of appearance."""
     return list(dict.fromkeys(row.style for row in rows))
 
 
 def budgets(rows: Sequence[Row]) -> list[float]:
-    """The budgets, ascending."""
     return sorted({row.budget_bits_per_key for row in rows if row.budget_bits_per_key is not None})
 
 
@@ -65,7 +62,7 @@ def at_budget(
 
 
 def reads_at(row: Row, bits: float) -> float:
-    """Expected reads of an absent key, scaled from the row's memory to ``bits`` per key.
+    """Expected reads of an absent key, scaled to ``bits`` per key.
 
     Each bit per key divides a rate by e^((ln 2)^2), as in a Bloom filter: for small differences.
     """
@@ -94,6 +91,6 @@ def filter_probe_ns(rows: Sequence[Row], like: Row) -> float:
 
 
 def index_share(rows: Sequence[Row], row: Row) -> float:
-    """The share of index searches in a median warm lookup of an absent key."""
+    """The share of index searches in a warm absent lookup's median."""
     searches_ns = row.absent_fence_searches_per_lookup * fence_search_ns(rows, row.style)
     return searches_ns / 1000 / row.absent_warm_us_p50

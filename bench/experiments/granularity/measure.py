@@ -29,7 +29,7 @@ NEAR_KEYS: Final = 64
 
 
 def measure(task: Task, directory: str) -> Row:
-    """Build the tree, count lookups without a cache and with cached filters, and time them."""
+    """Build a tree; count and time its lookups."""
     load, contender, effort = task.load, task.contender, task.effort
     tables = plan(load)
     rate = task.rate(tables)
@@ -117,7 +117,7 @@ def _probes(counted: Stats) -> int:
 
 
 def fence_searches(counted: Stats, contender: Contender) -> int:
-    """Index searches by the rules of a lookup, if every table has filters or none has.
+    """Index searches if every table has filters or none has.
 
     With a filter per table only its "maybe" leads to a search.  Otherwise the search comes first, and
     ends between two blocks, at a filter, or at an unfiltered block.
@@ -190,7 +190,7 @@ ORDERS: Final[dict[str, Callable[[int, int, random.Random], list[bytes]]]] = {
 
 
 def _cached_counts(path: str, task: Task, filter_memory_bytes: int) -> dict[str, Any]:
-    """The columns of cached filters, after as many lookups have warmed the cache."""
+    """The columns of cached filters, after as many warming lookups."""
     found: dict[str, Any] = {}
     count = task.effort.cached
     for name, order in ORDERS.items():

@@ -31,7 +31,7 @@ class Row:
     cached_lookups: int = column("lookups counted for each order with cached filters", "setting")
     cached_share: float = column("block cache by filter bytes, with cached filters", "setting")
 
-    runs: int = column("runs, each of which an absent key has to be ruled out of")
+    runs: int = column("runs that a lookup of an absent key must rule out")
     run_entries: tuple[int, ...] = column("entries of each run, newest first")
     block_keys: int = column("keys of a full block")
     filter_bytes: int = column("filters held in memory")

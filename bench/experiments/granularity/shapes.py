@@ -62,7 +62,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class PlannedTable:
-    """A table, and the tree at its writing, which decides Monkey's rate for it."""
+    """A table, and the tree at its writing, for Monkey's rate."""
 
     level: int
     entries: int
@@ -71,12 +71,11 @@ class PlannedTable:
     joined: tuple[int, int | None]
 
     def error_rate(self, options: Options) -> float:
-        """The requested rate of its filters."""
         return output_error_rate(self.tree, self.removed, self.entries, options, self.joined)
 
 
 def plan(load: Load) -> list[PlannedTable]:
-    """The tables of the loaded tree, newest first, by the store's own picker."""
+    """The loaded tree's tables, newest first, by the store's picker."""
     options, state = load.options(), PickState()
     written: dict[int, PlannedTable] = {}
     tree = Levels()
@@ -99,7 +98,6 @@ def plan(load: Load) -> list[PlannedTable]:
 def _after(
     tree: Levels, chosen: Compaction, number: int, written: dict[int, PlannedTable]
 ) -> Levels:
-    """The tree after a compaction."""
     level, inputs = chosen.output_level, chosen.tables()
     removed = tuple(meta.number for meta in inputs)
     run = number if chosen.output_run is None else chosen.output_run
@@ -111,7 +109,7 @@ def _after(
 
 
 def _meta(number: int, entries: int) -> TableMeta:
-    """A table that spans all keys, as all do when keys come in random order."""
+    """A table that spans all keys, as with random keys."""
     return TableMeta(
         number=number,
         size_bytes=entries * _ENTRY_BYTES,
@@ -125,7 +123,7 @@ def _meta(number: int, entries: int) -> TableMeta:
 
 
 def fill(db: lsmkv.DB, load: Load) -> None:
-    """Put the entries, a flush at a time, and wait for the compactions of each."""
+    """Put the entries; wait for each flush and its compactions."""
     values = Values(VALUE_BYTES, load.seed)
     for numbers in chunks(shuffled(load.entries, load.seed), load.flushes):
         with db.write_batch() as batch:

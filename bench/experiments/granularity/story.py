@@ -99,8 +99,8 @@ def _least_reads(rows: Sequence[Row], style: str) -> str:
         )
     runs = next(row.runs for row in rows if row.style == style)
     return (
-        f"Fewest data blocks read for an absent key, {style}, {runs} runs, by the exact rates and with "
-        f"Bloom's slope for what rounding left of the budget: {'; '.join(parts)}."
+        f"Fewest data blocks read for an absent key, {style}, {runs} runs, by the exact rates, corrected "
+        f"for unused budget by a Bloom filter's slope: {'; '.join(parts)}."
     )
 
 

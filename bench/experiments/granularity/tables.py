@@ -14,7 +14,6 @@ _NAME: Final = (Shown("filters", contender, str), "filter_bits_per_key")
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    """Three tables for each tree."""
     found = []
     for style in styles(rows):
         here = [row for row in rows if row.style == style]

@@ -45,7 +45,7 @@ class Times:
 def time_store(
     path: str, options: Options, info: StoreInfo, absent: Sequence[bytes], present: Sequence[bytes]
 ) -> Times:
-    """Times of the store at ``path``, with every needed block in the cache."""
+    """Times of the store, with every needed block in the cache."""
     with lsmkv.open(path, read_only=True, block_cache_size_bytes=_WARM_CACHE_BYTES) as db:
         for key in (*absent, *present):
             db.get(key)
@@ -83,7 +83,10 @@ def open_tables(path: str, info: StoreInfo, residency: FilterResidency) -> list[
 
 
 def _parts_ns(tables: Sequence[TableReader], keys: Sequence[bytes]) -> tuple[float, float]:
-    """An index search and a filter probe, each over every table that spans the key."""
+    """Times of an index search and a filter probe.
+
+    Each goes through all tables that span the key.
+    """
     searches: list[tuple[Callable[[bytes], int], list[bytes]]] = []
     probes: list[tuple[Callable[[int, int], bool], list[tuple[int, int]]]] = []
     for table in tables:
@@ -114,7 +117,7 @@ def _probe_all(probes: list[tuple[Callable[[int, int], bool], list[tuple[int, in
 
 
 def _build_ns_per_key(options: Options) -> float:
-    """The time of building filters of hashed keys, for blocks or for one table."""
+    """Time to build filters of hashed keys, per block or table."""
     policy = policy_named(options.filter_policy)
     hashes = [hash_key(b"%016d" % number) for number in range(_BUILD_KEYS)]
     size = BLOCK_KEYS if options.filter_granularity == "block" else _BUILD_KEYS
@@ -130,7 +133,7 @@ def _build_ns_per_key(options: Options) -> float:
 
 
 def _least_ns(work: Callable[[], None], operations: int) -> float:
-    """The least time of an operation over a few turns, the loop included."""
+    """The least time of an operation, its loop included."""
     if not operations:
         return float("nan")
     spent = []

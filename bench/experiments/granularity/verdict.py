@@ -41,7 +41,7 @@ def filter_reads(row: Row, order: str) -> float:
 
 
 def verdicts(rows: Sequence[Row]) -> list[str]:
-    """The measures that per table wins, that per block wins, and that are even, with their figures.
+    """Measures won by either granularity, and even ones, with figures.
 
     Bloom filters both, uniform, at the budget nearest to 10 bits per key.
     """

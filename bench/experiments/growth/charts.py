@@ -296,8 +296,8 @@ def _memory(sizes: Sizes) -> Chart:
         "growth-memory",
         "Memory per key of an open store",
         "What the store reports, theory (for the entries that a block holds, and the rate asked for), "
-        "and the growth of the process's private memory while the store is opened: below a MiB or two, "
-        "that is what happened to be free already.",
+        "and the growth of the process's private memory while the store is opened: differences "
+        "below a MiB or two are memory that was free already.",
         draw,
         width=2.0 + 3.4 * len(sizes),
         height=4.0,

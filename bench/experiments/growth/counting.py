@@ -20,7 +20,7 @@ _SAMPLE_EVERY: Final = 32  # operations between two looks at the cache
 
 
 def count_reads(task: Task, directory: str) -> Reads:
-    """Look up absent keys, present keys and short ranges, and check every answer."""
+    """Look up keys and short ranges; count, and check every answer."""
     values = task.values()
     absent = task.sample("absent", task.lookups)
     present = task.sample("present", task.lookups)
@@ -66,7 +66,7 @@ def _filters_asked(stats: lsmkv.Stats) -> int:
 
 
 def watch_cache(task: Task, directory: str) -> CacheUse:
-    """Keep neighbouring keys hot, scan the whole store, then look up random keys."""
+    """Count the effect of a scan and lookups on cached hot keys."""
     with lsmkv.open(directory, read_only=True) as db:
         tables = list(db.inspect().tables())
     block_bytes = sum(table.raw_bytes for table in tables)

@@ -30,7 +30,7 @@ METHOD: Final = (
     f"Each is filled once, in random order, in batches of {BATCH}, flushed after every write buffer "
     "and left until no compaction is due, so that its shape and all counts repeat for a seed. Every "
     "stage of the measurement has a process of its own, for each size. Times are taken of all sizes "
-    "in turn, once in each repetition, so that what the machine does meanwhile it does to all.",
+    "in turn, once in each repetition, so that disturbances of the machine affect all sizes alike.",
     "Counts are taken without a cache: random different keys, present ones, absent ones (each just "
     "after a present one), and scans of ten entries; every answer is checked. Theory: a filter errs at "
     "its exact rate (Bose et al. 2008); an absent key is put to the filter of each run, unless it "
@@ -58,7 +58,7 @@ METHOD: Final = (
     "(/proc/self/smaps_rollup) while the store is opened, by a process that has opened another store "
     "before. The memtable is filled with 100,000 entries whose keys and values are objects of their "
     "own; the store reports the length of its log.",
-    "The cache that is too small holds a 32nd of the blocks. Neighbouring keys that take a quarter of "
+    "The small cache holds a 32nd of the blocks. Neighbouring keys that take a quarter of "
     "it are looked up twice; then the whole store is scanned, and after that twice as many random keys "
     "are looked up as it holds blocks. After each, one hot key for each block is looked up again: the "
     "hit rate is of these. A scan must not lower it, unless the first four blocks of each table, which "
@@ -113,7 +113,6 @@ def _styles(text: str) -> tuple[CompactionStyle, ...]:
 
 
 def tasks(plan: Plan) -> list[Sizes]:
-    """The styles, each with all sizes."""
     given = plan.options
     return [
         Sizes(

@@ -1,4 +1,4 @@
-"""Fills the store of one size so that its shape and its counts repeat."""
+"""Fills a store so that its shape and counts repeat."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _tree(task: Task, db: lsmkv.DB, flushed: Sequence[int]) -> Tree:
 def _modelled_bytes(
     task: Task, flushed: Sequence[int], store: StoreInfo, stats: lsmkv.Stats
 ) -> float:
-    """The bytes that the fill wrote by the model, with the flushed tables' bytes per entry."""
+    """The bytes that the fill wrote, by the model."""
     options = task.options()
     # A table is closed by the size of its data; index and filters come on top.
     data_bytes = sum(table.stored_bytes for table in store.tables())

@@ -45,7 +45,6 @@ class Size:
 
 
 def by_style(rows: Sequence[Row]) -> dict[str, list[Size]]:
-    """Each style's sizes, ascending."""
     found: dict[str, dict[int, list[Row]]] = {}
     for row in rows:
         found.setdefault(row.style, {}).setdefault(row.entries, []).append(row)

@@ -1,4 +1,4 @@
-"""Memory of an open store and of a memtable, by the store and by the system."""
+"""Memory of stores and memtables, by store and system."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PRIVATE: Final = ("Private_Clean:", "Private_Dirty:")
 
 
 def private_bytes() -> int | None:
-    """The private memory of this process, or None where the kernel does not report it."""
+    """This process's private memory; None if the kernel hides it."""
     gc.collect()
     try:
         with open("/proc/self/smaps_rollup", encoding="ascii") as file:
@@ -35,7 +35,10 @@ def _growth(before: int | None) -> int | None:
 
 
 def measure_opening(task: Task, directory: str) -> OpenMemory:
-    """Open the store and use every table, in a process that has already loaded all code."""
+    """Measure the memory of opening the store and using every table.
+
+    The process has already loaded all code.
+    """
     with lsmkv.open(directory + "-other", task.options()) as db:
         db[b"key"] = b"value"
         db.flush()
@@ -58,7 +61,7 @@ def measure_opening(task: Task, directory: str) -> OpenMemory:
 
 
 def measure_memtable(task: Task, directory: str) -> MemtableMemory:
-    """Fill a memtable with separate objects as keys and values, as programs do."""
+    """Fill a memtable with keys and values of their own objects."""
     count = min(task.entries, _MEMTABLE_ENTRIES)
     tail = os.urandom(VALUE_BYTES - 4)  # the content does not change the memory
     large = task.options(write_buffer_size_bytes=_LARGE_BUFFER_BYTES)

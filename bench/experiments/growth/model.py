@@ -23,10 +23,10 @@ _LEAST_BYTES = 1024  # a table of less would have no room for its own footer
 def bytes_written(
     flushes: Sequence[float], key_count: int, options: lsmkv.Options, table_bytes: float
 ) -> float:
-    """Bytes of tables that flushes of these sizes and all their compactions write.
+    """Bytes of tables that these flushes and their compactions write.
 
-    Every flush spans keys 0 to ``key_count`` - 1, evenly, and no key is written twice.
-    ``table_bytes`` is the size of a full table's file.
+    Every flush spans keys 0 to ``key_count`` - 1, evenly, and no key is written twice.  ``table_bytes``
+    is the size of a full table's file.
     """
     tree, state, numbers = Levels(), PickState(), count(1)
     written = 0.0

@@ -88,7 +88,7 @@ class Reads:
     seeks: int = column("scans of ten entries from a random key")
     seek_block_reads: int = column("data blocks that they read")
     seek_reads_expected: float = column(
-        "the same in theory, per seek: blocks whose turn comes", heading="theory", form=".2f"
+        "the same in theory, per seek: blocks that a seek reads", heading="theory", form=".2f"
     )
     seek_reads_without_fences: float = column(
         "the same if fences did not tell where blocks begin", heading="no fences", form=".2f"
@@ -171,7 +171,7 @@ class WarmTimes:
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadPuts:
-    """Microseconds of random overwrites, one by one, flushes and compactions in a thread."""
+    """Microseconds of single random overwrites, background work in threads."""
 
     thread_put_us: float = column("per put, the puts alone", "time")
     thread_put_settled_us: float = column("per put, until all compaction is done", "time")
@@ -188,7 +188,7 @@ class ThreadPuts:
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessPuts:
-    """Microseconds of random overwrites, one by one, flushes and compactions in processes."""
+    """Microseconds of single random overwrites, background work in processes."""
 
     process_put_us: float = column("per put, the puts alone", "time")
     process_put_settled_us: float = column("per put, until all compaction is done", "time")
@@ -205,7 +205,7 @@ class ProcessPuts:
 
 @dataclass(frozen=True, kw_only=True)
 class Batches:
-    """Microseconds of random overwrites in batches of 1000, background work in a thread."""
+    """Microseconds of overwrites in batches of 1000, background work in threads."""
 
     batch_us: float = column("per entry of a batch, the batches alone", "time")
     batch_settled_us: float = column("per entry, until all compaction is done", "time")

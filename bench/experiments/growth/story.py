@@ -19,7 +19,6 @@ _SURE: Final = 0.999
 
 
 def story(rows: list[Row]) -> Story:
-    """Findings, tables, charts, and failures."""
     sizes = by_style(rows)
     findings = [
         finding

@@ -110,7 +110,6 @@ _CACHE: Final = (
 
 
 def tables(sizes: Sizes) -> list[Table]:
-    """Every table."""
     every = [size for found in sizes.values() for size in found]
     counts = [size.counts for size in every]
     shape, filters, reads, memory, cache = (

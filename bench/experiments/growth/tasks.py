@@ -69,11 +69,10 @@ class Task:
         return self.options().write_buffer_size_bytes // LOG_BYTES
 
     def values(self) -> Values:
-        """The values by key number."""
         return Values(VALUE_BYTES, self.seed)
 
     def write_buffers(self) -> Iterator[list[int]]:
-        """The numbers of all keys in random order, a write buffer's at a time."""
+        """All keys' numbers in random order, by write buffers."""
         order = generator(self.seed, "growth", "order", self.entries).permutation(self.entries)
         for start in range(0, self.entries, self.buffer_entries):
             yield order[start : start + self.buffer_entries].tolist()
@@ -94,7 +93,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The sizes of one style, measured side by side, so that their times can be compared."""
+    """The sizes of one style, which are measured side by side."""
 
     tasks: tuple[Task, ...]
 

@@ -46,7 +46,6 @@ def measure_reads(task: Task, directory: str, repetition: int) -> WarmTimes:
 
 
 def machine_bytes() -> int:
-    """The machine's memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
@@ -108,7 +107,7 @@ def _read(
 
 @dataclass(frozen=True, slots=True)
 class Puts:
-    """A sustained write of single puts, by the row's columns of these names."""
+    """The columns of a sustained write of single puts."""
 
     put_us: float
     put_settled_us: float
@@ -122,7 +121,7 @@ class Puts:
 
 
 def measure_puts(task: Task, directory: str, background: Background, repetition: int) -> Puts:
-    """Overwrite keys one by one, each put between two readings of the clock.
+    """Overwrite keys one by one, and time each put.
 
     Keys and values are made between the puts, outside the clock: objects made before would hide the
     memory of the memtable.

@@ -112,6 +112,5 @@ def times(figures: Figures[Any], engines: Sequence[str]) -> Chart:
 
 
 def _log_axis(axes: Any) -> None:
-    """A logarithmic x axis with plain numbers."""
     axes.set_xscale("log")
     charts.plain_log_axis(axes.xaxis, axes.get_xlim(), few=1000)

@@ -1,4 +1,4 @@
-"""The phases with dropped pages and a small cache, which count their reads."""
+"""The phases with dropped pages, which count their reads."""
 
 from __future__ import annotations
 
@@ -56,10 +56,16 @@ def _cold_numbers(stores: Stores) -> list[int]:
 
 
 def readrandom_cold(stores: Stores) -> Outcome:
-    """Lookups of present keys, pages dropped, in a cache of a 64th of the data."""
+    """Lookups of present keys, with dropped pages and a small cache.
+
+    The cache has room for a 64th of the data.
+    """
     return _cold_gets(stores, stores.present(_cold_numbers(stores)))
 
 
 def readmissing_cold(stores: Stores) -> Outcome:
-    """Lookups of absent keys, pages dropped, in a cache of a 64th of the data."""
+    """Lookups of absent keys, with dropped pages and a small cache.
+
+    The cache has room for a 64th of the data.
+    """
     return _cold_gets(stores, stores.absent(_cold_numbers(stores)))

@@ -26,7 +26,7 @@ METHOD: Final = (
     "one at a time: a phase is measured on every engine in turn before the next phase begins, and "
     "each repetition begins with another engine.  Keys have 16 bytes, values 100, half of them "
     "random; keys, values and orders are the same for all engines and come from the seed.  They are "
-    "made before the clock starts, and in a timed loop stands nothing but the operation, called from "
+    "made before the clock starts, and a timed loop contains only the operation, called from "
     "Python.  What is found is counted outside the clock and must be the same for all engines.",
     "Fills begin with an empty store, a write buffer of 64 MiB and no sync.  'sustained' is a random "
     "fill with a write buffer of a sixteenth of the data, up to the moment when no flush and no "
@@ -39,7 +39,7 @@ METHOD: Final = (
     "before another one pages are dropped again, and counts are taken, with direct reads in the "
     "engines that have them (lsmkv, RocksDB) and with RocksDB's statistics, which take time, on.  "
     "What the operating system read for the pass that is timed is counted too: lsmkv, after some "
-    "hundred blocks of a table, LevelDB and LMDB have it read around what is asked for.  "
+    "hundred blocks of a table, LevelDB and LMDB make it read ahead.  "
     "lsmkv and LevelDB read a table's filters and index at the first lookup in it, so that their reads "
     "contain these, which RocksDB reads when it opens.",
     "Equal settings: bits per key of Bloom filters (lsmkv: the error rate that those bits give), "
@@ -63,7 +63,6 @@ METHOD: Final = (
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The experiment's own options."""
     parser.add_argument("--engines", default="all", help="names, by commas; default: %(default)s")
     parser.add_argument("--phases", default="all", help="names, by commas; default: %(default)s")
     parser.add_argument(
@@ -90,7 +89,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def tasks(plan: Plan) -> list[Task]:
-    """The repetitions, with the installed engines."""
     options = plan.options
     wanted = _chosen("engine", options.engines, [engine.name for engine in engines()])
     here = tuple(name for name in wanted if engine_named(name).is_installed())

@@ -17,7 +17,7 @@ MULTI_GET_KEYS: Final = 100
 
 
 def found_of(get: Callable[[bytes], bytes | None], keys: Sequence[bytes]) -> tuple[int, int]:
-    """The number of keys with a value, and the CRC-32 of all values."""
+    """The number of found keys, and a CRC-32 of their values."""
     found = checksum = 0
     for key in keys:
         value = get(key)
@@ -52,7 +52,10 @@ def readmissing(stores: Stores) -> Outcome:
 
 
 def multi_get(stores: Stores) -> Outcome:
-    """Lookups of 100 present keys a call, in one call where the library has one; per key."""
+    """Lookups of 100 present keys a call; per key.
+
+    The library takes them in one call if it can.
+    """
     numbers = stores.asked()
     calls = []
     for _ in range(2):
@@ -116,7 +119,10 @@ def seekrandom_100(stores: Stores) -> Outcome:
 
 
 def reopen(stores: Stores) -> Outcome:
-    """Opening the settled store, up to the first lookup's answer (some open lazily); per opening."""
+    """Opening the settled store, and one lookup; per opening.
+
+    Some engines open lazily.
+    """
     stores.closed_for_reads()
     keys = stores.present(stores.order(2)[:OPENINGS])
     seconds = cpu = 0.0

@@ -41,7 +41,7 @@ class Row:
     )
     filter_negatives: int | None = column("searches that filters spared, by its own count", "time")
     filter_false_positives: int | None = column(
-        "searches that filters let pass in vain, by its own count", "time"
+        "false positives of its filters, by its own count", "time"
     )
     os_read_bytes: int | None = column(
         "bytes read from storage by the lookups, by the operating system's count", "time"
@@ -53,7 +53,6 @@ class Row:
 
 
 def rows(measured: Iterable[list[Measured]]) -> list[Row]:
-    """A row for each measurement."""
     return [_row(each) for repetition in measured for each in repetition]
 
 

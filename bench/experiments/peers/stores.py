@@ -1,4 +1,4 @@
-"""The stores of one engine, and keys and values that are made before the clock starts."""
+"""One engine's stores, and keys and values made in advance."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BATCH: Final = 1000
 
 
 class Stores:
-    """The stores of one engine, in an empty directory, and their keys and values.
+    """One engine's stores in a directory, their keys and values.
 
     Attributes:
         direct_reads: whether the file system can be read past the page cache.
@@ -50,18 +50,17 @@ class Stores:
         return self._orders[which]
 
     def asked(self) -> list[int]:
-        """The numbers of the keys that lookups ask for, in a random order."""
+        """The numbers of the keys to look up, in random order."""
         return self.order(2)[:MOST_LOOKUPS]
 
     # Lists of keys are new objects each time: Python remembers the hash of a used one, which would
     # speed up a later lookup.
 
     def present(self, numbers: Sequence[int]) -> list[bytes]:
-        """The keys of these numbers."""
         return [present_key(number) for number in numbers]
 
     def absent(self, numbers: Sequence[int]) -> list[bytes]:
-        """A key that is not there, just after that of each of these numbers."""
+        """The absent keys just after these numbers' keys."""
         return [absent_key(number) for number in numbers]
 
     def values(self, numbers: Sequence[int], shift: int = 0) -> list[bytes]:
@@ -120,7 +119,7 @@ class Stores:
     # The store of the read phases
 
     def for_reads(self) -> Store:
-        """The settled store that is read, open with a cache that holds everything.
+        """Open the settled store for reads, with a large enough cache.
 
         The first opening asks for every key of the lookups and settles again: some engines compact
         what is read much (lsmkv by lookups, LevelDB by seeks), which must not happen during a timing.
@@ -151,7 +150,6 @@ class Stores:
         return self.path("reads")
 
     def close(self) -> None:
-        """Close what is open."""
         if self._for_reads is not None:
             self._for_reads.close()
             self._for_reads = None

@@ -14,7 +14,6 @@ from lsmkv.filters.maths.sizing import rate_for
 
 
 def story(rows: list[Row]) -> Story:
-    """Findings, tables and charts."""
     times = Figures(rows, lambda row: row.us_per_operation)
     engines = list(
         dict.fromkeys(row.engine for row in sorted(rows, key=lambda r: r.engine != OURS))

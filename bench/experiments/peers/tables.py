@@ -83,7 +83,6 @@ def _spread(found: Spread | None) -> str:
 def tables(
     rows: Sequence[Row], times: Figures[Row], ratios: Sequence[Ratio], engines: Sequence[str]
 ) -> list[Table]:
-    """Every table that there are figures for."""
     found = [_times_table(times, engines)]
     if ratios:
         found.append(_ratio_table(ratios))

@@ -88,7 +88,10 @@ def fillbatch(stores: Stores) -> Outcome:
 
 
 def overwrite(stores: Stores) -> Outcome:
-    """Single puts, in another random order, of keys that are all there with other values."""
+    """Single puts of present keys, in another random order.
+
+    The values are new.
+    """
     numbers = stores.order(1)
     keys, values = stores.present(numbers), stores.values(numbers, shift=1)
     with stores.fresh("overwrite") as store:
@@ -156,7 +159,7 @@ def _disk(stores: Stores, compression: str) -> Outcome:
 
 
 def disk_none(stores: Stores) -> Outcome:
-    """Size of the settled store's files after a random fill with single puts, uncompressed."""
+    """Size of the settled store's uncompressed files after a random fill."""
     return _disk(stores, "none")
 
 

@@ -21,7 +21,6 @@ LOOKUPS_PER_KEY: Final = (0.002, 0.02, 0.2, 2.0)
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:
-    """Every chart that the rows can fill."""
     stores = [row for row in rows if row.is_store and row.repetition == 0]
     policy = stores[0].filter_policy
     stores = [row for row in stores if row.filter_policy == policy]
@@ -48,7 +47,7 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
             "False-positive rate: asked for, in theory, and measured",
             "Left, in stores: measured rates with 95 % intervals against the rates asked for. Right, "
             "filters of one block's keys: measured over exact rate for several ways to derive the "
-            "probes from the key; 1 is a filter that keeps its word.",
+            "probes from the key; 1: the measured rate is the theory's.",
             partial(_draw_rates, rows),
             width=8.2,
         ),
@@ -258,7 +257,7 @@ def _draw_knee(rows: Sequence[Row], figure: Figure) -> None:
 
 
 def knee_rows(rows: Sequence[Row]) -> list[Row]:
-    """The rows of the first store shape, which the knee is shown with."""
+    """The rows of the first shape, for the knee."""
     shape = _shape(rows[0])
     return sorted(
         (row for row in rows if _shape(row) == shape), key=lambda row: row.filter_bits_per_key
@@ -266,7 +265,7 @@ def knee_rows(rows: Sequence[Row]) -> list[Row]:
 
 
 def cost(row: Row, lookups_per_key: float) -> float:
-    """Bytes read for each lookup of a row, with its share of one load of the filters."""
+    """Bytes read for a lookup, with its share of the filters."""
     return theory.cost_bytes(
         (row.data_block_read_bytes or 0) / row.lookup_count,
         row.filter_read_bytes or 0,

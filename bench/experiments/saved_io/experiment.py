@@ -33,7 +33,6 @@ _FEWEST_LOOKUPS: Final = 10  # a tenth of them is timed
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The experiment's own options."""
     parser.add_argument(
         "--repetitions", type=int, default=1, help="with a seed of its own each; default: 1"
     )
@@ -60,7 +59,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def tasks(plan: Plan) -> list[Task]:
-    """Every configuration of the plan."""
     wanted = plan.options.datasets.split(",")
     unknown = set(wanted) - {*DATASETS, ALONE}
     if unknown:
@@ -149,7 +147,7 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
         "Exact rates are E[(X/m)^k] with X the number of distinct bits set (Bose et al. 2008), for "
         "the m, n and k of each block, weighted by its keys. Measured rates are false positives over "
         "all times a filter was asked for a key that it does not hold; intervals are Clopper and "
-        "Pearson's, 95 %. Nobody corrects for many comparisons.",
+        "Pearson's, 95 %. They are not corrected for many comparisons.",
     ),
     row_type=Row,
     tasks=tasks,

@@ -116,7 +116,7 @@ def _measure_store(task: StoreTask, directory: str) -> Iterator[Row]:
 
 
 def count(directory: str, keys: Sequence[bytes]) -> lsmkv.Stats:
-    """The counters after opening the store and looking up ``keys``, block cache off."""
+    """The counters of looking up ``keys`` in a newly opened, uncached store."""
     with lsmkv.open(directory, read_only=True, block_cache_size_bytes=0) as db:
         for key in keys:
             db.get(key)

@@ -73,7 +73,7 @@ def _hits(stores: Sequence[Row]) -> list[str]:
         if shares:
             found.append(
                 f"{hit_ratio:.0%} of keys present: {min(shares):.1%} to {max(shares):.1%} of reads "
-                "saved at p = 1 %, the more the more runs are searched in vain."
+                "saved at p = 1 %, more where more runs are searched without a find."
             )
     return found
 

@@ -27,7 +27,6 @@ _COLUMNS = 4
 
 
 def charts(timed: Cells, engines: Sequence[str], workloads: Sequence[str]) -> list[Chart]:
-    """Both charts."""
     records = max(rows[0].records for rows in timed.values())
     lines = -(-len(workloads) // _COLUMNS)
     return [

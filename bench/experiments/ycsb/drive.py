@@ -21,7 +21,7 @@ class Target(Protocol):
     put: Callable[[bytes, bytes], object]
 
     def scan(self, start: bytes | None, limit: int | None) -> int:
-        """Walk over up to ``limit`` entries from ``start`` on, and return their number."""
+        """Walk over up to ``limit`` entries, and return their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,6 @@ class Driven:
 
 
 def drive(store: Target, operations: Operations) -> Driven:
-    """Do the operations, in order."""
     read, scan, rmw = int(Kind.READ), int(Kind.SCAN), int(Kind.RMW)
     found = scanned = 0
     took = array("q")
@@ -68,7 +67,7 @@ def drive(store: Target, operations: Operations) -> Driven:
 
 
 class Dictionary:
-    """A Python dict in a store's place, without scans, which shows the time of the loop itself."""
+    """A dict without scans in a store's place: it times the loop."""
 
     def __init__(self, entries: dict[bytes, bytes]) -> None:
         self.get: Callable[[bytes], bytes | None] = entries.get

@@ -81,7 +81,6 @@ def rows(measured: list[list[Row]]) -> list[Row]:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The experiment's own options."""
     parser.add_argument("--records", type=positive, help="default: 1,000,000; quick 20,000")
     parser.add_argument(
         "--operations", type=positive, help="of each workload; default: 1,000,000; quick 20,000"

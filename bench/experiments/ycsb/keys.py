@@ -13,9 +13,10 @@ _DIGITS: Final = 19  # of 2^63, the largest hash
 
 
 def record_keys(count: int) -> list[bytes]:
-    """The 23-byte keys of records 0 to count - 1, in hash order (``insertorder=hashed``).
+    """The 23-byte keys of records 0 to count - 1.
 
-    They are zero-padded, an option of YCSB, so that all have the same length.
+    They are in hash order (``insertorder=hashed``) and zero-padded, an option of YCSB, so that all have
+    the same length.
 
     >>> record_keys(2)
     [b'user6284781860667377211', b'user8517097267634966620']
@@ -27,7 +28,7 @@ def record_keys(count: int) -> list[bytes]:
 
 
 def absent_keys(numbers: Numbers, count: int) -> list[bytes]:
-    """For each record number the first absent key after its own, among ``count`` records.
+    """The first absent key after that of each record.
 
     >>> absent_keys(numpy.array([0]), count=2)
     [b'user6284781860667377212']

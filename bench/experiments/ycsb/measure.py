@@ -1,4 +1,4 @@
-"""Measures one engine in one group of workloads, in a process of its own."""
+"""Measures an engine in a group of workloads, in its own process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CHECKED: Final = 1000
 
 
 def measure(task: Task, directory: str) -> list[Row]:
-    """The rows of one task, from a new process: no engine finds what another left in memory."""
+    """Measure in a new process, with nothing left in memory."""
     return alone(measure_here, task, directory)
 
 

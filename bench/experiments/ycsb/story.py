@@ -29,7 +29,6 @@ AGREED: Final = (
 
 
 def story(rows: list[Row]) -> Story:
-    """Findings, tables, charts and failures."""
     timed = by_cell(row for row in rows if row.repetition)
     counted = by_cell(row for row in rows if not row.repetition)
     measured = {row.engine for row in rows if row.repetition}
@@ -49,7 +48,7 @@ def story(rows: list[Row]) -> Story:
 
 
 def by_cell(rows: Iterable[Row]) -> Cells:
-    """The rows of each workload and engine, in the order of the repetitions.
+    """The rows by workload and engine, in order of repetitions.
 
     The load precedes every group of workloads; that of the first group stands for it.
     """
@@ -62,7 +61,7 @@ def by_cell(rows: Iterable[Row]) -> Cells:
 
 
 def ratios_of(timed: Cells) -> list[Ratio]:
-    """lsmkv's operations per second by those of its best peer, in each workload."""
+    """lsmkv's operations per second over the best peer's, by workload."""
     rows = [row for cell in timed.values() for row in cell]
     return Figures(rows, lambda row: row.operations_per_s).ratios(more_is_better=True)
 
@@ -87,7 +86,7 @@ def _failures(rows: Sequence[Row]) -> list[str]:
 
 
 def _margins(ratios: Sequence[Ratio], version: str) -> list[str]:
-    """A sentence each for the workloads that lsmkv leads, does not lead, and neither."""
+    """Sentences on the workloads that lsmkv leads, or does not."""
     ours = f"lsmkv {version}"
     what = {
         "ahead": f"In every repetition {ours} did more operations a second than its best peer in",

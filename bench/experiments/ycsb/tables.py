@@ -75,8 +75,6 @@ def ratio_table(ratios: Sequence[Ratio]) -> Table:
 
 
 def latencies(timed: Cells, engines: Sequence[str], workloads: Sequence[str]) -> Table:
-    """Percentiles of each kind of operation."""
-
     def cell(workload: str, engine: str, name: str) -> str:
         return " / ".join(
             short(median(getattr(row, f"{name}_us_p{part}") for row in timed[workload, engine]))

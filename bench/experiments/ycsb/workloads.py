@@ -105,12 +105,11 @@ class Operations:
         return len(self.kinds)
 
     def count(self, kind: Kind) -> int:
-        """The number of operations of that kind."""
         return self.kinds.count(kind)
 
 
 def loading(keys: Sequence[bytes], values: Values) -> Operations:
-    """Insert every record in the order of numbers, which is a random order of keys."""
+    """Insert every record in order of numbers: a random key order."""
     numbers = numpy.arange(len(keys))
     return Operations(
         [int(Kind.INSERT)] * len(keys),

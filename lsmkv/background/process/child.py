@@ -1,11 +1,11 @@
 """The helper process: runs the jobs of one store, which arrive through a pipe.
 
-It ends when the pipe does, or when its parent is another process, whatever it is doing.  The next open
-removes a half-written table.  It has inherited the store's lock, so nobody can open the store before
-it has ended.  After some idle time it ends by itself, with exit status 0.
+It ends when the pipe or its parent does, whatever it is doing; the next open removes a half-written
+table.  It has inherited the store's lock, so nobody can open the store before.  An idle one ends by
+itself after a while, with exit status 0.
 
-It ignores Ctrl-C, which the parent handles.  Standard output is the pipe for replies.  Other output
-goes to standard error, which the parent quotes when the helper fails.
+The parent handles Ctrl-C.  Standard output is the pipe for replies; the parent quotes standard error
+when the helper fails.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ _PARENT_CHECK_MS: Final = 1000
 
 
 def run_and_reply(job: Job) -> Done | Failed:
-    """Run a job; the reply tells of any exception."""
     stats = Stats()
     try:
         return Done(run_job(job, stats), stats)
@@ -48,7 +47,7 @@ def run_and_reply(job: Job) -> Done | Failed:
 
 
 def _receive_jobs(parent: int, jobs: queue.SimpleQueue[Job]) -> NoReturn:
-    """Queue jobs as they arrive; end the process when the parent has gone.  Runs in a thread."""
+    """Queue jobs as they arrive; end with the parent.  Runs in a thread."""
     try:
         reader = MessageReader(FileIO(0, closefd=False), JOBS)
         poll = select.poll()

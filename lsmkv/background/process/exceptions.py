@@ -15,7 +15,7 @@ _OWN: Final = {kind.__name__: kind for kind in (CorruptionError, UnsupportedForm
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A value of another process, of which only the ``repr`` is known."""
+    """A value of another process, known by its ``repr`` alone."""
 
     text: str
 
@@ -28,10 +28,7 @@ Value = bytes | int | None | Shown
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """An exception: its class, message, arguments and attributes.
-
-    ``trace`` is empty for errors whose message says enough: of files, and of the operating system.
-    """
+    """An exception as data; ``trace`` is empty if the message says enough."""
 
     kind: str
     message: bytes
@@ -41,7 +38,6 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def failure_of(error: Exception, trace: str) -> Failure:
-    """``error`` as data, and its traceback if that informs."""
     kind = type(error).__name__
     arguments = error.args
     if isinstance(error, OSError) and error.filename is not None:
@@ -57,7 +53,7 @@ def failure_of(error: Exception, trace: str) -> Failure:
 
 
 def error_of(failure: Failure) -> Exception:
-    """The exception again; an :class:`Error` if its class is neither built in nor this package's."""
+    """The exception again; an :class:`Error` if its class is not known."""
     arguments = [_unpacked(value) for value in failure.arguments]
     error: Exception
     if failure.kind in _OWN:

@@ -1,7 +1,7 @@
-"""Flushes and compactions as data, so that any process can run them in the store's directory.
+"""Flushes and compactions as data, for any process to run.
 
-A job reads finished files and writes tables under numbers that were allocated for it.  It changes
-nothing else: the store records the tables.  A job that fails removes the tables it has written.
+A job reads finished files and writes tables under numbers allocated for it; the store records them.  A
+job that fails removes the tables it has written.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from lsmkv.storage.storage import Storage
 
 
 class NumbersUsedUpError(Error):
-    """The job needs more table numbers than were allocated for it."""
+    """The job needs more table numbers than it has."""
 
 
 class LogUnusableError(Error):
-    """The log of a flush cannot be read, or does not hold what the memtable holds."""
+    """The log of a flush is unreadable, or differs from the memtable."""
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ class FlushJob(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Write the contents of a finished log to tables.
 
     Attributes:
-        log_number, log_bytes: the log, and where its last record ends.
+        log_bytes: where the log's last record ends.
         first_seq, end_seq: sequence number of its first write, and the one after its last.
         key_count: number of distinct keys; None when the memtable has not counted them.
         drop_deletions: the store has no data older than the log's.
@@ -96,18 +96,12 @@ Job = FlushJob | CompactionJob
 
 
 def numbers_wanted(input_bytes: int, table_size_bytes: int) -> int:
-    """Table numbers to allocate for a job: four times what its input would fill.
-
-    (Compressed input may be written uncompressed, and a table may end early.)
-    """
+    """Four times what the input fills: it may be compressed, tables may end early."""
     return 4 + 4 * input_bytes // table_size_bytes
 
 
 def run_job(job: Job, stats: Stats) -> list[TableMeta]:
-    """Run a job, counting in ``stats``; returns the tables in key order, synced with their directory.
-
-    Raises LogUnusableError and NumbersUsedUpError, and what reading and writing tables raises.
-    """
+    """Run a job; returns the tables in key order, synced with their directory."""
     spec = job.spec
     storage = Storage(stats, direct_reads=spec.direct_reads, file_mode=spec.file_mode)
     if isinstance(job, FlushJob):
@@ -137,10 +131,7 @@ def run_job(job: Job, stats: Stats) -> list[TableMeta]:
 
 
 def _log_entries(storage: Storage, job: FlushJob) -> Iterator[EntryBatch]:
-    """The entries of a log that tables must hold.
-
-    The log must hold exactly what the memtable does, because it is removed afterwards.
-    """
+    """The entries of a log, which must be exactly the memtable's."""
     path = log_path(job.spec.path, job.log_number)
     snapshots = job.spec.snapshots
     memtable = Memtable(job.first_seq, job.log_number)
@@ -159,10 +150,7 @@ def _log_entries(storage: Storage, job: FlushJob) -> Iterator[EntryBatch]:
 
 
 def remove_unfinished(storage: Storage, spec: JobSpec) -> None:
-    """Remove the tables of a job whose process ended in the middle of it.
-
-    The next open removes what stays.
-    """
+    """Remove a dead process's tables; the next open removes what stays."""
     numbers = spec.numbers
     with contextlib.suppress(OSError):
         for name in storage.list_directory(spec.path):

@@ -23,7 +23,7 @@ _Message = TypeVar("_Message")
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
-    """The helper has started.  ``package`` is the folder from which it imported ``lsmkv``."""
+    """The helper has started, with ``lsmkv`` from the folder ``package``."""
 
     package: bytes
 
@@ -50,7 +50,7 @@ REPLIES: Final[msgspec.msgpack.Decoder[Reply]] = msgspec.msgpack.Decoder(Reply)
 
 
 def send(pipe: IO[bytes], message: Job | Reply) -> None:
-    """Write a message to an unbuffered pipe; BrokenPipeError when the other end is closed."""
+    """Write to an unbuffered pipe; BrokenPipeError if the other end is closed."""
     data = _ENCODER.encode(message)
     left = memoryview(_LENGTH.pack(len(data)) + data)
     while left:
@@ -58,7 +58,7 @@ def send(pipe: IO[bytes], message: Job | Reply) -> None:
 
 
 class MessageReader(Generic[_Message]):
-    """Reads messages from an unbuffered pipe, in the pieces in which they arrive."""
+    """Reads messages from an unbuffered pipe, piece by piece."""
 
     def __init__(self, pipe: IO[bytes], decoder: msgspec.msgpack.Decoder[_Message]) -> None:
         self._pipe = pipe
@@ -85,6 +85,5 @@ class MessageReader(Generic[_Message]):
 
 
 def package_folder() -> str:
-    """The folder of ``lsmkv`` that this process runs."""
     here = os.path.dirname(os.path.abspath(__file__))
     return os.path.dirname(os.path.dirname(here))

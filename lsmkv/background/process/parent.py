@@ -1,4 +1,4 @@
-"""The parent's side of a helper process: starts it, gives it jobs, and ends it."""
+"""Starts a helper process, gives it jobs, and ends it."""
 
 from __future__ import annotations
 
@@ -46,10 +46,7 @@ class HelperUnavailableError(Error):
 
 
 class HelperDiedError(Error):
-    """A helper process ended in the middle of a job, or before it was ready for one.
-
-    ``status`` is its exit status, or the negative number of the signal that killed it.
-    """
+    """A helper ended in a job or before.  ``status`` is negative for a signal."""
 
     def __init__(self, status: int, complaint: str, *, was_ready: bool = True) -> None:
         how = (
@@ -62,21 +59,15 @@ class HelperDiedError(Error):
 
 
 def interpreter() -> str | None:
-    """The Python interpreter to run helpers with; None when there is none for certain.
-
-    (In a program that embeds Python, ``sys.executable`` may be that program.)
-    """
-    path = sys.executable
+    """The Python interpreter to run helpers with; None if it is uncertain."""
+    path = sys.executable  # a program that embeds Python may stand here
     if not path or getattr(sys, "frozen", False):
         return None
     return path if os.path.basename(path).lower().startswith(("python", "pypy")) else None
 
 
 class HelperProcess:
-    """A process that runs one job at a time; it starts with a job, and again after it has ended.
-
-    One thread at a time may be in ``run``; any thread may call ``close``.
-    """
+    """Runs one job at a time in a process.  Any thread may call ``close``."""
 
     def __init__(self, executable: str, lock_descriptor: int) -> None:
         self._executable = executable
@@ -91,10 +82,10 @@ class HelperProcess:
         return None if child is None else child.process.pid
 
     def run(self, job: Job) -> Done | Failed:
-        """Run ``job``.  After any of these errors no process works on it.
+        """Run ``job``.  After an error no process works on it.
 
-        Raises CancelledError after ``close``, HelperUnavailableError when no process can be started,
-        and HelperDiedError when it ended before it replied.
+        CancelledError after ``close``, HelperUnavailableError when no process can be started,
+        HelperDiedError when it ended before it replied.
         """
         kept = self._child
         try:
@@ -118,10 +109,7 @@ class HelperProcess:
         return child
 
     def reap(self) -> int | None:
-        """Wait for the end of the process, if there is one; returns its exit status.
-
-        No other thread may be in ``run``.
-        """
+        """Wait for the process, with nobody in ``run``; returns its exit status."""
         with self._mutex:
             child, self._child = self._child, None
         handles.unwatch(self)
@@ -136,7 +124,6 @@ class HelperProcess:
                 child.kill()  # a thread that waits in ``run`` sees it end
 
     def mark_forked(self) -> None:
-        """In the child of a fork: close the pipes, which belong to the parent."""
         self._mutex = threading.Lock()
         child, self._child = self._child, None
         self._closed = True
@@ -145,8 +132,6 @@ class HelperProcess:
 
 
 class _Child:
-    """A running process and its pipes."""
-
     def __init__(self, executable: str, lock_descriptor: int) -> None:
         found = [os.path.abspath(entry) for entry in sys.path if isinstance(entry, str)]
         folders = dict.fromkeys([os.path.dirname(PACKAGE), *found])
@@ -227,12 +212,11 @@ class _Child:
         return HelperDiedError(status, complaint, was_ready=self._is_ready)
 
     def kill(self) -> None:
-        """Kill the process without waiting for its end."""
         with contextlib.suppress(OSError):
             self.process.kill()
 
     def end(self) -> int:
-        """Wait for the end of the process, and kill it if need be; returns its exit status."""
+        """Wait for the end, or enforce it; returns the exit status."""
         if self.process.returncode is None:
             with contextlib.suppress(OSError):
                 self._jobs.close()
@@ -248,7 +232,7 @@ class _Child:
         return self.process.returncode
 
     def forget(self) -> None:
-        """In the child of a fork: close the pipes, and leave the process to the parent."""
+        """In the child of a fork: leave the process to the parent."""
         for pipe in (self._jobs, self._replies, self._errors):
             pipe.close()
         self.process.returncode = 0  # or its finalizer would wait for the process

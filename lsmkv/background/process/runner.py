@@ -1,4 +1,4 @@
-"""Runs flushes and compactions in helper processes; retries or falls back when a helper fails."""
+"""Runs jobs in helper processes; retries or falls back when one fails."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Final
 
 import msgspec
 
@@ -33,16 +32,13 @@ from lsmkv.stats import Stats
 from lsmkv.storage.storage import FileLock, Storage
 from lsmkv.tree.version_set import VersionSet, table_format
 
-_LOG_UNUSABLE: Final = LogUnusableError.__name__
-_NUMBERS_USED_UP: Final = NumbersUsedUpError.__name__
-
 
 def runners(
     directory: str, tables: VersionSet, stats: Stats, lock: FileLock
 ) -> tuple[JobRunner | None, JobRunner | None]:
-    """A runner for flushes and one for compactions.
+    """Runners for flushes and for compactions.
 
-    None, with a warning, if no other process can do the work.
+    None, with a warning, where no other process can do the work.
     """
     executable = interpreter()
     reason = _why_not_in_processes(tables)
@@ -69,8 +65,6 @@ def _why_not_in_processes(tables: VersionSet) -> str | None:
 
 
 class JobRunner:
-    """Runs jobs, one at a time, in one helper process."""
-
     def __init__(self, process: HelperProcess, tables: VersionSet, stats: Stats) -> None:
         self.process = process
         self._tables = tables
@@ -85,7 +79,7 @@ class JobRunner:
         max_tables: int,
         replaces: Sequence[int] = (),
     ) -> JobSpec:
-        """The spec of a job that reads ``input_bytes`` and writes at most ``max_tables`` tables."""
+        """The spec of a job that writes at most ``max_tables`` tables."""
         tables = self._tables
         options = tables.options
         count = min(max_tables, numbers_wanted(input_bytes, options.table_size_bytes))
@@ -104,18 +98,15 @@ class JobRunner:
     def run(self, job: Job, max_tables: int) -> list[TableMeta] | None:
         """Run ``job``, which writes at most ``max_tables`` tables.
 
-        A process that is killed or crashes is replaced once, and its half-written tables are removed.
-        None means that this process must do the work: no helper can be started, or it cannot use the
-        log, whose writes are all in memory here.
-
-        Raises CancelledError when the store is closing, HelperDiedError when the process ended twice,
-        and whatever the job raised.
+        A process that dies is replaced once, and its half-written tables are removed.  None means that
+        this process must do the work: no helper can be started, or it cannot use the log.  Raises
+        CancelledError, HelperDiedError when the process ended twice, and whatever the job raised.
         """
         if self._unavailable:
             return None
         try:
             reply = self._run_or_repeat(job)
-            if isinstance(reply, Failed) and reply.failure.kind == _NUMBERS_USED_UP:
+            if isinstance(reply, Failed) and reply.failure.kind == NumbersUsedUpError.__name__:
                 reply = self._run_or_repeat(self._with_fresh_numbers(job, max_tables))
         except HelperUnavailableError as error:
             self._unavailable = True
@@ -126,7 +117,7 @@ class JobRunner:
             return None
         if isinstance(reply, Done):
             return reply.tables
-        if reply.failure.kind == _LOG_UNUSABLE:
+        if reply.failure.kind == LogUnusableError.__name__:
             return None
         raise error_of(reply.failure)
 

@@ -1,8 +1,6 @@
 """Filters as objects, for programs and experiments: a module for each kind.
 
-A kind is a class with a ``KIND`` of its own.  :mod:`~lsmkv.filters.family.base` has the bases that
-it can take; its module adds the sizing, the bits and the saved form.  The names here are public in
-``lsmkv.filters``.  A store never imports this package.
+The names here are public in ``lsmkv.filters``.  A store never imports this package.
 """
 
 from lsmkv.filters.family.blocked import BlockedBloomFilter as BlockedBloomFilter

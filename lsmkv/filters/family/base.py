@@ -13,15 +13,13 @@ from lsmkv.filters.family.saved import SavedFilter
 from lsmkv.filters.hashing import MASK_63, hash_key
 from lsmkv.filters.maths.sizing import check_arguments, filter_bytes_for, probes_for
 
-BYTE_LIMITS: Final = (1, MAX_BYTES)
-"""Fewest and most bytes of a filter's array."""
-
-PROBE_LIMITS: Final = (1, 255)
-"""Fewest and most probes for each key.  More would only make hostile bytes slow."""
+# Fewest and most.
+BYTE_LIMITS: Final = (1, MAX_BYTES)  # of a filter's array
+PROBE_LIMITS: Final = (1, 255)  # for each key; more would only make hostile bytes slow
 
 
 class HashedFilter(SavedFilter):
-    """A filter that takes the 63-bit hash of a key in place of the key.
+    """A filter that takes a key or its 63-bit hash.
 
     :func:`~lsmkv.filters.hashing.hash_key` gives the hash; a caller with several filters hashes once.
     """
@@ -31,7 +29,6 @@ class HashedFilter(SavedFilter):
         """Whether the filter may hold the key with the hash ``h``; False is certain."""
 
     def may_contain(self, key: bytes, /) -> bool:
-        """Whether the filter may hold ``key``; False is certain."""
         return self.may_contain_hash(hash_key(key))
 
 
@@ -43,20 +40,31 @@ class GrowingFilter(HashedFilter):
         """Add the key with the 63-bit hash ``h``."""
 
     def add(self, key: bytes, /) -> None:
-        """Add ``key``."""
         self.add_hash(hash_key(key))
 
     def update(self, keys: Iterable[bytes], /) -> None:
-        """Add every key of ``keys``."""
         for key in keys:
             self.add_hash(hash_key(key))
 
 
-class StaticFilter(HashedFilter):
-    """A filter of fingerprints that is built from all its keys at once."""
+class RemovingFilter(GrowingFilter):
+    """A filter from which keys can be removed."""
 
-    _fingerprint_bits: int
-    _count: int
+    @abstractmethod
+    def remove_hash(self, h: int, /) -> bool:
+        """As :meth:`remove`, for the key with the 63-bit hash ``h``."""
+
+    def remove(self, key: bytes, /) -> bool:
+        """Take one ``add`` of ``key`` back; False if the filter certainly does not hold it."""
+        return self.remove_hash(hash_key(key))
+
+
+class StaticFilter(HashedFilter):
+    """A filter of fingerprints, built from all its keys at once."""
+
+    def __init__(self, fingerprint_bits: int, count: int) -> None:
+        self.fingerprint_bits: Final = fingerprint_bits
+        self._count = count
 
     @classmethod
     @abstractmethod
@@ -65,16 +73,10 @@ class StaticFilter(HashedFilter):
 
     @classmethod
     def from_keys(cls, keys: Iterable[bytes], error_rate: float) -> Self:
-        """The filter of ``keys``; repeats do no harm."""
         return cls.from_hashes([hash_key(key) for key in keys], error_rate)
 
-    @property
-    def fingerprint_bits(self) -> int:
-        """Length of a fingerprint, in bits."""
-        return self._fingerprint_bits
-
     def _parameters(self) -> tuple[int, ...]:
-        return (self._fingerprint_bits, self._count)
+        return (self.fingerprint_bits, self._count)
 
 
 class BitArrayFilter(SavedFilter):
@@ -84,42 +86,27 @@ class BitArrayFilter(SavedFilter):
         check_range("byte_count", byte_count, BYTE_LIMITS)
         check_range("probe_count", probe_count, PROBE_LIMITS)
         self._bits = bytearray(byte_count)
-        self._probe_count = probe_count
+        self.probe_count: Final = probe_count
 
     @property
     def byte_count(self) -> int:
-        """Size of the array, in bytes."""
         return len(self._bits)
 
     @property
     def bit_count(self) -> int:
-        """Size of the array, in bits: m."""
         return len(self._bits) * 8
 
-    @property
-    def probe_count(self) -> int:
-        """Bits that each key sets: k."""
-        return self._probe_count
-
     def key_count(self) -> float:
-        """About how many distinct keys were added, estimated from the bits that are set.  O(m).
-
-        Infinite when all bits are set.  :func:`keys_by_fill` has the formula.
-        """
-        return keys_by_fill(bits_set(self._bits), self.bit_count, self._probe_count)
+        """About how many distinct keys were added (:func:`keys_by_fill`).  O(m)."""
+        return keys_by_fill(bits_set(self._bits), self.bit_count, self.probe_count)
 
     def union(self, other: Self, /) -> Self:
-        """A new filter, with the same bits as one that was built from the keys of both.  O(m).
-
-        Raises:
-            ValueError: the two differ in class, size or another parameter.
-        """
+        """A new filter of the keys of both; ValueError if their classes or parameters differ.  O(m)."""
         self._check_same_shape(other)
         united = int.from_bytes(self._bits, "little") | int.from_bytes(other._bits, "little")
         return self._with_bits(united.to_bytes(len(self._bits), "little"))
 
     def _with_bits(self, bits: bytes | bytearray) -> Self:
-        """This filter with other bits."""
         other = copy(self)
         other._bits = bytearray(bits)
         return other
@@ -129,7 +116,7 @@ class BitArrayFilter(SavedFilter):
 
 
 def distinct_hashes(hashes: Iterable[int]) -> list[int]:
-    """``hashes`` in order without repeats, all of 63 bits."""
+    """``hashes`` in order without repeats; ValueError if one has more than 63 bits."""
     distinct = sorted(set(hashes))
     if distinct and not 0 <= distinct[0] <= distinct[-1] <= MASK_63:
         raise ValueError("a hash does not lie between 0 and 2**63 - 1")
@@ -137,7 +124,6 @@ def distinct_hashes(hashes: Iterable[int]) -> list[int]:
 
 
 def check_range(name: str, number: int, limits: tuple[int, int]) -> None:
-    """Refuse an argument that does not lie within ``limits``."""
     low, high = limits
     if not low <= number <= high:
         raise ValueError(f"{name}={number!r}: must lie between {low} and {high}")
@@ -151,17 +137,16 @@ def bloom_shape(key_count: int, error_rate: float) -> tuple[int, int]:
 
 
 def bits_set(bits: bytes | bytearray) -> int:
-    """How many bits are 1.  O(len(bits))."""
     return int.from_bytes(bits, "little").bit_count()
 
 
 def keys_by_fill(ones: float, bit_count: int, probe_count: int) -> float:
-    """About how many distinct keys set ``ones`` of ``bit_count`` bits with k probes each.
+    """About how many distinct keys set ``ones`` of ``bit_count`` bits.
 
     ln(1 - X/m) / (k ln(1 - 1/m)), which inverts the mean of X (Swamidass and Baldi, "Mathematical
     correction for fingerprint similarity measures", J. Chem. Inf. Model. 47, 2007; Papapetrou et
     al., "Cardinality estimation and dynamic length adaptation for Bloom filters", 2010).  Infinite
-    when all bits are set: then any number could have done it.
+    when all bits are set.
     """
     if ones >= bit_count:
         return math.inf

@@ -10,12 +10,11 @@ from collections.abc import Iterable
 
 
 def packed_bytes(count: int, width: int) -> int:
-    """The bytes that ``count`` integers of ``width`` bits take."""
     return (count * width + 7) // 8
 
 
 def pack(numbers: Iterable[int], width: int) -> bytearray:
-    """``numbers``, each of at most ``width`` bits, packed.  O(len(numbers)).
+    """``numbers``, each of at most ``width`` bits, packed.
 
     >>> pack([1, 2, 3], 4).hex()
     '2103'
@@ -35,11 +34,7 @@ def pack(numbers: Iterable[int], width: int) -> bytearray:
 
 
 def read(packed: bytearray, index: int, width: int) -> int:
-    """The integer at ``index``.  O(width).
-
-    >>> read(bytearray.fromhex("2103"), 1, 4)
-    2
-    """
+    """The integer at ``index``.  O(width)."""
     first = index * width
     shift = first & 7
     at = first >> 3
@@ -55,13 +50,7 @@ def read(packed: bytearray, index: int, width: int) -> int:
 
 
 def write(packed: bytearray, index: int, width: int, number: int) -> None:
-    """Set the integer at ``index``, at most ``width`` bits long.  O(width).
-
-    >>> numbers = bytearray(2)
-    >>> write(numbers, 1, 4, 2)
-    >>> numbers.hex()
-    '2000'
-    """
+    """Set the integer at ``index``, at most ``width`` bits long.  O(width)."""
     first = index * width
     at = first >> 3
     shift = first & 7

@@ -23,14 +23,7 @@ from lsmkv.filters.maths.layouts import (
 class BlockedBloomFilter(BitFilter):
     """A Bloom filter that keeps each key in one cache line.
 
-    Args:
-        line_count: size of the array of bits, in lines of 64 bytes.
-        probe_count: bits that each key sets in its line, k, 1 to 255.
-
-    >>> f = BlockedBloomFilter.for_keys(1000, 0.01)
-    >>> f.add(b"a")
-    >>> f.may_contain(b"a"), f.may_contain(b"b"), f.line_count, f.byte_count
-    (True, False, 20, 1280)
+    It has ``line_count`` lines of 64 bytes; each key sets k = ``probe_count`` bits of one, 1 to 255.
     """
 
     KIND = 5
@@ -47,17 +40,16 @@ class BlockedBloomFilter(BitFilter):
 
     @property
     def line_count(self) -> int:
-        """Number of lines of 64 bytes."""
         return len(self._bits) // LINE_BYTES
 
     def add_hash(self, h: int, /) -> None:
-        set_in_line(self._bits, self._probe_count, h)
+        set_in_line(self._bits, self.probe_count, h)
 
     def may_contain_hash(self, h: int, /) -> bool:
         bits = self._bits
         h = (h * MULTIPLIER) & MASK_63
         first = ((h >> 31) * (len(bits) >> 6)) >> 32 << LINE_SHIFT
-        for _ in range(self._probe_count):
+        for _ in range(self.probe_count):
             h = (h * MULTIPLIER) & MASK_63
             bit = first + (h >> BIT_SHIFT)
             if not (bits[bit >> 3] >> (bit & 7)) & 1:
@@ -71,11 +63,11 @@ class BlockedBloomFilter(BitFilter):
         """
         lines = [self._bits[at : at + LINE_BYTES] for at in range(0, len(self._bits), LINE_BYTES)]
         return math.fsum(
-            [keys_by_fill(bits_set(line), LINE_BITS, self._probe_count) for line in lines]
+            [keys_by_fill(bits_set(line), LINE_BITS, self.probe_count) for line in lines]
         )
 
     def expected_rate(self, key_count: int) -> float:
-        return blocked_rate(self.line_count, key_count, self._probe_count)
+        return blocked_rate(self.line_count, key_count, self.probe_count)
 
     @classmethod
     def _restore(cls, parts: SavedParts) -> Self:

@@ -1,7 +1,6 @@
-"""The Bloom filter as an object, and the array of bits with one probe, its case k = 1.
+"""The Bloom filter as an object, and its case k = 1.
 
-The bits are those of :mod:`lsmkv.filters.bloom`: a filter here with the keys of a block has the
-same bytes and the same exact error rate as the filter that the block embeds.
+The bits are those of :mod:`lsmkv.filters.bloom`, so a block's filter can be taken as it is.
 
 Source: B. H. Bloom, "Space/time trade-offs in hash coding with allowable errors", CACM 13(7), 1970.
 """
@@ -26,11 +25,7 @@ from lsmkv.filters.maths.sizing import check_arguments, exact_rate, probes_for
 
 
 class BitFilter(BitArrayFilter, GrowingFilter):
-    """One array of bits, in which the hash of each key sets k.
-
-    To add and to ask takes O(k); an answer "no" takes two probes on average when half the bits are
-    set.
-    """
+    """An array of bits, of which each key sets k.  To add and to ask takes O(k)."""
 
     _ARGUMENTS: ClassVar[tuple[str, ...]] = ("byte_count", "probe_count")
     _LIMITS: ClassVar[tuple[tuple[int, int], ...]] = (BYTE_LIMITS, PROBE_LIMITS)
@@ -38,13 +33,13 @@ class BitFilter(BitArrayFilter, GrowingFilter):
 
     @property
     def bits(self) -> bytes:
-        """The array of bits; bit b is bit ``b % 8`` (from the least significant) of byte ``b // 8``."""
+        """The array; bit b is bit ``b % 8`` (from the least significant) of byte ``b // 8``."""
         return bytes(self._bits)
 
     def add_hash(self, h: int, /) -> None:
         bits = self._bits
         bit_count = len(bits) * 8
-        for _ in range(self._probe_count):
+        for _ in range(self.probe_count):
             h = (h * MULTIPLIER) & MASK_63
             bit = ((h >> 31) * bit_count) >> 32
             bits[bit >> 3] |= 1 << (bit & 7)
@@ -52,7 +47,7 @@ class BitFilter(BitArrayFilter, GrowingFilter):
     def may_contain_hash(self, h: int, /) -> bool:
         bits = self._bits
         bit_count = len(bits) * 8
-        for _ in range(self._probe_count):
+        for _ in range(self.probe_count):
             h = (h * MULTIPLIER) & MASK_63
             bit = ((h >> 31) * bit_count) >> 32
             if not (bits[bit >> 3] >> (bit & 7)) & 1:
@@ -61,10 +56,10 @@ class BitFilter(BitArrayFilter, GrowingFilter):
 
     def expected_rate(self, key_count: int) -> float:
         """The exact false-positive rate with ``key_count`` distinct keys in the filter."""
-        return exact_rate(self.bit_count, key_count, self._probe_count)
+        return exact_rate(self.bit_count, key_count, self.probe_count)
 
     def _parameters(self) -> tuple[int, ...]:
-        return (len(self._bits), self._probe_count)
+        return (len(self._bits), self.probe_count)
 
     @classmethod
     def _restore(cls, parts: SavedParts) -> Self:
@@ -79,9 +74,7 @@ class BitFilter(BitArrayFilter, GrowingFilter):
 class BloomFilter(BitFilter):
     """A Bloom filter: add keys, ask for keys, unite, save.
 
-    Args:
-        byte_count: size of the array of bits, in bytes, 1 to 2**28 - 1.
-        probe_count: bits that each key sets, k, 1 to 255.
+    It has ``byte_count`` bytes, 1 to 2**28 - 1; each key sets k = ``probe_count`` bits, 1 to 255.
 
     >>> f = BloomFilter.for_keys(1000, 0.01)
     >>> f.add(b"192.168.1.1")
@@ -105,27 +98,20 @@ class BloomFilter(BitFilter):
 
     @classmethod
     def for_bits(cls, bit_count: int, key_count: int) -> Self:
-        """An empty filter of ``bit_count`` bits, rounded up to whole bytes, with the best k.
-
-        >>> BloomFilter.for_bits(1_000_000, 100_000)
-        BloomFilter(byte_count=125000, probe_count=7)
-        """
+        """An empty filter of ``bit_count`` bits, rounded up, with the best k."""
         byte_count = (bit_count + 7) // 8
         return cls(byte_count, probes_for(byte_count * 8, key_count))
 
     @classmethod
     def from_bits(cls, bits: bytes, probe_count: int) -> Self:
-        """A filter with these bits, for example a block's, which were made with k = ``probe_count``."""
+        """A filter with these bits, which were made with k = ``probe_count``."""
         return cls(len(bits), probe_count)._with_bits(bits)
 
 
 class SingleHashFilter(BitFilter):
-    """An array of bits with one probe for each key, and about n/p bits.
+    """An array of ``byte_count`` bytes with one probe for each key.
 
     Cheapest to ask, and ten times as large as a Bloom filter at 1 %.
-
-    Args:
-        byte_count: size of the array, in bytes, 1 to 2**28 - 1.
 
     >>> f = SingleHashFilter.for_keys(1000, 0.01)
     >>> f.bit_count / 1000
@@ -141,7 +127,6 @@ class SingleHashFilter(BitFilter):
 
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float) -> Self:
-        """An empty filter for ``key_count`` distinct keys."""
         check_arguments(key_count, error_rate)
         return cls(max(1, math.ceil(single_hash_bits_for(key_count, error_rate) / 8)))
 
@@ -150,11 +135,7 @@ class SingleHashFilter(BitFilter):
 
 
 def probed(bit_count: int, probe_count: int, h: int) -> list[int]:
-    """The bits of the hash ``h`` in ``bit_count`` bits, in the order of its probes.
-
-    >>> probed(100, 3, 1)
-    [23, 74, 75]
-    """
+    """The k bits of the hash ``h``, in probe order."""
     bits: list[int] = []
     for _ in range(probe_count):
         h = (h * MULTIPLIER) & MASK_63

@@ -1,8 +1,8 @@
 """The counting Bloom filter: a small counter in place of each bit, so that keys can be removed.
 
-The counters of a key are those whose bits a Bloom filter of the same m and k would set.  They stop
-at 15 (4 bits) or 255 (8 bits).  A counter that has stopped never goes down again: it has lost count,
-and may err on the side of "may be there" only.
+The counters of a key are those whose bits a Bloom filter of the same m and k would set.  A counter
+stops at 15 (4 bits) or 255 (8 bits), and never goes down again: it has lost count, and may err on the
+side of "may be there" only.
 
 The smallest of a key's counters is about how often it was added.  It is never too low as long as
 only added keys are removed (the count-min sketch).
@@ -20,7 +20,7 @@ from lsmkv.filters.bloom import MAX_BYTES, MULTIPLIER
 from lsmkv.filters.family.base import (
     BYTE_LIMITS,
     PROBE_LIMITS,
-    GrowingFilter,
+    RemovingFilter,
     bloom_shape,
     check_range,
     keys_by_fill,
@@ -30,21 +30,15 @@ from lsmkv.filters.family.saved import SavedParts
 from lsmkv.filters.hashing import MASK_63, hash_key
 from lsmkv.filters.maths.sizing import exact_rate
 
-COUNTER_WIDTHS: Final = (4, 8)
-"""The bits that a counter can have."""
+COUNTER_WIDTHS: Final = (4, 8)  # bits that a counter can have
 
 
-class CountingBloomFilter(GrowingFilter):
-    """A Bloom filter from which keys can be removed, and which knows about how often each was added.
+class CountingBloomFilter(RemovingFilter):
+    """A Bloom filter that can remove keys and estimate their counts.
 
-    Removing a key that was never added, but passes as a false positive, takes away from the
-    counters of other keys, which may then be denied.  Nothing else makes a false negative.
-    To add, ask or remove takes O(k).
-
-    Args:
-        counter_count: number of counters, m, a multiple of 8.
-        probe_count: counters of each key, k, 1 to 255.
-        counter_bits: size of a counter, 4 or 8 bits.
+    It has m = ``counter_count`` counters, a multiple of 8, of ``counter_bits``, 4 or 8; each key counts
+    in k = ``probe_count`` of them, 1 to 255.  To add, ask or remove takes O(k).  Removing a false
+    positive takes away from the counters of other keys, which may then be denied.
 
     >>> f = CountingBloomFilter.for_keys(1000, 0.01)
     >>> f.add(b"a"); f.add(b"a")
@@ -62,20 +56,20 @@ class CountingBloomFilter(GrowingFilter):
         byte_count = counter_count * counter_bits // 8
         check_range("byte_count", byte_count, BYTE_LIMITS)
         check_range("probe_count", probe_count, PROBE_LIMITS)
-        self._counter_count = counter_count
-        self._probe_count = probe_count
-        self._counter_bits = counter_bits
+        self.counter_count: Final = counter_count
+        self.probe_count: Final = probe_count
+        self.counter_bits: Final = counter_bits
         self._counters = bytearray(byte_count)
 
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float, counter_bits: int = 4) -> Self:
-        """An empty filter for ``key_count`` distinct keys: as many counters as a Bloom filter bits."""
+        """An empty filter for ``key_count`` keys: as many counters as a Bloom filter bits."""
         byte_count, probe_count = bloom_shape(key_count, error_rate)
         return cls(byte_count * 8, probe_count, counter_bits)
 
     @classmethod
     def from_counters(cls, counters: bytes, probe_count: int, counter_bits: int) -> Self:
-        """A filter with these counters, which were those of a filter of the same k."""
+        """A filter with these counters, from a filter of the same k."""
         _check_counter_bits(counter_bits)
         filled = cls(len(counters) * 8 // counter_bits, probe_count, counter_bits)
         filled._counters = bytearray(counters)
@@ -88,28 +82,12 @@ class CountingBloomFilter(GrowingFilter):
 
     @property
     def byte_count(self) -> int:
-        """Size of the counters, in bytes."""
         return len(self._counters)
-
-    @property
-    def counter_count(self) -> int:
-        """Number of counters: m."""
-        return self._counter_count
-
-    @property
-    def counter_bits(self) -> int:
-        """Size of a counter, in bits."""
-        return self._counter_bits
-
-    @property
-    def probe_count(self) -> int:
-        """Counters of each key: k."""
-        return self._probe_count
 
     @property
     def largest_count(self) -> int:
         """Where counters stop: 15 or 255."""
-        return (1 << self._counter_bits) - 1
+        return (1 << self.counter_bits) - 1
 
     def add_hash(self, h: int, /) -> None:
         largest = self.largest_count
@@ -119,33 +97,23 @@ class CountingBloomFilter(GrowingFilter):
                 self._set(index, count + 1)
 
     def may_contain_hash(self, h: int, /) -> bool:
-        for _ in range(self._probe_count):
+        for _ in range(self.probe_count):
             h = (h * MULTIPLIER) & MASK_63
-            if self._get(((h >> 31) * self._counter_count) >> 32) == 0:
+            if self._get(((h >> 31) * self.counter_count) >> 32) == 0:
                 return False
         return True
 
     def count_of(self, key: bytes, /) -> int:
-        """About how often ``key`` was added and not removed: the smallest of its counters.
+        """About how often ``key`` was added and not removed: its smallest counter.
 
-        At least as often as that, up to :attr:`largest_count`, which means "so often or more"; 0 is
-        certain.
+        Never less than that up to :attr:`largest_count`, which means "so often or more"; 0 is certain.
         """
         return self.count_of_hash(hash_key(key))
 
     def count_of_hash(self, h: int, /) -> int:
-        """As :meth:`count_of`, for the key with the 63-bit hash ``h``."""
         return min([self._get(index) for index in self._indexes(h)])
 
-    def remove(self, key: bytes, /) -> bool:
-        """Take one ``add`` of ``key`` back.
-
-        False, with nothing changed, when the filter certainly does not hold ``key``.
-        """
-        return self.remove_hash(hash_key(key))
-
     def remove_hash(self, h: int, /) -> bool:
-        """As :meth:`remove`, for the key with the 63-bit hash ``h``."""
         indexes = self._indexes(h)
         counts = [self._get(index) for index in indexes]
         if 0 in counts:
@@ -157,53 +125,44 @@ class CountingBloomFilter(GrowingFilter):
         return True
 
     def key_count(self) -> float:
-        """About how many distinct keys are there, estimated from the counters that are not 0.  O(m).
-
-        Infinite when none is 0.
-        """
-        in_use = sum([1 for index in range(self._counter_count) if self._get(index)])
-        return keys_by_fill(in_use, self._counter_count, self._probe_count)
+        """About how many distinct keys it holds (:func:`keys_by_fill`).  O(m)."""
+        in_use = sum([1 for index in range(self.counter_count) if self._get(index)])
+        return keys_by_fill(in_use, self.counter_count, self.probe_count)
 
     def expected_rate(self, key_count: int) -> float:
-        """The exact false-positive rate with ``key_count`` distinct keys: a Bloom filter's."""
-        return exact_rate(self._counter_count, key_count, self._probe_count)
+        return exact_rate(self.counter_count, key_count, self.probe_count)
 
     def union(self, other: Self, /) -> Self:
-        """A new filter, with the same counters as one to which the keys of both were added.  O(m).
-
-        Raises:
-            ValueError: the two differ in class, size or another parameter.
-        """
+        """A new filter of the keys of both; ValueError if their classes or parameters differ.  O(m)."""
         self._check_same_shape(other)
-        united = type(self)(self._counter_count, self._probe_count, self._counter_bits)
+        united = type(self)(self.counter_count, self.probe_count, self.counter_bits)
         largest = self.largest_count
-        for index in range(self._counter_count):
+        for index in range(self.counter_count):
             united._set(index, min(largest, self._get(index) + other._get(index)))
         return united
 
     def to_bloom_filter(self) -> BloomFilter:
-        """The Bloom filter of the same m, k and keys: a bit for each counter that is not 0.  O(m).
+        """The Bloom filter of the same m, k and keys.  O(m).
 
-        A cache tells its neighbours its keys in this form, an eighth or a quarter of the size (Fan
-        et al. 2000).
+        Source: Fan et al. 2000.
         """
-        bits = bytearray(self._counter_count // 8)
-        for index in range(self._counter_count):
+        bits = bytearray(self.counter_count // 8)
+        for index in range(self.counter_count):
             if self._get(index):
                 bits[index >> 3] |= 1 << (index & 7)
-        return BloomFilter.from_bits(bytes(bits), self._probe_count)
+        return BloomFilter.from_bits(bytes(bits), self.probe_count)
 
     def _indexes(self, h: int) -> list[int]:
         """The counters of a hash, each once: a second probe of one must not count it twice."""
-        return list(dict.fromkeys(probed(self._counter_count, self._probe_count, h)))
+        return list(dict.fromkeys(probed(self.counter_count, self.probe_count, h)))
 
     def _get(self, index: int) -> int:
-        if self._counter_bits == 8:
+        if self.counter_bits == 8:
             return self._counters[index]
         return (self._counters[index >> 1] >> ((index & 1) << 2)) & 15
 
     def _set(self, index: int, count: int) -> None:
-        if self._counter_bits == 8:
+        if self.counter_bits == 8:
             self._counters[index] = count
         else:
             shift = (index & 1) << 2
@@ -211,7 +170,7 @@ class CountingBloomFilter(GrowingFilter):
             self._counters[at] = (self._counters[at] & (0xF0 >> shift)) | (count << shift)
 
     def _parameters(self) -> tuple[int, ...]:
-        return (self._counter_count, self._probe_count, self._counter_bits)
+        return (self.counter_count, self.probe_count, self.counter_bits)
 
     def _body(self) -> bytes:
         return bytes(self._counters)
@@ -219,7 +178,7 @@ class CountingBloomFilter(GrowingFilter):
     @classmethod
     def _restore(cls, parts: SavedParts) -> Self:
         counter_count, probe_count, counter_bits = parts.checked_parameters(
-            (8, 2 * MAX_BYTES), PROBE_LIMITS, (COUNTER_WIDTHS[0], COUNTER_WIDTHS[-1])
+            (8, 2 * MAX_BYTES), PROBE_LIMITS, COUNTER_WIDTHS
         )
         byte_count = counter_count * counter_bits // 8
         if counter_bits not in COUNTER_WIDTHS or counter_count % 8 or byte_count > MAX_BYTES:

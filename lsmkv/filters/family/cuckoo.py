@@ -1,8 +1,7 @@
 """The cuckoo filter: fingerprints in a hash table with two possible buckets of four for each key.
 
-A key's fingerprint lies in one of its two buckets, and either bucket with the fingerprint gives
-the other one, so fingerprints can move to make room without their keys.  Keys can be removed; room
-is limited, and a full filter says so.
+A bucket and a fingerprint give the fingerprint's other bucket, so fingerprints can move to make room
+without their keys.  Room is limited, and a full filter says so.
 
 The other bucket of fingerprint x in bucket i is (g(x) - i) mod B: going there twice leads back, for
 any number of buckets, while the xor of the paper needs a power of two.
@@ -17,10 +16,10 @@ from typing import Final, Self
 
 from lsmkv.errors import Error
 from lsmkv.filters.bloom import MAX_BYTES, MULTIPLIER
-from lsmkv.filters.family.base import BYTE_LIMITS, GrowingFilter, check_range
+from lsmkv.filters.family.base import BYTE_LIMITS, RemovingFilter, check_range
 from lsmkv.filters.family.bit_packing import packed_bytes, read, write
 from lsmkv.filters.family.saved import SavedParts
-from lsmkv.filters.hashing import MASK_63, hash_key
+from lsmkv.filters.hashing import MASK_63
 from lsmkv.filters.maths.layouts import (
     CUCKOO_SLOTS,
     MAX_CUCKOO_FINGERPRINT_BITS,
@@ -29,9 +28,7 @@ from lsmkv.filters.maths.layouts import (
     cuckoo_rate,
 )
 
-MAX_MOVES: Final = 500
-"""Fingerprints that an insert moves to make room before the filter counts as full."""
-
+MAX_MOVES: Final = 500  # of fingerprints, before a filter counts as full
 _WIDTH_LIMITS: Final = (1, MAX_CUCKOO_FINGERPRINT_BITS)
 
 
@@ -39,16 +36,12 @@ class FilterFullError(Error):
     """A filter of fixed capacity has no room for a key; it holds what it held before."""
 
 
-class CuckooFilter(GrowingFilter):
+class CuckooFilter(RemovingFilter):
     """A filter of fixed capacity, from which keys can be removed.
 
-    A key that is added twice is stored twice; the ninth copy never fits.  Removing a key that was
-    never added, but passes as a false positive, removes another key's fingerprint.  To ask and to
-    remove takes O(1).
-
-    Args:
-        bucket_count: number of buckets of four fingerprints.
-        fingerprint_bits: length of a fingerprint, 1 to 31 bits; it sets the error rate.
+    It has ``bucket_count`` buckets of four fingerprints of ``fingerprint_bits``, 1 to 31, which set the
+    error rate.  A key that is added twice is stored twice; the ninth copy never fits.  Removing a false
+    positive removes another key's fingerprint.  To ask and to remove takes O(1).
 
     >>> f = CuckooFilter.for_keys(1000, 0.01)
     >>> f.add(b"a")
@@ -63,18 +56,17 @@ class CuckooFilter(GrowingFilter):
         check_range("fingerprint_bits", fingerprint_bits, _WIDTH_LIMITS)
         byte_count = packed_bytes(bucket_count * CUCKOO_SLOTS, fingerprint_bits)
         check_range("byte_count", byte_count, BYTE_LIMITS)
-        self._bucket_count = bucket_count
-        self._width = fingerprint_bits
+        self.bucket_count: Final = bucket_count
+        self.fingerprint_bits: Final = fingerprint_bits
         self._slots = bytearray(byte_count)
         self._stored = 0
         self._random = 1  # state of the choice of the slot to move; never 0
 
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float) -> Self:
-        """An empty filter with room for ``key_count`` keys, most likely.
+        """An empty filter that has room for ``key_count`` keys, most likely.
 
-        A small set may still not fit (:func:`~lsmkv.filters.maths.layouts.cuckoo_buckets_for`);
-        where that must not be, ask for room for more keys.
+        A small set may still not fit (:func:`~lsmkv.filters.maths.layouts.cuckoo_buckets_for`).
         """
         return cls(
             cuckoo_buckets_for(key_count), cuckoo_fingerprint_bits_for(key_count, error_rate)
@@ -82,26 +74,15 @@ class CuckooFilter(GrowingFilter):
 
     @property
     def byte_count(self) -> int:
-        """Size of the buckets, in bytes."""
         return len(self._slots)
-
-    @property
-    def bucket_count(self) -> int:
-        """Number of buckets of four fingerprints."""
-        return self._bucket_count
-
-    @property
-    def fingerprint_bits(self) -> int:
-        """Length of a fingerprint, in bits."""
-        return self._width
 
     @property
     def load(self) -> float:
         """The fraction of the slots in use, 0 to 1."""
-        return self._stored / (self._bucket_count * CUCKOO_SLOTS)
+        return self._stored / (self.bucket_count * CUCKOO_SLOTS)
 
     def add_hash(self, h: int, /) -> None:
-        """Add the key with the 63-bit hash ``h``.  O(1) on average, until the filter is nearly full.
+        """Add the key with the 63-bit hash ``h``; O(1) until the filter is nearly full.
 
         Raises:
             FilterFullError: there is no room for it; the filter is as it was before.
@@ -115,57 +96,47 @@ class CuckooFilter(GrowingFilter):
         self._stored += 1
 
     def may_contain_hash(self, h: int, /) -> bool:
-        bucket, fingerprint = self._place(h)
-        return (
-            self._find(bucket, fingerprint) >= 0
-            or self._find(self._other(bucket, fingerprint), fingerprint) >= 0
-        )
-
-    def remove(self, key: bytes, /) -> bool:
-        """Take one ``add`` of ``key`` back.
-
-        False, with nothing changed, when the filter certainly does not hold ``key``.
-        """
-        return self.remove_hash(hash_key(key))
+        return self._slot_of(h) >= 0
 
     def remove_hash(self, h: int, /) -> bool:
-        """As :meth:`remove`, for the key with the 63-bit hash ``h``."""
-        bucket, fingerprint = self._place(h)
-        slot = self._find(bucket, fingerprint)
-        if slot < 0:
-            slot = self._find(self._other(bucket, fingerprint), fingerprint)
+        slot = self._slot_of(h)
         if slot < 0:
             return False
-        write(self._slots, slot, self._width, 0)
+        write(self._slots, slot, self.fingerprint_bits, 0)
         self._stored -= 1
         return True
 
     def key_count(self) -> float:
-        """How many keys are stored, repeats included: exact.  O(1)."""
+        """How many keys are stored, repeats included: exact."""
         return self._stored
 
     def expected_rate(self, key_count: int) -> float:
-        """The false-positive rate with ``key_count`` distinct keys in the filter."""
-        return cuckoo_rate(self._width, self._bucket_count, key_count)
+        return cuckoo_rate(self.fingerprint_bits, self.bucket_count, key_count)
+
+    def _slot_of(self, h: int) -> int:
+        """A slot with the fingerprint of a hash; -1 when there is none."""
+        bucket, fingerprint = self._place(h)
+        slot = self._find(bucket, fingerprint)
+        return slot if slot >= 0 else self._find(self._other(bucket, fingerprint), fingerprint)
 
     def _place(self, h: int) -> tuple[int, int]:
-        """The first bucket of a hash, and its fingerprint, which is never 0: that is a free slot."""
+        """The first bucket of a hash, and its fingerprint, never 0: that is a free slot."""
         h = (h * MULTIPLIER) & MASK_63
-        bucket = ((h >> 31) * self._bucket_count) >> 32
+        bucket = ((h >> 31) * self.bucket_count) >> 32
         h = (h * MULTIPLIER) & MASK_63
-        return bucket, 1 + (((h >> 31) * ((1 << self._width) - 1)) >> 32)
+        return bucket, 1 + (((h >> 31) * ((1 << self.fingerprint_bits) - 1)) >> 32)
 
     def _other(self, bucket: int, fingerprint: int) -> int:
-        """The other bucket of a fingerprint that is, or could be, in ``bucket``."""
+        """The other bucket of a fingerprint in ``bucket``."""
         word = (fingerprint * MULTIPLIER) & MASK_63
-        other = (((word >> 31) * self._bucket_count) >> 32) - bucket
-        return other + self._bucket_count if other < 0 else other
+        other = (((word >> 31) * self.bucket_count) >> 32) - bucket
+        return other + self.bucket_count if other < 0 else other
 
     def _find(self, bucket: int, fingerprint: int) -> int:
         """The slot of a bucket that holds ``fingerprint``; -1 when none does."""
         first = bucket * CUCKOO_SLOTS
         for slot in range(first, first + CUCKOO_SLOTS):
-            if read(self._slots, slot, self._width) == fingerprint:
+            if read(self._slots, slot, self.fingerprint_bits) == fingerprint:
                 return slot
         return -1
 
@@ -174,7 +145,7 @@ class CuckooFilter(GrowingFilter):
         slot = self._find(bucket, 0)
         if slot < 0:
             return False
-        write(self._slots, slot, self._width, fingerprint)
+        write(self._slots, slot, self.fingerprint_bits, fingerprint)
         return True
 
     def _move(self, bucket: int, fingerprint: int) -> None:
@@ -196,13 +167,12 @@ class CuckooFilter(GrowingFilter):
         )
 
     def _swap(self, slot: int, fingerprint: int) -> int:
-        """Put ``fingerprint`` into a slot, and return the one that was there."""
-        replaced = read(self._slots, slot, self._width)
-        write(self._slots, slot, self._width, fingerprint)
+        replaced = read(self._slots, slot, self.fingerprint_bits)
+        write(self._slots, slot, self.fingerprint_bits, fingerprint)
         return replaced
 
     def _random_slot(self) -> int:
-        """One of the four slots of a bucket, the same ones in every process (xorshift)."""
+        """One of the four slots of a bucket (xorshift)."""
         state = self._random
         state ^= (state << 13) & 0xFFFFFFFF
         state ^= state >> 17
@@ -211,7 +181,7 @@ class CuckooFilter(GrowingFilter):
         return (state >> 15) & (CUCKOO_SLOTS - 1)
 
     def _parameters(self) -> tuple[int, ...]:
-        return (self._bucket_count, self._width, self._random)
+        return (self.bucket_count, self.fingerprint_bits, self._random)
 
     def _body(self) -> bytes:
         return bytes(self._slots)

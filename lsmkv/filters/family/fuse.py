@@ -13,13 +13,10 @@ from lsmkv.filters.maths.layouts import FUSE_WIDTHS, fuse_fingerprint_bits_for, 
 
 
 class BinaryFuseFilter(StaticFilter):
-    """A static filter of a set of keys, with fingerprints of 8 or 16 bits.
+    """A static filter with fingerprints of 8 or 16 bits.
 
-    O(n) to build, in memory of some hundred bytes per key meanwhile; O(1) to ask.
-
-    Args:
-        hashes: the 63-bit hashes of the keys; repeats do no harm.
-        fingerprint_bits: 8 or 16; the error rate is 2**-fingerprint_bits.
+    ``hashes`` are the 63-bit hashes of the keys; repeats do no harm.  The error rate is
+    2**-fingerprint_bits.  O(n) to build, in memory of some hundred bytes per key meanwhile; O(1) to ask.
 
     Raises:
         FilterBuildError: no seed worked, which is not to be expected by chance.
@@ -35,25 +32,22 @@ class BinaryFuseFilter(StaticFilter):
         if fingerprint_bits not in FUSE_WIDTHS:
             raise ValueError(f"fingerprint_bits={fingerprint_bits!r}: must be 8 or 16")
         distinct = distinct_hashes(hashes)
-        self._fingerprint_bits = fingerprint_bits
-        self._count = len(distinct)
+        super().__init__(fingerprint_bits, len(distinct))
         self._bits = build(distinct, fingerprint_bits)
 
     def __repr__(self) -> str:
-        return f"<BinaryFuseFilter: {self._count} keys, {self._fingerprint_bits}-bit fingerprints>"
+        return f"<BinaryFuseFilter: {self._count} keys, {self.fingerprint_bits}-bit fingerprints>"
 
     @classmethod
     def from_hashes(cls, hashes: Iterable[int], error_rate: float) -> Self:
         """The filter of the keys with these 63-bit hashes.
 
-        Fingerprints have 8 bits where that is enough for ``error_rate``, else 16: the rate is
-        1.5e-5 even where a lower one was asked for.
+        The rate is 2**-8 where that is low enough, else 2**-16, even if a lower one was asked for.
         """
         return cls(hashes, fuse_fingerprint_bits_for(error_rate))
 
     @property
     def byte_count(self) -> int:
-        """Size of header and cells, in bytes."""
         return len(self._bits)
 
     @property
@@ -62,22 +56,21 @@ class BinaryFuseFilter(StaticFilter):
         return self._bits
 
     def may_contain_hash(self, h: int, /) -> bool:
-        return may_contain(self._bits, 0, len(self._bits), self._fingerprint_bits, h)
+        return may_contain(self._bits, 0, len(self._bits), self.fingerprint_bits, h)
 
     def key_count(self) -> float:
-        """How many distinct keys the filter was built from: exact.  O(1)."""
+        """How many distinct keys the filter was built from: exact."""
         return self._count
 
     def expected_rate(self) -> float:
-        """The false-positive rate, 2**-fingerprint_bits.  O(1)."""
-        return fuse_rate(self._fingerprint_bits)
+        return fuse_rate(self.fingerprint_bits)
 
     def _body(self) -> bytes:
         return self._bits
 
     @classmethod
     def _restore(cls, parts: SavedParts) -> Self:
-        width, count = parts.checked_parameters((FUSE_WIDTHS[0], FUSE_WIDTHS[-1]), (0, MAX_BYTES))
+        width, count = parts.checked_parameters(FUSE_WIDTHS, (0, MAX_BYTES))
         bits = parts.body
         if width not in FUSE_WIDTHS or not is_shape(bits, width):
             raise parts.corrupt("cells of a binary fuse filter do not fill segments")

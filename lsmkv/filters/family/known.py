@@ -1,13 +1,13 @@
 """A list of known false positives beside a filter.
 
-Where the same absent keys are asked for again and again, remembering those that got through pays:
-the filter's error rate then counts for the first time only.
+It pays where the same absent keys are asked for again and again: the filter's error rate then
+counts for the first time only.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from lsmkv.filters.family.protocols import Insert, Membership
 
@@ -21,15 +21,11 @@ G = TypeVar("G", bound=Growing)
 
 
 class KnownFalsePositives(Generic[M]):
-    """A filter together with keys that it is known to be wrong about.
+    """A filter, and keys that it is known to be wrong about.
 
-    It goes on denying a remembered key that is added to the filter itself;
+    It remembers ``capacity`` keys at most, 1 or more, and forgets the least recently asked; None is for
+    any number.  It goes on denying a remembered key that is added to the filter itself:
     :class:`GrowingKnownFalsePositives` is for filters that grow.
-
-    Args:
-        filter: the filter to ask.
-        capacity: most keys to remember, 1 or more; beyond it the least recently asked is forgotten.
-            None for any number.
 
     >>> from lsmkv.filters import SingleHashFilter
     >>> always = SingleHashFilter(1)
@@ -45,23 +41,17 @@ class KnownFalsePositives(Generic[M]):
     def __init__(self, filter: M, capacity: int | None = None) -> None:
         if capacity is not None and capacity < 1:
             raise ValueError(f"capacity={capacity!r}: must be 1 or more, or None")
-        self._filter = filter
+        self.filter: Final = filter
         self._capacity = capacity
         self._known: OrderedDict[bytes, None] = OrderedDict()
 
     @property
-    def filter(self) -> M:
-        """The filter that is asked."""
-        return self._filter
-
-    @property
     def known_count(self) -> int:
-        """How many false positives are remembered."""
         return len(self._known)
 
     def may_contain(self, key: bytes, /) -> bool:
-        """Whether the filter may hold ``key``, and ``key`` is no known false positive."""
-        if not self._filter.may_contain(key):
+        """Whether the filter may hold ``key``, known false positives excepted."""
+        if not self.filter.may_contain(key):
             return False
         if key not in self._known:
             return True
@@ -69,10 +59,7 @@ class KnownFalsePositives(Generic[M]):
         return False
 
     def remember(self, key: bytes, /) -> None:
-        """Answer False for ``key`` from now on: it got through, and turned out not to be there.
-
-        A key that really is there must not be remembered: it would be denied.
-        """
+        """Answer False for ``key``, which must really be absent, from now on."""
         self._known[bytes(key)] = None
         self._known.move_to_end(key)
         if self._capacity is not None and len(self._known) > self._capacity:
@@ -83,6 +70,6 @@ class GrowingKnownFalsePositives(KnownFalsePositives[G]):
     """The same for a filter that grows: a key that is added is no longer a false positive."""
 
     def add(self, key: bytes, /) -> None:
-        """Add ``key`` to the filter, and forget that it was a false positive."""
+        """Add ``key``, which is then no false positive."""
         self._known.pop(key, None)
-        self._filter.add(key)
+        self.filter.add(key)

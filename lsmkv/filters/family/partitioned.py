@@ -1,15 +1,15 @@
 """The partitioned Bloom filter: k arrays of m/k bits, one probe in each.
 
-Its error rate has a simple exact form, since the arrays are independent.  It is slightly worse than
-a Bloom filter's of the same size: a key's probes never share a bit, so more bits are set.
+Its rate is slightly higher than a Bloom filter's of the same size: a key's probes never share a bit, so
+more bits are set.
 
 Source: A. Kirsch, M. Mitzenmacher, "Less hashing, same performance: building a better Bloom
-filter", ESA 2006.  Hardware had such filters first, with a memory bank for each array.
+filter", ESA 2006.
 """
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Final, Self
 
 from lsmkv.filters.bloom import MULTIPLIER
 from lsmkv.filters.family.base import bits_set, keys_by_fill
@@ -26,15 +26,8 @@ from lsmkv.filters.maths.sizing import MAX_PROBES
 class PartitionedBloomFilter(BitFilter):
     """A Bloom filter with an array of bits for each probe.
 
-    Args:
-        byte_count: size of all arrays together, in bytes.  Bits that are left over when k arrays
-            share them stay 0.
-        probe_count: number of arrays, k, 1 to 255; each needs a bit at least.
-
-    >>> f = PartitionedBloomFilter.for_keys(1000, 0.01)
-    >>> f.add(b"a")
-    >>> f.may_contain(b"a"), f.may_contain(b"b"), f.byte_count
-    (True, False, 1200)
+    All arrays together have ``byte_count`` bytes; bits that are left over stay 0.  ``probe_count`` is the
+    number of arrays, k, 1 to 255; each needs a bit at least.
     """
 
     KIND = 4
@@ -43,32 +36,27 @@ class PartitionedBloomFilter(BitFilter):
         super().__init__(byte_count, probe_count)
         if byte_count * 8 < probe_count:
             raise ValueError(f"{byte_count} bytes are too few for {probe_count} arrays")
-        self._part_bits = byte_count * 8 // probe_count
+        self.part_bits: Final = byte_count * 8 // probe_count
 
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float) -> Self:
-        """An empty filter for ``key_count`` distinct keys: the smallest of all numbers of arrays."""
+        """An empty filter for ``key_count`` distinct keys: the fewest bits, and their best k."""
         bits = min([partitioned_bits_for(key_count, error_rate, k + 1) for k in range(MAX_PROBES)])
         byte_count = max(1, (bits + 7) // 8)
         return cls(byte_count, partitioned_probes_for(byte_count * 8, key_count))
 
-    @property
-    def part_bits(self) -> int:
-        """Size of each array, in bits."""
-        return self._part_bits
-
     def add_hash(self, h: int, /) -> None:
         bits = self._bits
-        part = self._part_bits
-        for first in range(0, part * self._probe_count, part):
+        part = self.part_bits
+        for first in range(0, part * self.probe_count, part):
             h = (h * MULTIPLIER) & MASK_63
             bit = first + (((h >> 31) * part) >> 32)
             bits[bit >> 3] |= 1 << (bit & 7)
 
     def may_contain_hash(self, h: int, /) -> bool:
         bits = self._bits
-        part = self._part_bits
-        for first in range(0, part * self._probe_count, part):
+        part = self.part_bits
+        for first in range(0, part * self.probe_count, part):
             h = (h * MULTIPLIER) & MASK_63
             bit = first + (((h >> 31) * part) >> 32)
             if not (bits[bit >> 3] >> (bit & 7)) & 1:
@@ -76,9 +64,9 @@ class PartitionedBloomFilter(BitFilter):
         return True
 
     def key_count(self) -> float:
-        """About how many distinct keys were added, estimated from the arrays' mean fill.  O(m)."""
-        ones = bits_set(self._bits) / self._probe_count
-        return keys_by_fill(ones, self._part_bits, 1)
+        """About how many distinct keys were added, by the arrays' mean fill.  O(m)."""
+        ones = bits_set(self._bits) / self.probe_count
+        return keys_by_fill(ones, self.part_bits, 1)
 
     def expected_rate(self, key_count: int) -> float:
-        return partitioned_rate(self.bit_count, key_count, self._probe_count)
+        return partitioned_rate(self.bit_count, key_count, self.probe_count)

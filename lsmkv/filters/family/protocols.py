@@ -1,11 +1,7 @@
-"""What a filter can do, one small protocol for each ability, for annotations.
+"""What a filter can do: one small protocol for each ability, for annotations.
 
 A filter has the methods of its abilities and no others, so a type checker refuses to delete from a
-Bloom filter or to add to a static one.  A function that only asks takes a :class:`Membership`,
-whatever filter it is.
-
-Keys are ``bytes``.  Where a filter also takes the 63-bit hash of a key
-(:func:`~lsmkv.filters.hashing.hash_key`), a caller with several filters hashes once.
+Bloom filter or to add to a static one.
 """
 
 from __future__ import annotations
@@ -14,93 +10,72 @@ from typing import Protocol, Self
 
 
 class Membership(Protocol):
-    """Can be asked whether it holds a key."""
+    """Can be asked for a key: False is certain, True means "maybe"."""
 
-    def may_contain(self, key: bytes, /) -> bool:
-        """False when the filter certainly does not hold ``key``; True when it may."""
-        ...
+    def may_contain(self, key: bytes, /) -> bool: ...
 
 
 class HashMembership(Membership, Protocol):
-    """Can be asked with the hash of a key, too."""
+    """Can be asked with the 63-bit hash of a key, too."""
 
-    def may_contain_hash(self, h: int, /) -> bool:
-        """As ``may_contain``, for the key with the 63-bit hash ``h``."""
-        ...
+    def may_contain_hash(self, h: int, /) -> bool: ...
 
 
 class Insert(Protocol):
     """Takes keys one by one."""
 
-    def add(self, key: bytes, /) -> None:
-        """From now on the filter holds ``key``."""
-        ...
+    def add(self, key: bytes, /) -> None: ...
 
 
 class HashInsert(Insert, Protocol):
-    """Takes hashes of keys, too."""
+    """Takes 63-bit hashes of keys, too."""
 
-    def add_hash(self, h: int, /) -> None:
-        """As ``add``, for the key with the 63-bit hash ``h``."""
-        ...
+    def add_hash(self, h: int, /) -> None: ...
 
 
 class Delete(Protocol):
-    """Can be made to forget a key."""
+    """Takes one ``add`` of a key back; False, with nothing changed, when it is not there.
 
-    def remove(self, key: bytes, /) -> bool:
-        """Forget one ``add`` of ``key``; False, with nothing changed, when it is not there.
+    Only keys that were added may be removed: removing a false positive takes away what other keys
+    need, and they may then be denied.
+    """
 
-        Only keys that were added may be removed: removing a false positive takes away what other
-        keys need, and they may then be denied.
-        """
-        ...
+    def remove(self, key: bytes, /) -> bool: ...
 
 
 class CountEstimate(Protocol):
-    """Knows about how often a key was added."""
+    """Knows about how often a key was added and not removed; 0 is certain."""
 
-    def count_of(self, key: bytes, /) -> int:
-        """About how often ``key`` was added and not removed; 0 is certain."""
-        ...
+    def count_of(self, key: bytes, /) -> int: ...
 
 
 class KeyCount(Protocol):
     """Knows how many keys it holds, exactly or about; each filter says which."""
 
-    def key_count(self) -> float:
-        """How many keys the filter holds."""
-        ...
+    def key_count(self) -> float: ...
 
 
 class Union(Protocol):
-    """Can be united with another of the same shape."""
+    """Makes a filter of the keys of both; ValueError if their shapes differ."""
 
-    def union(self, other: Self, /) -> Self:
-        """A filter that answers as one built from the keys of both; ValueError if shapes differ."""
-        ...
+    def union(self, other: Self, /) -> Self: ...
 
 
 class Fold(Protocol):
-    """Can be halved in size while it holds few keys."""
+    """Makes a filter of half the size with the same keys; ValueError if that cannot be."""
 
-    def fold(self) -> Self:
-        """A filter of half the size that holds the same keys; ValueError if that cannot be."""
-        ...
+    def fold(self) -> Self: ...
 
 
 class Save(Protocol):
-    """Turns into bytes that name their kind, and back."""
+    """Turns into bytes that name their kind, and back.
 
-    def to_bytes(self) -> bytes:
-        """The filter as bytes: the same ones on every platform and in every process."""
-        ...
+    The bytes are the same on every platform and in every process.  Errors call them ``path``:
+    CorruptionError for damaged bytes, UnsupportedFormatError for another format version or another
+    kind of filter.
+    """
+
+    def to_bytes(self) -> bytes: ...
 
     @classmethod
-    def from_bytes(cls, data: bytes, path: str = "filter") -> Self:
-        """The filter that ``to_bytes`` saved as ``data``, which errors call ``path``.
-
-        Raises CorruptionError for damaged bytes, UnsupportedFormatError for another format version
-        or another kind of filter.
-        """
-        ...
+    def from_bytes(cls, data: bytes, path: str = "filter") -> Self: ...

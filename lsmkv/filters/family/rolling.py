@@ -1,9 +1,9 @@
 """Rolling filters: two arrays, so that old keys are forgotten.
 
 Keys go to the new array; lookups ask both.  After X inserts or T seconds, a *window*, the arrays
-rotate: the new array becomes the old one, the old one is dropped, and an empty array takes its
-place.  So a filter holds a key for one window at least and for two at most, unless the key is added
-again or promoted: a lookup finds it in the old array and adds it to the new.
+rotate: the new array becomes the old one, and an empty array takes its place.  So a filter holds a key
+for one to two windows, unless the key is added again or promoted: a lookup finds it in the old array
+and adds it to the new.
 
 Sources: F. Chang, W. Feng, K. Li, "Approximate caches for packet classification", INFOCOM 2004
 (double buffering); M. Yoon, "Aging Bloom filter with two active buffers for dynamic sets", IEEE
@@ -31,8 +31,7 @@ _MAX_63: Final = (1 << 63) - 1
 # A saved window: inserts and nanoseconds (0: any), promotion, inserts so far, age in nanoseconds.
 _WINDOW_LIMITS: Final = ((0, _MAX_63), (0, _MAX_63), (0, 1), (0, _MAX_63), (0, _MAX_63))
 
-Clock = Callable[[], float]
-"""Tells the time in seconds, from any start; it never goes back."""
+Clock = Callable[[], float]  # the time in seconds, from any start; it never goes back
 
 F = TypeVar("F", BloomFilter, CountingBloomFilter)
 
@@ -61,16 +60,13 @@ class Window:
 
 
 class RollingFilter(GrowingFilter, Generic[F]):
-    """Two arrays of one kind that rotate.  A class names the kind and its constructor's arguments.
-
-    To add and to ask takes O(k), or O(m) when the arrays rotate.
-    """
+    """Two arrays of one kind that rotate.  To add and to ask takes O(k), to rotate O(m)."""
 
     _ARRAY: ClassVar[Any]
 
     def __init__(self, empty: Callable[[], F], window: Window, clock: Clock) -> None:
         self._empty: Callable[[], F] = empty
-        self._window = window
+        self.window: Final = window
         self._clock = clock
         self._started = clock()
         self._inserts = 0
@@ -78,12 +74,7 @@ class RollingFilter(GrowingFilter, Generic[F]):
         self._old: F = empty()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: two of {self._new!r}, {self._window}>"
-
-    @property
-    def window(self) -> Window:
-        """How long one array is filled."""
-        return self._window
+        return f"<{type(self).__name__}: two of {self._new!r}, {self.window}>"
 
     @property
     def byte_count(self) -> int:
@@ -92,7 +83,7 @@ class RollingFilter(GrowingFilter, Generic[F]):
 
     def add_hash(self, h: int, /) -> None:
         self._rotate_by_time()
-        if self._window.inserts is not None and self._inserts >= self._window.inserts:
+        if self.window.inserts is not None and self._inserts >= self.window.inserts:
             self.rotate()
         self._new.add_hash(h)
         self._inserts += 1
@@ -103,27 +94,27 @@ class RollingFilter(GrowingFilter, Generic[F]):
             return True
         if not self._old.may_contain_hash(h):
             return False
-        if self._window.promote:
+        if self.window.promote:
             self.add_hash(h)
         return True
 
     def rotate(self) -> None:
-        """Begin a new window now: drop the old array, and let the new one grow old.  O(m)."""
+        """Begin a new window now, and drop the old array.  O(m)."""
         self._old, self._new = self._new, self._empty()
         self._inserts = 0
         self._started = self._clock()
 
     def key_count(self) -> float:
-        """About how many distinct keys both arrays hold; a key in both counts twice.  O(m)."""
+        """About how many distinct keys both arrays hold; a key in both counts twice."""
         self._rotate_by_time()
         return self._new.key_count() + self._old.key_count()
 
     def expected_rate(self, new_keys: int, old_keys: int) -> float:
-        """The false-positive rate with so many distinct keys in the new and the old array."""
+        """The false-positive rate with so many distinct keys in each array."""
         return either_rate(self._new.expected_rate(new_keys), self._old.expected_rate(old_keys))
 
     def use_clock(self, clock: Clock) -> None:
-        """Take the time from another clock from now on; the age of the window stays.
+        """Take the time from another clock; the age of the window stays.
 
         A loaded filter uses ``time.monotonic``, and its window is as old as when it was saved.
         """
@@ -133,7 +124,7 @@ class RollingFilter(GrowingFilter, Generic[F]):
 
     def _rotate_by_time(self) -> None:
         """Rotate when the window has ended; twice, which forgets all keys, when two have."""
-        seconds = self._window.seconds
+        seconds = self.window.seconds
         if seconds is None:
             return
         windows = int((self._clock() - self._started) / seconds)
@@ -147,7 +138,7 @@ class RollingFilter(GrowingFilter, Generic[F]):
 
     def _parameters(self) -> tuple[int, ...]:
         self._rotate_by_time()
-        window = self._window
+        window = self.window
         age = 0.0 if window.seconds is None else self._clock() - self._started
         return (
             *self._new._parameters(),
@@ -187,11 +178,7 @@ class RollingFilter(GrowingFilter, Generic[F]):
 class RollingBloomFilter(RollingFilter[BloomFilter]):
     """A Bloom filter that forgets: it holds the keys of the last one to two windows.
 
-    Args:
-        byte_count: size of each of the two arrays of bits, in bytes.
-        probe_count: bits that each key sets, k, 1 to 255.
-        window: how long one array is filled.
-        clock: what tells the time.
+    ``byte_count`` and ``probe_count`` are those of each array, a :class:`BloomFilter`.
 
     >>> f = RollingBloomFilter.for_window(Window(inserts=2), 2, 0.001)
     >>> f.update([b"a", b"b", b"c", b"d"])
@@ -220,16 +207,10 @@ class RollingBloomFilter(RollingFilter[BloomFilter]):
 
 
 class RollingCountingFilter(RollingFilter[CountingBloomFilter]):
-    """A counting Bloom filter that forgets.  Removals go to the new array, as inserts do.
+    """A counting Bloom filter that forgets: it counts adds of the last one to two windows.
 
-    A key that is in the old array only cannot be removed: it stays until the arrays rotate.
-
-    Args:
-        counter_count: number of counters in each of the two arrays, a multiple of 8.
-        probe_count: counters of each key, k, 1 to 255.
-        counter_bits: size of a counter, 4 or 8 bits.
-        window: how long one array is filled.
-        clock: what tells the time.
+    Counters and probes are those of each array, a :class:`CountingBloomFilter`.  Removals go to the new
+    array: a key that is in the old array only stays until the arrays rotate.
 
     >>> f = RollingCountingFilter.for_window(Window(seconds=60), 100, 0.01)
     >>> f.add(b"a"); f.rotate(); f.add(b"a"); f.add(b"b")
@@ -260,20 +241,15 @@ class RollingCountingFilter(RollingFilter[CountingBloomFilter]):
         counter_bits: int = 4,
         clock: Clock = time.monotonic,
     ) -> Self:
-        """A filter for ``key_count`` distinct keys in a window; the rate is that of both arrays."""
         byte_count, probe_count = bloom_shape(key_count, each_rate(error_rate, 2))
         return cls(byte_count * 8, probe_count, counter_bits, window, clock)
 
     def remove(self, key: bytes, /) -> bool:
-        """Take one ``add`` of ``key`` in the present window back.
-
-        False, with nothing changed, when the new array certainly does not hold ``key``.
-        """
+        """Take one ``add`` of ``key`` in the present window back; False if there is none."""
         self._rotate_by_time()
         return self._new.remove(key)
 
     def count_of(self, key: bytes, /) -> int:
-        """About how often ``key`` was added in the last one to two windows and not removed."""
         self._rotate_by_time()
         h = hash_key(key)
         return self._new.count_of_hash(h) + self._old.count_of_hash(h)

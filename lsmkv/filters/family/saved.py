@@ -13,8 +13,8 @@ Layout, all integers little-endian::
 
 Every format version keeps the first 10 bytes and the last 8 as they are, so that a reader tells a
 newer file from a damaged one.  A checksum is no signature: a reader checks each parameter against
-its limits, and the length of the body against the parameters, before it makes anything of them.  So
-no input takes more memory or time than a small multiple of its own length.
+its limits, and the length of the body against the parameters, so no input takes more memory or time
+than a small multiple of its own length.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ class SavedParts:
 
     @classmethod
     def parse(cls, data: bytes, path: str) -> Self:
-        """Take ``data`` apart; raise as :func:`load` does."""
         if len(data) < _HEAD_BYTES + _SUM_BYTES:
             raise CorruptionError(path, 0, f"{len(data)} bytes are too short for a saved filter")
         magic, version, kind, parameter_count, reserved = _HEAD.unpack_from(data)
@@ -89,7 +88,6 @@ class SavedParts:
     def corrupt(
         self, reason: str, *, expected: object = None, got: object = None
     ) -> CorruptionError:
-        """The error to raise about this filter."""
         return CorruptionError(
             self.path, _HEAD_BYTES, f"saved filter: {reason}", expected=expected, got=got
         )
@@ -129,13 +127,10 @@ class SavedFilter(ABC):
     @classmethod
     @abstractmethod
     def _restore(cls, parts: SavedParts) -> Self:
-        """The filter of these parts; it checks every number and length of theirs."""
+        """The filter of these parts; checks every number and length of theirs."""
 
     def to_bytes(self) -> bytes:
-        """The filter as bytes: the same ones on every platform and in every process.
-
-        :mod:`lsmkv.filters.family.saved` describes the layout.  O(size).
-        """
+        """The filter as bytes: the same ones on every platform and in every process.  O(size)."""
         parameters = self._parameters()
         head = _HEAD.pack(_MAGIC, FORMAT_VERSION, self.KIND, len(parameters), 0)
         packed = struct.pack(f"<{len(parameters)}Q", *parameters)
@@ -144,7 +139,7 @@ class SavedFilter(ABC):
 
     @classmethod
     def from_bytes(cls, data: bytes, path: str = "filter") -> Self:
-        """The filter of this class that :meth:`to_bytes` saved as ``data``.  O(size).
+        """The filter of this class that :meth:`to_bytes` saved as ``data``.
 
         Arguments and errors are those of :func:`load`; another kind of filter is an
         ``UnsupportedFormatError``.
@@ -157,7 +152,6 @@ class SavedFilter(ABC):
         return cls._restore(parts)
 
     def _check_same_shape(self, other: SavedFilter) -> None:
-        """Refuse to unite with a filter of another class or with other parameters."""
         if type(other) is not type(self) or other._parameters() != self._parameters():
             raise ValueError(
                 f"only filters of the same shape can be united: {self!r} and {other!r} differ"
@@ -171,19 +165,11 @@ KINDS: Final[dict[int, type[SavedFilter]]] = {}
 def load(data: bytes, path: str = "filter") -> SavedFilter:
     """The filter, of whatever kind, that ``to_bytes`` saved as ``data``.
 
-    O(size); hostile bytes take no more time or memory than others.
-
-    Args:
-        data: a saved filter.
-        path: where the bytes come from, for errors.
+    O(size), for hostile bytes too.  Errors call the source of the bytes ``path``.
 
     Raises:
         CorruptionError: the bytes are damaged, or no saved filter.
         UnsupportedFormatError: this release does not know their format version or their kind.
-
-    >>> from lsmkv.filters import BloomFilter
-    >>> load(BloomFilter(10, 3).to_bytes())
-    BloomFilter(byte_count=10, probe_count=3)
     """
     kind = SavedParts.parse(data, path).kind
     if kind not in KINDS:

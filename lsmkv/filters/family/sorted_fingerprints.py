@@ -1,9 +1,7 @@
 """A sorted array of the keys' fingerprints with binary search: a static filter.
 
-n fingerprints of log2(n/p) bits.  At practical sizes this is far smaller than an array of bits with
-one hash, which would win for an astronomically large n only (see
-:func:`~lsmkv.filters.maths.rates.crossover_keys`); it is larger than a Bloom filter unless n/p is
-small.
+It takes n log2(n/p) bits: far fewer than an array of bits with one hash
+(:func:`~lsmkv.filters.maths.rates.crossover_keys`), and more than a Bloom filter unless n/p is small.
 
 Source: L. Carter et al., "Exact and approximate membership testers", STOC 1978 (hash the keys, and
 store the set of hashes exactly).
@@ -27,11 +25,8 @@ _COUNT_LIMITS: Final = (0, 1 << 40)
 class FingerprintFilter(StaticFilter):
     """The fingerprints of a set of keys in order: the top bits of their hashes.
 
+    ``hashes`` are the 63-bit hashes of the keys; repeats do no harm.  Fingerprints have 1 to 62 bits.
     O(n log n) to build, O(log n) to ask.
-
-    Args:
-        hashes: the 63-bit hashes of the keys; repeats do no harm.
-        fingerprint_bits: length of a fingerprint, 1 to 62 bits.
 
     >>> f = FingerprintFilter.from_keys([b"a", b"b"], 0.01)
     >>> f.may_contain(b"a"), f.may_contain(b"c"), f.fingerprint_bits, f.byte_count
@@ -44,27 +39,25 @@ class FingerprintFilter(StaticFilter):
         check_range("fingerprint_bits", fingerprint_bits, _WIDTH_LIMITS)
         shift = _HASH_BITS - fingerprint_bits
         fingerprints = sorted({h >> shift for h in distinct_hashes(hashes)})
-        self._fingerprint_bits = fingerprint_bits
-        self._count = len(fingerprints)
+        super().__init__(fingerprint_bits, len(fingerprints))
         self._packed = pack(fingerprints, fingerprint_bits)
 
     def __repr__(self) -> str:
-        return f"<FingerprintFilter: {self._count} fingerprints of {self._fingerprint_bits} bits>"
+        return f"<FingerprintFilter: {self._count} fingerprints of {self.fingerprint_bits} bits>"
 
     @classmethod
     def from_hashes(cls, hashes: Iterable[int], error_rate: float) -> Self:
-        """The filter of the keys with these 63-bit hashes, wrong at most at ``error_rate``."""
+        """The filter of these 63-bit hashes, with at most ``error_rate``."""
         distinct = distinct_hashes(hashes)
         bits = fingerprint_bits_for(len(distinct), error_rate)
         return cls(distinct, min(bits, MAX_FINGERPRINT_BITS))
 
     @property
     def byte_count(self) -> int:
-        """Size of the packed fingerprints, in bytes."""
         return len(self._packed)
 
     def may_contain_hash(self, h: int, /) -> bool:
-        width = self._fingerprint_bits
+        width = self.fingerprint_bits
         wanted = h >> (_HASH_BITS - width)
         low = 0
         high = self._count
@@ -84,11 +77,8 @@ class FingerprintFilter(StaticFilter):
         return self._count
 
     def expected_rate(self) -> float:
-        """The false-positive rate: the part of all possible fingerprints that is there.  O(1).
-
-        Before the keys are known, :func:`~lsmkv.filters.maths.rates.fingerprint_rate` is its mean.
-        """
-        return float(self._count * 2.0**-self._fingerprint_bits)
+        """The false-positive rate: the part of all possible fingerprints that is there."""
+        return float(self._count * 2.0**-self.fingerprint_bits)
 
     def _body(self) -> bytes:
         return bytes(self._packed)

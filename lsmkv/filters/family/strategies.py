@@ -1,11 +1,8 @@
-"""Ways to derive the k probes of a key, by name, and a Bloom filter that uses one: for comparison.
+"""Ways to derive the k probes of a key, for comparison.
 
-A filter is only as good as its probes are independent.  The product's way is one of these; the
-others are those of stores, libraries and tutorials.  Most of them take a hash modulo m.  At the size
-of a block, double hashing then has 1.5 to 5 times the error rate of the theory: two keys that agree
-in (h1, h2) modulo m agree in every probe.
-
-Each strategy names its source.
+The product's way is one of these; the others are those of stores, libraries and tutorials, each with
+its source.  Most of them take a hash modulo m.  At the size of a block, double hashing then has 1.5 to
+5 times the error rate of the theory: two keys that agree in (h1, h2) modulo m agree in every probe.
 """
 
 from __future__ import annotations
@@ -178,14 +175,10 @@ def strategy_named(name: str) -> HashStrategy:
 
 
 class StrategyBloomFilter(BitArrayFilter):
-    """A Bloom filter with a hash strategy of choice and any number of bits.
+    """A Bloom filter with any hash strategy and number of bits.
 
-    It takes keys only: most strategies need more than the product's hash of a key.
-
-    Args:
-        bit_count: size, in bits: m.
-        probe_count: bits that each key sets, k, 1 to 255.
-        strategy: how a key gets its bits.
+    It has m = ``bit_count`` bits, of which each key sets k = ``probe_count``, 1 to 255.  It takes keys
+    only: most strategies need more than the product's hash of a key.
 
     >>> f = StrategyBloomFilter(1000, 7, DJB2)
     >>> f.add(b"a")
@@ -199,12 +192,12 @@ class StrategyBloomFilter(BitArrayFilter):
         check_range("bit_count", bit_count, _BIT_LIMITS)
         super().__init__((bit_count + 7) // 8, probe_count)
         self._bit_count = bit_count
-        self._strategy = strategy
+        self.strategy: Final = strategy
 
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(bit_count={self._bit_count}, "
-            f"probe_count={self._probe_count}, strategy={self._strategy.name})"
+            f"probe_count={self.probe_count}, strategy={self.strategy.name})"
         )
 
     @classmethod
@@ -219,32 +212,26 @@ class StrategyBloomFilter(BitArrayFilter):
         return self._bit_count
 
     @property
-    def strategy(self) -> HashStrategy:
-        """How a key gets its bits."""
-        return self._strategy
-
-    @property
     def bits_set(self) -> int:
         """How many bits are 1.  O(m)."""
         return bits_set(self._bits)
 
     def add(self, key: bytes, /) -> None:
-        """Add ``key``."""
-        for bit in self._strategy.probes(key, self._bit_count, self._probe_count):
+        for bit in self.strategy.probes(key, self._bit_count, self.probe_count):
             self._bits[bit >> 3] |= 1 << (bit & 7)
 
     def may_contain(self, key: bytes, /) -> bool:
-        for bit in self._strategy.probes(key, self._bit_count, self._probe_count):
+        for bit in self.strategy.probes(key, self._bit_count, self.probe_count):
             if not (self._bits[bit >> 3] >> (bit & 7)) & 1:
                 return False
         return True
 
     def ideal_rate(self, key_count: int) -> float:
         """The exact false-positive rate that independent probes would have."""
-        return exact_rate(self._bit_count, key_count, self._probe_count)
+        return exact_rate(self._bit_count, key_count, self.probe_count)
 
     def _parameters(self) -> tuple[int, ...]:
-        return (self._bit_count, self._probe_count, self._strategy.number)
+        return (self._bit_count, self.probe_count, self.strategy.number)
 
     @classmethod
     def _restore(cls, parts: SavedParts) -> Self:
@@ -258,5 +245,4 @@ class StrategyBloomFilter(BitArrayFilter):
 
 
 def _signed_32(number: int) -> int:
-    """The signed number of the same 32 bits."""
     return number - (1 << 32) if number >> 31 else number

@@ -1,8 +1,7 @@
 """Sharing filter memory among runs: Monkey.
 
-A lookup of an absent key asks the filter of every run, and each false positive costs a wasted read.
-With the same bits per key everywhere, the filters of small runs are as often wrong as those of large
-ones, though better ones would cost next to nothing.
+A lookup of an absent key asks the filter of every run.  With the same bits per key everywhere, the
+filters of small runs are as often wrong as those of large ones, though better ones cost next to nothing.
 
 Source: N. Dayan, M. Athanassoulis, S. Idreos, "Monkey: Optimal Navigable Key-Value Store", SIGMOD
 2017.
@@ -24,10 +23,7 @@ def monkey_error_rates(run_key_counts: Sequence[int], error_rate: float) -> list
 
     They minimise the sum of p_i in the memory, sum of n_i ln(1/p_i), that ``error_rate`` for every
     run would take: p_i = min(1, c n_i), for the c that spends it all.  A run with rate 1 gets no
-    filter.  Empty runs take no memory and get ``error_rate``.
-
-    Rates stop at the smallest normal float, 2e-308; memory for lower ones is left unspent.
-    O(r log r) for r runs.
+    filter; empty runs get ``error_rate``.  Rates stop at the smallest normal float, 2e-308.  O(r log r).
 
     Args:
         run_key_counts: the number of distinct keys in each run.
@@ -55,21 +51,17 @@ def monkey_error_rates(run_key_counts: Sequence[int], error_rate: float) -> list
 
 
 def expected_wasted_reads(rates: Sequence[float]) -> float:
-    """The expected wasted reads of a lookup of an absent key: the sum of the runs' rates.
+    """The expected wasted reads of a lookup of an absent key: the sum of rates.
 
-    It assumes that the key lies in the range of every run, and that no cache holds a block.  O(r).
+    It assumes that the key lies in the range of every run, and that no cache holds a block.
     """
     return math.fsum(rates)
 
 
 def memory_bits(run_key_counts: Sequence[int], rates: Sequence[float]) -> float:
-    """The bits that Bloom filters of these runs take, before rounding to whole bits.
+    """The bits of these runs' Bloom filters, before rounding to whole bits.
 
-    The sum of n_i ln(1/p_i) / (ln 2)^2 (Bloom 1970), with one rate, above 0 and up to 1, for each
-    run.  O(r).
-
-    >>> round(memory_bits([1000, 10], [0.01, 1.0]), 1)
-    9585.1
+    The sum of n_i ln(1/p_i) / (ln 2)^2 (Bloom 1970), with one rate, above 0 and up to 1, for each run.
     """
     _check_key_counts(run_key_counts)
     if len(run_key_counts) != len(rates):
@@ -86,11 +78,12 @@ def memory_bits(run_key_counts: Sequence[int], rates: Sequence[float]) -> float:
 
 
 def _log_factor(ascending: Sequence[int], memory_nats: float) -> float:
-    """ln c such that rates min(1, c n) take ``memory_nats``, the sum of n ln(1/p).
+    """ln c such that rates min(1, c n) take ``memory_nats``.
 
-    Only the largest runs go without a filter.  The others are the longest series of runs, smallest
-    first, whose largest gets a rate of at most 1 when they share the memory.  The criterion, the sum
-    of n_j ln(n/n_j) over the runs up to n, grows with n, so the first run that fails ends the search.
+    Memory is the sum of n ln(1/p).  Only the largest runs go without a filter.  The others are the
+    longest series of runs, smallest first, whose largest gets a rate of at most 1 when they share the
+    memory.  The criterion, the sum of n_j ln(n/n_j) over the runs up to n, grows with n, so the first
+    run that fails ends the search.
     """
     log_factor = 0.0
     keys = 0

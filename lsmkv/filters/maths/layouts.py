@@ -1,8 +1,7 @@
-"""Sizes and error rates of filters made of cache lines, buckets or segments.
+"""Sizes and rates of filters made of lines, buckets or segments.
 
 Letters are those of :mod:`lsmkv.filters.maths.sizing`, and *f* is the number of bits of a
-fingerprint.  Every rate is exact for hashes that are independent and uniform, unless its docstring
-says otherwise.
+fingerprint.  Every rate is exact for independent, uniform hashes.
 
 Sources: F. Putze, P. Sanders, J. Singler, "Cache-, hash- and space-efficient Bloom filters", WEA
 2007; B. Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014; T. M. Graf,
@@ -19,23 +18,12 @@ from typing import Final
 from lsmkv.filters.maths.rates import hit_rate
 from lsmkv.filters.maths.sizing import MAX_PROBES, bits_for, check_arguments, exact_rate
 
-LINE_BITS: Final = 512
-"""Bits of a cache line."""
-
+LINE_BITS: Final = 512  # of a cache line
 LINE_BYTES: Final = LINE_BITS // 8
-"""Bytes of a cache line."""
-
-CUCKOO_SLOTS: Final = 4
-"""Fingerprints that a bucket of a cuckoo filter holds."""
-
+CUCKOO_SLOTS: Final = 4  # fingerprints in a bucket
 MAX_CUCKOO_FINGERPRINT_BITS: Final = 31
-"""Longest fingerprint of a cuckoo filter."""
-
-FUSE_WIDTHS: Final = (8, 16)
-"""The bits of a fingerprint that a binary fuse filter can have."""
-
-MAX_FUSE_SEGMENT: Final = 1 << 18
-"""Most cells of a segment of a binary fuse filter."""
+FUSE_WIDTHS: Final = (8, 16)  # bits that a fingerprint can have
+MAX_FUSE_SEGMENT: Final = 1 << 18  # cells
 
 MAX_RIBBON_COLUMNS: Final = 31
 """Most columns of a ribbon filter."""
@@ -52,16 +40,11 @@ _FULL_LINE_PROBES: Final = 1 << 15
 
 @lru_cache(maxsize=4096)
 def blocked_rate(line_count: int, key_count: int, probe_count: int) -> float:
-    """The rate of a Bloom filter made of cache lines, with each key in one of them.
+    """The rate of a Bloom filter made of cache lines.
 
     The mean of a line's exact rate over the number of keys that fall into it, which is binomial
-    (Putze et al. 2007), without terms below 1e-18.  Some lines are overfull, so the lowest rate is
-    above that of a Bloom filter of the same size.  1.0 when there is no line.
-
+    (Putze et al. 2007), without terms below 1e-18.  1.0 when there is no line.
     O(sqrt(n/lines)) exact rates, memoised.
-
-    >>> blocked_rate(1, 30, 7) == exact_rate(512, 30, 7)
-    True
     """
     if line_count < 1 or probe_count < 1:
         return 1.0
@@ -89,10 +72,7 @@ def blocked_rate(line_count: int, key_count: int, probe_count: int) -> float:
 def blocked_probes_for(line_count: int, key_count: int) -> int:
     """The k with the lowest :func:`blocked_rate`; memoised.
 
-    At most that of a Bloom filter of the same size, because overfull lines count most.
-
-    >>> blocked_probes_for(194, 10_000)
-    6
+    At most a Bloom filter's of the same size, because overfull lines count most.
     """
     if line_count < 1 or key_count < 1:
         return 1
@@ -106,7 +86,7 @@ def blocked_probes_for(line_count: int, key_count: int) -> int:
 
 @lru_cache(maxsize=4096)
 def blocked_lines_for(key_count: int, error_rate: float) -> int:
-    """The fewest cache lines whose rate is at most ``error_rate`` with the best k.
+    """The fewest cache lines with at most ``error_rate``, for the best k.
 
     Memoised; the first time it takes some tens of rates.
 
@@ -118,7 +98,6 @@ def blocked_lines_for(key_count: int, error_rate: float) -> int:
     high = max(1, low)
     while _blocked_rate_for(high, key_count) > error_rate:
         low, high = high, high + max(1, high // 4)
-    low = max(low, 0)
     while high - low > 1:
         middle = (low + high) // 2
         if _blocked_rate_for(middle, key_count) > error_rate:
@@ -129,7 +108,6 @@ def blocked_lines_for(key_count: int, error_rate: float) -> int:
 
 
 def blocked_bits_for(key_count: int, error_rate: float) -> int:
-    """The bits of :func:`blocked_lines_for` cache lines."""
     return blocked_lines_for(key_count, error_rate) * LINE_BITS
 
 
@@ -141,14 +119,11 @@ def _blocked_rate_for(line_count: int, key_count: int) -> float:
 
 
 def cuckoo_rate(fingerprint_bits: int, bucket_count: int, key_count: int) -> float:
-    """The rate of a cuckoo filter with two buckets of four for each key.
+    """The rate of a cuckoo filter with buckets of four.
 
     An absent key passes when some stored key has its fingerprint, one of 2^f - 1, and its pair of
     buckets: the chance is 2/B for a pair, and 1/B for the 1/B of keys whose two buckets are the same.
-    Below the bound 1 - (1 - 2^-f)^(2*4) of Fan et al. 2014 unless the filter is full.  O(1).
-
-    >>> cuckoo_rate(1, 1, 1)  # one fingerprint, one bucket
-    1.0
+    Below the bound 1 - (1 - 2^-f)^(2*4) of Fan et al. 2014 unless the filter is full.
     """
     if bucket_count < 1:
         return 1.0
@@ -160,11 +135,10 @@ def cuckoo_rate(fingerprint_bits: int, bucket_count: int, key_count: int) -> flo
 
 
 def cuckoo_buckets_for(key_count: int) -> int:
-    """The buckets that ``key_count`` keys need, with next to no risk that one finds no room.
+    """The buckets in which ``key_count`` keys most likely find room.
 
-    n/0.95 slots (Fan et al. 2014 fill 95 %), and sqrt(n) more, without which few keys often fail:
-    an allowance found by trial, not a bound.  Of some ten keys, one set in a few hundred still does
-    not fit; of hundreds, every set that was tried did.  O(1).
+    n/0.95 slots (Fan et al. 2014 fill 95 %), and sqrt(n) more, an allowance found by trial.  Of sets of
+    some ten keys, one in a few hundred still does not fit; of hundreds, every set that was tried did.
 
     >>> cuckoo_buckets_for(30), cuckoo_buckets_for(100_000)
     (10, 26395)
@@ -175,11 +149,11 @@ def cuckoo_buckets_for(key_count: int) -> int:
 
 
 def cuckoo_fingerprint_bits_for(key_count: int, error_rate: float) -> int:
-    """The bits of a cuckoo filter's fingerprint: about log2(2*4/p), rounded up.  O(1).
+    """The bits of a cuckoo filter's fingerprint: about log2(2*4/p), rounded up.
 
-    The least f for which :func:`cuckoo_rate` with :func:`cuckoo_buckets_for` buckets is at most
-    ``error_rate``; 31 if none is.  Below 6 bits, which rates above 0.1 may get, a key has too few
-    other buckets to go to: ten thousand keys no longer fill 95 % of the slots.
+    The least f with at most ``error_rate`` in :func:`cuckoo_buckets_for` buckets; 31 if none is enough.
+    Below 6 bits, which rates above 0.1 may get, a key has too few other buckets to go to: ten thousand
+    keys no longer fill 95 % of the slots.
 
     >>> cuckoo_fingerprint_bits_for(100_000, 0.01)
     10
@@ -193,7 +167,6 @@ def cuckoo_fingerprint_bits_for(key_count: int, error_rate: float) -> int:
 
 
 def cuckoo_bits_for(key_count: int, error_rate: float) -> int:
-    """The bits of a cuckoo filter for ``key_count`` keys.  O(1)."""
     slots = cuckoo_buckets_for(key_count) * CUCKOO_SLOTS
     return slots * cuckoo_fingerprint_bits_for(key_count, error_rate)
 
@@ -202,28 +175,24 @@ def cuckoo_bits_for(key_count: int, error_rate: float) -> int:
 
 
 def fuse_rate(fingerprint_bits: int) -> float:
-    """The rate of a binary fuse filter: 2^-f, whatever the number of keys.  O(1)."""
+    """The rate of a binary fuse filter: 2^-f, whatever the number of keys."""
     return 2.0**-fingerprint_bits
 
 
 def fuse_fingerprint_bits_for(error_rate: float) -> int:
-    """The shorter of 8 and 16 bits that has ``error_rate`` or less; 16 if neither has.  O(1).
-
-    >>> fuse_fingerprint_bits_for(0.01), fuse_fingerprint_bits_for(0.001)
-    (8, 16)
-    """
+    """8 bits where these are enough for ``error_rate``, else 16."""
     check_arguments(error_rate=error_rate)
     narrow, wide = FUSE_WIDTHS
     return narrow if fuse_rate(narrow) <= error_rate else wide
 
 
 def fuse_shape(key_count: int) -> tuple[int, int]:
-    """Length of a segment, in cells, and the number of segments, for ``key_count`` keys.
+    """The cells of a segment, and the number of segments.
 
     The formulas of Graf and Lemire 2022 for three probes: segments of
     2^floor(ln n / ln 3.33 + 2.25) cells, and n max(1.125, 0.875 + 0.25 ln 10^6 / ln n) cells in
     all, rounded up to whole segments.  For few keys that rounding adds a third of the cells, so
-    segments are halved here where that saves some.  O(1).
+    segments are halved here where that saves some.
 
     >>> fuse_shape(30), fuse_shape(1_000_000)
     ((16, 4), (8192, 138))
@@ -240,11 +209,7 @@ def fuse_shape(key_count: int) -> tuple[int, int]:
 
 
 def fuse_bits_for(key_count: int, error_rate: float) -> int:
-    """The bits of a binary fuse filter for ``key_count`` keys, without its few bytes of header.
-
-    >>> fuse_bits_for(1_000_000, 0.01) / 1_000_000
-    9.043968
-    """
+    """The bits of a binary fuse filter, without its header."""
     length, segments = fuse_shape(key_count)
     return length * segments * fuse_fingerprint_bits_for(error_rate)
 
@@ -311,7 +276,7 @@ def ribbon_bits_for(key_count: int, error_rate: float) -> int:
 
 
 def _binomial(n: int, successes: int, chance: float) -> float:
-    """The chance of that many successes in n trials, 0 < chance < 1."""
+    """The chance of ``successes`` in n trials, 0 < chance < 1."""
     return math.exp(
         math.lgamma(n + 1)
         - math.lgamma(successes + 1)

@@ -1,8 +1,8 @@
-"""Sizes and error rates of the Bloom filter's plain rivals, and questions about any filter.
+"""Sizes and rates of the Bloom filter's plain rivals, and inverse questions.
 
 Letters are those of :mod:`lsmkv.filters.maths.sizing`, and *f* is the number of bits of a
-fingerprint.  Every rate is exact for hashes that are independent and uniform.  Filters made of cache
-lines, buckets or segments are in :mod:`lsmkv.filters.maths.layouts`.
+fingerprint.  Every rate is exact for independent, uniform hashes.  Where no order is given, a function
+takes O(1).
 
 Sources: L. Carter et al., "Exact and approximate membership testers", STOC 1978, for the lower
 bound; A. Kirsch, M. Mitzenmacher, "Less hashing, same performance", ESA 2006, for partitioned
@@ -18,23 +18,18 @@ from typing import Final
 
 from lsmkv.filters.maths.sizing import MAX_PROBES, check_arguments, lower_bound_bits
 
-MAX_FINGERPRINT_BITS: Final = 62
-"""Longest fingerprint of a sorted array: a hash has 63 bits."""
+MAX_FINGERPRINT_BITS: Final = 62  # of a hash, which has 63
 
-SizeFor = Callable[[int, float], float]
-"""The bits of a filter for a number of keys and an error rate."""
+SizeFor = Callable[[int, float], float]  # bits of a filter, from keys and error rate
 
 
 # Lower bound
 
 
 def over_lower_bound(bit_count: float, key_count: int, error_rate: float) -> float:
-    """How many times the least possible size ``bit_count`` bits are: m / (n log2(1/p)).
+    """``bit_count`` relative to the least possible size: m / (n log2(1/p)).
 
-    1/ln 2, that is 1.44, for a Bloom filter.  There must be keys.  O(1).
-
-    >>> round(over_lower_bound(9586, 1000, 0.01), 2)
-    1.44
+    1/ln 2, that is 1.44, for a Bloom filter.  There must be keys.
     """
     check_arguments(key_count, error_rate)
     if key_count == 0:
@@ -46,20 +41,14 @@ def over_lower_bound(bit_count: float, key_count: int, error_rate: float) -> flo
 
 
 def single_hash_rate(bit_count: int, key_count: int) -> float:
-    """The rate of an array of bits with one hash: 1 - (1 - 1/m)^n.  O(1).
-
-    1.0 for an array of no bits.
-
-    >>> single_hash_rate(2, 1)
-    0.5
-    """
+    """The rate of an array of bits with one hash: 1 - (1 - 1/m)^n; 1.0 without bits."""
     if bit_count == 0:
         return 1.0
     return hit_rate(1.0 / bit_count, key_count)
 
 
 def single_hash_bits_for(key_count: int, error_rate: float) -> int:
-    """The bits that an array with one hash needs: 1 / (1 - (1-p)^(1/n)), about n/p.  O(1).
+    """The bits that an array with one hash needs: 1 / (1 - (1-p)^(1/n)), about n/p.
 
     >>> single_hash_bits_for(1000, 0.01)
     99500
@@ -72,13 +61,9 @@ def single_hash_bits_for(key_count: int, error_rate: float) -> int:
 
 
 def partitioned_rate(bit_count: int, key_count: int, probe_count: int) -> float:
-    """The rate of k arrays of m/k bits with one probe in each: (1 - (1 - k/m)^n)^k.  O(1).
+    """The rate of k arrays with one probe in each: (1 - (1 - k/m)^n)^k.
 
-    So simple, unlike a Bloom filter's, because the arrays are independent.  1.0 when some array has
-    no bit.
-
-    >>> partitioned_rate(20, 1, 2) == (1 / 10) ** 2
-    True
+    Each has m/k bits; 1.0 when some array has none.
     """
     part_bits = bit_count // probe_count if probe_count > 0 else 0
     if part_bits == 0:
@@ -87,9 +72,7 @@ def partitioned_rate(bit_count: int, key_count: int, probe_count: int) -> float:
 
 
 def partitioned_bits_for(key_count: int, error_rate: float, probe_count: int) -> int:
-    """The bits that k arrays need together: k / (1 - (1 - p^(1/k))^(1/n)), in whole arrays.  O(1).
-
-    Roughly kn / p^(1/k) where p^(1/k) is small (:func:`partitioned_bits_roughly`).
+    """The bits that k arrays need together: k / (1 - (1 - p^(1/k))^(1/n)), in whole arrays.
 
     >>> partitioned_bits_for(1000, 0.01, 7)
     9597
@@ -102,7 +85,10 @@ def partitioned_bits_for(key_count: int, error_rate: float, probe_count: int) ->
 
 
 def partitioned_bits_roughly(key_count: int, error_rate: float, probe_count: int) -> float:
-    """The rule of thumb kn / p^(1/k) for k arrays, good only where most bits stay 0.  O(1)."""
+    """The rule of thumb kn / p^(1/k) for k arrays.
+
+    Good only where most bits stay 0, that is where p^(1/k) is small.
+    """
     check_arguments(key_count, error_rate)
     _check_probes(probe_count)
     return float(probe_count * key_count / error_rate ** (1.0 / probe_count))
@@ -115,7 +101,7 @@ def _check_probes(probe_count: int) -> None:
 
 @lru_cache(maxsize=4096)
 def partitioned_probes_for(bit_count: int, key_count: int) -> int:
-    """The k, 1 to :data:`~lsmkv.filters.maths.sizing.MAX_PROBES`, with the lowest rate; memoised.
+    """The k, 1 to ``MAX_PROBES``, with the lowest :func:`partitioned_rate`; memoised.
 
     >>> partitioned_probes_for(9597, 1000)
     7
@@ -129,18 +115,14 @@ def partitioned_probes_for(bit_count: int, key_count: int) -> int:
 
 
 def fingerprint_rate(fingerprint_bits: int, key_count: int) -> float:
-    """The rate of a sorted array of f-bit fingerprints: 1 - (1 - 2^-f)^n.  O(1).
-
-    >>> fingerprint_rate(1, 1)
-    0.5
-    """
+    """The rate of a sorted array of f-bit fingerprints: 1 - (1 - 2^-f)^n."""
     return hit_rate(2.0**-fingerprint_bits, key_count)
 
 
 def fingerprint_bits_for(key_count: int, error_rate: float) -> int:
-    """The bits of each fingerprint of a sorted array: log2(n/p), rounded up.  O(1).
+    """The bits of each fingerprint of a sorted array: about log2(n/p).
 
-    Exactly, -log2(1 - (1-p)^(1/n)) is rounded up, so the rate is at most ``error_rate``.
+    -log2(1 - (1-p)^(1/n)), rounded up, so that the rate is at most ``error_rate``.
 
     >>> fingerprint_bits_for(1000, 0.01), fingerprint_bits_for(100_000, 0.01)
     (17, 24)
@@ -152,9 +134,9 @@ def fingerprint_bits_for(key_count: int, error_rate: float) -> int:
 
 
 def crossover_keys(error_rate: float) -> float:
-    """The number of keys where an array with one hash and sorted fingerprints are of one size.
+    """The keys for which single hash and sorted fingerprints are equally large.
 
-    n/p = n log2(n/p) where n = p 2^(1/p): below it fingerprints are smaller.  O(1).
+    n/p = n log2(n/p) where n = p 2^(1/p): below it fingerprints are smaller.
 
     >>> f"{crossover_keys(0.01):.4g}"
     '1.268e+28'
@@ -167,7 +149,7 @@ def crossover_keys(error_rate: float) -> float:
 
 
 def sorted_bits_for(key_count: int, error_rate: float) -> int:
-    """The bits of a sorted array of fingerprints: n :func:`fingerprint_bits_for`.  O(1)."""
+    """The bits of a sorted array of fingerprints: n :func:`fingerprint_bits_for`."""
     return key_count * fingerprint_bits_for(key_count, error_rate)
 
 
@@ -175,14 +157,10 @@ def sorted_bits_for(key_count: int, error_rate: float) -> int:
 
 
 def keys_that_fit(size_for: SizeFor, bit_count: int, error_rate: float) -> int:
-    """How many keys some kind of filter holds in ``bit_count`` bits at ``error_rate``.
+    """The keys that fit into ``bit_count`` bits at ``error_rate``, for any filter.
 
-    That many fit and one more does not.  Still more may fit where the size does not rise with each
-    key.  O(log n) sizes.
-
-    Args:
-        size_for: the bits of such a filter, from keys and rate, for example
-            :func:`single_hash_bits_for`.
+    One key more does not fit.  ``size_for`` gives the bits of such a filter from keys and rate.
+    O(log n) sizes.
 
     >>> keys_that_fit(single_hash_bits_for, 99_500, 0.01)
     1000
@@ -203,16 +181,9 @@ def keys_that_fit(size_for: SizeFor, bit_count: int, error_rate: float) -> int:
 
 
 def rate_that_fits(size_for: SizeFor, bit_count: int, key_count: int) -> float:
-    """The lowest rate for which some kind of filter holds ``key_count`` keys in ``bit_count`` bits.
+    """The lowest rate of ``key_count`` keys in ``bit_count`` bits, for any filter.
 
-    Right to six digits, and never too low.  1.0 when no rate from 2^-60 to 1 fits.  It takes some
-    tens of sizes.
-
-    Args:
-        size_for: as for :func:`keys_that_fit`.
-
-    >>> round(rate_that_fits(single_hash_bits_for, 99_500, 1000), 4)
-    0.01
+    Right to six digits, and never too low; 1.0 when no rate from 2^-60 to 1 fits.  Some tens of sizes.
     """
     check_arguments(key_count)
     low, high = 0.0, 60.0  # log2(1/p)
@@ -231,34 +202,23 @@ def rate_that_fits(size_for: SizeFor, bit_count: int, key_count: int) -> float:
 
 
 def either_rate(*rates: float) -> float:
-    """The rate of asking several filters that are independent: 1 - product of (1 - p).  O(r).
-
-    >>> either_rate(0.5, 0.5)
-    0.75
-    """
+    """The rate of asking several independent filters: 1 - product of (1 - p)."""
     if max(rates, default=0.0) >= 1.0:
         return 1.0
     return -math.expm1(math.fsum([math.log1p(-rate) for rate in rates]))
 
 
 def each_rate(error_rate: float, count: int) -> float:
-    """The rate that each of ``count`` filters, or keys, needs for ``error_rate`` together.
+    """The rate that each of ``count`` filters needs for ``error_rate`` together.
 
-    1 - (1 - p)^(1/count), the inverse of :func:`hit_rate`, without cancellation.  O(1).
-
-    >>> each_rate(0.75, 2)
-    0.5
+    1 - (1 - p)^(1/count), the inverse of :func:`hit_rate`, without cancellation.
     """
     check_arguments(error_rate=error_rate)
     return -math.expm1(math.log1p(-error_rate) / count)
 
 
 def hit_rate(chance: float, throws: int) -> float:
-    """The chance that one of ``throws`` hits: 1 - (1 - chance)^throws, without cancellation.  O(1).
-
-    >>> hit_rate(0.5, 2)
-    0.75
-    """
+    """The chance that one of ``throws`` hits: 1 - (1 - chance)^throws, without cancellation."""
     if throws <= 0:
         return 0.0
     return 1.0 if chance >= 1.0 else -math.expm1(throws * math.log1p(-chance))

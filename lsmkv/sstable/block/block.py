@@ -19,10 +19,9 @@ Layout, little-endian, before compression::
              keys          keys_length bytes: the keys without the prefix, one after another
              values        values_length bytes
 
-Entries are in key order, the versions of one key newest first.  A lookup searches the fingerprints,
-eight at a time, and compares one key; nothing is decoded.  A range scan searches the keys.  In memory,
-lengths are held as running ends, unless all are equal, so that an entry is found without summing.
-Compressed blocks store the transposed form of the payload (:mod:`lsmkv.sstable.block.transposed`).
+Entries are in key order, the versions of one key newest first.  In memory, lengths are held as
+running ends, unless all are equal, so that an entry is found without summing.  Compressed blocks store
+the transposed form of the payload (:mod:`lsmkv.sstable.block.transposed`).
 """
 
 from __future__ import annotations
@@ -135,58 +134,25 @@ class Block(CacheItem):
             fail(f"sequence number {max(self.seqs())} of a block is out of range")
 
     def _key_at(self, position: i64) -> i64:
-        """Start of the key at ``position`` in the payload; for ``count``, the end of the last."""
+        """Start of the key at ``position``; for ``count``, the end of the last."""
         if self._key_width >= 0:
             return self._keys + self._key_width * position
         distance: int = read_i32_le(self._key_ends, 4 * position)
         return self._keys + distance
 
     def _value_at(self, position: i64) -> i64:
-        """Start of the value at ``position`` in the payload; for ``count``, the end of the last."""
+        """As :meth:`_key_at`, for values."""
         if self._value_width >= 0:
             return self._values + self._value_width * position
         distance: int = read_i32_le(self._value_ends, 4 * position)
         return self._values + distance
 
-    def find(self, key: bytes, h: i64) -> i64:
-        """Position of the newest version of ``key``, whose hash is ``h``; -1 if it is not here.
+    def find(self, key: bytes, h: i64, start: i64 = 0) -> i64:
+        """Position of the newest version of ``key`` from ``start`` on, or -1.
 
-        ``key`` must lie between the block's first and last key, and so share their prefix.
-        O(n / 8), with n / 256 needless key comparisons on average.
+        ``key``, whose hash is ``h``, must lie between the block's first and last key, and so share
+        their prefix.  O(n / 8), with n / 256 needless key comparisons on average.
         """
-        return self._find_from(key, h, 0)
-
-    def prefetch(self) -> i64:
-        """Fetch what :meth:`find` reads into the processor's cache; of many keys, the ends."""
-        raw, first = self.raw, self._fingerprints
-        prints = self._prints if self._prints else raw
-        before_keys = self._keys - 1  # the keys themselves may have no bytes
-        ends: i64 = raw[before_keys] + raw[self._values - 1]
-        return prints[first] + prints[first + self.count - 1] + ends
-
-    def prefetch_keys(self) -> i64:
-        """Fetch what :meth:`lower_bound` reads into the processor's cache; of many keys, the first."""
-        end = min(self._values, self._keys + _MAX_PREFETCH_BYTES)
-        return _fetch(self.raw, self._keys, end) + self.raw[HEADER_BYTES]
-
-    def prefetch_values(self, low: i64, high: i64) -> i64:
-        """Fetch the values from ``low`` to ``high`` (not included) into the processor's cache."""
-        return _fetch(self.raw, self._value_at(low), self._value_at(high))
-
-    def prefetch_value(self, position: i64) -> i64:
-        """Fetch one value into the processor's cache; of a long one, the first bytes."""
-        raw, at = self.raw, self._value_at(position)
-        end = min(self._value_at(position + 1), at + _MAX_PREFETCH_BYTES)
-        return _fetch(raw, at, end) + raw[end - 1]  # the byte before it, if it is empty
-
-    def find_visible(self, key: bytes, h: i64, max_seq: int) -> i64:
-        """As :meth:`find`, for the newest version with a sequence number up to ``max_seq``."""
-        position = self._find_from(key, h, 0)
-        while position >= 0 and self.seq(position) > max_seq:
-            position = self._find_from(key, h, position + 1)
-        return position
-
-    def _find_from(self, key: bytes, h: i64, start: i64) -> i64:
         raw = self.raw
         fingerprint = h & 0xFF
         first = self._fingerprints
@@ -204,6 +170,35 @@ class Block(CacheItem):
             found = find_byte(prints, fingerprint, found + 1, end)
         return -1
 
+    def prefetch(self) -> i64:
+        """Fetch what :meth:`find` reads into the processor's cache."""
+        raw, first = self.raw, self._fingerprints
+        prints = self._prints if self._prints else raw
+        before_keys = self._keys - 1  # the keys themselves may have no bytes
+        ends: i64 = raw[before_keys] + raw[self._values - 1]
+        return prints[first] + prints[first + self.count - 1] + ends
+
+    def prefetch_keys(self) -> i64:
+        """Fetch the first keys, for :meth:`lower_bound`, into the processor's cache."""
+        end = min(self._values, self._keys + _MAX_PREFETCH_BYTES)
+        return _fetch(self.raw, self._keys, end) + self.raw[HEADER_BYTES]
+
+    def prefetch_values(self, low: i64, high: i64) -> i64:
+        return _fetch(self.raw, self._value_at(low), self._value_at(high))
+
+    def prefetch_value(self, position: i64) -> i64:
+        """Fetch the first bytes of a value into the processor's cache."""
+        raw, at = self.raw, self._value_at(position)
+        end = min(self._value_at(position + 1), at + _MAX_PREFETCH_BYTES)
+        return _fetch(raw, at, end) + raw[end - 1]  # the byte before it, if it is empty
+
+    def find_visible(self, key: bytes, h: i64, max_seq: int) -> i64:
+        """As :meth:`find`, for the newest version numbered up to ``max_seq``."""
+        position = self.find(key, h)
+        while position >= 0 and self.seq(position) > max_seq:
+            position = self.find(key, h, position + 1)
+        return position
+
     def _make_fingerprints(self) -> bytes:
         end, width, ends = self._fingerprints, self._key_width, self._key_ends
         made = with_fingerprints(self.raw, HEADER_BYTES, end, self._keys, self.count, width, ends)
@@ -219,7 +214,6 @@ class Block(CacheItem):
         return self.raw[start:end]
 
     def seq(self, position: i64) -> int:
-        """The sequence number at ``position``."""
         width = self._seq_width
         if width == 0:
             return self._base_seq
@@ -227,7 +221,7 @@ class Block(CacheItem):
         return self._base_seq + int.from_bytes(self.raw[at : at + width], "little")
 
     def lower_bound(self, key: bytes) -> i64:
-        """Position of the first entry whose key is not below ``key``; O(log n) comparisons."""
+        """Position of the first key not below ``key``; O(log n) comparisons."""
         raw = self.raw
         prefix, length = self.prefix_length, i64(len(key))
         order = compare(raw, HEADER_BYTES, HEADER_BYTES + prefix, key, 0, min(prefix, length))
@@ -259,7 +253,6 @@ class Block(CacheItem):
         return compare(self.raw, start, end, key, self.prefix_length, len(key)) >= 0
 
     def prefix(self) -> bytes:
-        """The bytes that all keys start with."""
         return self.raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length]
 
     def key_after(self, prefix: bytes, position: i64) -> bytes:
@@ -269,13 +262,12 @@ class Block(CacheItem):
         return prefix + suffix
 
     def key(self, position: i64) -> bytes:
-        """The key at ``position``."""
         raw = self.raw
         start, end = self._key_at(position), self._key_at(position + 1)
         suffix = raw[start:end]
         if self.prefix_length == 0:
             return suffix
-        return raw[HEADER_BYTES : HEADER_BYTES + self.prefix_length] + suffix
+        return self.prefix() + suffix
 
     def is_key(self, position: i64, data: bytes, start: i64, end: i64) -> bool:
         """Whether the key at ``position`` is ``data[start:end]``."""
@@ -288,15 +280,15 @@ class Block(CacheItem):
         )
 
     def ascends(self, may_repeat: bool) -> bool:
-        """Whether the keys ascend, or with ``may_repeat`` never descend, and are within the limit."""
+        """Whether keys ascend (``may_repeat``: never descend), within the limit."""
         most, width, ends = MAX_KEY_BYTES - self.prefix_length, self._key_width, self._key_ends
         return ascend(self.raw, self._keys, self.count, width, ends, most, may_repeat)
 
     def end_before(self, at: i64, end: i64, bound: bytes, reverse: bool) -> i64:
-        """How far from position ``at`` towards ``end`` (not included) the keys lie before ``bound``.
+        """How far from ``at`` towards ``end`` the keys lie before ``bound``.
 
-        Before is below, or with ``reverse``, which goes downwards, above.  The key at ``at`` does.
-        It gallops: O(log(distance)) comparisons.
+        Before is below, or with ``reverse``, which goes downwards, above.  The key at ``at`` does.  It
+        gallops: O(log(distance)) comparisons.
         """
         raw, prefix, bound_length = self.raw, self.prefix_length, i64(len(bound))
         shared = min(prefix, bound_length)
@@ -327,7 +319,7 @@ class Block(CacheItem):
         return at + low * direction
 
     def _is_before(self, position: i64, bound: bytes, reverse: bool) -> bool:
-        """Whether the key at ``position`` lies before ``bound``, which has the block's prefix."""
+        """As :meth:`end_before`; ``bound`` has the block's prefix."""
         start, end = self._key_at(position), self._key_at(position + 1)
         order = compare(self.raw, start, end, bound, self.prefix_length, len(bound))
         return order > 0 if reverse else order < 0
@@ -341,7 +333,7 @@ class Block(CacheItem):
         end: i64,
         step: i64,
     ) -> None:
-        """Append keys and values from ``position`` to ``end`` (not included), but no deletions.
+        """Append keys and values from ``position`` to ``end``, without deletions.
 
         ``step`` is 1 or -1, ``first`` the key at ``position``, ``prefix`` the :meth:`prefix`.
         """
@@ -367,7 +359,6 @@ class Block(CacheItem):
                     key = prefix + raw[start:stop]
 
     def keys(self) -> list[bytes]:
-        """The key of every entry, in order.  O(n)."""
         found: list[bytes] = []
         length, count, width = self.prefix_length, self.count, self._key_width
         if length == 0:
@@ -377,7 +368,6 @@ class Block(CacheItem):
         return found
 
     def values(self) -> list[Value]:
-        """The value of every entry, in order; None for a deletion.  O(n)."""
         found: list[Value] = []
         width = self._value_width
         append_parts(found, self.raw, self._values, self.count, width, self._value_ends, 0)
@@ -392,7 +382,7 @@ class Block(CacheItem):
         raw, length = self.raw, self.prefix_length
         if length == 0:
             return raw[self._keys : self._values]
-        prefix = raw[HEADER_BYTES : HEADER_BYTES + length]
+        prefix = self.prefix()
         if not COMPILED:
             suffixes: list[bytes] = []
             width = self._key_width
@@ -403,7 +393,6 @@ class Block(CacheItem):
         )
 
     def value_data(self) -> bytes:
-        """The values, one after another."""
         return self.raw[self._values :]
 
     @property
@@ -418,16 +407,16 @@ class Block(CacheItem):
         return self.raw[self._tags : self._tags + self.count]
 
     def put_ends(self, key_ends: vec[i64], value_ends: vec[i64], at: i64) -> None:
-        """Set the ends of the pieces of :meth:`key_data` and :meth:`value_data`, from ``at`` + 1 on.
+        """Set where the pieces of :meth:`key_data` and :meth:`value_data` end.
 
-        The first key starts at ``key_ends[at]``, the first value at ``value_ends[at]``.
+        The ends go behind ``at``: the first key starts at ``key_ends[at]``, the first value at
+        ``value_ends[at]``.
         """
         count = self.count
         put_ends(key_ends, at, count, self._key_width, self._key_ends, self.prefix_length)
         put_ends(value_ends, at, count, self._value_width, self._value_ends, 0)
 
     def seqs(self) -> list[int]:
-        """The sequence number of every entry, in order.  O(n)."""
         width = self._seq_width
         if width == 0:
             return [self._base_seq] * self.count
@@ -442,7 +431,7 @@ class Block(CacheItem):
         return self._base_seq if self._seq_width == 0 else -1
 
     def check_order(self, fail: Callable[[str], NoReturn]) -> None:
-        """Check limits and order: ascending keys, descending sequence numbers within a key."""
+        """Check limits and order: ascending keys, descending numbers within a key."""
         last_key: bytes | None = None
         last_seq = 0
         for key, seq, value in zip(self.keys(), self.seqs(), self.values(), strict=True):
@@ -454,7 +443,7 @@ class Block(CacheItem):
 
 
 def _fetch(raw: bytes, at: i64, end: i64) -> i64:
-    """Read a byte of each cache line of ``raw[at:end]``; summed, or the compiler drops the reads."""
+    """Read a byte of each cache line; summed, or the compiler drops the reads."""
     fetched: i64 = 0
     while at < end:
         fetched += raw[at]

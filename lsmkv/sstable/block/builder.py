@@ -20,16 +20,11 @@ _SEQ_WIDTHS: Final = (1, 2, 4)
 class BlockBuilder:
     """The sections of a block's payload, except for the fingerprints.
 
-    Attributes:
-        count: number of entries.
-        first, last: the first and the last key.
-        digests: the keys' digests (:func:`~lsmkv.filters.hashing.digests`), from which the writer
-            makes fingerprints and filter.
-        smallest_seq, largest_seq: the bounds of the sequence numbers.
+    ``parts``, at least one, are the entries in order.  From ``digests``
+    (:func:`~lsmkv.filters.hashing.digests`) the writer makes fingerprints and filter.
     """
 
     def __init__(self, parts: list[EntrySlice]) -> None:
-        """Build from slices, at least one, that together are the block's entries in order."""
         tail = parts[-1]
         self._parts = parts
         self.first = parts[0].batch.key(parts[0].start)
@@ -85,7 +80,7 @@ class BlockBuilder:
         self._keys_length = written
 
     def _add_key_objects(self, part: EntrySlice, packed: BytesWriter, lengths: BytesWriter) -> None:
-        """As :meth:`_add_keys`, interpreted: one call for many keys, as loops over words are slow."""
+        """As :meth:`_add_keys`, interpreted: loops over words are slow."""
         keys, prefix_length = part.key_objects(), self._prefix_length
         suffixes = [key[prefix_length:] for key in keys]
         packed.write(digests(keys))
@@ -118,7 +113,7 @@ class BlockBuilder:
         return b"" if tags.count(TAG_PUT) == len(tags) else tags
 
     def _seqs_of_all(self) -> list[int]:
-        """The sequence number of each entry, or the one number that all share."""
+        """Every entry's sequence number, or the one that all share."""
         one_seq = self._parts[0].batch.one_seq
         for part in self._parts:
             if part.batch.one_seq != one_seq:
@@ -160,14 +155,12 @@ def encode_block(
     *,
     has_versions: bool,
 ) -> bytes:
-    """The payload for entries in order; the lists have the same length, at least 1."""
     versions = EntryBatch(keys, values, seqs, may_repeat=has_versions)
     payload = BlockBuilder([EntrySlice(versions, 0, versions.count)])
     return payload.finish(fingerprints, has_versions=has_versions)
 
 
 def seq_bounds(seqs: list[int]) -> tuple[int, int]:
-    """The smallest and the largest of at least one sequence number."""
     smallest: i64 = seqs[0]
     largest: i64 = smallest
     number: i64

@@ -1,4 +1,4 @@
-"""zstd compression of blocks, whose payloads are transposed first, and of indexes."""
+"""zstd compression of blocks, transposed first, and of indexes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,6 @@ class Compressor:
 
 
 def _smaller(codec: int, packed: bytes, raw: bytes) -> tuple[int, bytes]:
-    """Codec and stored bytes: ``packed``, or ``raw`` if that saves less than 1/16."""
     if len(packed) > len(raw) - len(raw) // 16:
         return CODEC_NONE, raw
     return codec, packed
@@ -81,26 +80,24 @@ class Decompressor:
         self._local = threading.local()  # a zstd context serves one thread at a time
 
     def decompress(self, codec: int, data: bytes, raw_length: int, path: str, offset: int) -> bytes:
-        """The ``raw_length`` bytes that ``data`` was made from.  Allocates no more than that.
+        """The ``raw_length`` bytes that ``data`` was made from; no more are allocated.
 
         Raises CorruptionError if they are not that many, UnsupportedFormatError for an unknown codec.
         """
         if codec == CODEC_NONE:
             if len(data) != raw_length:
-                raise CorruptionError(
-                    path, offset, "wrong length of a block", expected=raw_length, got=len(data)
-                )
+                reason = "wrong length of a block"
+                raise CorruptionError(path, offset, reason, expected=raw_length, got=len(data))
             return data
         if codec != CODEC_ZSTD:
-            raise UnsupportedFormatError(
-                path, f"block at offset {offset} has unknown codec {codec}"
-            )
+            reason = f"block at offset {offset} has unknown codec {codec}"
+            raise UnsupportedFormatError(path, reason)
         return self._inflated(data, raw_length, raw_length, path, offset)
 
     def decompress_block(
         self, codec: int, data: bytes, raw_length: int, path: str, offset: int
     ) -> bytes:
-        """As :meth:`decompress`, for the payload of a block; a transposed one lacks fingerprints.
+        """As :meth:`decompress`, for a payload; a transposed one lacks fingerprints.
 
         Allocates no more than the payload and its transposed form, which is no longer.
         """
@@ -113,9 +110,8 @@ class Decompressor:
         """The ``least`` to ``most`` bytes that zstd made ``data`` from."""
         possible = (len(data) // 4 + 1) * _MAX_PER_4_BYTES
         if least > possible:
-            raise CorruptionError(
-                path, offset, f"{len(data)} compressed bytes cannot hold {least} bytes"
-            )
+            reason = f"{len(data)} compressed bytes cannot hold {least} bytes"
+            raise CorruptionError(path, offset, reason)
         try:
             zstd: zstandard.ZstdDecompressor | None = getattr(self._local, "zstd", None)
             if zstd is None:  # an invalid dictionary fails here
@@ -130,7 +126,7 @@ class Decompressor:
 
 
 def train_dictionary(payloads: list[bytes], size_bytes: int) -> bytes:
-    """A dictionary of up to ``size_bytes`` from payloads of blocks; empty if they are too few."""
+    """A dictionary of up to ``size_bytes``; empty if the payloads are too few."""
     if len(payloads) < _MIN_SAMPLES:
         return b""
     try:

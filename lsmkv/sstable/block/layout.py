@@ -1,8 +1,7 @@
-"""Parses the header of a block's payload: where its sections stand, how long its entries are.
+"""Parses the header of a block's payload, in both of its forms.
 
-Both forms of a payload have the same sections in the same order: the one that is searched
-(:mod:`lsmkv.sstable.block.block`) and the one that is compressed
-(:mod:`lsmkv.sstable.block.transposed`), which leaves some of them out.
+One form is searched (:mod:`lsmkv.sstable.block.block`); the other, which is compressed
+(:mod:`lsmkv.sstable.block.transposed`), leaves some of the sections out.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ MAX_BLOCK_BYTES: Final = (1 << 31) - 1
 
 
 def u32(raw: bytes, at: i64) -> i64:
-    """The unsigned 32-bit number at ``at``."""
     stored: int = read_i32_le(raw, at)
     return stored & 0xFFFF_FFFF
 
@@ -36,10 +34,10 @@ def u32(raw: bytes, at: i64) -> i64:
 def section_offsets(
     raw: bytes, is_transposed: bool
 ) -> tuple[i64, i64, i64, i64, i64, i64, i64, i64]:
-    """The entry count of a payload, and where its sections start, from fingerprints to values.
+    """The entry count of a payload, and where its sections start.
 
-    In order: fingerprints, key lengths, value lengths, tags, sequence numbers, keys, values.  Nothing
-    is checked, but ``raw`` must hold a header.
+    In order: fingerprints, key lengths, value lengths, tags, sequence numbers, keys, values.  ``raw``
+    must hold a header; nothing else is checked.
     """
     count = u32(raw, 0)
     flags, seq_width = raw[FLAGS_AT], raw[SEQ_WIDTH_AT]
@@ -64,10 +62,11 @@ def section_offsets(
 def width_and_ends(
     raw: bytes, start: i64, end: i64, item_bytes: i64, total: i64
 ) -> tuple[i64, bytes | None]:
-    """The common length of a run of keys or values, or -1 and where each of them ends.
+    """The common length of keys or values, or else their ends.
 
-    ``raw[start:end]`` are their lengths, of 2 or 4 bytes each.  The ends are 32-bit integers, with a
-    leading 0; empty if all lengths are equal; None if the lengths do not add up to ``total``.
+    ``raw[start:end]`` are their lengths, of 2 or 4 bytes each; -1 stands for lengths that differ.  The
+    ends are 32-bit integers, with a leading 0; empty if all lengths are equal; None if these do not add
+    up to ``total``.
     """
     width = common_width(raw, start, end, item_bytes)
     if width < 0:
@@ -76,7 +75,7 @@ def width_and_ends(
 
 
 def common_width(raw: bytes, start: i64, end: i64, item_bytes: i64) -> i64:
-    """The one number that the packed lengths in ``raw[start:end]`` all are; -1 if they differ."""
+    """The one number that all lengths in ``raw[start:end]`` are; else -1."""
     last = end - item_bytes
     second = start + item_bytes
     if raw[start:last] != raw[second:end]:  # all are the same if each is the same as the next
@@ -86,7 +85,7 @@ def common_width(raw: bytes, start: i64, end: i64, item_bytes: i64) -> i64:
 
 
 def _running_ends(raw: bytes, at: i64, end: i64, item_bytes: i64, total: i64) -> bytes | None:
-    """Cumulative sums of packed lengths, with a leading 0; None if they do not sum up to ``total``."""
+    """Running sums with a leading 0; None if they do not reach ``total``."""
     ends = BytesWriter()
     write_i32_le(ends, 0)
     running: int = 0

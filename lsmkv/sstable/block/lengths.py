@@ -1,7 +1,7 @@
-"""Runs of keys or values in a block: cut apart, joined with the prefix, hashed, checked.
+"""Runs of keys or values in a block: cut, joined, hashed, checked.
 
-A run is ``count`` pieces, one after another.  Each is ``width`` bytes long; or, if ``width`` is -1, they
-end where ``ends`` says, packed 32-bit distances from the start of the run with a leading 0
+A run is ``count`` pieces, one after another.  Each is ``width`` bytes long; or, if ``width`` is -1,
+they end where ``ends`` says, packed 32-bit distances from the start of the run with a leading 0
 (:func:`~lsmkv.sstable.block.layout.width_and_ends`).
 """
 
@@ -36,7 +36,7 @@ def end_of(width: i64, ends: bytes, position: i64) -> i64:
 
 
 def _struct_for(width: int, count: int) -> struct.Struct:
-    """Unpacks ``count`` pieces of ``width`` bytes; most blocks of a table need the same one."""
+    """Unpacks ``count`` pieces of ``width`` bytes; most blocks need the same."""
     number = width * (_MAX_UNPACKED + 1) + count
     found = _structs.get(number)
     if found is None:
@@ -49,7 +49,7 @@ def _struct_for(width: int, count: int) -> struct.Struct:
 def append_parts(
     found: list[Any], data: bytes, start: i64, count: i64, width: i64, ends: bytes, extra: i64
 ) -> None:
-    """Append the pieces of the run at ``start`` to ``found``; each is ``extra`` bytes longer."""
+    """Append the pieces to ``found``; each is ``extra`` bytes longer."""
     if width >= 0 and count <= _MAX_UNPACKED:
         found += _struct_for(width + extra, count).unpack_from(data, start)  # one call for all
         return
@@ -65,9 +65,9 @@ def append_parts(
 
 
 def put_ends(target: vec[i64], at: i64, count: i64, width: i64, ends: bytes, extra: i64) -> None:
-    """Set the ``count`` numbers behind ``target[at]`` to the ends of a run that starts there.
+    """Set the ``count`` numbers behind ``target[at]`` to the pieces' ends.
 
-    Each piece is ``extra`` bytes longer than in the block.
+    The run starts at ``target[at]``, and each piece is ``extra`` bytes longer than in the block.
     """
     start = target[at]
     end = start
@@ -85,7 +85,7 @@ def put_ends(target: vec[i64], at: i64, count: i64, width: i64, ends: bytes, ext
 def with_prefix(
     raw: bytes, prefix_at: i64, prefix_length: i64, at: i64, count: i64, width: i64, ends: bytes
 ) -> bytes:
-    """The pieces of the run at ``at``, each behind the prefix, one after another.
+    """The pieces, each behind the prefix, one after another.
 
     ``ends`` may be a slice from the middle of a run's: then its first number is the distance of the
     first piece.  The prefix has at least seven bytes behind it in ``raw``.
@@ -128,7 +128,7 @@ def with_prefix(
 def with_fingerprints(
     payload: bytes, prefix: i64, fingerprints: i64, keys: i64, count: i64, width: i64, ends: bytes
 ) -> bytes:
-    """``payload`` up to the end of its fingerprints, which are made anew from the keys.
+    """``payload`` up to its fingerprints' end; these are made from the keys.
 
     The prefix starts at ``prefix`` and ends at ``fingerprints``; the run of keys starts at ``keys``.
     """
@@ -161,7 +161,7 @@ def with_fingerprints(
 def ascend(
     raw: bytes, at: i64, count: i64, width: i64, ends: bytes, most: i64, may_repeat: bool
 ) -> bool:
-    """Whether the run of keys at ``at`` ascends, with no key over ``most`` bytes.
+    """Whether keys ascend, with none over ``most`` bytes.
 
     With ``may_repeat`` neighbours may be equal.  At least eight bytes precede the run.
     """
@@ -203,7 +203,7 @@ def ascend(
 
 
 def _numbers_ascend(raw: bytes, at: i64, count: i64, width: i64, least: i64) -> bool:
-    """Whether each key, as a number of up to 7 bytes, exceeds the one before by ``least`` or more.
+    """Whether keys of up to 7 bytes grow by ``least`` or more.
 
     ``at`` is eight bytes before the end of the first.
     """

@@ -41,8 +41,6 @@ _SIGN_32: Final = i64(1 << 31)
 
 
 class BlockTrailer(NamedTuple):
-    """The fields of a trailer that describe its block."""
-
     payload_length: int
     raw_length: int
     filter_length: int
@@ -54,32 +52,20 @@ class BlockTrailer(NamedTuple):
 
 
 def checksum_seed(trailer: bytes, number: int, offset: int) -> int:
-    """The seed for the checksums of the block of table ``number`` at ``offset``."""
     return checksum(trailer[:_SEEDING_BYTES], (number << 40) + offset)
 
 
 def encode_trailer(
-    payload: bytes,
-    filter_bits: bytes,
-    *,
-    raw_length: int,
-    entry_count: int,
-    filter_key_count: int,
-    codec: int,
-    filter_scheme: int,
-    probe_count: int,
-    number: int,
-    offset: int,
+    payload: bytes, filter_bits: bytes, fields: BlockTrailer, number: int, offset: int
 ) -> bytes:
-    """The trailer that makes payload and filter a block of table ``number`` at ``offset``."""
     trailer = BytesWriter()
     _write_u32(trailer, len(payload))
-    _write_u32(trailer, raw_length)
+    _write_u32(trailer, fields.raw_length)
     _write_u32(trailer, len(filter_bits))
-    _write_u32(trailer, entry_count)
-    _write_u32(trailer, filter_key_count)
-    trailer.append(codec)
-    trailer.append(filter_scheme << 5 | probe_count)
+    _write_u32(trailer, fields.entry_count)
+    _write_u32(trailer, fields.filter_key_count)
+    trailer.append(fields.codec)
+    trailer.append(fields.filter_scheme << 5 | fields.probe_count)
     write_i16_le(trailer, BLOCK_MAGIC)
     seed = checksum_seed(trailer.getvalue(), number, offset)
     write_i32_le(trailer, short_checksum(payload, seed))
@@ -90,34 +76,20 @@ def encode_trailer(
 def encode_block_frame(
     payload: bytes, filter_bits: bytes, trailer: BlockTrailer, number: int, offset: int
 ) -> bytes:
-    """A whole block as it is stored in table ``number`` at ``offset``."""
-    fields = trailer._asdict()
-    del fields["payload_length"], fields["filter_length"]
-    sealed = encode_trailer(payload, filter_bits, **fields, number=number, offset=offset)
+    sealed = encode_trailer(payload, filter_bits, trailer, number, offset)
     return payload + filter_bits + sealed
 
 
 def decode_trailer(data: bytes, at: i64) -> BlockTrailer:
     """The fields of the trailer that starts at ``at``; nothing is checked."""
-    payload_length, raw_length, filter_length, entries, filter_keys, codec, scheme, *_ = (
-        TRAILER.unpack_from(data, at)
-    )
-    return BlockTrailer(
-        payload_length,
-        raw_length,
-        filter_length,
-        entries,
-        filter_keys,
-        codec,
-        scheme >> 5,
-        scheme & 31,
-    )
+    *fields, scheme_and_probes, _, _, _ = TRAILER.unpack_from(data, at)
+    return BlockTrailer._make([*fields, scheme_and_probes >> 5, scheme_and_probes & 31])
 
 
 def decode_block_frame(
     data: bytes, path: str, number: int, offset: int
 ) -> tuple[bytes, bytes, BlockTrailer]:
-    """Stored payload, filter and trailer of a block, checked as by :func:`stored_payload`."""
+    """Stored payload, filter and trailer, checked as by :func:`stored_payload`."""
     payload = stored_payload(data, 0, len(data), path, number, offset)[0]
     end = len(data) - TRAILER_BYTES
     return payload, data[len(payload) : end], decode_trailer(data, end)
@@ -126,10 +98,11 @@ def decode_block_frame(
 def stored_payload(
     data: bytes, start: i64, stop: i64, path: str, number: int, offset: int
 ) -> tuple[bytes, i64, i64, i64]:
-    """Stored payload, raw length, entry count and codec of the block ``data[start:stop]``.
+    """Stored payload, raw length, entry count and codec of a block.
 
-    The block is that of table ``number`` at ``offset``.  Raises CorruptionError if its lengths do not
-    fit or a checksum fails.  Reads run through here, so it makes no object for the trailer.
+    The block is ``data[start:stop]``, of table ``number`` at ``offset``.  Raises CorruptionError if its
+    lengths do not fit or a checksum fails.  Every read comes here, so it makes no object for the
+    trailer.
     """
     end = stop - TRAILER_BYTES
     if end < start:
@@ -149,12 +122,11 @@ def stored_payload(
 
 
 def check_payload(payload: bytes, data: bytes, at: i64, seed: int, path: str, offset: int) -> None:
-    """Raise CorruptionError unless ``payload`` has the checksum in the trailer ``data[at:]``."""
+    """Raise CorruptionError unless the trailer ``data[at:]`` has ``payload``'s checksum."""
     _check(payload, seed, data, at + 24, "payload", path, offset)
 
 
 def check_filter(bits: bytes, data: bytes, at: i64, seed: int, path: str, offset: int) -> None:
-    """As :func:`check_payload`, for the block's filter."""
     _check(bits, seed, data, at + 28, "filter", path, offset)
 
 

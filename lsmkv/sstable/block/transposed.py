@@ -1,8 +1,6 @@
 """A block's payload as it is compressed: without derivable fields, keys by column.
 
-When a block is read, the payload (:mod:`lsmkv.sstable.block.block`) is restored from it, except for the
-fingerprints, which are made when a key is first looked up in the block.  The transposed payload has the
-same sections in the same order, with these differences::
+It has the same sections as the payload, in the same order, with these differences::
 
     header         without values_length, which follows from the whole length; two more flags:
                    bit 6 set when all keys are equally long without the prefix,
@@ -13,8 +11,7 @@ same sections in the same order, with these differences::
     seqs           by column: the first byte of each, then the second of each, ...
     keys           by column with flag bit 6
 
-Fingerprints are as good as random, so they do not compress.  Within a column, the bytes of ascending
-keys mostly repeat, and so do the high bytes of numbers.
+Within a column, the bytes of ascending keys mostly repeat, and so do the high bytes of numbers.
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ _MAX_COPIED_BYTES: Final = 64 * 1024
 
 
 def transpose(payload: bytes) -> bytes:
-    """The transposed form of a payload whose fingerprints are those of its keys.  Never longer."""
+    """The transposed form of a payload.  Never longer."""
     count, fingerprints, key_lengths, value_lengths, tags, seqs, keys, values = section_offsets(
         payload, False
     )
@@ -73,11 +70,10 @@ def transpose(payload: bytes) -> bytes:
 
 
 def restore(transposed: bytes, raw_length: int, path: str, offset: int) -> bytes:
-    """The payload of ``raw_length`` bytes that was transposed, with zeros for its fingerprints.
+    """The payload of ``raw_length`` bytes that was transposed.
 
-    Raises CorruptionError, for the block at ``offset``, if the sections cannot make a payload of that
-    length.  Everything that the payload shows as well is left for
-    :class:`~lsmkv.sstable.block.block.Block` to check.
+    Its fingerprints are zeros.  Raises CorruptionError if the sections cannot make a payload of that
+    length; :class:`~lsmkv.sstable.block.block.Block` checks the rest.
     """
     length = i64(len(transposed))
     if length < TRANSPOSED_HEADER_BYTES:
@@ -154,9 +150,9 @@ def _write_repeated(out: BytesWriter, number: i64, width: i64, count: i64) -> No
 
 
 def _append_columns(out: BytesWriter, data: bytes, at: i64, width: i64, count: i64) -> None:
-    """Append the first byte of each of ``count`` rows of ``width`` bytes, then the second of each, ...
+    """Append the first bytes of all rows, then the second bytes, ...
 
-    The rows start in ``data`` at ``at``, which is at least 7.
+    The ``count`` rows of ``width`` bytes start in ``data`` at ``at``, which is at least 7.
     """
     if not COMPILED:
         end = at + width * count
@@ -184,7 +180,7 @@ def _append_rows(out: BytesWriter, data: bytes, at: i64, width: i64, count: i64)
 
 
 def _append_strided(out: BytesWriter, data: bytes, at: i64, step: i64, count: i64) -> None:
-    """Append every ``step``-th byte of ``data`` from ``at`` (7 or more) on, ``count`` bytes in all."""
+    """Append ``count`` bytes of ``data``, every ``step``-th from ``at`` (7 or more)."""
     length = len(out) + count
     while count > 0:
         word: i64 = 0
