@@ -43,7 +43,7 @@ _BATCH_BYTES: Final = 256 * 1024
 def merge_tables(
     runs: list[list[TableReader]], snapshots: list[int], drop_deletions: bool
 ) -> Iterator[EntryBatch]:
-    """The surviving entries of a compaction of ``runs``, which are given newest first.
+    """The surviving entries of ``runs``, which are given newest first.
 
     As :func:`merged_batches`.
     """
@@ -53,7 +53,7 @@ def merge_tables(
 def merged_batches(
     inputs: list[Iterator[EntryBatch]], snapshots: list[int], drop_deletions: bool
 ) -> Iterator[EntryBatch]:
-    """The surviving entries of a compaction of ``inputs``, which are given newest first.
+    """The surviving entries of ``inputs``, which are given newest first.
 
     The batches of an input ascend, and all entries of a key are in one batch.  The same holds for the
     batches that come out, none of which is empty.  O(total log len(inputs)) comparisons.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
@@ -59,3 +60,19 @@ def test_modules_of_the_package_are_attributes(name: str) -> None:
 def test_other_names_are_attribute_errors(name: str) -> None:
     with pytest.raises(AttributeError, match=rf"module 'lsmkv\.filters' has no attribute '{name}'"):
         getattr(filters, name)
+
+
+def test_public_methods_have_docstrings() -> None:
+    classes = [
+        kind for kind in (getattr(filters, name) for name in NAMES) if isinstance(kind, type)
+    ]
+    own = [kind for kind in classes if kind.__module__.startswith("lsmkv.")]
+    assert len(own) > 30
+    assert [
+        f"{kind.__name__}.{name}"
+        for kind in own
+        for name, member in vars(kind).items()
+        if not name.startswith("_")
+        and (isinstance(member, property | classmethod) or callable(member))
+        and not inspect.getdoc(getattr(kind, name))
+    ] == []

@@ -97,6 +97,17 @@ def test_documents_that_a_document_links_to_exist(document: Path) -> None:
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
+def test_the_first_sentence_of_a_docstring_has_at_most_a_dozen_words() -> None:
+    long = []
+    for path in sorted((ROOT / "lsmkv").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                first = re.split(r"(?<=[.:;])\s", ast.get_docstring(node) or "")[0]
+                if len(first.split()) > 12:
+                    long.append(f"{path.relative_to(ROOT)}: {first}")
+    assert long == []
+
+
 def functions_in(path: Path) -> set[str]:
     """The functions of a module, methods with their class."""
     found = set()

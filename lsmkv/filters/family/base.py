@@ -40,9 +40,11 @@ class GrowingFilter(HashedFilter):
         """Add the key with the 63-bit hash ``h``."""
 
     def add(self, key: bytes, /) -> None:
+        """Add ``key``."""
         self.add_hash(hash_key(key))
 
     def update(self, keys: Iterable[bytes], /) -> None:
+        """Add every key of ``keys``."""
         for key in keys:
             self.add_hash(hash_key(key))
 
@@ -73,6 +75,7 @@ class StaticFilter(HashedFilter):
 
     @classmethod
     def from_keys(cls, keys: Iterable[bytes], error_rate: float) -> Self:
+        """The filter of ``keys``; repeats do no harm."""
         return cls.from_hashes([hash_key(key) for key in keys], error_rate)
 
     def _parameters(self) -> tuple[int, ...]:
@@ -90,10 +93,12 @@ class BitArrayFilter(SavedFilter):
 
     @property
     def byte_count(self) -> int:
+        """Size, in bytes."""
         return len(self._bits)
 
     @property
     def bit_count(self) -> int:
+        """Size, in bits: m."""
         return len(self._bits) * 8
 
     def key_count(self) -> float:

@@ -40,6 +40,7 @@ class BlockedBloomFilter(BitFilter):
 
     @property
     def line_count(self) -> int:
+        """Cache lines of 64 bytes."""
         return len(self._bits) // LINE_BYTES
 
     def add_hash(self, h: int, /) -> None:

@@ -127,6 +127,7 @@ class SingleHashFilter(BitFilter):
 
     @classmethod
     def for_keys(cls, key_count: int, error_rate: float) -> Self:
+        """An empty filter for ``key_count`` distinct keys."""
         check_arguments(key_count, error_rate)
         return cls(max(1, math.ceil(single_hash_bits_for(key_count, error_rate) / 8)))
 

@@ -82,6 +82,7 @@ class CountingBloomFilter(RemovingFilter):
 
     @property
     def byte_count(self) -> int:
+        """Size, in bytes."""
         return len(self._counters)
 
     @property
@@ -111,6 +112,7 @@ class CountingBloomFilter(RemovingFilter):
         return self.count_of_hash(hash_key(key))
 
     def count_of_hash(self, h: int, /) -> int:
+        """As :meth:`count_of`, for the key with the 63-bit hash ``h``."""
         return min([self._get(index) for index in self._indexes(h)])
 
     def remove_hash(self, h: int, /) -> bool:
@@ -130,6 +132,7 @@ class CountingBloomFilter(RemovingFilter):
         return keys_by_fill(in_use, self.counter_count, self.probe_count)
 
     def expected_rate(self, key_count: int) -> float:
+        """The exact false-positive rate with ``key_count`` distinct keys."""
         return exact_rate(self.counter_count, key_count, self.probe_count)
 
     def union(self, other: Self, /) -> Self:

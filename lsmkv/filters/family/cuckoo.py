@@ -74,6 +74,7 @@ class CuckooFilter(RemovingFilter):
 
     @property
     def byte_count(self) -> int:
+        """Size, in bytes."""
         return len(self._slots)
 
     @property
@@ -111,6 +112,7 @@ class CuckooFilter(RemovingFilter):
         return self._stored
 
     def expected_rate(self, key_count: int) -> float:
+        """The false-positive rate with ``key_count`` distinct keys."""
         return cuckoo_rate(self.fingerprint_bits, self.bucket_count, key_count)
 
     def _slot_of(self, h: int) -> int:

@@ -48,6 +48,7 @@ class BinaryFuseFilter(StaticFilter):
 
     @property
     def byte_count(self) -> int:
+        """Size, in bytes."""
         return len(self._bits)
 
     @property
@@ -63,6 +64,7 @@ class BinaryFuseFilter(StaticFilter):
         return self._count
 
     def expected_rate(self) -> float:
+        """The false-positive rate, 2**-fingerprint_bits."""
         return fuse_rate(self.fingerprint_bits)
 
     def _body(self) -> bytes:

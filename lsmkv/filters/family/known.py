@@ -47,6 +47,7 @@ class KnownFalsePositives(Generic[M]):
 
     @property
     def known_count(self) -> int:
+        """How many false positives are known."""
         return len(self._known)
 
     def may_contain(self, key: bytes, /) -> bool:

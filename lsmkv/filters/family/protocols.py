@@ -1,7 +1,11 @@
-"""What a filter can do: one small protocol for each ability, for annotations.
+"""Protocols for annotations: one for each ability of a filter.
 
 A filter has the methods of its abilities and no others, so a type checker refuses to delete from a
-Bloom filter or to add to a static one.
+Bloom filter or to add to a static one.  A function that only asks takes a :class:`Membership`,
+whatever filter it is.
+
+Keys are ``bytes``.  Where a filter also takes the 63-bit hash of a key
+(:func:`~lsmkv.filters.hashing.hash_key`), a caller with several filters hashes once.
 """
 
 from __future__ import annotations
@@ -10,72 +14,93 @@ from typing import Protocol, Self
 
 
 class Membership(Protocol):
-    """Can be asked for a key: False is certain, True means "maybe"."""
+    """Can be asked whether it holds a key."""
 
-    def may_contain(self, key: bytes, /) -> bool: ...
+    def may_contain(self, key: bytes, /) -> bool:
+        """False when the filter certainly does not hold ``key``; True when it may."""
+        ...
 
 
 class HashMembership(Membership, Protocol):
-    """Can be asked with the 63-bit hash of a key, too."""
+    """Can be asked with the hash of a key, too."""
 
-    def may_contain_hash(self, h: int, /) -> bool: ...
+    def may_contain_hash(self, h: int, /) -> bool:
+        """As ``may_contain``, for the key with the 63-bit hash ``h``."""
+        ...
 
 
 class Insert(Protocol):
     """Takes keys one by one."""
 
-    def add(self, key: bytes, /) -> None: ...
+    def add(self, key: bytes, /) -> None:
+        """From now on the filter holds ``key``."""
+        ...
 
 
 class HashInsert(Insert, Protocol):
-    """Takes 63-bit hashes of keys, too."""
+    """Takes hashes of keys, too."""
 
-    def add_hash(self, h: int, /) -> None: ...
+    def add_hash(self, h: int, /) -> None:
+        """As ``add``, for the key with the 63-bit hash ``h``."""
+        ...
 
 
 class Delete(Protocol):
-    """Takes one ``add`` of a key back; False, with nothing changed, when it is not there.
+    """Can be made to forget a key."""
 
-    Only keys that were added may be removed: removing a false positive takes away what other keys
-    need, and they may then be denied.
-    """
+    def remove(self, key: bytes, /) -> bool:
+        """Forget one ``add`` of ``key``; False, with nothing changed, when it is not there.
 
-    def remove(self, key: bytes, /) -> bool: ...
+        Only keys that were added may be removed: removing a false positive takes away what other
+        keys need, and they may then be denied.
+        """
+        ...
 
 
 class CountEstimate(Protocol):
-    """Knows about how often a key was added and not removed; 0 is certain."""
+    """Knows about how often a key was added."""
 
-    def count_of(self, key: bytes, /) -> int: ...
+    def count_of(self, key: bytes, /) -> int:
+        """About how often ``key`` was added and not removed; 0 is certain."""
+        ...
 
 
 class KeyCount(Protocol):
     """Knows how many keys it holds, exactly or about; each filter says which."""
 
-    def key_count(self) -> float: ...
+    def key_count(self) -> float:
+        """How many keys the filter holds."""
+        ...
 
 
 class Union(Protocol):
-    """Makes a filter of the keys of both; ValueError if their shapes differ."""
+    """Can be united with another of the same shape."""
 
-    def union(self, other: Self, /) -> Self: ...
+    def union(self, other: Self, /) -> Self:
+        """A filter that answers as one built from the keys of both; ValueError if shapes differ."""
+        ...
 
 
 class Fold(Protocol):
-    """Makes a filter of half the size with the same keys; ValueError if that cannot be."""
+    """Can be halved in size while it holds few keys."""
 
-    def fold(self) -> Self: ...
+    def fold(self) -> Self:
+        """A filter of half the size that holds the same keys; ValueError if that cannot be."""
+        ...
 
 
 class Save(Protocol):
-    """Turns into bytes that name their kind, and back.
+    """Turns into bytes that name their kind, and back."""
 
-    The bytes are the same on every platform and in every process.  Errors call them ``path``:
-    CorruptionError for damaged bytes, UnsupportedFormatError for another format version or another
-    kind of filter.
-    """
-
-    def to_bytes(self) -> bytes: ...
+    def to_bytes(self) -> bytes:
+        """The filter as bytes: the same ones on every platform and in every process."""
+        ...
 
     @classmethod
-    def from_bytes(cls, data: bytes, path: str = "filter") -> Self: ...
+    def from_bytes(cls, data: bytes, path: str = "filter") -> Self:
+        """The filter that ``to_bytes`` saved as ``data``, which errors call ``path``.
+
+        Raises CorruptionError for damaged bytes, UnsupportedFormatError for another format version
+        or another kind of filter.
+        """
+        ...

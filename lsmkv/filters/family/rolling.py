@@ -241,6 +241,7 @@ class RollingCountingFilter(RollingFilter[CountingBloomFilter]):
         counter_bits: int = 4,
         clock: Clock = time.monotonic,
     ) -> Self:
+        """A filter for ``key_count`` distinct keys in a window; the rate is that of both arrays."""
         byte_count, probe_count = bloom_shape(key_count, each_rate(error_rate, 2))
         return cls(byte_count * 8, probe_count, counter_bits, window, clock)
 
@@ -250,6 +251,7 @@ class RollingCountingFilter(RollingFilter[CountingBloomFilter]):
         return self._new.remove(key)
 
     def count_of(self, key: bytes, /) -> int:
+        """About how often ``key`` was added lately and not removed."""
         self._rotate_by_time()
         h = hash_key(key)
         return self._new.count_of_hash(h) + self._old.count_of_hash(h)

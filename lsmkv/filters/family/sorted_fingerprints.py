@@ -54,6 +54,7 @@ class FingerprintFilter(StaticFilter):
 
     @property
     def byte_count(self) -> int:
+        """Size, in bytes."""
         return len(self._packed)
 
     def may_contain_hash(self, h: int, /) -> bool:

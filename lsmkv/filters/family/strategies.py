@@ -209,6 +209,7 @@ class StrategyBloomFilter(BitArrayFilter):
 
     @property
     def bit_count(self) -> int:
+        """Size, in bits: m."""
         return self._bit_count
 
     @property
@@ -217,6 +218,7 @@ class StrategyBloomFilter(BitArrayFilter):
         return bits_set(self._bits)
 
     def add(self, key: bytes, /) -> None:
+        """Add ``key``."""
         for bit in self.strategy.probes(key, self._bit_count, self.probe_count):
             self._bits[bit >> 3] |= 1 << (bit & 7)
 
