@@ -16,7 +16,7 @@ _COLUMN_LIMITS = (1, MAX_RIBBON_COLUMNS)
 
 
 class RibbonFilter(StaticFilter):
-    """A static filter of a set of keys, with one column for each bit of a fingerprint.
+    """A static filter with one column for each bit of a fingerprint.
 
     O(n) to build; O(fingerprint_bits) to ask, and two columns on average when the answer is no.
 
@@ -38,8 +38,7 @@ class RibbonFilter(StaticFilter):
     def __init__(self, hashes: Iterable[int], fingerprint_bits: int) -> None:
         check_range("fingerprint_bits", fingerprint_bits, _COLUMN_LIMITS)
         distinct = distinct_hashes(hashes)
-        self._fingerprint_bits = fingerprint_bits
-        self._count = len(distinct)
+        super().__init__(fingerprint_bits, len(distinct))
         built = build(distinct, fingerprint_bits)
         if distinct and not built:
             raise FilterBuildError(f"no ribbon filter holds these {len(distinct)} hashes")
@@ -47,7 +46,7 @@ class RibbonFilter(StaticFilter):
         self._bits = built or bytes(-(-fingerprint_bits // 8))
 
     def __repr__(self) -> str:
-        return f"<RibbonFilter: {self._count} keys, {self._fingerprint_bits}-bit fingerprints>"
+        return f"<RibbonFilter: {self._count} keys, {self.fingerprint_bits}-bit fingerprints>"
 
     @classmethod
     def from_hashes(cls, hashes: Iterable[int], error_rate: float) -> Self:
@@ -59,7 +58,7 @@ class RibbonFilter(StaticFilter):
 
     @property
     def byte_count(self) -> int:
-        """Size of the columns, in bytes."""
+        """Size, in bytes."""
         return len(self._bits)
 
     @property
@@ -68,7 +67,7 @@ class RibbonFilter(StaticFilter):
         return self._bits
 
     def may_contain_hash(self, h: int, /) -> bool:
-        return may_contain(self._bits, 0, len(self._bits), self._fingerprint_bits, h)
+        return may_contain(self._bits, 0, len(self._bits), self.fingerprint_bits, h)
 
     def key_count(self) -> float:
         """How many distinct keys the filter was built from: exact.  O(1)."""
@@ -76,10 +75,10 @@ class RibbonFilter(StaticFilter):
 
     def expected_rate(self) -> float:
         """The false-positive rate, 2**-fingerprint_bits.  O(1)."""
-        return ribbon_rate(self._fingerprint_bits)
+        return ribbon_rate(self.fingerprint_bits)
 
     def _parameters(self) -> tuple[int, ...]:
-        return (self._fingerprint_bits, self._count, len(self._bits))
+        return (self.fingerprint_bits, self._count, len(self._bits))
 
     def _body(self) -> bytes:
         return self._bits

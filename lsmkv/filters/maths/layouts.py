@@ -234,9 +234,9 @@ def ribbon_columns_for(error_rate: float) -> int:
 
 @lru_cache(maxsize=4096)
 def ribbon_share(error_rate: float) -> float:
-    """The share of filters that may do with one column fewer, for a mean rate of ``error_rate``.
+    """The share of filters with one column fewer, for a mean rate.
 
-    One column fewer doubles the rate: p = (1 - x) 2^-r + x 2^(1-r), where r is
+    One column fewer doubles a filter's rate: p = (1 - x) 2^-r + x 2^(1-r), where r is
     :func:`ribbon_columns_for`.  Memoised.
 
     >>> ribbon_share(2.0**-7), round(ribbon_share(0.01), 6)
@@ -265,7 +265,7 @@ def ribbon_slots_for(key_count: int) -> int:
 
 
 def ribbon_bits_for(key_count: int, error_rate: float) -> int:
-    """The bits of a ribbon filter for ``key_count`` keys, in whole bytes, if they are solved at once.
+    """The bits of a ribbon filter, in whole bytes, if it is solved at once.
 
     >>> ribbon_bits_for(30, 0.01), ribbon_bits_for(300, 0.01)
     (224, 2160)
