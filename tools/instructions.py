@@ -1,14 +1,11 @@
 """Counts the machine instructions of each kind of operation.  ``python -m tools.instructions``
 
-It runs the counted kinds of :mod:`bench.workloads.operations` under ``valgrind --tool=callgrind``.  Each
-kind runs twice, in processes of their own: with the operations and without.  The difference, which
-leaves out opening and closing, is divided by the number of operations.
+It runs the counted kinds of :mod:`bench.workloads.operations` under ``valgrind --tool=callgrind``, which
+counts from the first operation to the last, in all threads.  Each kind runs twice, in processes of their
+own: with the operations and without.  The difference is divided by the number of operations.
 
-The same build in the same place gives the same result within 0.1 % (hashes of strings are fixed by
-``PYTHONHASHSEED=0``), if the machine has nothing else to do: on a busy one, kinds that start threads
-count the turns that these wait.  Another place or build changes where the heap's blocks lie, and with
-that the cost of opening by up to 10 % of a result at scale 1: compare builds with ``--scale 10``.
-Instructions say nothing of caches and disks.
+The result repeats within 0.1 % (hashes of strings are fixed by ``PYTHONHASHSEED=0``), but for kinds that
+start threads, which wait in more turns on a busy machine.  Instructions say nothing of caches and disks.
 """
 
 from __future__ import annotations
@@ -41,7 +38,8 @@ def instructions(kind: str, store: str, build: str, scale: int, *, prepare_only:
         shutil.copytree(store, copy)
         done = subprocess.run(
             [
-                *("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"),
+                *("valgrind", "--tool=callgrind", "--instr-atstart=no"),
+                "--callgrind-out-file=/dev/null",
                 *(sys.executable, "-P", str(operations.__file__), "counted", kind, copy),
                 *("--scale", str(scale)),
                 *(["--prepare-only"] if prepare_only else []),

@@ -134,10 +134,10 @@ MUTANTS: Final = (
         "pass",
     ),
     Mutant(
-        "puts go on after one that failed",
-        "engine/write_path.py",
-        "            self._fail(error)\n            return False",
-        "            return False",
+        "a log is synced, and the log before it is not",
+        "log/writer.py",
+        "predecessor.sync_through(predecessor.end)",
+        "pass",
     ),
     Mutant(
         "repair keeps an older entry beside a newer one",

@@ -5,8 +5,9 @@ The tools run this file as a program with the lsmkv of any build, so it imports 
     python -P bench/workloads/operations.py counted KIND DIRECTORY [--scale N] [--prepare-only]
     python -P bench/workloads/operations.py timed KIND DIRECTORY --entries N [--prepare-only]
 
-``counted`` does a small, fixed number of operations, for :mod:`tools.instructions`, in a store that
-:func:`make_counted_store` made: ``STORED`` keys in one run on level 1, ``NEWER`` in one on level 0.
+``counted`` does a small, fixed number of operations, for :mod:`tools.instructions`, under valgrind, in a
+store that :func:`make_counted_store` made: ``STORED`` keys in one run on level 1, ``NEWER`` in one on
+level 0.
 Nothing is random, nothing is compressed (sizes would depend on zstd's version), and nothing runs in the
 background unless the operation asks for it.  Scale N makes store and operations N times as many, so
 that costs per process or per table weigh less.
@@ -20,8 +21,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import resource
+import subprocess
 import sys
 import threading
 import time
@@ -204,13 +207,21 @@ COUNTED: Final = {
 
 
 def do_counted(kind: str, directory: str, scale: int, prepare_only: bool) -> None:
-    """Do one kind of operation, or only prepare it."""
+    """Do one kind of operation under callgrind, which counts meanwhile; or only prepare it."""
     counted = COUNTED[kind]
     keys = Keys(scale)
     with lsmkv.open(directory, counted.options) as db:
         work = counted.begin(db, keys)
+        _count("on")
         if not prepare_only:
             work()
+        _count("off")
+
+
+def _count(switch: str) -> None:
+    """Switch callgrind's counting in this process."""
+    command = ["callgrind_control", "-i", switch, str(os.getpid())]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 # Timed

@@ -166,6 +166,7 @@ class ReadState:
         self.super_version: SuperVersion | None = None
         self.last_seq = 0
         self.snapshots = SnapshotList()
+        self._live_snapshots = self.snapshots.live  # read by each write, and faster from here
         self._retention: Callable[[], Retention | None] = ref(Retention())  # dead already
         self.forked = False
         self.floor: bytes | None = None
@@ -264,7 +265,7 @@ class ReadState:
 
     def needs_old_values(self) -> bool:
         """Whether writes must keep what they replace (the mutex is held)."""
-        return bool(self.snapshots.live) or self._retention() is not None
+        return bool(self._live_snapshots) or self._retention() is not None
 
     def raise_floor(self, key: bytes, seq: int) -> None:
         """Note that no key below ``key`` had a value at ``seq``.  Ignored after a later write."""

@@ -24,7 +24,7 @@ from lsmkv.filters.policy import MAX_PARAMETER, PRIVATE_SCHEMES, SCHEME_NONE, po
 from lsmkv.sstable.block.block import ENTRY_OVERHEAD_BYTES
 from lsmkv.sstable.block.builder import BlockBuilder
 from lsmkv.sstable.block.codec import Compressor, train_dictionary
-from lsmkv.sstable.block.trailer import BlockTrailer, encode_trailer
+from lsmkv.sstable.block.trailer import encode_trailer
 from lsmkv.sstable.format import CODEC_NONE, Footer, TableMeta, TableProperties
 from lsmkv.sstable.index import IndexBuilder
 from lsmkv.sstable.index_codec import pack_index
@@ -56,15 +56,26 @@ class TableFormat:
     error_rate: float
 
 
-@dataclass
 class _FinishedBlock:
-    payload: bytes
-    first: bytes
-    last: bytes
-    entry_count: int
-    filter_bits: bytes
-    filter_key_count: int
-    probe_count: int
+    """A block without its offset; no dataclass, whose ``__init__`` is never compiled."""
+
+    def __init__(
+        self,
+        payload: bytes,
+        first: bytes,
+        last: bytes,
+        entry_count: int,
+        filter_bits: bytes,
+        filter_key_count: int,
+        probe_count: int,
+    ) -> None:
+        self.payload = payload
+        self.first = first
+        self.last = last
+        self.entry_count = entry_count
+        self.filter_bits = filter_bits
+        self.filter_key_count = filter_key_count
+        self.probe_count = probe_count
 
 
 class TableWriter:
@@ -322,17 +333,18 @@ class TableWriter:
                 self._compressor = Compressor(self._form.compression_level, b"")
             codec, stored = self._compressor.compress_block(block.payload)
         bits = block.filter_bits
-        fields = BlockTrailer(
-            payload_length=len(stored),
+        tail = encode_trailer(
+            stored,
+            bits,
             raw_length=len(block.payload),
-            filter_length=len(bits),
             entry_count=block.entry_count,
             filter_key_count=block.filter_key_count,
             codec=codec,
             filter_scheme=self._scheme if bits else SCHEME_NONE,
             probe_count=block.probe_count,
+            number=self._number,
+            offset=self._data_bytes,
         )
-        tail = encode_trailer(stored, bits, fields, self._number, self._data_bytes)
         length = len(stored) + len(bits) + len(tail)
         entries, probes = block.entry_count, block.probe_count
         self._index.add(block.first, block.last, length, len(bits), entries, probes)

@@ -56,16 +56,30 @@ def checksum_seed(trailer: bytes, number: int, offset: int) -> int:
 
 
 def encode_trailer(
-    payload: bytes, filter_bits: bytes, fields: BlockTrailer, number: int, offset: int
+    payload: bytes,
+    filter_bits: bytes,
+    *,
+    raw_length: int,
+    entry_count: int,
+    filter_key_count: int,
+    codec: int,
+    filter_scheme: int,
+    probe_count: int,
+    number: int,
+    offset: int,
 ) -> bytes:
+    """The trailer of a block of table ``number`` at ``offset``.
+
+    It takes no BlockTrailer, because making one costs more than all the rest.
+    """
     trailer = BytesWriter()
     _write_u32(trailer, len(payload))
-    _write_u32(trailer, fields.raw_length)
+    _write_u32(trailer, raw_length)
     _write_u32(trailer, len(filter_bits))
-    _write_u32(trailer, fields.entry_count)
-    _write_u32(trailer, fields.filter_key_count)
-    trailer.append(fields.codec)
-    trailer.append(fields.filter_scheme << 5 | fields.probe_count)
+    _write_u32(trailer, entry_count)
+    _write_u32(trailer, filter_key_count)
+    trailer.append(codec)
+    trailer.append(filter_scheme << 5 | probe_count)
     write_i16_le(trailer, BLOCK_MAGIC)
     seed = checksum_seed(trailer.getvalue(), number, offset)
     write_i32_le(trailer, short_checksum(payload, seed))
@@ -76,7 +90,9 @@ def encode_trailer(
 def encode_block_frame(
     payload: bytes, filter_bits: bytes, trailer: BlockTrailer, number: int, offset: int
 ) -> bytes:
-    sealed = encode_trailer(payload, filter_bits, trailer, number, offset)
+    fields = trailer._asdict()
+    del fields["payload_length"], fields["filter_length"]
+    sealed = encode_trailer(payload, filter_bits, **fields, number=number, offset=offset)
     return payload + filter_bits + sealed
 
 
