@@ -91,10 +91,11 @@ class Options:
         filter_allocation: ``"uniform"`` gives every level the same p; ``"monkey"`` gives larger runs a
             higher p, in the same total memory (Dayan, Athanassoulis, Idreos, SIGMOD 2017).
             ``"uniform"``.
-        filter_policy: kind of filter in new tables: ``"bloom"``, ``"blocked-bloom"`` (one cache line per
-            lookup), ``"binary-fuse"`` (fewest bits; rates of 2^-8 and 2^-16), ``"none"``, or the name
-            of a registered one (:func:`lsmkv.filters.policy.register`).  Choose the second and third
-            with ``filter_granularity="table"``.  ``"bloom"``.
+        filter_policy: kind of filter in new tables: ``"bloom"``; ``"ribbon"`` (fewest bits; rates are
+            powers of two, so each block has one of two, with ``error_rate`` as mean);
+            ``"blocked-bloom"`` (one cache line per lookup) and ``"binary-fuse"`` (rates of 2^-8 and
+            2^-16), both for ``filter_granularity="table"``; ``"none"``; or the name of a registered one
+            (:func:`lsmkv.filters.policy.register`).  ``"bloom"``.
         filter_key: the part of each key that filters contain: ``WholeKey()``, or, for scans of
             prefixes too, ``FixedPrefix(n)`` or ``DelimitedPrefix(delimiter, count)``.  ``WholeKey()``.
 

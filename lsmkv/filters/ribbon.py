@@ -152,7 +152,10 @@ def _columns(windows: vec[i64], results: vec[i64], byte_count: i64, columns: i64
 
 
 def _parity(word: i64) -> i64:
-    """A number whose lowest bit is the parity of ``word``, of 56 bits."""
+    """A number whose lowest bit is the parity of ``word``.
+
+    ``word`` has at most 56 bits.
+    """
     if not COMPILED:
         return int(word).bit_count()
     word ^= word >> 1

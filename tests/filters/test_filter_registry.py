@@ -123,7 +123,9 @@ def test_options_take_registered_names_only() -> None:
         Options(filter_policy="checksums")
     register(Checksums())
     assert Options(filter_policy="checksums").filter_policy == "checksums"
-    with pytest.raises(ValueError, match=r"filter_policy='xor': .*'binary-fuse', 'ribbon', 'checksums'"):
+    with pytest.raises(
+        ValueError, match=r"filter_policy='xor': .*'binary-fuse', 'ribbon', 'checksums'"
+    ):
         Options(filter_policy="xor")
 
 

@@ -137,22 +137,24 @@ def test_more_deletions_than_entries_are_corrupt(tmp_path: Path) -> None:
 # --- filters ---
 
 
-def test_an_impossible_fuse_width_is_corrupt(tmp_path: Path) -> None:
+@pytest.mark.parametrize("policy", ["binary-fuse", "ribbon"])
+def test_an_impossible_parameter_of_a_filter_is_corrupt(tmp_path: Path, policy: str) -> None:
     def lie(table: CraftedTable) -> None:
         table.numbers["probe_counts"] = [255] * table.block_count
 
-    store = made(tmp_path, lie, filter_policy="binary-fuse", block_size_bytes=1024)
+    store = made(tmp_path, lie, filter_policy=policy, block_size_bytes=1024)
     assert_corrupt(store, lambda db: db.get(b"0100"), "the parameter 255")
 
 
+@pytest.mark.parametrize("policy", ["bloom", "ribbon"])
 @pytest.mark.parametrize("residency", ["resident", "cached", "off"])
-def test_a_bloom_filter_without_probes_is_corrupt_whoever_asks_it(
-    tmp_path: Path, residency: str
+def test_a_filter_without_probes_is_corrupt_whoever_asks_it(
+    tmp_path: Path, residency: str, policy: str
 ) -> None:
     def lie(table: CraftedTable) -> None:
         table.numbers["probe_counts"][2] = 0
 
-    store = made(tmp_path, lie, filter_residency=residency)
+    store = made(tmp_path, lie, filter_residency=residency, filter_policy=policy)
     assert_corrupt(store, lambda db: db.get(b"0100"), "the parameter 0")
 
 
@@ -164,7 +166,7 @@ def test_a_table_s_own_filter_is_checked_too(tmp_path: Path) -> None:
     assert_corrupt(store, lambda db: db.get(b"0100"), "the parameter 9")
 
 
-@pytest.mark.parametrize("policy", ["bloom", "blocked-bloom"])
+@pytest.mark.parametrize("policy", ["bloom", "blocked-bloom", "ribbon"])
 def test_a_filter_of_more_keys_than_its_block_has_is_corrupt(tmp_path: Path, policy: str) -> None:
     def lie(table: CraftedTable) -> None:
         table.blocks[1].fields[FILTER_KEYS] = 0xFFFF_FFFF

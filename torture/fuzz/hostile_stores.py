@@ -40,6 +40,8 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
     "table-filter": {"filter_granularity": "table"},
     "cached": {"filter_residency": "cached"},
     "blocked": {"filter_policy": "blocked-bloom", "compression": "none"},
+    "ribbon": {"filter_policy": "ribbon", "compression": "none"},
+    "ribbon-table": {"filter_policy": "ribbon", "filter_granularity": "table"},
     "fuse": {"filter_policy": "binary-fuse", "compression": "none"},
     "fuse-table": {"filter_policy": "binary-fuse", "filter_granularity": "table"},
     "prefix": {"filter_key": filter_key_from_spec("fixed:2")},

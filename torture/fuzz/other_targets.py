@@ -22,11 +22,12 @@ from lsmkv.filters import (
     FingerprintFilter,
     FoldableBloomFilter,
     PartitionedBloomFilter,
+    RibbonFilter,
 )
 from lsmkv.filters.family.saved import KINDS, SavedFilter, load
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import filter_key_from_spec
-from lsmkv.filters.policy import BLOCKED, BLOOM, FUSE, POLICIES
+from lsmkv.filters.policy import BLOCKED, BLOOM, FUSE, POLICIES, RIBBON
 from lsmkv.log.batch import decode_batch, encode_batch
 from lsmkv.log.reader import read_log
 from lsmkv.sstable.format import TableMeta
@@ -143,7 +144,11 @@ def _saved_seeds() -> list[bytes]:
         for key in _KEYS:
             filter_.add(key)
     hashes = [hash_key(key) for key in _KEYS]
-    made: list[SavedFilter] = [BinaryFuseFilter(hashes, 8), FingerprintFilter(hashes, 10)]
+    made: list[SavedFilter] = [
+        BinaryFuseFilter(hashes, 8),
+        FingerprintFilter(hashes, 10),
+        RibbonFilter(hashes, 7),
+    ]
     return [filter_.to_bytes() for filter_ in (*empty, *made)] + _other_saved()
 
 
@@ -177,7 +182,7 @@ def _check_policy(data: bytes) -> None:
 def _policy_seeds() -> list[bytes]:
     seeds = []
     hashes = [n * 0x1E37_79B9_7F4A_7C15 & (1 << 63) - 1 for n in range(1, 60)]
-    for number, policy in enumerate((BLOOM, BLOCKED, FUSE)):
+    for number, policy in enumerate((BLOOM, BLOCKED, FUSE, RIBBON)):
         for rate in (0.01, 0.0001):
             bits, parameter = policy.build(hashes, rate)
             seeds.append(bytes([number, parameter]) + bits)

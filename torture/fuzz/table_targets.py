@@ -337,6 +337,7 @@ FORMS: Final = {
     "dictionary": {"compression": "zstd", "compression_dictionary_size_bytes": 256},
     "table-filter": {"filter_granularity": "table"},
     "blocked": {"filter_policy": "blocked-bloom", "compression": "none"},
+    "ribbon": {"filter_policy": "ribbon", "compression": "none"},
     "fuse": {"filter_policy": "binary-fuse", "filter_granularity": "table"},
     "prefix": {"filter_key": filter_key_from_spec("fixed:4")},
 }

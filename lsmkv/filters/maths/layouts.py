@@ -265,7 +265,7 @@ def ribbon_slots_for(key_count: int) -> int:
 
 
 def ribbon_bits_for(key_count: int, error_rate: float) -> int:
-    """The bits of a ribbon filter, in whole bytes, if it is solved at once.
+    """The bits of a ribbon filter, if it is solved at once.
 
     >>> ribbon_bits_for(30, 0.01), ribbon_bits_for(300, 0.01)
     (224, 2160)

@@ -16,7 +16,7 @@ magic lets salvage find blocks when the index is lost.
 Codecs: 0 none; 1 zstd, which is read and no longer written; 2 zstd of the transposed payload
 (:mod:`lsmkv.sstable.block.transposed`), its frame without the magic number.
 
-Filter schemes: 0 no filter, 1 Bloom, 2 blocked Bloom, 3 binary fuse; 4 and 5 are reserved.  6 and 7
+Filter schemes: 0 no filter, 1 Bloom, 2 blocked Bloom, 3 binary fuse, 4 ribbon; 5 is reserved.  6 and 7
 are for policies that users register; tables with these name the policy in their properties.
 """
 
