@@ -74,7 +74,12 @@ def open(  # more than 60 lines: its parameters and its docstring
         engine.open_read_only()
         return DB(engine)
     files.make_directory(directory)
-    engine = Engine(directory, chosen, files, _lock(files, directory))
+    lock = _lock(files, directory)
+    try:
+        engine = Engine(directory, chosen, files, lock)
+    except BaseException:
+        lock.release()
+        raise
     try:
         # Asked again: another process may have made a store before this one had the lock.
         if _must_open(files, directory, create_if_missing, error_if_exists):

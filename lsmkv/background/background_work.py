@@ -8,6 +8,7 @@ from typing import Final
 from lsmkv.background.background_thread import Host, Shared
 from lsmkv.background.compactor import Compactor
 from lsmkv.background.flusher import Flusher
+from lsmkv.background.malloc_trim import find_malloc_trim
 from lsmkv.background.threads import Errand
 from lsmkv.compaction.picker import PickState, pick
 from lsmkv.read.view import SuperVersion
@@ -32,6 +33,7 @@ class BackgroundWork:
     def start(self, current: SuperVersion) -> None:
         """Begin with the work that an earlier process left."""
         host = self._host
+        find_malloc_trim()  # here: a thread's first import may wait for one that an interrupt broke
         if host.options.background == "process" and self._lock is not None:
             from lsmkv.background.process.runner import runners
 

@@ -166,7 +166,7 @@ def _delete_prefix(db: lsmkv.DB, prefix: bytes) -> int:
 @click.option("--reverse", is_flag=True, help="Print from the last key to the first.")
 @click.option(
     "--limit",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, sys.maxsize),
     metavar="N",
     help="Print at most N entries (default: all).",
 )

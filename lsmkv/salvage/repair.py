@@ -171,7 +171,7 @@ class _Repair:
     def run(self) -> RepairReport:
         try:
             found = find_state(self._storage, self._source, self._numbers)
-            placed, logs = self._gather(found.state)
+            placed, logs = self._gather(found.state, found.outdated)
             new_state = self._prepare(placed, found.state, logs)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -194,11 +194,20 @@ class _Repair:
 
     # What is kept
 
-    def _gather(self, state: State | None) -> tuple[list[PlacedTable], SalvagedLogs]:
-        """Put the tables into the target, and salvage the logs."""
+    def _gather(
+        self, state: State | None, outdated: State | None
+    ) -> tuple[list[PlacedTable], SalvagedLogs]:
+        """Put the tables into the target, and salvage the logs.
+
+        An ``outdated`` state tells only what is lost: tables that are gone, and that no other replaced.
+        """
         if state is None:
-            live, self._uncertain = live_tables(self._storage, self._source, self._numbers["table"])
+            present = self._numbers["table"]
+            live, self._uncertain, replaced = live_tables(self._storage, self._source, present)
             wanted: list[tuple[int, TableMeta | None]] = [(number, None) for number in live]
+            named = [] if outdated is None else outdated.levels.tables()
+            gone = [meta for meta in named if meta.number not in {*present, *replaced}]
+            wanted += [(meta.number, meta) for meta in gone]
         else:
             wanted = [(table.number, table) for table in state.levels.tables()]
         for number, _ in wanted:
@@ -211,6 +220,11 @@ class _Repair:
             if table is not None:
                 rescued[number] = table
         logs = salvage_logs(self._storage, self._source, self._numbers["log"], state)
+        if outdated is not None and outdated.closed_log is not None:
+            number, end = outdated.closed_log
+            newest = max(self._numbers["table"] + self._numbers["log"], default=0)
+            if number not in self._numbers["log"] and newest < outdated.next_file:
+                logs.lost_bytes += end  # nothing came after it
         logged = self._write((key, *logs.newest[key]) for key in sorted(logs.newest))
         if state is None:
             return self._placed_by_sequence([*rescued.values(), *logged]), logs

@@ -104,15 +104,18 @@ class RepairReport(Report):
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is lost and no kept entry may be outdated."""
+        """Whether nothing is lost and no kept entry may be outdated.
+
+        Without a manifest: as far as the files that are there can tell.
+        """
         return not (
             self.lost_ranges or self.log_bytes_lost or self.tables_lost or self.tables_uncertain
         )
 
     def __str__(self) -> str:
+        known = ": nothing is lost" if self.manifest else ": nothing is known to be lost"
         lines = [
-            f"{self.path} repaired into {self.output}"
-            + (": nothing is lost" if self.is_complete else ""),
+            f"{self.path} repaired into {self.output}" + ("" if not self.is_complete else known),
             f"  tables: {self.tables_kept} kept, {self.tables_salvaged} salvaged, "
             f"{self.tables_lost} lost, {self.tables_merged} merged, {self.tables_ignored} ignored",
             f"  blocks: {self.blocks_kept} kept, {self.blocks_lost} lost",

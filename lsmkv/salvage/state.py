@@ -23,10 +23,14 @@ _ORDER_LOST: Final = (
 
 @dataclass(slots=True)
 class FoundState:
-    """The manifest to use and its state; both None without one."""
+    """The manifest to use and its state; both None without one.
+
+    ``outdated`` is the state of a manifest that was found and cannot be used.
+    """
 
     manifest: str | None = None
     state: State | None = None
+    outdated: State | None = None
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -93,6 +97,7 @@ def _state(
     else:
         is_outdated = is_missing_files or max(numbers["table"], default=0) >= state.next_file
     if is_outdated:
+        found.outdated = state
         reason = "not used: it names files that are gone, or does not name newer ones"
     elif _is_of_another_store(storage, directory, state):
         reason = "not used: it is of another store, for it describes none of the tables here"
@@ -142,8 +147,8 @@ def _is_finished(storage: Storage, directory: str, number: int) -> bool:
 
 def live_tables(
     storage: Storage, directory: str, numbers: list[int]
-) -> tuple[list[int], list[int]]:
-    """The tables that count and, of these, those that may be replaced.
+) -> tuple[list[int], list[int], set[int]]:
+    """The tables that count; of these, those that may be replaced; and the replaced ones.
 
     The last table of a compaction notes the tables that it replaced, and those written beside it.  The
     note counts if all of the latter are there: a power failure may have kept only some.  It outlasts
@@ -160,7 +165,7 @@ def live_tables(
         elif set(note.beside).issubset(numbers):
             replaced.update(older for older in note.replaces if older < number)
     live = [number for number in numbers if number not in replaced]
-    return live, [number for number in without_note if number not in replaced]
+    return live, [number for number in without_note if number not in replaced], replaced
 
 
 def _open(storage: Storage, directory: str, number: int) -> TableReader | None:

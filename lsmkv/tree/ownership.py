@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from typing import Final
 
@@ -13,6 +14,13 @@ from lsmkv.storage.file_names import parse_file_name
 from lsmkv.storage.storage import ReadKind, Storage
 from lsmkv.tree.manifest import read_current
 
+_NOT_A_FILE: Final = {
+    errno.ELOOP,
+    errno.EOPNOTSUPP,
+    errno.EISDIR,
+    errno.ENXIO,
+}  # links, pipes, folders
+
 MAGIC_BYTES: Final = len(LOG_MAGIC)
 
 
@@ -21,9 +29,14 @@ def check_is_ours(storage: Storage, directory: str) -> None:
 
     LevelDB and RocksDB have a file of that name, too.
     """
-    with contextlib.suppress(CorruptionError, NotAStoreError):
+    try:
         read_current(storage, directory)
         return
+    except (CorruptionError, NotAStoreError):
+        pass
+    except OSError as error:
+        if error.errno not in _NOT_A_FILE:
+            raise
     for name in storage.list_directory(directory):
         if parse_file_name(name) is not None and _has_our_magic(storage, directory, name):
             return

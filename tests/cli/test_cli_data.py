@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -309,6 +310,7 @@ def test_count_does_not_make_a_store(store: str) -> None:
         (["--reverse"], "c bb ba b a"),
         (["--reverse", "--limit", "2"], "c bb"),
         (["--limit", "0"], ""),
+        (["--limit", str(sys.maxsize)], "a b ba bb c"),
         (["--start", "z"], ""),
     ],
 )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import fill, number_key, open_small
 
 import lsmkv
+from lsmkv.api import opening
 from lsmkv.background import handles
+from lsmkv.engine.engine import Engine
 
 BUSY = """
 import sys, lsmkv
@@ -74,3 +78,22 @@ def test_a_closed_store_is_no_longer_watched(path: str) -> None:
         reader.refresh()
         assert len(handles._watched) == watched + 2
     assert len(handles._watched) == watched
+
+
+def test_an_interrupt_before_a_store_is_open_leaves_it_unlocked(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted(Engine):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            raise KeyboardInterrupt
+
+    gc.disable()
+    try:
+        monkeypatch.setattr(opening, "Engine", Interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            lsmkv.open(path)
+        monkeypatch.undo()
+        lsmkv.open(path).close()
+    finally:
+        gc.enable()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from pathlib import Path
@@ -224,3 +225,46 @@ def test_a_left_over_log_does_not_hide_newer_tables(store: Path, output: Path) -
     lose_manifest(store)
     repair(store, output)
     assert content_of(output) == {b"key": b"new"}
+
+
+@pytest.mark.parametrize("loss", ["current", "torn manifest"])
+def test_a_table_that_an_unused_manifest_names_is_lost_if_it_is_gone(
+    store: Path, output: Path, loss: str
+) -> None:
+    build_store(store)
+    gone = files(store, ".sst")[0]
+    gone.unlink()
+    if loss == "current":
+        (store / "CURRENT").unlink()
+    else:
+        with manifest_files(store)[-1].open("ab") as manifest:
+            manifest.write(b"\x11" * 30)
+    report = repair(store, output)
+    assert report.manifest is None
+    assert not report.is_complete
+    assert report.tables_lost == 1
+    assert [lost.table for lost in report.lost_ranges] == [int(gone.stem)]
+
+
+def test_a_log_that_an_unused_manifest_notes_is_lost_if_it_is_gone(
+    store: Path, output: Path
+) -> None:
+    build_store(store)
+    (store / "CURRENT").unlink()
+    files(store, ".log")[-1].unlink()
+    report = repair(store, output)
+    assert report.log_bytes_lost > 0
+    assert not report.is_complete
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_a_current_that_is_no_file_is_repaired_in_place(store: Path, kind: str) -> None:
+    content = build_store(store)
+    current = store / "CURRENT"
+    current.unlink()
+    if kind == "pipe":
+        os.mkfifo(current)
+    else:
+        current.symlink_to(store / "LOCK")
+    repair(store, in_place=True)
+    assert content_of(store) == content

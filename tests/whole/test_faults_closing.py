@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -105,3 +106,23 @@ def test_writes_that_race_with_closing_are_kept_or_refused(path: str) -> None:
         thread.join(60)
     assert [type(error) for error in refused] == [lsmkv.ClosedError] * 4
     assert contents(path).keys() == {key for mine in acknowledged for key in mine}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which files are open")
+def test_after_a_failed_flush_a_closed_store_keeps_no_table_open(
+    path: str, storage: FaultyStorage
+) -> None:
+    db = open_small(path, storage=storage)
+    db[b"k"] = b"v"
+    db.flush()
+    db[b"k"] = b"v2"
+    storage.fail("create", path_suffix=".sst")
+    with pytest.raises((OSError, lsmkv.BackgroundError)):
+        db.flush()
+    gc.disable()
+    try:
+        db.close()
+        links = [os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+        assert [link for link in links if link.startswith(path)] == []
+    finally:
+        gc.enable()
