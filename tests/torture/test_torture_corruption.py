@@ -126,7 +126,7 @@ def test_a_repair_that_loses_what_is_whole_is_found_out(
 
     monkeypatch.setattr(corruption, "repair", forgetful)
     (failure,) = replayed(tmp_path, "closed/repair/flip:000005.sst:30:0").failures
-    assert "the repaired store: 1 of 61 keys have a wrong value" in failure.what
+    assert "the repaired store: " in failure.what and " have a wrong value" in failure.what
 
 
 # --- isolation ---

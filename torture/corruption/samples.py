@@ -47,9 +47,9 @@ FORMS: Final[dict[str, dict[str, Any]]] = {
     },
     "table-filter": {"filter_granularity": "table"},
     "blocked": {"filter_policy": "blocked-bloom"},
-    "ribbon": {"filter_policy": "ribbon"},
     "fuse": {"filter_policy": "binary-fuse", "filter_granularity": "table", "compression": "zstd"},
     "prefix": {"filter_key": lsmkv.DelimitedPrefix(b"/")},
+    "ribbon": {"filter_policy": "ribbon"},
 }
 """Options of the sample's tables, one table each, besides a plain one."""
 
