@@ -28,12 +28,13 @@ from torture.metamorphic.rounds import Size
 
 
 def test_disturbances_end_with_the_block() -> None:
-    before = sys.getswitchinterval(), gc.get_threshold(), signal.getsignal(signal.SIGUSR1)
+    before = sys.getswitchinterval(), gc.get_threshold()
     threads = threading.active_count()
     with disturbed(tuple(KINDS), 1):
         assert sys.getswitchinterval() == pytest.approx(SHORTEST_SWITCH_INTERVAL_S)
         assert threading.active_count() == threads + 2
-    assert (sys.getswitchinterval(), gc.get_threshold(), signal.getsignal(signal.SIGUSR1)) == before
+    assert (sys.getswitchinterval(), gc.get_threshold()) == before
+    assert signal.getsignal(signal.SIGUSR1) is signal.SIG_IGN  # a thread may take one late
     assert threading.active_count() == threads
 
 

@@ -46,7 +46,9 @@ _MOST_INTERNALS: Final = 400
 # These end or replace the process, read standard input, or wait forever.
 _LEFT_OUT: Final = frozenset({"serve", "run", "main", "loop", "_loop", "wait", "join", "acquire"})
 # They multiply what they are given: a text times a large number is a MemoryError.
-_MULTIPLYING: Final = frozenset({"add_hash", "may_contain_hash", "remove_hash"})
+_MULTIPLYING: Final = frozenset(
+    {"add_hash", "may_contain_hash", "remove_hash", "_place", "_slot_of", "_indexes"}
+)
 _LEFT_OUT_MODULES: Final = (
     "lsmkv.cli",
     "lsmkv.__main__",
