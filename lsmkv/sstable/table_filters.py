@@ -135,8 +135,11 @@ class TableFilters:
         length = index.filter_start(block_number + 1) - start
         probes = index.probe_count(block_number)
         bits = self._resident
-        if self._scheme == SCHEME_RIBBON and bits is not None:  # the usual case, without a detour
-            return ribbon.may_contain(bits, start, length, probes, filter_hash)
+        if bits is not None:  # the usual cases, without a detour
+            if self._scheme == SCHEME_BLOOM:
+                return bloom.may_contain(bits, start, length, probes, filter_hash)
+            if self._scheme == SCHEME_RIBBON:
+                return ribbon.may_contain(bits, start, length, probes, filter_hash)
         return self._ask(block_number, start, length, probes, filter_hash)
 
     def may_hold(self, block_number: i64, filter_hash: i64) -> bool:
