@@ -225,7 +225,7 @@ _MIXED_KEYS: Final = 4096
 """Larger filters are one of few, so each gets the rate that was asked for."""
 
 
-def _ribbon_columns(first_hash: int, key_count: int, error_rate: float) -> int:
+def _ribbon_columns(first_hash: i64, key_count: int, error_rate: float) -> int:
     """Columns for one of many filters with a mean rate of ``error_rate``; 0 for no filter.
 
     Some get one column fewer than others.  Which, the first hash decides: that is as good as chance,
@@ -236,8 +236,8 @@ def _ribbon_columns(first_hash: int, key_count: int, error_rate: float) -> int:
     columns = ribbon_columns_for(error_rate)
     if key_count > _MIXED_KEYS:
         return columns
-    draw = int((first_hash * bloom.MULTIPLIER) & MASK_63) / 2.0**63
-    return columns - (draw < ribbon_share(error_rate))
+    mixed: int = (first_hash * bloom.MULTIPLIER) & MASK_63
+    return columns - 1 if mixed / 2.0**63 < ribbon_share(error_rate) else columns
 
 
 class RibbonPolicy(_NumberedPolicy):
@@ -257,7 +257,7 @@ class RibbonPolicy(_NumberedPolicy):
     def build_from_digests(self, packed: bytes, error_rate: float) -> tuple[bytes, int]:
         if not packed:
             return NO_FILTER
-        first: int = read_i64_le(packed, 0) & MASK_63
+        first = read_i64_le(packed, 0) & MASK_63
         columns = _ribbon_columns(first, len(packed) // DIGEST_BYTES, error_rate)
         bits = ribbon.build_from_digests(packed, columns) if columns else b""
         return (bits, columns) if bits else NO_FILTER
