@@ -47,7 +47,7 @@ _MOST_INTERNALS: Final = 400
 _LEFT_OUT: Final = frozenset({"serve", "run", "main", "loop", "_loop", "wait", "join", "acquire"})
 # They multiply what they are given: a text times a large number is a MemoryError.
 _MULTIPLYING: Final = frozenset(
-    {"add_hash", "may_contain_hash", "remove_hash", "_place", "_slot_of", "_indexes"}
+    {"add_hash", "may_contain_hash", "remove_hash", "_place", "_other", "_slot_of", "_indexes"}
 )
 _LEFT_OUT_MODULES: Final = (
     "lsmkv.cli",
