@@ -109,4 +109,17 @@ class Worker:
                 while not self._stopping and self._job():
                     pass
             except BaseException as error:  # the store must know of every one
+                _release_locals(error)
                 self._failed(error)
+
+
+def _release_locals(error: BaseException) -> None:
+    """Clear the frames of ``error``.
+
+    Their locals would keep tables and memtables alive as long as the error lives.
+    """
+    traceback = error.__traceback__
+    while traceback is not None:
+        with contextlib.suppress(RuntimeError):  # this frame, and those above it, still run
+            traceback.tb_frame.clear()
+        traceback = traceback.tb_next

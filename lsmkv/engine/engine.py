@@ -266,8 +266,6 @@ class Engine(WriteState):
         if self._lock is not None:
             self._lock.release()
         handles.unwatch(self)
-        if self._failure is not None:
-            self._failure.__traceback__ = None  # its frames keep tables open, and memtables alive
         self._is_closed = True
 
     def mark_forked(self) -> None:
