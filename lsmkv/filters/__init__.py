@@ -11,15 +11,15 @@
 
 Counts are 0 or more, and error rates lie between 0 and 1: other arguments raise a ``ValueError``.
 
-**Adding a kind**, say ``ribbon``, for tables to embed and programs to use:
+**Adding a kind**, say ``quotient``, for tables to embed and programs to use:
 
 1. ``maths/layouts.py``: functions for its size and its rate, named below if users call them.
-2. ``ribbon.py`` beside ``fuse.py``: ``build`` and ``may_contain`` on plain bytes.  The module joins
+2. ``quotient.py`` beside ``ribbon.py``: ``build`` and ``may_contain`` on plain bytes.  It joins
    ``INSIDE`` of ``tests/whole/test_layering.py``, and ``COMPILED`` of ``setup.py`` if compiling
    makes it faster.
 3. ``policy.py``: a :class:`FilterPolicy` with a free scheme, listed in ``POLICIES``.  Its name joins
    ``FilterPolicyName`` in ``lsmkv/options.py``.
-4. ``family/ribbon.py``: a class with a free ``KIND``, named in ``family/__init__.py``.
+4. ``family/quotient.py``: a class with a free ``KIND``, named in ``family/__init__.py``.
 5. ``KINDS`` of ``tests/support/filter_kinds.py``, which runs every common test on it, and the tables
    of ``docs/filters.md``, which tests compare with the code.
 """

@@ -234,6 +234,22 @@ def test_loading_takes_no_memory_out_of_proportion() -> None:
             "999 keys do not fit",
         ),
         (
+            with_parameter(filters.RibbonFilter([1, 2], 7).to_bytes(), 0, 32),
+            "parameter 32 does not lie in 1..31",
+        ),
+        (
+            with_parameter(filters.RibbonFilter([1], 1).to_bytes(), 0, 31),
+            "no ribbon filter of 31 columns has 1 bytes",
+        ),
+        (
+            with_parameter(filters.RibbonFilter([1, 2], 7).to_bytes(), 1, 999),
+            "999 keys do not fit",
+        ),
+        (
+            with_parameter(filters.RibbonFilter([1, 2], 7).to_bytes(), 2, 9),
+            "wrong size of body",
+        ),
+        (
             resealed(
                 filters.FingerprintFilter([1 << 60, 1 << 61], 8).to_bytes()[:-10]
                 + b"\2\1"

@@ -150,13 +150,6 @@ def test_possible_shapes(byte_count: int, columns: int, possible: bool) -> None:
     assert RIBBON.is_possible(byte_count, columns) == possible
 
 
-def test_a_saved_filter_with_too_many_keys_or_columns_is_corrupt() -> None:
-    data = filters.RibbonFilter([1, 2, 3], 7).to_bytes()
-    restored = filters.RibbonFilter.from_bytes(data)
-    assert (restored.key_count(), restored.fingerprint_bits) == (3, 7)
-    assert all(map(restored.may_contain_hash, [1, 2, 3]))
-
-
 def test_the_filter_of_no_keys_has_the_rate_of_any_other() -> None:
     empty = filters.RibbonFilter([], 3)
     dice = random.Random(4)

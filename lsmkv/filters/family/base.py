@@ -82,6 +82,43 @@ class StaticFilter(HashedFilter):
         return (self.fingerprint_bits, self._count)
 
 
+class SolvedFilter(StaticFilter):
+    """A static filter whose bits solve an equation for each key."""
+
+    _bits: bytes
+
+    def __repr__(self) -> str:
+        kind = type(self).__name__
+        return f"<{kind}: {self._count} keys, {self.fingerprint_bits}-bit fingerprints>"
+
+    @property
+    def byte_count(self) -> int:
+        """Size, in bytes."""
+        return len(self._bits)
+
+    @property
+    def bits(self) -> bytes:
+        """The filter itself, as tables embed it."""
+        return self._bits
+
+    def key_count(self) -> float:
+        """How many distinct keys the filter was built from: exact."""
+        return self._count
+
+    def expected_rate(self) -> float:
+        """The false-positive rate, 2**-fingerprint_bits."""
+        return 2.0**-self.fingerprint_bits
+
+    def _body(self) -> bytes:
+        return self._bits
+
+    def _with_solution(self, bits: bytes, count: int) -> Self:
+        """This filter with the bits and the number of keys of another."""
+        self._bits = bits
+        self._count = count
+        return self
+
+
 class BitArrayFilter(SavedFilter):
     """A filter that sets k bits of one array for each key."""
 

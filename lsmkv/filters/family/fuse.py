@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import Self
 
 from lsmkv.filters.bloom import MAX_BYTES
-from lsmkv.filters.family.base import StaticFilter, distinct_hashes
+from lsmkv.filters.family.base import SolvedFilter, distinct_hashes
 from lsmkv.filters.family.saved import SavedParts
 from lsmkv.filters.fuse import build, is_shape, may_contain
-from lsmkv.filters.maths.layouts import FUSE_WIDTHS, fuse_fingerprint_bits_for, fuse_rate
+from lsmkv.filters.maths.layouts import FUSE_WIDTHS, fuse_fingerprint_bits_for
 
 
-class BinaryFuseFilter(StaticFilter):
+class BinaryFuseFilter(SolvedFilter):
     """A static filter with fingerprints of 8 or 16 bits.
 
     ``hashes`` are the 63-bit hashes of the keys; repeats do no harm.  The error rate is
@@ -35,9 +35,6 @@ class BinaryFuseFilter(StaticFilter):
         super().__init__(fingerprint_bits, len(distinct))
         self._bits = build(distinct, fingerprint_bits)
 
-    def __repr__(self) -> str:
-        return f"<BinaryFuseFilter: {self._count} keys, {self.fingerprint_bits}-bit fingerprints>"
-
     @classmethod
     def from_hashes(cls, hashes: Iterable[int], error_rate: float) -> Self:
         """The filter of the keys with these 63-bit hashes.
@@ -46,29 +43,8 @@ class BinaryFuseFilter(StaticFilter):
         """
         return cls(hashes, fuse_fingerprint_bits_for(error_rate))
 
-    @property
-    def byte_count(self) -> int:
-        """Size, in bytes."""
-        return len(self._bits)
-
-    @property
-    def bits(self) -> bytes:
-        """Header and cells, as :func:`lsmkv.filters.fuse.build` gives them."""
-        return self._bits
-
     def may_contain_hash(self, h: int, /) -> bool:
         return may_contain(self._bits, 0, len(self._bits), self.fingerprint_bits, h)
-
-    def key_count(self) -> float:
-        """How many distinct keys the filter was built from: exact."""
-        return self._count
-
-    def expected_rate(self) -> float:
-        """The false-positive rate, 2**-fingerprint_bits."""
-        return fuse_rate(self.fingerprint_bits)
-
-    def _body(self) -> bytes:
-        return self._bits
 
     @classmethod
     def _restore(cls, parts: SavedParts) -> Self:
@@ -78,7 +54,4 @@ class BinaryFuseFilter(StaticFilter):
             raise parts.corrupt("cells of a binary fuse filter do not fill segments")
         if count > len(bits):
             raise parts.corrupt(f"{count} keys do not fit into {len(bits)} bytes")
-        restored = cls([], width)
-        restored._count = count
-        restored._bits = bits
-        return restored
+        return cls([], width)._with_solution(bits, count)

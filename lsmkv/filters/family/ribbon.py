@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from typing import Self
 
 from lsmkv.filters.bloom import MAX_BYTES
-from lsmkv.filters.family.base import StaticFilter, check_range, distinct_hashes
+from lsmkv.filters.family.base import SolvedFilter, check_range, distinct_hashes
 from lsmkv.filters.family.saved import SavedParts
 from lsmkv.filters.fuse import FilterBuildError
-from lsmkv.filters.maths.layouts import MAX_RIBBON_COLUMNS, ribbon_columns_for, ribbon_rate
+from lsmkv.filters.maths.layouts import MAX_RIBBON_COLUMNS, ribbon_columns_for
 from lsmkv.filters.ribbon import build, is_shape, may_contain
 
 _COLUMN_LIMITS = (1, MAX_RIBBON_COLUMNS)
 
 
-class RibbonFilter(StaticFilter):
+class RibbonFilter(SolvedFilter):
     """A static filter with one column for each bit of a fingerprint.
 
     O(n) to build; O(fingerprint_bits) to ask, and two columns on average when the answer is no.
@@ -45,9 +45,6 @@ class RibbonFilter(StaticFilter):
         # Without keys: a slot in each column, or a few, all 0.  It has the rate of any other.
         self._bits = built or bytes(-(-fingerprint_bits // 8))
 
-    def __repr__(self) -> str:
-        return f"<RibbonFilter: {self._count} keys, {self.fingerprint_bits}-bit fingerprints>"
-
     @classmethod
     def from_hashes(cls, hashes: Iterable[int], error_rate: float) -> Self:
         """The filter of the keys with these 63-bit hashes.
@@ -56,32 +53,11 @@ class RibbonFilter(StaticFilter):
         """
         return cls(hashes, ribbon_columns_for(error_rate))
 
-    @property
-    def byte_count(self) -> int:
-        """Size, in bytes."""
-        return len(self._bits)
-
-    @property
-    def bits(self) -> bytes:
-        """The packed columns, as :func:`lsmkv.filters.ribbon.build` gives them."""
-        return self._bits
-
     def may_contain_hash(self, h: int, /) -> bool:
         return may_contain(self._bits, 0, len(self._bits), self.fingerprint_bits, h)
 
-    def key_count(self) -> float:
-        """How many distinct keys the filter was built from: exact.  O(1)."""
-        return self._count
-
-    def expected_rate(self) -> float:
-        """The false-positive rate, 2**-fingerprint_bits.  O(1)."""
-        return ribbon_rate(self.fingerprint_bits)
-
     def _parameters(self) -> tuple[int, ...]:
         return (self.fingerprint_bits, self._count, len(self._bits))
-
-    def _body(self) -> bytes:
-        return self._bits
 
     @classmethod
     def _restore(cls, parts: SavedParts) -> Self:
@@ -93,7 +69,4 @@ class RibbonFilter(StaticFilter):
             raise parts.corrupt(f"no ribbon filter of {columns} columns has {len(bits)} bytes")
         if count > 8 * len(bits) // columns:
             raise parts.corrupt(f"{count} keys do not fit into {len(bits)} bytes")
-        restored = cls([], columns)
-        restored._count = count
-        restored._bits = bits
-        return restored
+        return cls([], columns)._with_solution(bits, count)
