@@ -8,9 +8,9 @@ then took more writes, or that another log followed instead.
 Bytes may be missing at the end of the chain for two reasons:
 
 - A *torn tail*: writes that were never synced, and so never acknowledged as durable.  Recovery drops
-  them.  In one log it is what follows the last good record, if no sync mark vouches for those bytes.
-  The next log is dropped too, if its header says that the log before it was longer than that, unless
-  it holds a sync mark: syncing a log syncs the log before it first.
+  them.  The torn tail of a log is what follows its last good record, if no sync mark lies beyond.  The
+  next log is dropped too, if its header says that this log was longer than its good records.  A next
+  log with a sync mark makes that damage: syncing a log syncs the log before it first.
 - *Damage* to acknowledged writes, a CorruptionError: bad bytes below a sync mark; a synced log after
   a lost tail; a missing log; and whatever contradicts the manifest's note of the log that the store
   was closed with.

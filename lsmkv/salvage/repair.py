@@ -206,8 +206,8 @@ class _Repair:
             live, self._uncertain, replaced = live_tables(self._storage, self._source, present)
             wanted: list[tuple[int, TableMeta | None]] = [(number, None) for number in live]
             named = [] if outdated is None else outdated.levels.tables()
-            gone = [meta for meta in named if meta.number not in {*present, *replaced}]
-            wanted += [(meta.number, meta) for meta in gone]
+            explained = replaced.union(present)
+            wanted += [(meta.number, meta) for meta in named if meta.number not in explained]
         else:
             wanted = [(table.number, table) for table in state.levels.tables()]
         for number, _ in wanted:
