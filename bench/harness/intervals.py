@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -24,6 +25,22 @@ def rate_interval(hits: int, trials: int, confidence: float = CONFIDENCE) -> tup
         return 0.0, 1.0
     found = binomtest(hits, trials).proportion_ci(confidence, method="exact")
     return float(found.low), float(found.high)
+
+
+def ratio_interval(hits: int, other_hits: int) -> tuple[float, float]:
+    """The 95 % interval of the ratio of two rates, by hits of equally many trials each.
+
+    Given the sum of both, either is binomial: Clopper and Pearson's interval of its share, as odds.
+
+    >>> [round(end, 2) for end in ratio_interval(100, 25)]
+    [2.56, 6.47]
+    """
+    low, high = rate_interval(hits, hits + other_hits)
+    return _odds(low), _odds(high)
+
+
+def _odds(share: float) -> float:
+    return share / (1.0 - share) if share < 1.0 else math.inf
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,21 @@ import pytest
 import lsmkv
 from bench.experiments.saved_io import theory
 from bench.experiments.saved_io.datasets import ALONE, DATASETS, DIGITS, PATHS, dataset
+from bench.experiments.saved_io.equal_story import (
+    FEWER_READS,
+    MOST_BYTES,
+    comparisons,
+    equal_story,
+)
 from bench.experiments.saved_io.experiment import ERROR_RATES, EXPERIMENT
-from bench.experiments.saved_io.measure import count, os_check
-from bench.experiments.saved_io.rows import Row, join
+from bench.experiments.saved_io.measure import measure, os_check
+from bench.experiments.saved_io.rows import EQUAL_BYTES, EQUAL_RATE, REFERENCE_RATE, Row, join
+from bench.experiments.saved_io.stores import count
+from bench.experiments.saved_io.tables import summary
+from bench.experiments.saved_io.tasks import EqualTask
 from bench.harness import experiment, records
+from bench.harness.sweep import sweep
+from lsmkv.options import KIB
 
 QUICK = ("--quick", "--out", "unused", "--jobs", "2")
 SMALL = ("--quick", "--out", "unused", "--entries", "2000", "--lookups", "300", "--datasets")
@@ -46,6 +57,95 @@ def stores(rows: list[Row], **wanted: Any) -> list[Row]:
 def test_a_small_run_counts_the_same_twice() -> None:
     first, second = (experiment.run(EXPERIMENT, [*SMALL, "digits,paths"]).rows for _ in range(2))
     assert records.repeatable(first) == records.repeatable(second)
+
+
+@pytest.fixture(scope="module")
+def compared() -> list[Row]:
+    """Small stores with ribbon filters beside Bloom filters of 1 %, in blocks of 4 and 64 KiB."""
+    tasks = [EqualTask(DIGITS, 6000, kib * KIB, 4, 3000, 1970, 0) for kib in (4, 64)]
+    return [row for found in sweep(measure, tasks, None) for row in found]
+
+
+def test_ribbon_filters_fit_into_the_bytes_of_bloom_filters_and_use_nearly_all(
+    compared: list[Row],
+) -> None:
+    for each in comparisons(compared):
+        assert each.bloom.filter_bytes is not None and each.equal_bytes.filter_bytes is not None
+        assert 0.93 < each.equal_bytes.filter_bytes / each.bloom.filter_bytes <= 1.0
+
+
+def test_ribbon_filters_in_the_bytes_of_bloom_filters_waste_four_times_fewer_reads(
+    compared: list[Row],
+) -> None:
+    for each in comparisons(compared):
+        assert each.fewer_reads_exact >= FEWER_READS
+        low, high = each.fewer_reads_interval
+        assert low <= each.fewer_reads_exact <= high
+
+
+def test_ribbon_filters_of_the_same_rate_have_four_fifths_of_the_bytes(
+    compared: list[Row],
+) -> None:
+    for each in comparisons(compared):
+        assert each.byte_share <= MOST_BYTES
+        exact = each.equal_rate.error_rate_exact
+        assert exact == pytest.approx(REFERENCE_RATE, rel=0.3)  # of few filters, a sample of two
+
+
+def test_the_compared_stores_are_asked_the_same_and_read_what_filters_let_pass(
+    compared: list[Row],
+) -> None:
+    for each in comparisons(compared):
+        rows = (each.bloom, each.equal_rate, each.equal_bytes)
+        assert len({(row.data_block_reads_unfiltered, row.block_count) for row in rows}) == 1
+        assert all(row.data_block_reads == row.filter_false_positives for row in rows)
+        assert not any(row.found_count for row in rows)
+
+
+def test_the_report_has_the_comparison_as_a_table(compared: list[Row]) -> None:
+    (table,), findings, failures = equal_story(compared)
+    assert [row[1] for row in table.cells] == 2 * [
+        "bloom",
+        "ribbon, equal rate",
+        "ribbon, equal bytes",
+    ]
+    assert len(findings) == 2
+    assert failures == []
+
+
+@pytest.mark.parametrize(
+    ("role", "change", "reason"),
+    [
+        (EQUAL_BYTES, {"filter_bytes": 10**6}, "more bytes than Bloom"),
+        (EQUAL_BYTES, {"data_block_reads": 60}, "times fewer reads"),
+        (EQUAL_RATE, {"filter_bytes": 10**6}, "of the bytes at equal rate"),
+        (EQUAL_RATE, {"data_block_reads_unfiltered": 1}, "not the same blocks"),
+    ],
+)
+def test_a_missed_bar_fails_the_report(
+    compared: list[Row], role: str, change: dict[str, int], reason: str
+) -> None:
+    changed = [
+        dataclasses.replace(row, **change) if row.comparison == role else row  # type: ignore[arg-type]
+        for row in compared
+    ]
+    assert [reason in failure for failure in equal_story(changed)[2]] == [True, True]
+
+
+def test_a_reader_of_two_policies_sees_both(compared: list[Row]) -> None:
+    arguments = [*SMALL, "digits", "--policies", "bloom,ribbon"]
+    found = stores(experiment.run(EXPERIMENT, arguments).rows, error_rate_requested=0.01)
+    assert {row.filter_policy for row in found} == {"bloom", "ribbon"}
+    names = [row[0] for row in summary(found).cells]
+    assert "digits 4 KiB x 1, ribbon" in names
+
+
+@pytest.mark.slow
+def test_the_quick_run_keeps_the_bars_of_ribbon_filters(rows: list[Row]) -> None:
+    found = comparisons(rows)
+    assert [each.bloom.block_size_bytes for each in found] == [4 * KIB, 64 * KIB]
+    assert all(each.fewer_reads >= FEWER_READS for each in found)
+    assert all(each.byte_share <= MOST_BYTES for each in found)
 
 
 @pytest.mark.longest

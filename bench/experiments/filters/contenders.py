@@ -178,6 +178,7 @@ CONTENDERS: Final = (
         "expected",
         most_rate=filters.fuse_rate(8) * 0.999,
     ),
+    Contender("ribbon", "package", filters.RibbonFilter.from_keys, _static_facts, "exact"),
     _strategy("double-hashing"),
     _strategy("enhanced-double-hashing"),
     _strategy("leveldb"),

@@ -15,8 +15,8 @@ LEGEND: Final = (
     "the filter may miss. measured: false positives by absent keys asked; ! if the 95 % interval "
     "excludes the rate in theory. of bound: bits per key by log2(1/p) at the exact rate (after ~ "
     "at the measured one), below which no filter can go. Times of adding a key, and of asking for a "
-    "present and an absent one, are medians in ns, loop included; of fingerprints and binary fuse "
-    "an add is a key's share of the build."
+    "present and an absent one, are medians in ns, loop included; of fingerprints, binary fuse "
+    "and ribbon an add is a key's share of the build."
 )
 
 

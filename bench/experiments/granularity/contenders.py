@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from bench.experiments.granularity.shapes import BLOCK_KEYS, PlannedTable
+from bench.harness.ribbon_sizes import expected_bytes
 from lsmkv.filters.fuse import HEADER_BYTES
 from lsmkv.filters.maths.layouts import LINE_BYTES, blocked_lines_for, fuse_bits_for
 from lsmkv.filters.maths.sizing import filter_bytes_for
 from lsmkv.options import FilterAllocation, FilterGranularity, Options
 
-Policy = Literal["none", "bloom", "blocked-bloom", "binary-fuse"]
+Policy = Literal["none", "bloom", "blocked-bloom", "binary-fuse", "ribbon"]
 
 _HALVINGS: Final = 40
 _MOST_NATS: Final = 30.0  # -ln of the lowest rate tried
@@ -44,7 +45,13 @@ class Contender:
             error_rate=error_rate,
         )
 
-    def table_bytes(self, entries: int, error_rate: float) -> int:
+    @property
+    def meets_any_budget(self) -> bool:
+        """Whether its filters can have any size; a large ribbon filter has whole columns."""
+        return (self.granularity, self.policy) != ("table", "ribbon")
+
+    def table_bytes(self, entries: int, error_rate: float) -> float:
+        """The bytes of a table's filters; of ribbon filters the mean."""
         if self.granularity == "table":
             return filter_bytes(self.policy, entries, error_rate)
         blocks, rest = divmod(entries, BLOCK_KEYS)
@@ -52,7 +59,9 @@ class Contender:
             self.policy, rest, error_rate
         )
 
-    def memory_bytes(self, tables: Sequence[PlannedTable], base: Options, error_rate: float) -> int:
+    def memory_bytes(
+        self, tables: Sequence[PlannedTable], base: Options, error_rate: float
+    ) -> float:
         options = self.options(base, error_rate)
         return sum(self.table_bytes(table.entries, table.error_rate(options)) for table in tables)
 
@@ -75,11 +84,11 @@ class Contender:
         return best
 
 
-def filter_bytes(policy: Policy, key_count: int, error_rate: float) -> int:
-    """The bytes of one filter by the store's policies; 0 for no filter.  O(1).
+def filter_bytes(policy: Policy, key_count: int, error_rate: float) -> float:
+    """The bytes of one filter by the store's policies (ribbon: on average); 0 for no filter.
 
     >>> filter_bytes("bloom", 32, 0.01), filter_bytes("binary-fuse", 1_000, 0.01)
-    (39, 1282)
+    (39, 1410)
     """
     if policy == "none" or key_count == 0 or error_rate >= 1.0:
         return 0
@@ -87,4 +96,6 @@ def filter_bytes(policy: Policy, key_count: int, error_rate: float) -> int:
         return filter_bytes_for(key_count, error_rate)
     if policy == "blocked-bloom":
         return blocked_lines_for(key_count, error_rate) * LINE_BYTES
+    if policy == "ribbon":
+        return expected_bytes(key_count, error_rate)
     return fuse_bits_for(key_count, error_rate) // 8 + HEADER_BYTES

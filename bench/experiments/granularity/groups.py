@@ -12,13 +12,17 @@ from lsmkv.filters.maths.allocation import expected_wasted_reads, monkey_error_r
 from lsmkv.options import FilterAllocation
 
 LN2_SQUARED: Final = math.log(2.0) ** 2
+_RIBBON_NATS_PER_BIT: Final = math.log(2.0) / 1.07  # a column halves the rate, for 1.05 to 1.1 bits
 TYPICAL_BITS: Final = 10.0
 
 BLOCK_BLOOM: Final = "per block, bloom"
+BLOCK_RIBBON: Final = "per block, ribbon"
 TABLE_BLOOM: Final = "per table, bloom"
 TABLE_BLOCKED: Final = "per table, blocked-bloom"
 TABLE_FUSE: Final = "per table, binary-fuse"
-KINDS: Final = (BLOCK_BLOOM, TABLE_BLOOM, TABLE_BLOCKED, TABLE_FUSE)
+TABLE_RIBBON: Final = "per table, ribbon"
+TABLE_KINDS: Final = (TABLE_BLOOM, TABLE_BLOCKED, TABLE_FUSE, TABLE_RIBBON)
+KINDS: Final = (BLOCK_BLOOM, BLOCK_RIBBON, *TABLE_KINDS)
 
 
 def contender(row: Row) -> Contender:
@@ -54,7 +58,10 @@ def series(rows: Sequence[Row], style: str, wanted: str, allocation: FilterAlloc
 def at_budget(
     rows: Sequence[Row], style: str, wanted: str, allocation: FilterAllocation, bits: float
 ) -> Row:
-    """The row of one contender at a budget; of binary fuse filters, the one nearest to it."""
+    """The row of one contender at a budget; of binary fuse filters, the one nearest to it.
+
+    A ribbon filter per table has whole columns, and so half a column too much or too little at worst.
+    """
     return min(
         series(rows, style, wanted, allocation),
         key=lambda row: (row.budget_bits_per_key != bits, abs(row.filter_bits_per_key - bits)),
@@ -64,11 +71,11 @@ def at_budget(
 def reads_at(row: Row, bits: float) -> float:
     """Expected reads of an absent key, scaled to ``bits`` per key.
 
-    Each bit per key divides a rate by e^((ln 2)^2), as in a Bloom filter: for small differences.
+    Each bit per key divides a rate by e^((ln 2)^2), as in a Bloom filter, or of ribbon filters by
+    nearly 2: for small differences.
     """
-    return row.absent_block_reads_expected * math.exp(
-        (row.filter_bits_per_key - bits) * LN2_SQUARED
-    )
+    nats = _RIBBON_NATS_PER_BIT if row.policy == "ribbon" else LN2_SQUARED
+    return row.absent_block_reads_expected * math.exp((row.filter_bits_per_key - bits) * nats)
 
 
 def textbook_reads(run_entries: Sequence[int], bits: float, allocation: FilterAllocation) -> float:

@@ -10,7 +10,7 @@ from bench.experiments.saved_io.datasets import ALONE, DATASETS, DIGITS, HBASE, 
 from bench.experiments.saved_io.measure import measure
 from bench.experiments.saved_io.rows import Row, join
 from bench.experiments.saved_io.story import story
-from bench.experiments.saved_io.tasks import StoreTask, StrategyTask, Task
+from bench.experiments.saved_io.tasks import EqualTask, StoreTask, StrategyTask, Task
 from bench.harness.experiment import Experiment, Plan
 from lsmkv.filters.family import strategies
 from lsmkv.options import KIB, MIB
@@ -29,6 +29,8 @@ STRATEGIES: Final = (
 )
 STRATEGY_KEY_COUNT: Final = 35
 """Keys of a filter without a store: those of a 4 KiB block of 116-byte entries."""
+_COMPARED_RUNS: Final = 4
+_COMPARED_LOOKUPS: Final = 5  # times as many as for other rows
 _FEWEST_LOOKUPS: Final = 10  # a tenth of them is timed
 
 
@@ -72,19 +74,46 @@ def tasks(plan: Plan) -> list[Task]:
         seed = plan.seed + repetition
         for policy in plan.options.policies.split(","):
             found += _stores(plan, wanted, policy, seed, repetition)
+        if DIGITS in wanted:
+            found += _comparisons(plan, seed, repetition)
         if ALONE in wanted:
             found += _strategies(plan, seed, repetition)
     return found
+
+
+def _comparisons(plan: Plan, seed: int, repetition: int) -> Iterator[EqualTask]:
+    """Ribbon beside Bloom.
+
+    Four runs give four filters to ask for each lookup; more lookups than elsewhere make the intervals
+    of low rates narrow.
+    """
+    for kib in _block_kib(plan):
+        yield EqualTask(
+            DIGITS, _entries(plan), kib * KIB, _COMPARED_RUNS,
+            _COMPARED_LOOKUPS * _lookups(plan), seed, repetition,
+        )  # fmt: skip
+
+
+def _entries(plan: Plan) -> int:
+    return plan.options.entries or (50_000 if plan.quick else 500_000)
+
+
+def _lookups(plan: Plan) -> int:
+    return plan.options.lookups or (10_000 if plan.quick else 100_000)
+
+
+def _block_kib(plan: Plan) -> Sequence[int]:
+    return (4, 64) if plan.quick else (4, 16, 64)
 
 
 def _stores(
     plan: Plan, wanted: Sequence[str], policy: str, seed: int, repetition: int
 ) -> Iterator[StoreTask]:
     quick = plan.quick
-    entries = plan.options.entries or (50_000 if quick else 500_000)
-    blocks, runs = ((4, 64), (1, 4)) if quick else ((4, 16, 64), (1, 4, 10))
+    entries, blocks = _entries(plan), _block_kib(plan)
+    runs = (1, 4) if quick else (1, 4, 10)
     ratios = (0.0, 0.5, 1.0) if quick else (0.0, 0.1, 0.5, 0.9, 1.0)
-    lookups = plan.options.lookups or (10_000 if quick else 100_000)
+    lookups = _lookups(plan)
     cold, warm = lookups // 10, lookups // 5
 
     def each(
@@ -139,6 +168,13 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
         "Counts come from lookups with lsmkv's block cache off: each search of a block is a read. "
         "Net means: less the reads that load the filters when the store is opened, once for these "
         "lookups. Bytes of blocks include the filters inside them.",
+        "Ribbon beside Bloom: three stores of the same entries, counted with lookups of absent keys "
+        "alone. One has Bloom filters of 1 %; one ribbon filters of 1 %; and one ribbon filters of the "
+        "lowest rate whose bytes, all together, are not more than those of the Bloom filters. That "
+        "rate is calculated from the keys of each block and the mean sizes of ribbon filters; a "
+        "store that is written with more bytes than that is written again with a higher rate. The "
+        "interval of how many times fewer reads there are takes both counts as binomial, of equally "
+        "many filters asked.",
         "Cold lookups read with O_DIRECT, past the page cache, block cache off; the bytes that "
         "lsmkv counted, opening included, are held against the operating system's count for the "
         "thread (read_bytes of /proc/thread-self/io). A row where they differ by more than 1 % is "

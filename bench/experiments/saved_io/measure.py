@@ -8,24 +8,22 @@ counts the same reads.  The warm pass has every block in the block cache.
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import lsmkv
-from bench.experiments.saved_io.datasets import ALONE, Dataset, dataset
+from bench.experiments.saved_io.datasets import ALONE, dataset
+from bench.experiments.saved_io.equal import measure_equal
 from bench.experiments.saved_io.rows import OS_TOLERANCE, Row
-from bench.experiments.saved_io.tasks import StoreTask, StrategyTask, Task
+from bench.experiments.saved_io.stores import Built, build, costs, count, rates
+from bench.experiments.saved_io.tasks import EqualTask, StoreTask, StrategyTask, Task
 from bench.harness.intervals import percentiles, rate_interval
 from bench.harness.process_meter import os_read_bytes
-from bench.harness.shapes import block_count, filter_disk_bytes
 from bench.harness.stopwatch import each_us
-from bench.workloads.keys import chunks, lookups
+from bench.workloads.keys import lookups
 from lsmkv.filters.family.strategies import StrategyBloomFilter, strategy_named
 
-_NEVER: Final = 1000
-_BATCH: Final = 1000
 _EVERYTHING: Final = 1 << 40
 _STRATEGY_KEY_BYTES: Final = 16
 _TRIALS_PER_FILTER: Final = 100
@@ -35,72 +33,9 @@ def measure(task: Task, directory: str) -> list[Row]:
     """The rows of one configuration; ``directory`` is empty."""
     if isinstance(task, StrategyTask):
         return [_measure_strategy(task)]
+    if isinstance(task, EqualTask):
+        return list(measure_equal(task, directory))
     return list(_measure_store(task, directory))
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """The shape of a new store, and the cost of its filters."""
-
-    entry_count: int
-    table_count: int
-    block_count: int
-    data_bytes: int
-    error_rate_exact: float | None
-    filter_bytes: int
-    filter_disk_bytes: int
-    filter_memory_bytes: int
-    filter_build_ns: int
-    load_s: float
-
-
-def build(task: StoreTask, data: Dataset, directory: str) -> Built:
-    """Write the store: ``task.runs`` runs, each with every ``runs``-th entry of a random order."""
-    options = lsmkv.Options(
-        error_rate=0.01 if task.error_rate is None else task.error_rate,
-        filter_policy="none" if task.error_rate is None else task.policy,
-        block_size_bytes=task.block_size_bytes,
-        compression="none",
-        write_buffer_size_bytes=4096 * lsmkv.options.MIB,
-        level0_compaction_trigger=_NEVER,
-        level0_slowdown_trigger=_NEVER,
-        level0_stop_trigger=_NEVER,
-    )
-    entries = list(data.entries)
-    random.Random(f"order/{task.seed}").shuffle(entries)
-    began = time.perf_counter()
-    with lsmkv.open(directory, options, error_if_exists=True) as db:
-        for part in chunks(entries, task.runs):
-            for at in range(0, len(part), _BATCH):
-                with db.write_batch() as batch:
-                    for key, value in part[at : at + _BATCH]:
-                        batch.put(key, value)
-            db.flush()
-        load_s = time.perf_counter() - began
-        view = db.inspect()
-        return Built(
-            entry_count=view.entry_count,
-            table_count=len(list(view.tables())),
-            block_count=block_count(view),
-            data_bytes=view.size_bytes,
-            error_rate_exact=None if task.error_rate is None else _exact_rate(db),
-            filter_bytes=view.filter_bytes,
-            filter_disk_bytes=filter_disk_bytes(view),
-            filter_memory_bytes=view.filter_memory_bytes,
-            filter_build_ns=db.stats().filter_build_ns,
-            load_s=load_s,
-        )
-
-
-def _exact_rate(db: lsmkv.DB) -> float:
-    """The exact rate of the filters as built, weighted by their keys."""
-    keys = 0
-    passed = 0.0
-    for table in db.inspect().tables():
-        for block in db.blocks(table.number):
-            keys += block.key_count
-            passed += block.key_count * block.expected_rate
-    return passed / keys
 
 
 def _measure_store(task: StoreTask, directory: str) -> Iterator[Row]:
@@ -113,14 +48,6 @@ def _measure_store(task: StoreTask, directory: str) -> Iterator[Row]:
         cold = cold_pass(directory, keys[: task.cold_lookups])
         warm_us = warm_pass(directory, keys[: task.warm_lookups])
         yield _row(task, built, hit_ratio, len(keys), counted, cold, warm_us)
-
-
-def count(directory: str, keys: Sequence[bytes]) -> lsmkv.Stats:
-    """The counters of looking up ``keys`` in a newly opened, uncached store."""
-    with lsmkv.open(directory, read_only=True, block_cache_size_bytes=0) as db:
-        for key in keys:
-            db.get(key)
-        return db.stats()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,14 +122,14 @@ def _row(
         block_count=built.block_count,
         data_bytes=built.data_bytes,
         found_count=counted.get_hits,
-        **_rates(built.error_rate_exact, counted),
+        **rates(built.error_rate_exact, counted),
         fence_negatives=counted.fence_negatives,
         data_block_reads=counted.block_reads,
         data_block_read_bytes=counted.block_read_bytes,
         filter_reads=counted.filter_reads,
         filter_read_bytes=counted.filter_read_bytes,
         index_read_bytes=counted.index_read_bytes,
-        **_costs(built),
+        **costs(built),
         counted_read_bytes=cold.counted_bytes,
         os_read_bytes=cold.os_bytes,
         os_check=cold.os_check,
@@ -210,31 +137,6 @@ def _row(
         **_latencies("cold", cold.us),
         **_latencies("warm", warm_us),
     )
-
-
-def _rates(exact: float | None, counted: lsmkv.Stats) -> dict[str, Any]:
-    hits = counted.filter_false_positives
-    trials = hits + counted.filter_negatives
-    low, high = rate_interval(hits, trials) if trials else (None, None)
-    return {
-        "error_rate_exact": exact,
-        "error_rate_measured": hits / trials if trials else None,
-        "error_rate_low": low,
-        "error_rate_high": high,
-        "filter_negatives": counted.filter_negatives,
-        "filter_false_positives": hits,
-    }
-
-
-def _costs(built: Built) -> dict[str, Any]:
-    keys = built.entry_count
-    return {
-        "filter_bits_per_key": 8 * built.filter_bytes / keys,
-        "filter_bytes_per_key": built.filter_bytes / keys,
-        "filter_disk_bytes_per_key": built.filter_disk_bytes / keys,
-        "filter_memory_bytes_per_key": built.filter_memory_bytes / keys,
-        "filter_build_ns_per_key": built.filter_build_ns / keys,
-    }
 
 
 def _latencies(name: str, us: list[float]) -> dict[str, Any]:

@@ -15,6 +15,15 @@ OS_TOLERANCE: Final = 0.01
 """The largest accepted difference between the operating system's count of bytes and ours."""
 
 
+REFERENCE_RATE: Final = 0.01
+"""The rate that filters are judged at."""
+
+REFERENCE: Final = "bloom"
+EQUAL_RATE: Final = "equal rate"
+EQUAL_BYTES: Final = "equal bytes"
+"""What a row is in the comparison of ribbon filters with Bloom filters of :data:`REFERENCE_RATE`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One store and hit ratio, or one filter alone; None where a column does not apply."""
@@ -35,6 +44,11 @@ class Row:
     )
     error_rate_requested: float | None = optional(
         "what filters were sized for; empty: tables without filters", "setting"
+    )
+    comparison: str | None = optional(
+        "ribbon beside Bloom, counted only: bloom at 1 %; equal rate: ribbon at 1 %; equal bytes: "
+        "ribbon in no more bytes than Bloom's",
+        "setting",
     )
     repetition: int = column("number of the repetition", "setting")
     seed: int = column("what decided keys, values and order", "setting")
@@ -80,6 +94,9 @@ class Row:
     bytes_saved_gross: int | None = optional("bytes of data blocks not read")
     bytes_saved_net: int | None = optional("bytes_saved_gross - filter_read_bytes")
 
+    filter_bytes: int | None = optional(
+        "bytes of filters, one copy", heading="filter\nbytes", form=","
+    )
     filter_bits_per_key: float = column("bits of filters for each key, one copy")
     filter_bytes_per_key: float = column(
         "the same in bytes", heading="filter\nbytes/key", form=".2f"
@@ -128,8 +145,8 @@ class Row:
 
     @property
     def is_store(self) -> bool:
-        """Whether a store was asked, not a filter alone."""
-        return self.dataset != ALONE
+        """Whether a store was asked, with its own baseline: not a filter alone, and no comparison."""
+        return self.dataset != ALONE and self.comparison is None
 
     @property
     def holds_exact(self) -> bool:

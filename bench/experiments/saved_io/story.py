@@ -9,12 +9,12 @@ from typing import Final
 from bench.experiments.saved_io import tables
 from bench.experiments.saved_io.charts import LOOKUPS_PER_KEY, charts, cost, knee_rows
 from bench.experiments.saved_io.datasets import ALONE, HBASE
-from bench.experiments.saved_io.rows import Row
+from bench.experiments.saved_io.equal_story import equal_story
+from bench.experiments.saved_io.rows import REFERENCE_RATE, Row
 from bench.harness.intervals import rate_interval
 from bench.harness.story import Story
 from bench.harness.tables import percent
 
-REFERENCE: Final = 0.01
 BAR: Final = 0.99
 """The share of the reads of absent lookups that filters of 1 % must save."""
 
@@ -31,6 +31,10 @@ def story(rows: Sequence[Row]) -> Story:
         tables.of_store([row for row in stores if _shape(row) == shape])
         for shape in dict.fromkeys(map(_shape, stores))
     ]
+    compared, equal_findings, equal_failures = equal_story(rows)
+    found += compared
+    findings += equal_findings
+    failures += equal_failures
     strategies = [row for row in rows if row.dataset == ALONE]
     if strategies:
         found.append(tables.of_strategies(strategies))
@@ -43,7 +47,9 @@ def _shape(row: Row) -> tuple[object, ...]:
 
 def _at_reference(rows: Sequence[Row], hit_ratio: float) -> list[Row]:
     return [
-        row for row in rows if row.error_rate_requested == REFERENCE and row.hit_ratio == hit_ratio
+        row
+        for row in rows
+        if row.error_rate_requested == REFERENCE_RATE and row.hit_ratio == hit_ratio
     ]
 
 
@@ -91,7 +97,9 @@ def _strategies(rows: Sequence[Row]) -> list[str]:
     alone = [
         row
         for row in rows
-        if row.dataset == ALONE and row.error_rate_requested == REFERENCE and row.error_rate_exact
+        if row.dataset == ALONE
+        and row.error_rate_requested == REFERENCE_RATE
+        and row.error_rate_exact
     ]
     if not alone:
         return []

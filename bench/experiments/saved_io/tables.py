@@ -14,7 +14,7 @@ def _requested(row: Row) -> str:
     return "none" if row.error_rate_requested is None else percent(row.error_rate_requested)
 
 
-def _measured(row: Row) -> str | None:
+def measured_rate(row: Row) -> str | None:
     if row.error_rate_measured is None:
         return None
     low, high = row.error_rate_low or 0.0, row.error_rate_high or 0.0
@@ -44,15 +44,19 @@ _READS: Final = (
 
 def summary(rows: Sequence[Row]) -> Table:
     """The lookups of absent keys."""
+    several = len({row.filter_policy for row in rows}) > 1
+
+    def store(row: Row) -> str:
+        name = f"{row.dataset} {(row.block_size_bytes or 0) // KIB} KiB x {row.run_count}"
+        return f"{name}, {row.filter_policy}" if several else name
+
     return table_of(
         "Absent keys (data set, block size x runs)",
         rows,
         (
-            Shown(
-                "store", lambda r: f"{r.dataset} {r.block_size_bytes // KIB} KiB x {r.run_count}"
-            ),
+            Shown("store", store),
             *_RATES,
-            Shown("measured, %\n(95 % interval)", _measured),
+            Shown("measured, %\n(95 % interval)", measured_rate),
             *_READS,
             Shown("cold\nµs", "cold_us_mean", ".1f"),
             Shown("OS bytes\n/ ours", _os_check),
@@ -72,7 +76,7 @@ def of_store(rows: Sequence[Row]) -> Table:
         (
             "hit_ratio",
             *_RATES,
-            Shown("measured\n% (95 % interval)", _measured),
+            Shown("measured\n% (95 % interval)", measured_rate),
             *_READS,
             "cold_us_mean",
             "cold_us_p99",
@@ -94,7 +98,7 @@ def of_strategies(rows: Sequence[Row]) -> Table:
             "hash_strategy",
             Shown("p asked, %", _requested),
             Shown("exact, %", "error_rate_exact", percent),
-            Shown("measured, % (95 % interval)", _measured),
+            Shown("measured, % (95 % interval)", measured_rate),
             Shown(
                 "measured / exact",
                 lambda row: (row.error_rate_measured or 0.0) / (row.error_rate_exact or 1.0),

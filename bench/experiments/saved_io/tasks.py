@@ -55,4 +55,28 @@ class StrategyTask:
         return f"hash strategy {self.strategy}, p {self.error_rate * 100:g} %"
 
 
-Task = StoreTask | StrategyTask
+@dataclass(frozen=True, slots=True)
+class EqualTask:
+    """Ribbon filters beside Bloom filters of 1 %, at equal rate and in equal bytes."""
+
+    dataset: str
+    entries: int
+    block_size_bytes: int
+    runs: int
+    lookups: int
+    seed: int
+    repetition: int
+
+    def __str__(self) -> str:
+        kib = self.block_size_bytes // KIB
+        return f"{self.dataset}, {kib} KiB, {self.runs} runs, ribbon beside bloom"
+
+    def store(self, policy: str, error_rate: float) -> StoreTask:
+        """The store with such filters."""
+        return StoreTask(
+            self.dataset, self.entries, self.block_size_bytes, self.runs, policy, error_rate, (0.0,),
+            self.lookups, 0, 0, self.seed, self.repetition,
+        )  # fmt: skip
+
+
+Task = StoreTask | StrategyTask | EqualTask

@@ -1,0 +1,99 @@
+"""Ribbon filters beside Bloom filters of 1 %: at equal rate, and in equal bytes.
+
+All three stores have the same blocks, so every count is of the same searches.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from bench.experiments.saved_io.datasets import Dataset, dataset
+from bench.experiments.saved_io.rows import EQUAL_BYTES, EQUAL_RATE, REFERENCE, REFERENCE_RATE, Row
+from bench.experiments.saved_io.stores import Built, block_keys, build, costs, count, rates
+from bench.experiments.saved_io.tasks import EqualTask
+from bench.harness.ribbon_sizes import rate_within
+from bench.workloads.keys import lookups
+
+_LEAST_STEP: Final = 1 / 500  # of the budget, from one try to the next
+
+
+def measure_equal(task: EqualTask, directory: str) -> Iterator[Row]:
+    """The rows of Bloom, of ribbon at its rate, and of ribbon in its bytes."""
+    data = dataset(task.dataset, task.entries, task.seed)
+    keys = lookups([], data.absent, 0.0, task.lookups, task.seed)
+    bloom_path = os.path.join(directory, "bloom")
+    bloom = _build(task, data, bloom_path, "bloom", REFERENCE_RATE)
+    yield _row(task, bloom_path, bloom, keys, "bloom", REFERENCE_RATE, REFERENCE)
+    path = os.path.join(directory, "equal-rate")
+    ribbon = _build(task, data, path, "ribbon", REFERENCE_RATE)
+    yield _row(task, path, ribbon, keys, "ribbon", REFERENCE_RATE, EQUAL_RATE)
+    path, rate, ribbon = _within(task, data, directory, bloom_path, bloom.filter_bytes)
+    yield _row(task, path, ribbon, keys, "ribbon", rate, EQUAL_BYTES)
+
+
+def _within(
+    task: EqualTask, data: Dataset, directory: str, like: str, budget_bytes: int
+) -> tuple[str, float, Built]:
+    """The store with ribbon filters of the lowest rate that is found to fit, and that rate.
+
+    Which filters get a column more, and how much they grow, depends on the keys, so that the first
+    store may have a little too many bytes.
+    """
+    filters = block_keys(like)
+    target, tries = float(budget_bytes), 0
+    while True:
+        rate = rate_within(filters, target)
+        path = os.path.join(directory, f"equal-bytes-{tries}")
+        built = _build(task, data, path, "ribbon", rate)
+        excess = built.filter_bytes - budget_bytes
+        if excess <= 0:
+            return path, rate, built
+        target -= max(excess, budget_bytes * _LEAST_STEP)
+        tries += 1
+
+
+def _build(task: EqualTask, data: Dataset, path: str, policy: str, error_rate: float) -> Built:
+    return build(task.store(policy, error_rate), data, path)
+
+
+def _row(
+    task: EqualTask,
+    path: str,
+    built: Built,
+    keys: Sequence[bytes],
+    policy: str,
+    error_rate: float,
+    comparison: str,
+) -> Row:
+    counted = count(path, keys)
+    return Row(
+        dataset=task.dataset,
+        filter_policy=policy,
+        hash_strategy="product",
+        block_size_bytes=task.block_size_bytes,
+        run_count=task.runs,
+        hit_ratio=0.0,
+        error_rate_requested=error_rate,
+        comparison=comparison,
+        repetition=task.repetition,
+        seed=task.seed,
+        lookup_count=len(keys),
+        entry_count=built.entry_count,
+        table_count=built.table_count,
+        block_count=built.block_count,
+        data_bytes=built.data_bytes,
+        found_count=counted.get_hits,
+        **rates(built.error_rate_exact, counted),
+        fence_negatives=counted.fence_negatives,
+        data_block_reads=counted.block_reads,
+        # Without filters each search that one was asked for would be a read.
+        data_block_reads_unfiltered=counted.filter_negatives + counted.filter_false_positives,
+        data_block_read_bytes=counted.block_read_bytes,
+        filter_reads=counted.filter_reads,
+        filter_read_bytes=counted.filter_read_bytes,
+        index_read_bytes=counted.index_read_bytes,
+        **costs(built),
+        os_check="not told: counted only",
+    )

@@ -1,0 +1,165 @@
+"""The comparison of ribbon filters with Bloom filters of 1 %: its table, findings and failures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bench.experiments.saved_io.rows import EQUAL_BYTES, EQUAL_RATE, REFERENCE, Row
+from bench.experiments.saved_io.tables import measured_rate
+from bench.harness.intervals import ratio_interval
+from bench.harness.tables import Shown, Table, table_of
+from lsmkv.options import KIB
+
+FEWER_READS: Final = 4.0
+"""In equal bytes ribbon filters must cause at least so many times fewer wasted reads."""
+
+MOST_BYTES: Final = 0.80
+"""At equal rate ribbon filters may have at most that share of the bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Three stores of the same blocks: Bloom, ribbon at its rate, ribbon in its bytes."""
+
+    bloom: Row
+    equal_rate: Row
+    equal_bytes: Row
+
+    def __str__(self) -> str:
+        return f"{_blocks(self.bloom)} a block"
+
+    @property
+    def fewer_reads(self) -> float:
+        """How many times fewer blocks are read, by the counts; infinite for none."""
+        reads = _reads(self.equal_bytes)
+        return _reads(self.bloom) / reads if reads else float("inf")
+
+    @property
+    def fewer_reads_interval(self) -> tuple[float, float]:
+        """The 95 % interval of the ratio, whose counts are a sample."""
+        return ratio_interval(_reads(self.bloom), _reads(self.equal_bytes))
+
+    @property
+    def fewer_reads_exact(self) -> float:
+        """The same by the exact rates."""
+        return (self.bloom.error_rate_exact or 0.0) / (self.equal_bytes.error_rate_exact or 1.0)
+
+    @property
+    def byte_share(self) -> float:
+        """Bytes of ribbon by those of Bloom, at equal rate."""
+        return (self.equal_rate.filter_bytes or 0) / (self.bloom.filter_bytes or 1)
+
+
+def equal_story(rows: Sequence[Row]) -> tuple[list[Table], list[str], list[str]]:
+    """Tables, findings and failures; none of a run without the comparison."""
+    found = comparisons(rows)
+    if not found:
+        return [], [], []
+    failures = [failure for each in found for failure in _failures(each)]
+    return [_table(found)], [_in_equal_bytes(found), _at_equal_rate(found)], failures
+
+
+def comparisons(rows: Sequence[Row]) -> list[Comparison]:
+    """The comparisons of the first repetition, in the order of their rows."""
+    here = [row for row in rows if row.comparison is not None and not row.repetition]
+    sizes = dict.fromkeys(row.block_size_bytes for row in here)
+    by_role = {(row.block_size_bytes, row.comparison): row for row in here}
+    return [
+        Comparison(*(by_role[size, role] for role in (REFERENCE, EQUAL_RATE, EQUAL_BYTES)))
+        for size in sizes
+    ]
+
+
+def _reads(row: Row) -> int:
+    return row.data_block_reads or 0
+
+
+def _blocks(row: Row) -> str:
+    keys = row.entry_count / (row.block_count or 1)
+    return f"{(row.block_size_bytes or 0) // KIB} KiB, {keys:.0f} keys"
+
+
+def _table(found: Sequence[Comparison]) -> Table:
+    bloom_of = {id(row): each.bloom for each in found for row in _rows_of(each)}
+
+    def by_bloom(row: Row) -> str:
+        bloom = bloom_of[id(row)]
+        if row is bloom:
+            return "-"
+        return f"{(row.filter_bytes or 0) / (bloom.filter_bytes or 1):.3f}"
+
+    def fewer(row: Row) -> str:
+        bloom = bloom_of[id(row)]
+        if row is bloom or not _reads(row):
+            return "-"
+        low, high = ratio_interval(_reads(bloom), _reads(row))
+        return f"{_reads(bloom) / _reads(row):.2f} ({low:.2f}-{high:.2f})"
+
+    return table_of(
+        "Ribbon beside Bloom at 1 %, absent keys",
+        [row for each in found for row in _rows_of(each)],
+        (
+            Shown("blocks", _blocks),
+            Shown("filters", _name),
+            "filter_bytes",
+            Shown("by\nBloom", by_bloom),
+            "error_rate_exact",
+            Shown("measured, %\n(95 % interval)", measured_rate),
+            Shown("wasted\nreads", "data_block_reads", ","),
+            "data_block_reads_unfiltered",
+            Shown("times fewer\n(95 % interval)", fewer),
+        ),
+        "bloom: error_rate 0.01. equal rate: ribbon, 0.01 too. equal bytes: ribbon of the lowest rate "
+        "whose filters have no more bytes than the Bloom filters in all. Bytes are one copy, as held in "
+        "memory. Reads are of data blocks, by the same lookups in the same blocks, block cache off.",
+        left=2,
+    )
+
+
+def _name(row: Row) -> str:
+    return "bloom" if row.comparison == REFERENCE else f"ribbon, {row.comparison}"
+
+
+def _rows_of(each: Comparison) -> tuple[Row, Row, Row]:
+    return each.bloom, each.equal_rate, each.equal_bytes
+
+
+def _in_equal_bytes(found: Sequence[Comparison]) -> str:
+    parts = []
+    for each in found:
+        low, high = each.fewer_reads_interval
+        parts.append(
+            f"{each}: {each.fewer_reads:.2f} times fewer wasted block reads ({_reads(each.bloom):,} and "
+            f"{_reads(each.equal_bytes):,}; 95 % interval {low:.2f} to {high:.2f}; by the exact rates "
+            f"{each.fewer_reads_exact:.2f}), with {each.equal_bytes.filter_bytes:,} filter bytes where "
+            f"Bloom has {each.bloom.filter_bytes:,}"
+        )
+    return f"Ribbon in the bytes of Bloom filters of 1 %: {'; '.join(parts)}."
+
+
+def _at_equal_rate(found: Sequence[Comparison]) -> str:
+    parts = [
+        f"{each}: {each.byte_share:.3f} of the bytes ({each.equal_rate.filter_bytes:,} and "
+        f"{each.bloom.filter_bytes:,})"
+        for each in found
+    ]
+    return f"Ribbon at the rate of Bloom filters, 1 %: {'; '.join(parts)}."
+
+
+def _failures(each: Comparison) -> list[str]:
+    found = []
+    searches = {row.data_block_reads_unfiltered for row in _rows_of(each)}
+    if len(searches) > 1:
+        found.append(f"{each}: filters were asked {searches} times: not the same blocks")
+    if (each.equal_bytes.filter_bytes or 0) > (each.bloom.filter_bytes or 0):
+        found.append(f"{each}: ribbon has more bytes than Bloom in the comparison of equal bytes")
+    # A sample may fall short; it fails when chance does not explain it.
+    if each.fewer_reads_interval[1] < FEWER_READS:
+        found.append(
+            f"{each}: ribbon wastes only {each.fewer_reads:.2f} times fewer reads in equal bytes"
+        )
+    if each.byte_share > MOST_BYTES:
+        found.append(f"{each}: ribbon has {each.byte_share:.3f} of the bytes at equal rate")
+    return found

@@ -1,0 +1,52 @@
+"""The sizes of ribbon filters that experiments choose rates by."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from bench.harness.ribbon_sizes import MIXED_KEYS, expected_bytes, mean_bytes, rate_within
+from lsmkv.filters.policy import RIBBON
+
+
+@pytest.mark.parametrize("key_count", [32, 300])
+@pytest.mark.parametrize("error_rate", [0.01, 2.0**-9, 0.4])
+def test_the_expected_bytes_are_the_mean_of_what_the_policy_builds(
+    key_count: int, error_rate: float
+) -> None:
+    draw = random.Random(7)
+    filters = 200
+    written = sum(
+        len(RIBBON.build([draw.getrandbits(63) for _ in range(key_count)], error_rate)[0])
+        for _ in range(filters)
+    )
+    assert written == pytest.approx(filters * expected_bytes(key_count, error_rate), rel=0.04)
+
+
+def test_the_bytes_of_a_filter_that_is_not_mixed_are_the_policys() -> None:
+    draw = random.Random(7)
+    key_count = MIXED_KEYS + 1
+    bits, columns = RIBBON.build([draw.getrandbits(63) for _ in range(key_count)], 0.01)
+    assert columns == 7
+    assert len(bits) == pytest.approx(expected_bytes(key_count, 0.01), rel=0.03)
+
+
+@pytest.mark.parametrize("bits_per_key", [3, 6.5, 9.6, 20])
+def test_the_rate_within_a_budget_uses_all_of_it(bits_per_key: float) -> None:
+    filters = {30: 50, 31: 400}
+    budget = bits_per_key * sum(keys * count for keys, count in filters.items()) / 8
+    rate = rate_within(filters, budget)
+    used = sum(count * expected_bytes(keys, rate) for keys, count in filters.items())
+    assert used == pytest.approx(budget)
+
+
+def test_large_filters_get_whole_columns_within_a_budget() -> None:
+    keys = MIXED_KEYS + 1
+    assert rate_within({keys: 1}, mean_bytes(keys, 7)) == 2.0**-7
+    assert rate_within({keys: 1}, mean_bytes(keys, 7) - 1) == 2.0**-6
+
+
+def test_no_filter_fits_into_nothing() -> None:
+    assert rate_within({30: 5}, 0) == 1.0
+    assert expected_bytes(30, 1.0) == expected_bytes(0, 0.5) == 0.0
