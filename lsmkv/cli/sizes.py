@@ -1,4 +1,4 @@
-"""Computes the size or the error rate of a Bloom filter."""
+"""Computes the size or the error rate of a Bloom filter, and of a ribbon filter beside it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ import click
 
 from lsmkv.cli.output import percent, print_json, size
 from lsmkv.cli.parameters import json_option
+from lsmkv.filters.maths.layouts import (
+    MAX_RIBBON_COLUMNS,
+    ribbon_bits_for,
+    ribbon_columns_for,
+    ribbon_rate,
+)
+from lsmkv.filters.maths.rates import keys_that_fit
 from lsmkv.filters.maths.sizing import (
     bits_for,
     classic_rate,
@@ -22,8 +29,22 @@ _LARGEST: Final = 1 << 64  # above any filter, and below what floats can hold
 
 
 @dataclass(frozen=True, slots=True)
+class RibbonSize:
+    """A ribbon filter of n keys with r columns, in the m bits that are tried first.
+
+    About half of all sets of keys need some bits more.
+    """
+
+    key_count: int
+    bit_count: int
+    columns: int
+    error_rate: float
+    bits_per_key: float
+
+
+@dataclass(frozen=True, slots=True)
 class FilterSize:
-    """A filter of n keys in m bits with k probes."""
+    """A Bloom filter of n keys in m bits with k probes, and the ribbon filter beside it."""
 
     key_count: int
     bit_count: int
@@ -32,6 +53,30 @@ class FilterSize:
     error_rate_classic: float
     bits_per_key: float
     lower_bound_bits_per_key: float
+    ribbon: RibbonSize | None
+
+
+def ribbon_size(keys: int | None, bits: int | None, error_rate: float | None) -> RibbonSize | None:
+    """The ribbon filter that two of the three describe; None if there is none.
+
+    It has the rate that was asked for, or a lower one, and no more bits than were given.
+    """
+    if error_rate is not None and error_rate < ribbon_rate(MAX_RIBBON_COLUMNS):
+        return None
+    if keys is None:
+        assert bits is not None and error_rate is not None
+        keys = keys_that_fit(ribbon_bits_for, bits, error_rate)
+    if error_rate is not None:
+        columns = ribbon_columns_for(error_rate)
+    else:
+        assert bits is not None
+        columns = MAX_RIBBON_COLUMNS
+        while columns and ribbon_bits_for(keys, ribbon_rate(columns)) > bits:
+            columns -= 1
+    if not keys or not columns:
+        return None
+    bit_count = ribbon_bits_for(keys, ribbon_rate(columns))
+    return RibbonSize(keys, bit_count, columns, ribbon_rate(columns), bit_count / keys)
 
 
 def filter_size(keys: int | None, bits: int | None, error_rate: float | None) -> FilterSize:
@@ -40,6 +85,7 @@ def filter_size(keys: int | None, bits: int | None, error_rate: float | None) ->
         raise ValueError(f"more than {_LARGEST:,} keys or bits are too many")
     if [keys, bits, error_rate].count(None) != 1:
         raise ValueError("give two of --keys, --bits (or --bytes) and --error-rate")
+    ribbon = ribbon_size(keys, bits, error_rate)
     if keys is None:
         assert bits is not None and error_rate is not None
         keys = keys_for(bits, error_rate)
@@ -58,10 +104,13 @@ def filter_size(keys: int | None, bits: int | None, error_rate: float | None) ->
         classic_rate(bits, keys, probes),
         bits / keys,
         lower_bound_bits(keys, exact) / keys if exact > 0 else float("inf"),
+        ribbon,
     )
 
 
-@click.command("filter-size", short_help="Compute the size or error rate of a Bloom filter.")
+@click.command(
+    "filter-size", short_help="Compute the size or error rate of a Bloom and a ribbon filter."
+)
 @click.option("--keys", type=click.IntRange(min=1), metavar="N", help="Number of keys, n.")
 @click.option("--bits", type=click.IntRange(min=1), metavar="M", help="Size in bits, m.")
 @click.option(
@@ -85,6 +134,11 @@ def command(
 
     Prints the third, the best number of probes, the exact error rate (Bose et al. 2008), the error rate
     by the usual formula, and the fewest bits that any filter of that rate needs.
+
+    Beside it stands the ribbon filter (filter_policy="ribbon") of the same two: its rate is a power of
+    two, the one asked for or the next lower one. Its bits are those that are tried first; about half of
+    all sets of keys need a few more. Tables mix two rates of small filters, so that their mean is the
+    one asked for.
 
     \b
     Example:  lsmkv filter-size --keys 1000000 --error-rate 0.001
@@ -110,4 +164,17 @@ def command(
     click.echo(
         f"bits per key      {found.bits_per_key:.2f}; no filter of this rate needs less than "
         f"{found.lower_bound_bits_per_key:.2f}"
+    )
+    click.echo(_ribbon_text(found.ribbon))
+
+
+def _ribbon_text(ribbon: RibbonSize | None) -> str:
+    if ribbon is None:
+        return (
+            "ribbon        none: it has 1 to 31 columns, a slot in each for every key and some more"
+        )
+    return (
+        f"ribbon        n = {ribbon.key_count:,}, m = {ribbon.bit_count:,} "
+        f"({size(ribbon.bit_count // 8)}), p = {percent(ribbon.error_rate)} %, "
+        f"{ribbon.columns} columns; {ribbon.bits_per_key:.2f} bits per key"
     )

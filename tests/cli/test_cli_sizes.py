@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 from click.testing import CliRunner
 
 from lsmkv.cli import cli
 from lsmkv.cli.sizes import filter_size
+from lsmkv.filters.maths.layouts import ribbon_bits_for
 from lsmkv.filters.maths.sizing import exact_rate
+from lsmkv.filters.policy import RIBBON
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -30,6 +33,54 @@ def test_keys_and_bits_give_the_error_rate() -> None:
 
 def test_bits_and_error_rate_give_the_keys() -> None:
     assert filter_size(None, 9586, 0.01).key_count == 1000
+
+
+def test_a_ribbon_filter_of_the_same_rate_has_fewer_bits() -> None:
+    found = filter_size(1000, None, 0.01)
+    assert found.ribbon is not None
+    assert (found.ribbon.columns, found.ribbon.error_rate) == (7, 2.0**-7)
+    assert found.ribbon.bit_count == ribbon_bits_for(1000, 0.01)
+    assert found.ribbon.bit_count < 0.8 * found.bit_count
+
+
+def test_a_ribbon_filter_in_the_same_bits_has_the_most_columns_that_fit() -> None:
+    found = filter_size(1000, 9586, None)
+    assert found.ribbon is not None
+    assert found.ribbon.bit_count <= 9586
+    assert ribbon_bits_for(1000, found.ribbon.error_rate / 2) > 9586
+    assert found.ribbon.error_rate < found.error_rate_exact / 4
+
+
+def test_bits_and_error_rate_give_the_most_keys_of_a_ribbon_filter() -> None:
+    found = filter_size(None, 9586, 0.01)
+    assert found.ribbon is not None
+    keys = found.ribbon.key_count
+    assert found.ribbon.bit_count == ribbon_bits_for(keys, 0.01) <= 9586
+    assert ribbon_bits_for(keys + 1, 0.01) > 9586
+    assert keys > 1.2 * found.key_count
+
+
+@pytest.mark.parametrize(
+    ("keys", "bits", "error_rate"), [(1000, 500, None), (None, 16, 0.01), (10, None, 2.0**-32)]
+)
+def test_what_no_ribbon_filter_can_be_has_none(
+    keys: int | None, bits: int | None, error_rate: float | None
+) -> None:
+    assert filter_size(keys, bits, error_rate).ribbon is None
+
+
+def test_the_lowest_rate_of_a_ribbon_filter_has_all_columns() -> None:
+    found = filter_size(10, None, 2.0**-31)
+    assert found.ribbon is not None
+    assert found.ribbon.columns == 31
+
+
+def test_the_ribbon_filter_of_the_text_is_that_of_the_policy() -> None:
+    hashes = [random.Random(5).getrandbits(63) for _ in range(1)]
+    built, columns = RIBBON.build(hashes, 2.0**-7)
+    found = filter_size(1, None, 2.0**-7)
+    assert found.ribbon is not None
+    assert (len(built) * 8, columns) == (found.ribbon.bit_count, found.ribbon.columns)
 
 
 @pytest.mark.parametrize(
@@ -59,9 +110,29 @@ def test_json_has_every_figure() -> None:
     figures = json.loads(output)
     assert figures["bit_count"] == 9600
     assert figures["lower_bound_bits_per_key"] < figures["bits_per_key"]
+    assert figures["ribbon"].keys() == {
+        "key_count",
+        "bit_count",
+        "columns",
+        "error_rate",
+        "bits_per_key",
+    }
 
 
 def test_the_text_names_keys_bits_probes_and_rates() -> None:
     code, output = run("--keys", "1000", "--error-rate", "0.01")
     assert code == 0
     assert "n = 1,000" in output and "m = 9,586" in output and "k = 7" in output
+    assert "ribbon        n = 1,000, m = 7,176 (897 bytes), p = 0.781 %, 7 columns" in output
+
+
+def test_the_text_says_that_there_is_no_ribbon_filter() -> None:
+    code, output = run("--keys", "1000", "--bits", "500")
+    assert code == 0
+    assert "ribbon        none" in output
+
+
+def test_help_says_what_a_ribbon_filter_is() -> None:
+    code, output = run("--help")
+    assert code == 0
+    assert 'filter_policy="ribbon"' in output
