@@ -1,4 +1,4 @@
-"""Computes the size or the error rate of a Bloom filter, and of a ribbon filter beside it."""
+"""Computes sizes and error rates of Bloom and ribbon filters."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _LARGEST: Final = 1 << 64  # above any filter, and below what floats can hold
 
 @dataclass(frozen=True, slots=True)
 class RibbonSize:
-    """A ribbon filter of n keys with r columns, in the m bits that are tried first.
+    """A ribbon filter of n keys with r columns in m bits.
 
-    About half of all sets of keys need some bits more.
+    These bits are tried first; about half of all sets of keys need some more.
     """
 
     key_count: int
@@ -44,7 +44,10 @@ class RibbonSize:
 
 @dataclass(frozen=True, slots=True)
 class FilterSize:
-    """A Bloom filter of n keys in m bits with k probes, and the ribbon filter beside it."""
+    """A Bloom filter of n keys in m bits with k probes.
+
+    ``ribbon`` is the ribbon filter of the same two figures, or None.
+    """
 
     key_count: int
     bit_count: int
