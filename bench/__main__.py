@@ -37,6 +37,10 @@ EXPERIMENTS: Final = {
         "disk reads saved as the false-positive rate varies",
     ),
     "speed": ("bench.experiments.speed", "microseconds per operation of this build, alone"),
+    "wasted-reads": (
+        "bench.experiments.wasted_reads.experiment",
+        "block reads of absent keys beside RocksDB and LevelDB, filters of the same bytes",
+    ),
     "ycsb": (
         "bench.experiments.ycsb.experiment",
         "YCSB's workloads on lsmkv and other embedded stores",
@@ -54,7 +58,7 @@ def main(arguments: list[str] | None = None) -> None:
     if not given or given[0] in ("-h", "--help"):
         print(USAGE + "\n")
         for name, (_, summary) in EXPERIMENTS.items():
-            print(f"  {name:<11} {summary}")
+            print(f"  {name:<12} {summary}")
         print("\nOptions of one: python -m bench NAME --help")
         raise SystemExit(0 if given else 2)
     if given[0] not in EXPERIMENTS:

@@ -62,6 +62,19 @@ class LevelDBStore(Store):
         while self._compaction_due():
             time.sleep(_POLL_S)
 
+    def compact(self) -> None:
+        """Merge everything into one sorted run."""
+        self._db.compact_range()
+        self.settle()
+
+    def cached_bytes(self) -> int:
+        """The bytes of the block cache and of the memtables.
+
+        A lookup that raises them has read a block, if the block cache holds what it reads: it does not
+        hold uncompressed blocks, since LevelDB maps its tables into memory.
+        """
+        return int(self._db.get_property(b"leveldb.approximate-memory-usage"))
+
     def _compaction_due(self) -> bool:
         """Whether a level exceeds its limit (``VersionSet::Finalize``)."""
         files, size_bytes = [0] * 7, [0] * 7

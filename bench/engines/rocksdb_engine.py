@@ -26,9 +26,16 @@ _POLL_S: Final = 0.002
 
 
 class RocksDBStore(Store):
-    """An open RocksDB, with default options besides ``Settings``."""
+    """An open RocksDB, with default options besides ``Settings``.
 
-    def __init__(self, directory: str, settings: Settings) -> None:
+    Args:
+        ribbon_bits_per_key: new tables have ribbon filters with the rate of Bloom filters of so many
+            bits per key, which takes some 0.7 times the bits; 0: they have Bloom filters.
+    """
+
+    def __init__(
+        self, directory: str, settings: Settings, ribbon_bits_per_key: float = 0.0
+    ) -> None:
         import rocksdict
 
         self._batch = partial(rocksdict.WriteBatch, raw_mode=True)  # raw: bytes, not pickles
@@ -51,6 +58,10 @@ class RocksDBStore(Store):
         # Options apply only to new column families; those of an existing store would silently have
         # the defaults: no filter, a cache of 8 MiB.
         self._db: Any = rocksdict.Rdict(directory, options, column_families={"default": options})
+        if ribbon_bits_per_key:
+            # rocksdict has no method for it, but RocksDB takes the policy by name.
+            policy = f"ribbonfilter:{ribbon_bits_per_key:.6f}:-1"  # -1: at every level
+            self._db.set_options({"block_based_table_factory": f"{{filter_policy={policy}}}"})
         self._synced = rocksdict.WriteOptions()
         self._synced.sync = True
         self.get = self._db.get
@@ -78,6 +89,24 @@ class RocksDBStore(Store):
         self._db.flush(True)
         while any(self._db.property_int_value(name) for name in _WORK_DUE):
             time.sleep(_POLL_S)
+
+    def compact(self) -> None:
+        """Merge everything into one sorted run."""
+        self._db.flush(True)
+        self._db.compact_range(None, None)
+        self.settle()
+
+    def filter_bytes(self) -> int:
+        """The bytes of the filter blocks of all tables."""
+        return self._table_property("filter block size")
+
+    def data_block_count(self) -> int:
+        return self._table_property("# data blocks")
+
+    def _table_property(self, name: str) -> int:
+        text = str(self._db.property_value("rocksdb.aggregated-table-properties"))
+        (found,) = re.findall(rf"(?:^|; ){re.escape(name)}=(\d+);", text)
+        return int(found)
 
     def counters(self) -> dict[str, int]:
         text = self._options.get_statistics() or ""

@@ -7,7 +7,7 @@ sets of random keys is known beforehand.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -23,6 +23,7 @@ from lsmkv.filters.maths.layouts import (
 MIXED_KEYS: Final = 4096
 """The most keys of a filter that has one of two numbers of columns, as ``RibbonPolicy`` decides."""
 
+_LEAST_STEP: Final = 1 / 500  # of a budget, from one try to the next
 _SAMPLED_KEYS: Final = 10_000
 _MOST_FILTERS: Final = 400
 
@@ -65,11 +66,15 @@ def expected_bytes(key_count: int, error_rate: float) -> float:
 def rate_within(filters: Mapping[int, int], budget_bytes: float) -> float:
     """The lowest rate whose ribbon filters are expected to take ``budget_bytes`` or less.
 
-    ``filters`` has the number of filters by their number of keys.  1.0 where no filter fits.
+    ``filters`` has the number of filters by their number of keys.  1.0 where no filter fits;
+    ValueError without filters.
 
     >>> rate_within({32: 100}, 100 * mean_bytes(32, 7))
     0.0078125
     """
+
+    if not any(filters.values()):
+        raise ValueError("no filters: a rate needs some; give the number of filters by their keys")
 
     def total(columns: int) -> float:
         return sum(count * mean_bytes(keys, columns) for keys, count in filters.items())
@@ -82,3 +87,19 @@ def rate_within(filters: Mapping[int, int], budget_bytes: float) -> float:
     # A part of the filters can have one column more.
     part = (budget_bytes - total(columns)) / (total(columns + 1) - total(columns))
     return (1.0 - part) * ribbon_rate(columns) + part * ribbon_rate(columns + 1)
+
+
+def fit(filters: Mapping[int, int], budget_bytes: int, write: Callable[[float], int]) -> float:
+    """The lowest rate found whose filters, as written, take no more than ``budget_bytes``.
+
+    ``write`` writes them for a rate and returns their bytes; its last call was for that rate.  Which of
+    them get a column more, and how much they grow, depends on the keys, so that the first ones may
+    have a few bytes too many.  ValueError if no filter fits.
+    """
+    target = float(budget_bytes)
+    while (rate := rate_within(filters, target)) < 1.0:
+        excess = write(rate) - budget_bytes
+        if excess <= 0:
+            return rate
+        target -= max(excess, budget_bytes * _LEAST_STEP)
+    raise ValueError(f"{budget_bytes} bytes: no ribbon filter of these keys fits; give more")

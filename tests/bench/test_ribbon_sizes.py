@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from bench.harness.ribbon_sizes import MIXED_KEYS, expected_bytes, mean_bytes, rate_within
+from bench.harness.ribbon_sizes import MIXED_KEYS, expected_bytes, fit, mean_bytes, rate_within
 from lsmkv.filters.policy import RIBBON
 
 
@@ -50,3 +50,26 @@ def test_large_filters_get_whole_columns_within_a_budget() -> None:
 def test_no_filter_fits_into_nothing() -> None:
     assert rate_within({30: 5}, 0) == 1.0
     assert expected_bytes(30, 1.0) == expected_bytes(0, 0.5) == 0.0
+
+
+def test_no_filters_are_an_error() -> None:
+    with pytest.raises(ValueError, match="no filters"):
+        rate_within({30: 0}, 100)
+
+
+def test_filters_that_came_out_too_large_are_written_again_with_a_higher_rate() -> None:
+    filters, tried = {30: 100}, []
+
+    def write(error_rate: float) -> int:
+        tried.append(error_rate)
+        return round(100 * expected_bytes(30, error_rate)) + 20  # more than expected
+
+    rate = fit(filters, 3500, write)
+    assert rate == tried[-1] > tried[0]
+    assert len(tried) == 2
+    assert 3450 < round(100 * expected_bytes(30, rate)) + 20 <= 3500
+
+
+def test_a_budget_that_no_filter_fits_into_is_refused() -> None:
+    with pytest.raises(ValueError, match="3 bytes: no ribbon filter of these keys fits"):
+        fit({30: 1}, 3, lambda error_rate: 10)

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Final
 
+import lsmkv
 from bench.experiments.saved_io.datasets import Dataset, dataset
 from bench.experiments.saved_io.rows import EQUAL_BYTES, EQUAL_RATE, REFERENCE, REFERENCE_RATE, Row
-from bench.experiments.saved_io.stores import Built, block_keys, build, costs, count, rates
+from bench.experiments.saved_io.stores import Built, build, costs, count, rates
 from bench.experiments.saved_io.tasks import EqualTask
-from bench.harness.ribbon_sizes import rate_within
+from bench.harness.ribbon_sizes import fit
+from bench.harness.shapes import block_keys
 from bench.workloads.keys import lookups
-
-_LEAST_STEP: Final = 1 / 500  # of the budget, from one try to the next
 
 
 def measure_equal(task: EqualTask, directory: str) -> Iterator[Row]:
@@ -36,22 +35,20 @@ def measure_equal(task: EqualTask, directory: str) -> Iterator[Row]:
 def _within(
     task: EqualTask, data: Dataset, directory: str, like: str, budget_bytes: int
 ) -> tuple[str, float, Built]:
-    """The store with ribbon filters of the lowest rate that is found to fit, and that rate.
+    """The store with ribbon filters of the lowest rate that is found to fit, and that rate."""
+    with lsmkv.open(like, read_only=True) as db:
+        filters = block_keys(db)
+    written: list[tuple[str, Built]] = []
 
-    Which filters get a column more, and how much they grow, depends on the keys, so that the first
-    store may have a little too many bytes.
-    """
-    filters = block_keys(like)
-    target, tries = float(budget_bytes), 0
-    while True:
-        rate = rate_within(filters, target)
-        path = os.path.join(directory, f"equal-bytes-{tries}")
-        built = _build(task, data, path, "ribbon", rate)
-        excess = built.filter_bytes - budget_bytes
-        if excess <= 0:
-            return path, rate, built
-        target -= max(excess, budget_bytes * _LEAST_STEP)
-        tries += 1
+    def write(error_rate: float) -> int:
+        path = os.path.join(directory, f"equal-bytes-{len(written)}")
+        built = _build(task, data, path, "ribbon", error_rate)
+        written.append((path, built))
+        return built.filter_bytes
+
+    rate = fit(filters, budget_bytes, write)
+    path, built = written[-1]
+    return path, rate, built
 
 
 def _build(task: EqualTask, data: Dataset, path: str, policy: str, error_rate: float) -> Built:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,7 +15,7 @@ import lsmkv
 from bench.experiments.saved_io.datasets import Dataset
 from bench.experiments.saved_io.tasks import StoreTask
 from bench.harness.intervals import rate_interval
-from bench.harness.shapes import block_count, filter_disk_bytes
+from bench.harness.shapes import block_count, exact_rate, filter_disk_bytes
 from bench.workloads.keys import chunks
 
 _NEVER: Final = 1000
@@ -68,31 +67,12 @@ def build(task: StoreTask, data: Dataset, directory: str) -> Built:
             table_count=len(list(view.tables())),
             block_count=block_count(view),
             data_bytes=view.size_bytes,
-            error_rate_exact=None if task.error_rate is None else _exact_rate(db),
+            error_rate_exact=None if task.error_rate is None else exact_rate(db),
             filter_bytes=view.filter_bytes,
             filter_disk_bytes=filter_disk_bytes(view),
             filter_memory_bytes=view.filter_memory_bytes,
             filter_build_ns=db.stats().filter_build_ns,
             load_s=load_s,
-        )
-
-
-def _exact_rate(db: lsmkv.DB) -> float:
-    """The exact rate of the filters as built, weighted by their keys."""
-    keys = 0
-    passed = 0.0
-    for table in db.inspect().tables():
-        for block in db.blocks(table.number):
-            keys += block.key_count
-            passed += block.key_count * block.expected_rate
-    return passed / keys
-
-
-def block_keys(directory: str) -> Counter[int]:
-    """The number of blocks by their number of keys."""
-    with lsmkv.open(directory, read_only=True) as db:
-        return Counter(
-            block.key_count for table in db.inspect().tables() for block in db.blocks(table.number)
         )
 
 

@@ -1,0 +1,1 @@
+"""Block reads that filters waste: RocksDB, LevelDB and lsmkv, with filters of the same bytes."""

@@ -1,0 +1,139 @@
+"""The story of ``wasted-reads``: findings, failures, and the section of a document."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from collections.abc import Sequence
+from typing import Final
+
+from bench.experiments.wasted_reads.charts import NAME, charts
+from bench.experiments.wasted_reads.rows import Row
+from bench.experiments.wasted_reads.tables import (
+    NOTE,
+    at_budget,
+    budgets,
+    fewer,
+    named,
+    tables,
+)
+from bench.experiments.wasted_reads.tasks import NO_FILTER
+from bench.harness.experiment import Results
+from bench.harness.story import Story
+from reports.document import provenance
+
+OURS: Final = "lsmkv, ribbon"
+PICTURES: Final = "pictures"
+_UNBUDGETED: Final = ("leveldb",)
+"""Engines whose filters cannot be made to fit into a budget."""
+
+
+def story(rows: Sequence[Row]) -> Story:
+    findings = [_versions(rows)]
+    if budgets(rows):
+        findings += [_counts(rows), *_against(rows), _intervals(rows)]
+    return Story([found for found in findings if found], tables(rows), charts(rows), failures(rows))
+
+
+def failures(rows: Sequence[Row]) -> list[str]:
+    """The broken promises."""
+    found = []
+    for row in rows:
+        name = f"{row.name}, {row.budget_bits_per_key:g} bits per key"
+        if row.found:
+            found.append(f"{name}: {row.found} absent keys were found")
+        expected = row.filters_asked if row.filters == NO_FILTER else row.filter_false_positives
+        if expected is not None and not 0 <= row.block_reads - expected <= row.most_double_reads:
+            found.append(
+                f"{name}: {row.block_reads:,} reads, but {expected:,} searches to read for"
+            )
+        if row.filters == NO_FILTER:
+            continue
+        over = row.filter_bits_per_key > row.budget_bits_per_key
+        if over and row.engine not in _UNBUDGETED:
+            found.append(f"{name}: {row.filter_bits_per_key:.3f} bits per key exceed the budget")
+    return found
+
+
+def typical_budget(rows: Sequence[Row]) -> float:
+    """The budget nearest to 10 bits per key."""
+    return min(budgets(rows), key=lambda bits: abs(bits - 10))
+
+
+def _versions(rows: Sequence[Row]) -> str:
+    versions = {row.engine: row.engine_version for row in rows}
+    named_versions = ", ".join(f"{engine} {version}" for engine, version in versions.items())
+    return f"Measured: {named_versions}; {rows[0].entries:,} entries."
+
+
+def _counts(rows: Sequence[Row]) -> str:
+    bits = typical_budget(rows)
+    here = at_budget(rows, bits)
+    parts = [
+        f"{row.name} {row.block_reads:,} ({row.filter_bits_per_key:.2f} bits per key)"
+        for row in here
+    ]
+    return (
+        f"Wasted block reads of {here[0].lookups:,} lookups of absent keys at {bits:g} bits per key: "
+        f"{', '.join(parts)}; the lower bound is {2.0**-bits * here[0].lookups:,.0f}."
+    )
+
+
+def _against(rows: Sequence[Row]) -> list[str]:
+    """Our ribbon filters beside every other filter, at every budget."""
+    found = []
+    others = dict.fromkeys(row.name for row in rows if row.filters != NO_FILTER)
+    for other in others:
+        parts = []
+        for bits in budgets(rows):
+            here = at_budget(rows, bits)
+            ours, base = named(here, OURS), named(here, other)
+            if ours is not None and base is not None and ours is not base and ours.block_reads:
+                parts.append(f"{fewer(ours, base)} at {bits:g} bits")
+        if parts:
+            found.append(
+                f"Wasted reads of {other} by those of {OURS} (95 % interval): {', '.join(parts)}."
+            )
+    return found
+
+
+def _intervals(rows: Sequence[Row]) -> str:
+    judged = [row for row in rows if row.error_rate_exact is not None]
+    if not judged:
+        return ""
+    held = sum(
+        row.error_rate_low <= (row.error_rate_exact or 0.0) <= row.error_rate_high for row in judged
+    )
+    return (
+        f"The exact rate lies in the 95 % interval of the measured one in {held} of {len(judged)} "
+        "rows of lsmkv."
+    )
+
+
+def section(results: Results[Row]) -> str:
+    """The section of a document: findings, the picture, and the tables with one note."""
+    told = story(results.rows)
+    parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
+    parts += [
+        f"{name} is not installed, and was not measured." for name in results.header["missing"]
+    ]
+    parts.append("\n".join(f"- {finding}" for finding in told.findings))
+    parts.append(
+        "![Blocks read for absent keys, by the filters' bits per key, in RocksDB, LevelDB and lsmkv]"
+        f"({PICTURES}/{NAME}.svg)"
+    )
+    brief = [table.to_markdown() for table in told.tables if table.brief]
+    parts += [table.replace(f"\n\n{NOTE}", "") for table in brief]
+    return "\n\n".join([*parts, NOTE]) + "\n"
+
+
+def write_picture(results: Results[Row], given: argparse.Namespace) -> list[str]:
+    """With ``--into``: the chart as a picture beside the document."""
+    if not given.into:
+        return []
+    folder = os.path.join(os.path.dirname(given.into), PICTURES)
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, f"{NAME}.svg")
+    shutil.copyfile(os.path.join(given.out, f"{NAME}.svg"), path)
+    return [path]
