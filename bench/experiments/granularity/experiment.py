@@ -136,7 +136,7 @@ EXPERIMENT: Final[Experiment[Task, Row, Row]] = Experiment(
         "data, tells which tables there will be and what Monkey will ask of each; "
         "lsmkv.filters tells the bytes. Rows state what the built store really uses. Binary fuse "
         "filters have two sizes, so they stand at budgets of their own. A ribbon filter of a large table "
-        "has whole columns, so it comes within half a column, half a bit per key, of a budget. Those of "
+        "has whole columns, so it comes within about half a column of a budget. Those of "
         "blocks have one of two numbers of columns, and meet any. Monkey is measured as the "
         "store delivers it: a table keeps the rate that the tree at its writing gave it.",
         "Counts. Absent keys lie between present ones. Data block reads are counted with no "
