@@ -96,10 +96,9 @@ def _build_small(packed: bytes, stride: i64, columns: i64) -> bytes:
 
     An equation is a word: coefficients, and above them result bits.  The equation whose lowest
     coefficient is for slot i stands at the place of 2^i.  Where a place is empty it holds 0, as does
-    the place of 0.
+    the place of 0.  A contradiction leaves result bits alone, which count as further slots.
     """
     equations = vec[i64]([0] * 64)
-    coefficients: i64 = _COEFFICIENTS
     result_mask = (_ONE << columns) - 1
     highest: i64 = 0
     at: i64 = 0
@@ -107,7 +106,7 @@ def _build_small(packed: bytes, stride: i64, columns: i64) -> bytes:
     while at < end:
         h = read_i64_le(packed, at) & MASK_63
         at += stride
-        row = ((((h ^ (h >> 32)) * _MIX) >> 7) & coefficients) | 1
+        row = ((((h ^ (h >> 32)) * _MIX) >> 7) & _COEFFICIENTS) | 1
         row |= (h & result_mask) << WINDOW_BITS
         while True:
             lowest = row & -row
@@ -116,8 +115,6 @@ def _build_small(packed: bytes, stride: i64, columns: i64) -> bytes:
             if found == 0:
                 break
             row ^= found
-        if lowest > coefficients:
-            return b""  # no coefficient is left, but a result is
         if lowest:
             equations[place] = row
             if lowest > highest:

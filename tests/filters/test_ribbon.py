@@ -38,6 +38,16 @@ def test_no_hash_that_was_added_is_denied_wherever_the_filter_is(
     assert all(ribbon.may_contain(around, start, size, columns, h) for h in hashes)
 
 
+@pytest.mark.parametrize("columns", [1, 7, 8, 31])
+@pytest.mark.parametrize("count", [1, 10, *range(50, 62), 300, 3000])
+def test_no_hash_of_many_is_denied(count: int, columns: int) -> None:
+    dice = random.Random(count)
+    for _ in range(1 + 100 // count):
+        hashes = drawn(dice, count)
+        built = ribbon.build(hashes, columns)
+        assert all(ribbon.may_contain(built, 0, len(built), columns, h) for h in hashes)
+
+
 @given(st.binary(max_size=60), st.binary(max_size=20), HASHES, st.integers(1, 31))
 def test_what_is_beside_a_filter_changes_no_answer(
     bits: bytes, beside: bytes, h: int, columns: int
