@@ -19,6 +19,7 @@ import sys
 import tempfile
 from typing import Final
 
+import lsmkv
 from bench.workloads import operations
 from bench.workloads.operations import COUNTED
 from tools.builds import CHECKOUT, BuildError, environment, nature
@@ -31,7 +32,7 @@ class InstructionsError(Exception):
     """Counting failed."""
 
 
-def instructions(kind: str, store: str, build: str, scale: int, *, prepare_only: bool) -> int:
+def instructions(kind: str, store: str, build: str, *settings: str) -> int:
     """Instructions of one kind of operation in a copy of ``store``."""
     with tempfile.TemporaryDirectory() as directory:
         copy = os.path.join(directory, "store")
@@ -41,8 +42,7 @@ def instructions(kind: str, store: str, build: str, scale: int, *, prepare_only:
                 *("valgrind", "--tool=callgrind", "--instr-atstart=no"),
                 "--callgrind-out-file=/dev/null",
                 *(sys.executable, "-P", str(operations.__file__), "counted", kind, copy),
-                *("--scale", str(scale)),
-                *(["--prepare-only"] if prepare_only else []),
+                *settings,
             ],
             env=environment(build),
             capture_output=True,
@@ -82,6 +82,12 @@ def main() -> int:
         "weigh less (default: 1)",
     )
     parser.add_argument(
+        "--filter-policy",
+        metavar="NAME",
+        default=lsmkv.Options().filter_policy,
+        help="the store's kind of filter (default: %(default)s)",
+    )
+    parser.add_argument(
         "kinds", metavar="KIND", nargs="*", help=f"{', '.join(COUNTED)} (default: all)"
     )
     arguments = parser.parse_args()
@@ -90,15 +96,20 @@ def main() -> int:
         parser.error(f"no such kind: {', '.join(unknown)}")
     if arguments.scale < 1:
         parser.error(f"--scale {arguments.scale}: must be 1 or more")
-    build, scale = os.path.abspath(arguments.build), arguments.scale
+    build, scale, policy = (
+        os.path.abspath(arguments.build),
+        arguments.scale,
+        arguments.filter_policy,
+    )
+    settings = ("--scale", str(scale), "--filter-policy", policy)
     try:
         print(f"lsmkv in {build}, {check(build)}; instructions for each operation", flush=True)
         with tempfile.TemporaryDirectory() as directory:
             store = os.path.join(directory, "store")
-            operations.make_counted_store(store, operations.Keys(scale))
+            operations.make_counted_store(store, operations.Keys(scale), policy)
             for kind in arguments.kinds or COUNTED:
-                without = instructions(kind, store, build, scale, prepare_only=True)
-                both = instructions(kind, store, build, scale, prepare_only=False)
+                without = instructions(kind, store, build, *settings, "--prepare-only")
+                both = instructions(kind, store, build, *settings)
                 unit = "for each entry" if kind in _PER_ENTRY else ""
                 each = (both - without) / (scale * COUNTED[kind].operations)
                 print(f"{kind:14}{each:12,.0f}  {unit}".rstrip(), flush=True)

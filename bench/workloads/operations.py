@@ -2,7 +2,8 @@
 
 The tools run this file as a program with the lsmkv of any build, so it imports nothing else::
 
-    python -P bench/workloads/operations.py counted KIND DIRECTORY [--scale N] [--prepare-only]
+    python -P bench/workloads/operations.py counted KIND DIRECTORY [--scale N] [--filter-policy NAME] \
+        [--prepare-only]
     python -P bench/workloads/operations.py timed KIND DIRECTORY --entries N [--prepare-only]
 
 ``counted`` does a small, fixed number of operations, for :mod:`tools.instructions`, under valgrind, in a
@@ -135,9 +136,12 @@ class Keys:
         self.starts = self.hits[: SEEKS * scale]
 
 
-def make_counted_store(directory: str, keys: Keys) -> None:
+def make_counted_store(
+    directory: str, keys: Keys, filter_policy: str = _COUNTED.filter_policy
+) -> None:
     """Make the store that every counted kind begins with."""
-    with lsmkv.open(directory, _COUNTED, error_if_exists=True) as db:
+    options = _COUNTED.replace(filter_policy=filter_policy)
+    with lsmkv.open(directory, options, error_if_exists=True) as db:
         put_all(db, keys.stored, _values(keys.stored))
         db.compact_range()
         put_all(db, keys.newer, _values(keys.newer))
@@ -206,11 +210,13 @@ COUNTED: Final = {
 }
 
 
-def do_counted(kind: str, directory: str, scale: int, prepare_only: bool) -> None:
+def do_counted(
+    kind: str, directory: str, scale: int, filter_policy: str, prepare_only: bool
+) -> None:
     """Do one kind of operation under callgrind, which counts meanwhile; or only prepare it."""
     counted = COUNTED[kind]
     keys = Keys(scale)
-    with lsmkv.open(directory, counted.options) as db:
+    with lsmkv.open(directory, counted.options.replace(filter_policy=filter_policy)) as db:
         work = counted.begin(db, keys)
         _count("on")
         if not prepare_only:
@@ -372,9 +378,12 @@ def main() -> None:
         arguments.add_argument("--prepare-only", action="store_true")
         arguments.add_argument("--scale", type=int, default=1)
         arguments.add_argument("--entries", type=int, default=1)
+        arguments.add_argument("--filter-policy", default=_COUNTED.filter_policy)
     chosen = parser.parse_args()
     if chosen.way == "counted":
-        do_counted(chosen.kind, chosen.directory, chosen.scale, chosen.prepare_only)
+        do_counted(
+            chosen.kind, chosen.directory, chosen.scale, chosen.filter_policy, chosen.prepare_only
+        )
     elif chosen.prepare_only:
         make_timed_store(chosen.directory, chosen.entries)
     else:

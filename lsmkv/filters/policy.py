@@ -225,19 +225,27 @@ _MIXED_KEYS: Final = 4096
 """Larger filters are one of few, so each gets the rate that was asked for."""
 
 
-def _ribbon_columns(first_hash: i64, key_count: int, error_rate: float) -> int:
+@lru_cache(maxsize=4096)
+def _ribbon_mix(error_rate: float) -> tuple[int, int]:
+    """Columns for a mean rate, and which filters get one fewer.
+
+    These are the ones whose mixed hash is below the second number.  No columns where no filter is
+    worth its bits.  Memoised.
+    """
+    if error_rate >= 1.0:
+        return 0, 0
+    return ribbon_columns_for(error_rate), int(ribbon_share(error_rate) * 2.0**63)
+
+
+def _ribbon_columns(first_hash: i64, key_count: i64, error_rate: float) -> i64:
     """Columns for one of many filters with a mean rate of ``error_rate``; 0 for no filter.
 
     Some get one column fewer than others.  Which, the first hash decides: that is as good as chance,
     and gives the same bytes each time.
     """
-    if error_rate >= 1.0:
-        return 0
-    columns = ribbon_columns_for(error_rate)
-    if key_count > _MIXED_KEYS:
-        return columns
-    mixed: int = (first_hash * bloom.MULTIPLIER) & MASK_63
-    return columns - 1 if mixed / 2.0**63 < ribbon_share(error_rate) else columns
+    columns, limit = _ribbon_mix(error_rate)
+    mixed = (first_hash * bloom.MULTIPLIER) & MASK_63
+    return columns - 1 if key_count <= _MIXED_KEYS and mixed < limit else columns
 
 
 class RibbonPolicy(_NumberedPolicy):

@@ -7,8 +7,8 @@ r result bits.  The filter holds a key if, in each column, the bits under the wi
 parity of that column's result bit.  An absent key passes each column with a chance of a half, so the
 rate is 2^-r, and two columns are asked on average before one says no.
 
-The columns are a solution of that system, which has an equation for each key.  A slot more than keys
-gives it one with a chance of 3 in 10, each further slot halves the chance of failure.  Up to
+The columns are a solution of that system, which has an equation for each key.  As many slots as keys
+give it one with a chance of 3 in 10; each further slot about halves the chance of failure.  Up to
 :data:`WINDOW_BITS` slots the window covers all; above that it is a band (a standard ribbon).
 
 Sources: M. Dietzfelbinger, R. Pagh, "Succinct data structures for retrieval and approximate
@@ -25,7 +25,6 @@ from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from librt.vecs import vec
 from mypy_extensions import i64, u8
 
-from lsmkv.encoding.words import COMPILED
 from lsmkv.filters.bloom import MAX_BYTES, MULTIPLIER
 from lsmkv.filters.hashing import DIGEST_BYTES, MASK_63
 from lsmkv.filters.maths.layouts import MAX_RIBBON_COLUMNS, ribbon_slots_for
@@ -34,10 +33,20 @@ WINDOW_BITS: Final = 56
 """Slots that a key's window covers: a word less the 7 bits by which a read may be out of place."""
 
 _MIX: Final = 0x3F58_476D_1CE4_E5B9  # an odd constant of splitmix64, cut to 63 bits
+_COEFFICIENTS: Final = 0x00FF_FFFF_FFFF_FFFF  # the lowest WINDOW_BITS bits
 _NIBBLES: Final = 0x1111_1111_1111_1111
-_ONE: Final = i64(1)
+_ONE: Final = i64(1)  # mypyc would shift a literal as a C int
 _GROWTH: Final = 128  # a filter without a solution grows by this part of its bytes, and one byte
 _MAX_TRIES: Final = 40  # only hashes that differ in nothing but result bits need more
+
+_SMALL_COLUMNS: Final = 7  # result bits that fit into a word above the coefficients
+_PLACES: Final = 0x0431_4725_9A7A_BB7E
+"""A de Bruijn sequence: its product with a power of two, 2^0 to 2^62, differs in the top 6 bits.
+
+They are 0 for none of these, and for the product with 0.
+"""
+_SPREAD: Final = 0x0002_0408_1020_4081  # a product has each of 7 bits at the end of a byte
+_LANES: Final = 0x0001_0101_0101_0101
 
 
 def is_shape(byte_count: int, columns: int) -> bool:
@@ -48,9 +57,8 @@ def is_shape(byte_count: int, columns: int) -> bool:
 def build(hashes: list[int], columns: int) -> bytes:
     """A filter of these 63-bit hashes with ``columns`` columns; repeats do no harm.
 
-    It has the fewest bytes from :func:`~lsmkv.filters.maths.layouts.ribbon_slots_for` on with which
-    the system has a solution.  Empty if there are no hashes, too many, or some that differ in their
-    result bits alone.  O(n * (WINDOW_BITS + columns)).
+    It has hardly more bytes than the system needs for a solution.  Empty if there are no hashes, too
+    many, or some that differ in their result bits alone.  O(n * (WINDOW_BITS + columns)).
     """
     packed = BytesWriter()
     for h in hashes:
@@ -66,6 +74,10 @@ def build_from_digests(packed: bytes, columns: int) -> bytes:
 def _build(packed: bytes, stride: i64, columns: i64) -> bytes:
     """As :func:`build`, of the hashes at every ``stride`` bytes of ``packed``."""
     count = len(packed) // stride
+    if count < WINDOW_BITS and columns <= _SMALL_COLUMNS:
+        built = _build_small(packed, stride, columns)
+        if built:
+            return built
     byte_count: i64 = (ribbon_slots_for(count) * columns + 7) >> 3
     tries: i64 = _MAX_TRIES if count else 0
     while tries > 0 and byte_count <= MAX_BYTES:
@@ -79,6 +91,88 @@ def _build(packed: bytes, stride: i64, columns: i64) -> bytes:
     return b""
 
 
+def _build_small(packed: bytes, stride: i64, columns: i64) -> bytes:
+    """As :func:`_build`, with the fewest slots; empty if these are more than a window covers.
+
+    An equation is a word: coefficients, and above them result bits.  The equation whose lowest
+    coefficient is for slot i stands at the place of 2^i.  Where a place is empty it holds 0, as does
+    the place of 0.  A contradiction leaves result bits alone, which count as further slots.
+    """
+    equations = vec[i64]([0] * 64)
+    result_mask = (_ONE << columns) - 1
+    highest: i64 = 0
+    at: i64 = 0
+    end: i64 = len(packed)
+    while at < end:
+        h = read_i64_le(packed, at) & MASK_63
+        at += stride
+        row = ((((h ^ (h >> 32)) * _MIX) >> 7) & _COEFFICIENTS) | 1
+        row |= (h & result_mask) << WINDOW_BITS
+        while True:
+            lowest = row & -row
+            place = ((lowest * _PLACES) >> 58) & 63
+            found = equations[place]
+            if found == 0:
+                break
+            row ^= found
+        if lowest:
+            equations[place] = row
+            if lowest > highest:
+                highest = lowest
+    slots: i64 = 0
+    while highest:
+        highest >>= 1
+        slots += 1
+    byte_count = (slots * columns + 7) >> 3
+    slots = (byte_count << 3) // columns
+    return b"" if slots > WINDOW_BITS else _solve_small(equations, slots, byte_count, columns)
+
+
+def _solve_small(equations: vec[i64], slots: i64, byte_count: i64, columns: i64) -> bytes:
+    """The packed columns that solve :func:`_build_small`'s equations; free slots are 0.
+
+    It goes from the last slot to the first, and leaves of each equation its lowest coefficient.
+    """
+    bits = vec[u8]([0] * byte_count)
+    lanes: i64 = 0  # of each column: the bits of eight slots
+    slot = slots
+    lowest = _ONE << slots
+    kept = (lowest - 1) | ~_COEFFICIENTS
+    while slot > 0:
+        slot -= 1
+        lowest >>= 1
+        place = ((lowest * _PLACES) >> 58) & 63
+        row = equations[place]
+        if row:
+            row = (row & kept) ^ lowest
+            while True:
+                found = equations[(((row & -row) * _PLACES) >> 58) & 63]
+                if found == 0:
+                    break
+                row ^= found
+            lanes |= (((row >> WINDOW_BITS) * _SPREAD) & _LANES) << (slot & 7)
+        equations[place] = row | lowest
+        if slot & 7 == 0:
+            _write_lanes(bits, lanes, slot, slots, columns)
+            lanes = 0
+    return bytes(bits)
+
+
+def _write_lanes(bits: vec[u8], lanes: i64, bit: i64, slots: i64, columns: i64) -> None:
+    """Write the bytes of ``lanes``, each ``slots`` bits after the last."""
+    while columns > 0:
+        shifted = (lanes & 0xFF) << (bit & 7)
+        at = bit >> 3
+        bits[at] = u8(i64(bits[at]) | (shifted & 0xFF))
+        beyond = shifted >> 8
+        if beyond:
+            at += 1
+            bits[at] = u8(i64(bits[at]) | beyond)
+        lanes >>= 8
+        bit += slots
+        columns -= 1
+
+
 def _eliminate(
     packed: bytes, stride: i64, columns: i64, windows: vec[i64], results: vec[i64]
 ) -> bool:
@@ -88,8 +182,8 @@ def _eliminate(
     and the bits ``results[i]``; a slot without one has the window 0.
     """
     slots: i64 = len(windows)
-    mask = _window_mask(slots)
     width: i64 = slots if slots < WINDOW_BITS else WINDOW_BITS
+    mask = (_ONE << width) - 1
     starts = slots - width + 1
     result_mask = (_ONE << columns) - 1
     at: i64 = 0
@@ -97,30 +191,22 @@ def _eliminate(
         h = read_i64_le(packed, at) & MASK_63
         at += stride
         slot = ((((h * MULTIPLIER) & MASK_63) >> 31) * starts) >> 32
-        window = (((((h ^ (h >> 32)) * _MIX) & MASK_63) >> 7) | 1) & mask
-        if not _insert(windows, results, slot, window, h & result_mask):
+        window = ((((h ^ (h >> 32)) * _MIX) >> 7) & mask) | 1
+        result = h & result_mask
+        while windows[slot]:
+            window ^= windows[slot]
+            result ^= results[slot]
+            if window == 0:
+                break
+            while not window & 1:
+                window >>= 1
+                slot += 1
+        if window:
+            windows[slot] = window
+            results[slot] = result
+        elif result:
             return False
     return True
-
-
-def _insert(windows: vec[i64], results: vec[i64], slot: i64, window: i64, result: i64) -> bool:
-    """Add an equation; False if it contradicts the others.  One that follows from them adds nothing."""
-    while windows[slot] != 0:
-        window ^= windows[slot]
-        result ^= results[slot]
-        if window == 0:
-            return result == 0
-        while not window & 1:
-            window >>= 1
-            slot += 1
-    windows[slot] = window
-    results[slot] = result
-    return True
-
-
-def _window_mask(slots: i64) -> i64:
-    width: i64 = slots if slots < WINDOW_BITS else WINDOW_BITS
-    return (_ONE << width) - 1
 
 
 def _columns(windows: vec[i64], results: vec[i64], byte_count: i64, columns: i64) -> bytes:
@@ -129,7 +215,6 @@ def _columns(windows: vec[i64], results: vec[i64], byte_count: i64, columns: i64
     It goes from the last slot to the first.  Each column's bits under the window are in a word.
     """
     slots: i64 = len(windows)
-    mask = _window_mask(slots)
     bits = vec[u8]([0] * byte_count)
     ones = vec[u8]([1, 2, 4, 8, 16, 32, 64, 128])  # looked up: a shifted bit would be no u8
     above = vec[i64]([0] * columns)  # of each column: its bits from the slot after this one on
@@ -137,30 +222,23 @@ def _columns(windows: vec[i64], results: vec[i64], byte_count: i64, columns: i64
     while slot > 0:
         slot -= 1
         window, result = windows[slot], results[slot]
-        place = slot
+        bit = slot
         column: i64 = 0
         while column < columns:
-            word = (above[column] << 1) & mask
-            if window and (_parity(word & window) ^ result) & 1:
-                word |= 1
-                bits[place >> 3] = bits[place >> 3] | ones[place & 7]
+            word = (above[column] << 1) & _COEFFICIENTS
+            if window:
+                odd = word & window
+                odd ^= odd >> 1
+                odd ^= odd >> 2
+                # The sum of at most 14 nibbles, each 0 or 1.
+                if ((((odd & _NIBBLES) * _NIBBLES) >> 60) ^ result) & 1:
+                    word |= 1
+                    bits[bit >> 3] = bits[bit >> 3] | ones[bit & 7]
             above[column] = word
             result >>= 1
-            place += slots
+            bit += slots
             column += 1
     return bytes(bits)
-
-
-def _parity(word: i64) -> i64:
-    """A number whose lowest bit is the parity of ``word``.
-
-    ``word`` has at most 56 bits.
-    """
-    if not COMPILED:
-        return int(word).bit_count()
-    word ^= word >> 1
-    word ^= word >> 2
-    return ((word & _NIBBLES) * _NIBBLES) >> 60  # the sum of at most 14 nibbles, each 0 or 1
 
 
 def may_contain(bits: bytes, start: i64, byte_count: i64, columns: i64, h: i64) -> bool:
@@ -172,17 +250,27 @@ def may_contain(bits: bytes, start: i64, byte_count: i64, columns: i64, h: i64) 
     if byte_count == 0:
         return True
     slots = (byte_count << 3) // columns
-    width: i64 = slots if slots < WINDOW_BITS else WINDOW_BITS
-    window = (((((h ^ (h >> 32)) * _MIX) & MASK_63) >> 7) | 1) & ((_ONE << width) - 1)
-    place = (start << 3) + (((((h * MULTIPLIER) & MASK_63) >> 31) * (slots - width + 1)) >> 32)
-    last: i64 = len(bits) - 8
-    for _column in range(columns):  # named: mypyc boxes "_" each time round
-        at = place >> 3
+    bit = start << 3
+    window: i64 = (((h ^ (h >> 32)) * _MIX) >> 7) | 1
+    if slots > WINDOW_BITS:
+        window &= _COEFFICIENTS
+        bit += ((((h * MULTIPLIER) & MASK_63) >> 31) * (slots - (WINDOW_BITS - 1))) >> 32
+    else:
+        window &= (_ONE << slots) - 1
+    last: i64 = len(bits)
+    last -= 8
+    while columns > 0:
+        at = bit >> 3
         word = read_i64_le(bits, at) if at <= last else _last_word(bits, at)
-        if (_parity((word >> (place & 7)) & window) ^ h) & 1:
+        odd = (word >> (bit & 7)) & window
+        odd ^= odd >> 1
+        odd ^= odd >> 2
+        # The parity is that of a sum of at most 14 nibbles, each 0 or 1.
+        if ((((odd & _NIBBLES) * _NIBBLES) >> 60) ^ h) & 1:
             return False
         h >>= 1
-        place += slots
+        bit += slots
+        columns -= 1
     return True
 
 

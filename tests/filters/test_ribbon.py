@@ -15,7 +15,7 @@ from lsmkv.filters import hashing, ribbon
 from lsmkv.filters.maths.layouts import ribbon_share, ribbon_slots_for
 from lsmkv.filters.policy import NO_FILTER, RIBBON
 
-HASHES = st.integers(0, (1 << 63) - 1)
+HASHES = st.binary(max_size=8).map(hashing.hash_key)
 
 
 def drawn(dice: random.Random, count: int) -> list[int]:
@@ -36,6 +36,16 @@ def test_no_hash_that_was_added_is_denied_wherever_the_filter_is(
     start, size = len(before), len(built)
     assert built
     assert all(ribbon.may_contain(around, start, size, columns, h) for h in hashes)
+
+
+@pytest.mark.parametrize("columns", [1, 7, 8, 31])
+@pytest.mark.parametrize("count", [1, 10, *range(50, 62), 300, 3000])
+def test_no_hash_of_many_is_denied(count: int, columns: int) -> None:
+    dice = random.Random(count)
+    for _ in range(1 + 100 // count):
+        hashes = drawn(dice, count)
+        built = ribbon.build(hashes, columns)
+        assert all(ribbon.may_contain(built, 0, len(built), columns, h) for h in hashes)
 
 
 @given(st.binary(max_size=60), st.binary(max_size=20), HASHES, st.integers(1, 31))
@@ -78,6 +88,14 @@ def test_few_sets_need_many_more_slots_than_the_first_try_has(count: int) -> Non
     for _ in range(max(1, 300 // count)):
         slots = len(ribbon.build(drawn(dice, count), 8))
         assert ribbon_slots_for(count) <= slots <= ribbon_slots_for(count) * 1.1 + 12
+
+
+@pytest.mark.parametrize("count", [5, 10, 30, 50])
+def test_a_small_filter_has_the_fewest_slots_that_a_solution_needs(count: int) -> None:
+    dice = random.Random(count)
+    slots = [8 * len(ribbon.build(drawn(dice, count), 7)) / 7 for _ in range(300)]
+    # A solution needs 1.6 slots more than keys on average; whole bytes give 0.5 more.
+    assert count < fmean(slots) < count + 2.4
 
 
 @given(st.lists(HASHES, min_size=1, max_size=40))

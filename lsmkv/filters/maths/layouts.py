@@ -248,9 +248,9 @@ def ribbon_share(error_rate: float) -> float:
 
 @lru_cache(maxsize=4096)
 def ribbon_slots_for(key_count: int) -> int:
-    """The slots to begin with: about half of all sets of keys need a few more.  Memoised.
+    """The slots that most sets of keys need at most.  Memoised.
 
-    n + 2 and n/40 more; from 3,000 keys on a growing part, since a window of 56 then leaves holes
+    n + 2, or n/40 more; from 3,000 keys on a growing part, since a window of 56 then leaves holes
     in a longer and longer band.  The parts were found by trial
     (``tests/filters/test_ribbon.py``).
 
@@ -265,7 +265,7 @@ def ribbon_slots_for(key_count: int) -> int:
 
 
 def ribbon_bits_for(key_count: int, error_rate: float) -> int:
-    """The bits of a ribbon filter, if it is solved at once.
+    """The bits of a ribbon filter with :func:`ribbon_slots_for` its keys.
 
     >>> ribbon_bits_for(30, 0.01), ribbon_bits_for(300, 0.01)
     (224, 2160)
