@@ -32,7 +32,7 @@ _LARGEST: Final = 1 << 64  # above any filter, and below what floats can hold
 class RibbonSize:
     """A ribbon filter of n keys with r columns in m bits.
 
-    These bits are tried first; about half of all sets of keys need some more.
+    Most sets of keys need no more bits; some need a few more.
     """
 
     key_count: int
@@ -139,9 +139,8 @@ def command(
     by the usual formula, and the fewest bits that any filter of that rate needs.
 
     Beside it stands the ribbon filter (filter_policy="ribbon") of the same two: its rate is a power of
-    two, the one asked for or the next lower one. Its bits are those that are tried first; about half of
-    all sets of keys need a few more. Tables mix two rates of small filters, so that their mean is the
-    one asked for.
+    two, the one asked for or the next lower one. Most sets of keys need no more bits than those.
+    Tables mix two rates of small filters, so that their mean is the one asked for.
 
     \b
     Example:  lsmkv filter-size --keys 1000000 --error-rate 0.001
