@@ -19,7 +19,7 @@ from mypy_extensions import i64
 from lsmkv.encoding.checksums import checksum, running_checksum
 from lsmkv.encoding.entries import ABSENT, Absent
 from lsmkv.errors import CorruptionError, caused
-from lsmkv.filters.policy import FilterPolicy
+from lsmkv.filters.policy import SCHEME_RIBBON, FilterPolicy
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.codec import Decompressor
 from lsmkv.sstable.block.layout import MAX_BLOCK_BYTES
@@ -63,6 +63,7 @@ class TableReader:
         meta: TableMeta | None,
         filter_residency: str,
         read_around: bool = False,
+        adaptive_filters: bool = False,
     ) -> None:
         """Open the table at ``path``; CorruptionError if ``meta`` describes another."""
         self._is_obsolete = False
@@ -88,6 +89,13 @@ class TableReader:
         self._filter_residency = filter_residency
         self._filter_kind: FilterKind = filter_kind(self.properties, path, footer)
         self._has_filters: bool = footer.filters_length > 0 and filter_residency != "off"
+        self._learns: bool = (
+            adaptive_filters
+            and self._has_filters
+            and filter_residency == "resident"
+            and self.properties.granularity == "block"
+            and self._filter_kind.policy.scheme == SCHEME_RIBBON
+        )
         # Re-entrant: a finalizer may run while this thread loads, and load too; the results are equal.
         self._loading = threading.RLock()
         self._index: TableIndex | None = None
@@ -203,6 +211,9 @@ class TableReader:
         if filters.per_block and not filters.block_may_hold(block_number, filters.hash_of(key, h)):
             self._stats.filter_negatives += 1
             return -1
+        if self._learns and filters.lists(block_number, filters.hash_of(key, h)):
+            self._stats.filter_negatives += 1
+            return -1
         return block_number
 
     def block_near(self, key: bytes, h: i64, group: i64) -> i64:
@@ -229,6 +240,9 @@ class TableReader:
         if filters.per_block and not filters.block_may_hold(block_number, filters.hash_of(key, h)):
             self._stats.filter_negatives += 1
             return False
+        if self._learns and filters.lists(block_number, filters.hash_of(key, h)):
+            self._stats.filter_negatives += 1
+            return False
         return True
 
     def _count_gap(self) -> None:
@@ -247,7 +261,21 @@ class TableReader:
             self._stats.filter_true_positives += 1
         else:
             self._stats.filter_false_positives += 1
+            if self._learns and not block.has_taught:
+                self._learn(block, key, h)
         return position
+
+    def _learn(self, block: Block, key: bytes, h: i64) -> None:
+        """Let the filter of ``block`` learn that ``key`` is absent.
+
+        A block that was read teaches once: lessons cost no more than reads, and a block that stays in the
+        cache, where false positives cost little, teaches no more.
+        """
+        block.has_taught = True
+        filters = self.filters
+        block_number = filters.index.find(key)
+        if block_number >= 0:
+            filters.learn(block_number, block.keys(), filters.hash_of(key, h))
 
     def _continues(self, block_number: i64, key: bytes) -> bool:
         """Whether the next block may hold older versions of ``key``."""
@@ -368,11 +396,14 @@ def open_table(
     meta: TableMeta,
     filter_residency: str = "off",
     read_around: bool = False,
+    adaptive_filters: bool = False,
 ) -> TableReader:
     """Open a table that the manifest names; a missing file is a CorruptionError."""
     path = table_path(directory, meta.number)
     try:
-        return TableReader(storage, path, cache, meta, filter_residency, read_around)
+        return TableReader(
+            storage, path, cache, meta, filter_residency, read_around, adaptive_filters
+        )
     except FileNotFoundError as error:
         reason = "a table that the manifest names is missing"
         raise caused(CorruptionError(path, None, reason), error)
