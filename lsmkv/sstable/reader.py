@@ -89,7 +89,7 @@ class TableReader:
         self._filter_residency = filter_residency
         self._filter_kind: FilterKind = filter_kind(self.properties, path, footer)
         self._has_filters: bool = footer.filters_length > 0 and filter_residency != "off"
-        self._learns: bool = (
+        self.learns: bool = (
             adaptive_filters
             and self._has_filters
             and filter_residency == "resident"
@@ -181,11 +181,14 @@ class TableReader:
         value, None if that version is a deletion, or ABSENT if the table has no such version.
         """
         block_number = self.block_for(key, h)
-        if block_number < 0:
+        if block_number < 0 or (self.learns and self._is_listed(block_number, key, h)):
             return ABSENT
         block = self.block(block_number, True)
         position = self.find_in(block, key, h)
-        if position >= 0 and max_seq < self.largest_seq:
+        if position < 0:
+            if self.learns:
+                self.learn(block, key, h)
+        elif max_seq < self.largest_seq:
             position = block.find_visible(key, h, max_seq)
             while position < 0 and self._continues(block_number, key):
                 block_number += 1
@@ -209,9 +212,6 @@ class TableReader:
             self._count_gap()
             return -1
         if filters.per_block and not filters.block_may_hold(block_number, filters.hash_of(key, h)):
-            self._stats.filter_negatives += 1
-            return -1
-        if self._learns and filters.lists(block_number, filters.hash_of(key, h)):
             self._stats.filter_negatives += 1
             return -1
         return block_number
@@ -240,10 +240,7 @@ class TableReader:
         if filters.per_block and not filters.block_may_hold(block_number, filters.hash_of(key, h)):
             self._stats.filter_negatives += 1
             return False
-        if self._learns and filters.lists(block_number, filters.hash_of(key, h)):
-            self._stats.filter_negatives += 1
-            return False
-        return True
+        return not self.learns or not self._is_listed(block_number, key, h)
 
     def _count_gap(self) -> None:
         """Count a lookup whose key lies between two blocks."""
@@ -261,16 +258,24 @@ class TableReader:
             self._stats.filter_true_positives += 1
         else:
             self._stats.filter_false_positives += 1
-            if self._learns and not block.has_taught:
-                self._learn(block, key, h)
         return position
 
-    def _learn(self, block: Block, key: bytes, h: i64) -> None:
-        """Let the filter of ``block`` learn that ``key`` is absent.
+    def _is_listed(self, block_number: i64, key: bytes, h: i64) -> bool:
+        """Whether ``key``, which its filter lets pass, is known to be absent; counted."""
+        filters = self.filters
+        if not filters.lists(block_number, filters.hash_of(key, h)):
+            return False
+        self._stats.filter_negatives += 1
+        return True
 
-        A block that was read teaches once: lessons cost no more than reads, and a block that stays in the
-        cache, where false positives cost little, teaches no more.
+    def learn(self, block: Block, key: bytes, h: i64) -> None:
+        """Let the filter of ``block`` learn that ``key`` is absent; only if the table ``learns``.
+
+        A block that was read teaches once.  So lessons cost no more than reads, and a block that stays
+        in the cache, where false positives cost little, teaches no more.
         """
+        if block.has_taught:
+            return
         block.has_taught = True
         filters = self.filters
         block_number = filters.index.find(key)
