@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from bench.experiments.learning.rows import Row
 from bench.experiments.learning.tables import pairs, reads
-from bench.harness.charts import Chart, plain_axis, series
+from bench.harness.charts import Chart, series
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:
@@ -18,7 +18,8 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
             "learning-cache",
             "When a block cache makes learning pointless",
             "Blocks read for absent keys, per thousand lookups of such keys, by the size of the block "
-            "cache. Where the lines meet, popular blocks are in the cache anyway.",
+            "cache, which absent keys have to themselves or share with as many lookups of present "
+            "keys. Where two lines meet, the blocks of popular absent keys are in the cache anyway.",
             partial(_draw, rows),
         )
     ]
@@ -26,19 +27,23 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
 
 def _draw(rows: Sequence[Row], figure: Figure) -> None:
     axes = figure.subplots()
-    found = pairs(rows)
-    for number, label in enumerate(("without learning", "with learning")):
-        points = [
-            (100 * pair[number][0].cache_share, 1000 * reads(pair[number]) / _lookups(pair[number]))
-            for pair in found
-        ]
-        axes.plot(*zip(*points, strict=True), label=label, **series(number))
-    axes.set_xscale("symlog", linthresh=2)
-    plain_axis(axes.xaxis)
+    for shared, asked in enumerate(("absent keys", "absent and present keys")):
+        found = [pair for pair in pairs(rows) if pair[0][0].is_shared == shared or not _cache(pair)]
+        for learns, how in enumerate(("without", "with")):
+            points = [
+                (100 * _cache(pair), 1000 * reads(pair[learns]) / _lookups(pair[learns]))
+                for pair in found
+            ]
+            label = f"{asked}, {how} learning"
+            axes.plot(*zip(*points, strict=True), label=label, **series(2 * shared + learns))
     axes.set_xlabel("block cache, % of all blocks")
     axes.set_ylim(bottom=0)
     axes.set_ylabel("reads in vain per 1,000 absent lookups")
     axes.legend()
+
+
+def _cache(pair: tuple[list[Row], list[Row]]) -> float:
+    return pair[0][0].cache_share
 
 
 def _lookups(rows: Sequence[Row]) -> int:

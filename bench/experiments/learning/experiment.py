@@ -39,9 +39,8 @@ EXPERIMENT: Final[Experiment[Task, tuple[Row, Row], Row]] = Experiment(
         "store without learning and with it. They are skewed, so the count without learning depends "
         "on whether a filter happens to let one of the most popular keys pass: repetitions differ "
         "much, and the report compares their sums.",
-        "With a block cache, a present key, drawn uniformly, is looked up after each absent one: "
-        "otherwise blocks that are read in vain would have the cache to themselves. Without one these "
-        "lookups would change no count, and are left out.",
+        "Block caches are tried twice: absent keys have the cache to themselves, or share it with "
+        "present keys, one of which is looked up after each absent one, drawn by the same law.",
         "Bits per key are the memory of the filters and of the list of hashes that filters could not "
         "learn, 16 bytes each. Times are of the whole loop, with files in the page cache of the "
         "operating system, where a read costs little; they are medians.",

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections.abc import Callable
+from typing import Final
 
 import lsmkv
 from bench.experiments.learning.rows import Row
 from bench.experiments.learning.tasks import Task
-from bench.workloads.distributions import Zipfian, generator, uniform
+from bench.workloads.distributions import Zipfian, generator
 from bench.workloads.keys import Values, absent_key, present_key, shuffled
 from lsmkv.storage.storage import Storage
 
-VALUE_BYTES = 100
+VALUE_BYTES: Final = 100
 
 
 def measure(task: Task, directory: str) -> tuple[Row, Row]:
@@ -33,18 +35,17 @@ def measure(task: Task, directory: str) -> tuple[Row, Row]:
 
 
 def lookups(task: Task) -> tuple[list[bytes], list[bytes]]:
-    """The absent keys to look up, and the present one to look up after each.
+    """The absent keys to look up, and, if the cache is shared, a present one after each."""
+    law = Zipfian.over(task.key_count)
+    absent = _drawn(law, task, absent_key, "absent")
+    return absent, _drawn(law, task, present_key, "present") if task.is_shared else []
 
-    Without a block cache the latter have no effect on the former, and are left out.
-    """
-    draw = generator(task.seed, "learning", task.key_count)
-    ranks = Zipfian.over(task.key_count).ranks(task.lookup_count, draw).tolist()
-    by_rank = [absent_key(number) for number in shuffled(task.key_count, task.seed)]
-    absent = [by_rank[rank] for rank in ranks]
-    if not task.cache_share:
-        return absent, []
-    numbers = uniform(task.key_count, task.lookup_count, draw).tolist()
-    return absent, [present_key(number) for number in numbers]
+
+def _drawn(law: Zipfian, task: Task, key_of: Callable[[int], bytes], what: str) -> list[bytes]:
+    draw = generator(task.seed, "learning", what)
+    seed = int(draw.integers(1 << 32))
+    by_rank = [key_of(number) for number in shuffled(task.key_count, seed)]
+    return [by_rank[rank] for rank in law.ranks(task.lookup_count, draw).tolist()]
 
 
 def _write(path: str, options: lsmkv.Options, task: Task) -> None:
@@ -85,6 +86,7 @@ def _count(
         after = db.inspect()
         return Row(
             cache_share=task.cache_share,
+            is_shared=task.is_shared,
             learns=options.adaptive_filters,
             repetition=task.repetition,
             seed=task.seed,

@@ -20,7 +20,11 @@ def story(rows: Sequence[Row]) -> Story:
     """Findings, table and chart, all computed from ``rows``."""
     uncached, *cached = pairs(rows)
     saved, failures = _saved(*uncached)
-    findings = [saved, _pointless(uncached, cached)]
+    findings = [saved]
+    for is_shared in (False, True):
+        findings.append(
+            _pointless(uncached, [pair for pair in cached if pair[0][0].is_shared == is_shared])
+        )
     return Story(findings, [summary(rows)], charts(rows), failures)
 
 
@@ -49,12 +53,13 @@ def _pointless(
     uncached: tuple[list[Row], list[Row]], cached: Sequence[tuple[list[Row], list[Row]]]
 ) -> str:
     spared = reads(uncached[0]) - reads(uncached[1])
+    asked = "absent and present keys" if cached[0][0][0].is_shared else "absent keys alone"
     for ordinary, learning in cached:
         left = reads(ordinary) - reads(learning)
         if left < POINTLESS * spared:
             return (
-                f"With a block cache of {ordinary[0].cache_share:.0%} of the blocks, learning spares "
-                f"{left:,} reads, less than a tenth of the {spared:,} that it spares without a cache: "
-                "from there on it is pointless."
+                f"Lookups of {asked}: with a block cache of {ordinary[0].cache_share:.0%} of the "
+                f"blocks learning spares {left:,} reads, less than a tenth of the {spared:,} that it "
+                "spares without a cache. From there on it is pointless."
             )
-    return "No block cache that was tried makes learning pointless."
+    return f"Lookups of {asked}: no block cache that was tried makes learning pointless."

@@ -1,4 +1,4 @@
-"""The table of ``learning``: each block cache without and with learning."""
+"""The table of ``learning``: each block cache, without and with learning."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from bench.harness.tables import Table, percent
 
 
 def pairs(rows: Sequence[Row]) -> list[tuple[list[Row], list[Row]]]:
-    """The rows without and with learning of each cache, the smallest cache first."""
-    shares = sorted({row.cache_share for row in rows})
+    """The rows without and with learning of each cache, those of absent keys alone first."""
+    caches = sorted({(row.is_shared, row.cache_share) for row in rows})
+    return [(_of(rows, cache, False), _of(rows, cache, True)) for cache in caches]
+
+
+def _of(rows: Sequence[Row], cache: tuple[bool, float], learns: bool) -> list[Row]:
     return [
-        (
-            [row for row in rows if row.cache_share == share and not row.learns],
-            [row for row in rows if row.cache_share == share and row.learns],
-        )
-        for share in shares
+        row for row in rows if (row.is_shared, row.cache_share) == cache and row.learns == learns
     ]
 
 
@@ -37,6 +37,7 @@ def summary(rows: Sequence[Row]) -> Table:
         times = ratio(ordinary, learning)
         cells.append(
             [
+                "absent and present" if ordinary[0].is_shared else "absent",
                 percent(ordinary[0].cache_share),
                 f"{reads(ordinary) / len(ordinary):,.0f}",
                 f"{reads(learning) / len(learning):,.0f}",
@@ -52,11 +53,11 @@ def summary(rows: Sequence[Row]) -> Table:
     return Table(
         f"{first.lookup_count:,} lookups of {first.key_count:,} absent keys, reads in vain",
         (
-            "cache, %\nof blocks", "without", "with\nlearning", "times\nfewer", "false\npositives",
-            "lessons", "bits/key\nwithout", "bits/key\nwith", "µs\nwithout", "µs\nwith",
+            "keys looked up", "cache, %\nof blocks", "without", "with\nlearning", "times\nfewer",
+            "false\npositives", "lessons",
+            "bits/key\nwithout", "bits/key\nwith", "µs\nwithout", "µs\nwith",
         ),
         cells,
         "Means of the repetitions (times: medians). False positives: without learning, also those in "
-        "cached blocks. With a cache, a present key is looked up after each absent one.",
-        left=0,
+        "cached blocks.",
     )  # fmt: skip
