@@ -262,7 +262,9 @@ class TableReader:
 
     def _is_listed(self, block_number: i64, key: bytes, h: i64) -> bool:
         """Whether ``key``, which its filter lets pass, is known to be absent; counted."""
-        filters = self.filters
+        filters = self._filters
+        if filters is None or len(filters.listed) == 0:
+            return False
         if not filters.lists(block_number, filters.hash_of(key, h)):
             return False
         self._stats.filter_negatives += 1

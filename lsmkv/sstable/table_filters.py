@@ -103,7 +103,7 @@ class TableFilters:
         # Re-entrant: a finalizer may run while this thread learns, and learn too.
         self._learning = threading.RLock()
         self._lessons: i64 = 0
-        self._listed = b""  # what filters let pass and cannot learn to deny
+        self.listed: bytes = b""  # what filters let pass and cannot learn to deny
 
     def _check_shapes(self, properties: TableProperties) -> None:
         footer, policy = self._footer, self.policy
@@ -159,8 +159,7 @@ class TableFilters:
 
     def lists(self, block_number: i64, filter_hash: i64) -> bool:
         """Whether ``filter_hash`` is known to be absent from a block whose filter lets it pass."""
-        listed = self._listed
-        return len(listed) > 0 and learning.is_listed(listed, block_number, filter_hash)
+        return learning.is_listed(self.listed, block_number, filter_hash)
 
     def _ask(
         self, block_number: i64, start: i64, length: i64, probes: i64, filter_hash: i64
@@ -214,7 +213,7 @@ class TableFilters:
                 whole = memoryview(bits)
                 self._resident = b"".join((whole[:start], taught, whole[end:]))
             else:
-                self._listed = learning.with_listed(self._listed, block_number, filter_hash, lesson)
+                self.listed = learning.with_listed(self.listed, block_number, filter_hash, lesson)
             self._stats.filter_lessons += 1
 
     # Reading the filter section
@@ -335,7 +334,7 @@ class TableFilters:
     def memory_bytes(self) -> int:
         rebuilt = sum([chunk.charge_bytes for chunk in self._rebuilt.copy().values()])
         resident = self._resident
-        return rebuilt + len(self._listed) + (0 if resident is None else len(resident))
+        return rebuilt + len(self.listed) + (0 if resident is None else len(resident))
 
     def bytes_to_read(self, block_number: i64) -> int:
         """Bytes that asking a block's filter would read from disk now."""
