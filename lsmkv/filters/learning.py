@@ -23,7 +23,7 @@ from mypy_extensions import i64, u8
 from lsmkv.encoding.fences import lower_bound
 from lsmkv.filters.bloom import MULTIPLIER
 from lsmkv.filters.hashing import DIGEST_BYTES, MASK_63
-from lsmkv.filters.ribbon import row_of, window_mask
+from lsmkv.filters.ribbon import is_shape, row_of, window_mask
 
 MAX_FILTER_BYTES: Final = 1 << 16
 """Larger filters learn nothing: a lesson would take 64 times their memory for a while."""
@@ -49,9 +49,9 @@ def denying(bits: bytes, columns: i64, packed: bytes, h: i64, lesson: i64) -> by
 
     It keeps its answer to each hash in ``packed`` (:func:`~lsmkv.filters.hashing.digests`).  ``lesson``
     is a running number: it chooses the column.  Empty if the window of ``h`` follows from theirs, or if
-    the filter is too large.  O(keys * window).
+    the filter has no bits, or too many.  O(keys * window).
     """
-    if len(bits) > MAX_FILTER_BYTES:
+    if len(bits) > MAX_FILTER_BYTES or not is_shape(len(bits), columns):
         return b""
     slots = (len(bits) << 3) // columns
     vector = _vector(packed, slots, h, lesson)

@@ -121,15 +121,15 @@ def test_a_store_that_was_not_told_to_learn_reads_each_time(path: str) -> None:
 
 
 def test_a_block_that_stays_in_the_cache_teaches_once(path: str) -> None:
-    with loaded(path, **ADAPTIVE, block_cache_size_bytes=1 << 26) as (db, _):
+    with loaded(path, **ADAPTIVE, error_rate=0.5, block_cache_size_bytes=1 << 26) as (db, _):
         for number in range(KEY_COUNT):
             db.get(present(number))
         before = db.stats()
         spent = look_up(db, ABSENT * 3)
         blocks = sum(table.index.block_count for table in tables_of(db))
         assert spent.block_reads == 0
-        assert 0 < (db.stats() - before).filter_lessons <= blocks
-        assert spent.filter_false_positives > blocks / 4
+        assert blocks / 2 < (db.stats() - before).filter_lessons <= blocks
+        assert spent.filter_false_positives > 10 * blocks
 
 
 # --- present keys ---
@@ -223,12 +223,13 @@ def test_a_deleted_key_whose_deletion_is_there_counts_as_present(path: str) -> N
 
 
 def test_an_absent_key_with_the_prefix_of_a_present_one_teaches_nothing(path: str) -> None:
-    with loaded(path, **ADAPTIVE, filter_key=FixedPrefix(7)) as (db, _):
-        asked = ABSENT[:-1:20]  # the part of each is a present key, most of the same block
+    with loaded(path, **ADAPTIVE, filter_key=FixedPrefix(6)) as (db, _):
+        asked = ABSENT[4::20]  # ten present keys share the prefix of each
         spent = look_up(db, asked)
         assert spent.block_reads > len(asked) * 0.9
-        assert spent.filter_lessons <= len(asked) * 0.05
-        assert look_up(db, asked).block_reads > len(asked) * 0.9
+        assert spent.filter_lessons == 0
+        assert look_up(db, asked).block_reads == spent.block_reads
+        assert_holds_what_was_loaded(db)
 
 
 def test_an_absent_prefix_is_learnt_for_lookups_and_scans(path: str) -> None:
@@ -343,3 +344,16 @@ def test_learning_takes_no_memory_but_for_what_is_listed(db: DB) -> None:
     taught(db)
     lessons = db.stats().filter_lessons
     assert 0 <= listed_bytes(db) <= LISTED_BYTES * lessons / 3
+
+
+def test_a_second_lesson_of_the_same_key_does_not_undo_the_first(path: str) -> None:
+    """As when two threads find the same false positive at once; with one column, each lesson turns it."""
+    with loaded(path, **ADAPTIVE, error_rate=0.5) as (db, _):
+        key = passing(db, ABSENT[:100])[0]
+        (table,) = [one for one in tables_of(db) if one.smallest <= key <= one.largest]
+        number, h = table.index.find(key), hash_key(key)
+        keys = table.block(number, False).keys()
+        for _ in range(4):
+            table.filters.learn(number, keys, h)
+            assert not table.filters.may_hold(number, h)
+        assert db.stats().filter_lessons == 1

@@ -17,8 +17,8 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
         Chart(
             "learning-cache",
             "When a block cache makes learning pointless",
-            "Blocks read for absent keys, per thousand lookups of such keys, by the size of the block "
-            "cache, which absent keys have to themselves or share with as many lookups of present "
+            "Blocks read for absent keys, per thousand lookups of them (medians), by the size of the "
+            "block cache, which absent keys have to themselves or share with as many lookups of present "
             "keys. Where two lines meet, the blocks of popular absent keys are in the cache anyway.",
             partial(_draw, rows),
         )
@@ -31,7 +31,7 @@ def _draw(rows: Sequence[Row], figure: Figure) -> None:
         found = [pair for pair in pairs(rows) if pair[0][0].is_shared == shared or not _cache(pair)]
         for learns, how in enumerate(("without", "with")):
             points = [
-                (100 * _cache(pair), 1000 * reads(pair[learns]) / _lookups(pair[learns]))
+                (100 * _cache(pair), 1000 * reads(pair[learns]) / pair[learns][0].lookup_count)
                 for pair in found
             ]
             label = f"{asked}, {how} learning"
@@ -44,7 +44,3 @@ def _draw(rows: Sequence[Row], figure: Figure) -> None:
 
 def _cache(pair: tuple[list[Row], list[Row]]) -> float:
     return pair[0][0].cache_share
-
-
-def _lookups(rows: Sequence[Row]) -> int:
-    return sum(row.lookup_count for row in rows)

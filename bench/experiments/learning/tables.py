@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean, median
+from statistics import median
 
 from bench.experiments.learning.rows import Row
 from bench.harness.tables import Table, percent
@@ -21,31 +21,37 @@ def _of(rows: Sequence[Row], cache: tuple[bool, float], learns: bool) -> list[Ro
     ]
 
 
-def reads(rows: Sequence[Row]) -> int:
-    return sum(row.reads_in_vain for row in rows)
+def reads(rows: Sequence[Row]) -> float:
+    """The median of the reads in vain."""
+    return median(row.reads_in_vain for row in rows)
 
 
-def ratio(ordinary: Sequence[Row], learning: Sequence[Row]) -> float | None:
-    """How many times fewer reads in vain there are with learning; None where there are none."""
-    return reads(ordinary) / reads(learning) if reads(learning) else None
+def ratios(ordinary: Sequence[Row], learning: Sequence[Row]) -> list[float]:
+    """How many times fewer reads in vain there are with learning, for each repetition, ascending.
+
+    1 where there are none with or without learning.
+    """
+    return sorted(
+        max(one.reads_in_vain, 1) / max(other.reads_in_vain, 1)
+        for one, other in zip(ordinary, learning, strict=True)
+    )
 
 
 def summary(rows: Sequence[Row]) -> Table:
     first = rows[0]
     cells = []
     for ordinary, learning in pairs(rows):
-        times = ratio(ordinary, learning)
         cells.append(
             [
                 "absent and present" if ordinary[0].is_shared else "absent",
                 percent(ordinary[0].cache_share),
-                f"{reads(ordinary) / len(ordinary):,.0f}",
-                f"{reads(learning) / len(learning):,.0f}",
-                "" if times is None else f"{times:.1f}",
-                f"{fmean(row.false_positives for row in ordinary):,.0f}",
-                f"{fmean(row.lessons for row in learning):,.0f}",
-                f"{fmean(row.filter_bits_per_key for row in ordinary):.2f}",
-                f"{fmean(row.filter_bits_per_key for row in learning):.2f}",
+                f"{reads(ordinary):,.0f}",
+                f"{reads(learning):,.0f}",
+                f"{median(ratios(ordinary, learning)):.1f}",
+                f"{median(row.false_positives for row in ordinary):,.0f}",
+                f"{median(row.lessons for row in learning):,.0f}",
+                f"{median(row.filter_bits_per_key for row in ordinary):.2f}",
+                f"{median(row.filter_bits_per_key for row in learning):.2f}",
                 f"{median(row.lookup_us for row in ordinary):.2f}",
                 f"{median(row.lookup_us for row in learning):.2f}",
             ]
@@ -58,6 +64,6 @@ def summary(rows: Sequence[Row]) -> Table:
             "bits/key\nwithout", "bits/key\nwith", "µs\nwithout", "µs\nwith",
         ),
         cells,
-        "Means of the repetitions (times: medians). False positives: without learning, also those in "
+        "Medians of the repetitions. False positives: without learning, also those in "
         "cached blocks.",
     )  # fmt: skip

@@ -10,7 +10,7 @@ from bench.harness.experiment import Plan
 CACHE_SHARES: Final = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7, 1.2)
 """Block caches, by the bytes of all blocks; the last holds every block, with what that takes besides."""
 
-REPETITIONS: Final = 3
+REPETITIONS: Final = 5
 LOOKUPS_PER_KEY: Final = 10
 
 
