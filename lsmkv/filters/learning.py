@@ -1,4 +1,4 @@
-"""Ribbon filters that learn to deny a hash, and keep their answer to every key.
+"""Ribbon filters that learn to deny hashes that they let pass.
 
 A filter (:mod:`lsmkv.filters.ribbon`) has more slots than its keys have equations.  So there are
 vectors of slots that meet each key's window in an even number of ones: added to a column, they change
@@ -63,7 +63,7 @@ def denying(bits: bytes, columns: i64, packed: bytes, h: i64, lesson: i64) -> by
 
 
 def _vector(packed: bytes, slots: i64, h: i64, lesson: i64) -> bytes:
-    """A vector of slots with even parity under each key's window, and odd parity under that of ``h``."""
+    """A vector of slots: even parity under each key's window, odd under ``h``'s."""
     windows = vec[i64]([0] * slots)
     at: i64 = 0
     while at < len(packed):
@@ -96,7 +96,10 @@ def _vector(packed: bytes, slots: i64, h: i64, lesson: i64) -> bytes:
 
 
 def _insert(windows: vec[i64], h: i64) -> i64:
-    """Add the window of ``h`` to those in echelon form; its slot, or -1 if it follows from them."""
+    """Add the window of ``h`` to the echelon form.
+
+    Returns its slot, or -1 if it follows from the others.
+    """
     slot, window = row_of(h, len(windows))
     while windows[slot] != 0:
         window ^= windows[slot]

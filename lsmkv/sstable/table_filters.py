@@ -158,7 +158,7 @@ class TableFilters:
         )
 
     def lists(self, block_number: i64, filter_hash: i64) -> bool:
-        """Whether ``filter_hash`` is known to be absent from a block whose filter lets it pass."""
+        """Whether a hash that a filter lets pass is listed as absent."""
         return learning.is_listed(self.listed, block_number, filter_hash)
 
     def _ask(
