@@ -304,3 +304,19 @@ def _last_word(bits: bytes, at: i64) -> i64:
         end -= 1
         word = (word << 8) | bits[end]
     return word
+
+
+# For filters that learn (:mod:`lsmkv.filters.learning`)
+
+
+def window_mask(slots: i64) -> i64:
+    """A one for each slot that a window covers."""
+    width: i64 = slots if slots < WINDOW_BITS else WINDOW_BITS
+    return (_ONE << width) - 1
+
+
+def row_of(h: i64, slots: i64) -> tuple[i64, i64]:
+    """The first slot and the window of a hash; the window's lowest bit, for that slot, is 1."""
+    width: i64 = slots if slots < WINDOW_BITS else WINDOW_BITS
+    slot = ((((h * MULTIPLIER) & MASK_63) >> 31) * (slots - width + 1)) >> 32
+    return slot, (((((h ^ (h >> 32)) * _MIX) & MASK_63) >> 7) | 1) & ((_ONE << width) - 1)
