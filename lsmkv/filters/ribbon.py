@@ -204,9 +204,8 @@ def _eliminate(
     and the bits ``results[i]``; a slot without one has the window 0.
     """
     slots: i64 = len(windows)
-    width: i64 = slots if slots < WINDOW_BITS else WINDOW_BITS
-    mask = (_ONE << width) - 1
-    starts = slots - width + 1
+    mask = window_mask(slots)
+    starts: i64 = slots - (WINDOW_BITS - 1) if slots > WINDOW_BITS else 1
     result_mask = (_ONE << columns) - 1
     at: i64 = 0
     while at < len(packed):
@@ -317,6 +316,6 @@ def window_mask(slots: i64) -> i64:
 
 def row_of(h: i64, slots: i64) -> tuple[i64, i64]:
     """The first slot and the window of a hash; the window's lowest bit, for that slot, is 1."""
-    width: i64 = slots if slots < WINDOW_BITS else WINDOW_BITS
-    slot = ((((h * MULTIPLIER) & MASK_63) >> 31) * (slots - width + 1)) >> 32
-    return slot, (((((h ^ (h >> 32)) * _MIX) & MASK_63) >> 7) | 1) & ((_ONE << width) - 1)
+    starts: i64 = slots - (WINDOW_BITS - 1) if slots > WINDOW_BITS else 1
+    slot = ((((h * MULTIPLIER) & MASK_63) >> 31) * starts) >> 32
+    return slot, ((((h ^ (h >> 32)) * _MIX) >> 7) & window_mask(slots)) | 1
