@@ -29,6 +29,7 @@ COMPILED = (
     "filters/bloom",
     "filters/blocked",
     "filters/ribbon",
+    "filters/learning",
     "filters/policy",
     "storage/files",
     "storage/append_file",

@@ -28,6 +28,10 @@ EXPERIMENTS: Final = {
         "bench.experiments.growth.experiment",
         "costs and memory as a store grows, beside theory",
     ),
+    "learning": (
+        "bench.experiments.learning.experiment",
+        "reads in vain that filters spare by learning from their false positives",
+    ),
     "peers": (
         "bench.experiments.peers.experiment",
         "lsmkv beside RocksDB, LevelDB, LMDB and SQLite",

@@ -50,7 +50,14 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "file_mode": (0o400, 0o777),
 }
 
-_FLAGS: Final = ("direct_reads", "read_around")
+_FLAGS: Final = ("direct_reads", "read_around", "adaptive_filters")
+
+# What adaptive filters need.
+_ADAPTIVE: Final = {
+    "filter_policy": "ribbon",
+    "filter_residency": "resident",
+    "filter_granularity": "block",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +105,10 @@ class Options:
             (:func:`lsmkv.filters.policy.register`).  ``"bloom"``.
         filter_key: the part of each key that filters contain: ``WholeKey()``, or, for scans of
             prefixes too, ``FixedPrefix(n)`` or ``DelimitedPrefix(delimiter, count)``.  ``WholeKey()``.
+        adaptive_filters: filters learn to deny absent keys that they let pass, so a popular absent key
+            costs one block read.  Only the filters in memory learn, within their size; closing forgets.
+            Needs ``filter_policy="ribbon"``, ``filter_residency="resident"`` and
+            ``filter_granularity="block"``; has no effect on tables with other filters.  False.
 
     Compaction
         compaction: ``"leveled"`` for reads, ``"tiered"`` for writes, ``"lazy-leveled"`` in between (Dayan
@@ -150,6 +161,7 @@ class Options:
     filter_allocation: FilterAllocation = "uniform"
     filter_policy: FilterPolicyName | str = "bloom"
     filter_key: FilterKey = WholeKey()
+    adaptive_filters: bool = False
     compaction: CompactionStyle = "leveled"
     size_ratio: int = 10
     level0_compaction_trigger: int = 4
@@ -190,6 +202,13 @@ class Options:
                 f"filter_key={self.filter_key!r}: must be WholeKey(), FixedPrefix(n) "
                 "or DelimitedPrefix(delimiter, count)"
             )
+        for name, needed in _ADAPTIVE.items():
+            choice = getattr(self, name)
+            if self.adaptive_filters and choice != needed:
+                raise ValueError(
+                    f"adaptive_filters=True: needs {name}={needed!r}, not {choice!r}; "
+                    f"set both, or leave adaptive_filters out"
+                )
         if not (
             self.level0_compaction_trigger
             <= self.level0_slowdown_trigger

@@ -70,6 +70,7 @@ class Stats:
         filter_negatives: blocks (or tables) skipped because their filter excludes the key.
         filter_true_positives: searches after a filter's maybe that found the key.
         filter_false_positives: searches after a filter's maybe that did not.
+        filter_lessons: false positives that filters learnt to deny (``Options.adaptive_filters``).
         unfiltered_probes: blocks searched without a filter (none was written, or residency is off).
         prefix_filter_skips: blocks that scans of a prefix skipped because of their filter.
 
@@ -111,6 +112,7 @@ class Stats:
     filter_negatives: int = 0
     filter_true_positives: int = 0
     filter_false_positives: int = 0
+    filter_lessons: int = 0
     unfiltered_probes: int = 0
     prefix_filter_skips: int = 0
     block_reads: int = 0

@@ -39,7 +39,7 @@ _ONE: Final = i64(1)  # mypyc would shift a literal as a C int
 _GROWTH: Final = 128  # a filter without a solution grows by this part of its bytes, and one byte
 _MAX_TRIES: Final = 40  # only hashes that differ in nothing but result bits need more
 
-_SMALL_COLUMNS: Final = 7  # result bits that fit into a word above the coefficients
+_SMALL_SLOTS: Final = 63  # of a small filter: at most this, less a bit for each column
 _PLACES: Final = 0x0431_4725_9A7A_BB7E
 """A de Bruijn sequence: its product with a power of two, 2^0 to 2^62, differs in the top 6 bits.
 
@@ -74,7 +74,7 @@ def build_from_digests(packed: bytes, columns: int) -> bytes:
 def _build(packed: bytes, stride: i64, columns: i64) -> bytes:
     """As :func:`build`, of the hashes at every ``stride`` bytes of ``packed``."""
     count = len(packed) // stride
-    if count < WINDOW_BITS and columns <= _SMALL_COLUMNS:
+    if count <= min(_SMALL_SLOTS - columns, WINDOW_BITS):
         built = _build_small(packed, stride, columns)
         if built:
             return built
@@ -92,13 +92,17 @@ def _build(packed: bytes, stride: i64, columns: i64) -> bytes:
 
 
 def _build_small(packed: bytes, stride: i64, columns: i64) -> bytes:
-    """As :func:`_build`, with the fewest slots; empty if these are more than a window covers.
+    """As :func:`_build`, with the fewest slots; empty if these do not fit into a word.
 
     An equation is a word: coefficients, and above them result bits.  The equation whose lowest
     coefficient is for slot i stands at the place of 2^i.  Where a place is empty it holds 0, as does
     the place of 0.  A contradiction leaves result bits alone, which count as further slots.
     """
     equations = vec[i64]([0] * 64)
+    most_slots = _SMALL_SLOTS - columns
+    if most_slots > WINDOW_BITS:
+        most_slots = WINDOW_BITS
+    coefficients = (_ONE << most_slots) - 1
     result_mask = (_ONE << columns) - 1
     highest: i64 = 0
     at: i64 = 0
@@ -106,8 +110,8 @@ def _build_small(packed: bytes, stride: i64, columns: i64) -> bytes:
     while at < end:
         h = read_i64_le(packed, at) & MASK_63
         at += stride
-        row = ((((h ^ (h >> 32)) * _MIX) >> 7) & _COEFFICIENTS) | 1
-        row |= (h & result_mask) << WINDOW_BITS
+        row = ((((h ^ (h >> 32)) * _MIX) >> 7) & coefficients) | 1
+        row |= (h & result_mask) << most_slots
         while True:
             lowest = row & -row
             place = ((lowest * _PLACES) >> 58) & 63
@@ -125,21 +129,21 @@ def _build_small(packed: bytes, stride: i64, columns: i64) -> bytes:
         slots += 1
     byte_count = (slots * columns + 7) >> 3
     slots = (byte_count << 3) // columns
-    return b"" if slots > WINDOW_BITS else _solve_small(equations, slots, byte_count, columns)
+    if slots > most_slots:
+        return b""
+    _substitute(equations, slots, ~coefficients)
+    return _packed(equations, most_slots, slots, byte_count, columns)
 
 
-def _solve_small(equations: vec[i64], slots: i64, byte_count: i64, columns: i64) -> bytes:
-    """The packed columns that solve :func:`_build_small`'s equations; free slots are 0.
+def _substitute(equations: vec[i64], slots: i64, results: i64) -> None:
+    """Leave of each equation its lowest coefficient and its results.
 
-    It goes from the last slot to the first, and leaves of each equation its lowest coefficient.
+    It goes from the last slot to the first.  ``results`` masks result bits.  A free slot gets the
+    equation that makes it 0.
     """
-    bits = vec[u8]([0] * byte_count)
-    lanes: i64 = 0  # of each column: the bits of eight slots
-    slot = slots
     lowest = _ONE << slots
-    kept = (lowest - 1) | ~_COEFFICIENTS
-    while slot > 0:
-        slot -= 1
+    kept = (lowest - 1) | results
+    while lowest > 1:
         lowest >>= 1
         place = ((lowest * _PLACES) >> 58) & 63
         row = equations[place]
@@ -150,17 +154,35 @@ def _solve_small(equations: vec[i64], slots: i64, byte_count: i64, columns: i64)
                 if found == 0:
                     break
                 row ^= found
-            lanes |= (((row >> WINDOW_BITS) * _SPREAD) & _LANES) << (slot & 7)
         equations[place] = row | lowest
-        if slot & 7 == 0:
-            _write_lanes(bits, lanes, slot, slots, columns)
-            lanes = 0
+
+
+def _packed(equations: vec[i64], shift: i64, slots: i64, byte_count: i64, columns: i64) -> bytes:
+    """The packed columns; the equations have their rows from bit ``shift`` on."""
+    bits = vec[u8]([0] * byte_count)
+    start: i64 = 0
+    while columns > 0:
+        lanes: i64 = 0  # of seven columns: the bits of eight slots
+        lowest: i64 = 1
+        slot: i64 = 0
+        while slot < slots:
+            seven = (equations[((lowest * _PLACES) >> 58) & 63] >> shift) & 0x7F
+            lanes |= ((seven * _SPREAD) & _LANES) << (slot & 7)
+            lowest <<= 1
+            slot += 1
+            if slot & 7 == 0 or slot == slots:
+                _write_lanes(bits, lanes, start + ((slot - 1) & ~7), slots, columns)
+                lanes = 0
+        start += 7 * slots
+        shift += 7
+        columns -= 7
     return bytes(bits)
 
 
 def _write_lanes(bits: vec[u8], lanes: i64, bit: i64, slots: i64, columns: i64) -> None:
-    """Write the bytes of ``lanes``, each ``slots`` bits after the last."""
-    while columns > 0:
+    """Write up to seven bytes of ``lanes``, ``slots`` bits apart."""
+    left: i64 = 7 if columns > 7 else columns
+    while left > 0:
         shifted = (lanes & 0xFF) << (bit & 7)
         at = bit >> 3
         bits[at] = u8(i64(bits[at]) | (shifted & 0xFF))
@@ -170,7 +192,7 @@ def _write_lanes(bits: vec[u8], lanes: i64, bit: i64, slots: i64, columns: i64) 
             bits[at] = u8(i64(bits[at]) | beyond)
         lanes >>= 8
         bit += slots
-        columns -= 1
+        left -= 1
 
 
 def _eliminate(
@@ -182,9 +204,8 @@ def _eliminate(
     and the bits ``results[i]``; a slot without one has the window 0.
     """
     slots: i64 = len(windows)
-    width: i64 = slots if slots < WINDOW_BITS else WINDOW_BITS
-    mask = (_ONE << width) - 1
-    starts = slots - width + 1
+    mask = window_mask(slots)
+    starts: i64 = slots - (WINDOW_BITS - 1) if slots > WINDOW_BITS else 1
     result_mask = (_ONE << columns) - 1
     at: i64 = 0
     while at < len(packed):
@@ -282,3 +303,19 @@ def _last_word(bits: bytes, at: i64) -> i64:
         end -= 1
         word = (word << 8) | bits[end]
     return word
+
+
+# For filters that learn (:mod:`lsmkv.filters.learning`)
+
+
+def window_mask(slots: i64) -> i64:
+    """A one for each slot that a window covers."""
+    width: i64 = slots if slots < WINDOW_BITS else WINDOW_BITS
+    return (_ONE << width) - 1
+
+
+def row_of(h: i64, slots: i64) -> tuple[i64, i64]:
+    """The first slot and the window of a hash; the window's lowest bit, for that slot, is 1."""
+    starts: i64 = slots - (WINDOW_BITS - 1) if slots > WINDOW_BITS else 1
+    slot = ((((h * MULTIPLIER) & MASK_63) >> 31) * starts) >> 32
+    return slot, ((((h ^ (h >> 32)) * _MIX) >> 7) & window_mask(slots)) | 1

@@ -65,7 +65,8 @@ class TableInfo(Report):
         granularity: one filter per ``"block"``, or one for the ``"table"``.
         filter_key: the part of the key that the filters hold, in text form.
         filter_bytes: size of the filters; those of blocks are stored twice.
-        filter_memory_bytes: size of those that stay in memory.
+        filter_memory_bytes: size of those that stay in memory, with what they could not learn
+            (``Options.adaptive_filters``).
         requested_rate: the false-positive rate that the filters were sized for.
         expected_rate: their exact rate, as the mean over the blocks; None if the index cannot tell it.
     """

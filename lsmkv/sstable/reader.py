@@ -19,7 +19,7 @@ from mypy_extensions import i64
 from lsmkv.encoding.checksums import checksum, running_checksum
 from lsmkv.encoding.entries import ABSENT, Absent
 from lsmkv.errors import CorruptionError, caused
-from lsmkv.filters.policy import FilterPolicy
+from lsmkv.filters.policy import SCHEME_RIBBON, FilterPolicy
 from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.block.codec import Decompressor
 from lsmkv.sstable.block.layout import MAX_BLOCK_BYTES
@@ -63,6 +63,7 @@ class TableReader:
         meta: TableMeta | None,
         filter_residency: str,
         read_around: bool = False,
+        adaptive_filters: bool = False,
     ) -> None:
         """Open the table at ``path``; CorruptionError if ``meta`` describes another."""
         self._is_obsolete = False
@@ -88,6 +89,13 @@ class TableReader:
         self._filter_residency = filter_residency
         self._filter_kind: FilterKind = filter_kind(self.properties, path, footer)
         self._has_filters: bool = footer.filters_length > 0 and filter_residency != "off"
+        self.learns: bool = (
+            adaptive_filters
+            and self._has_filters
+            and filter_residency == "resident"
+            and self.properties.granularity == "block"
+            and self._filter_kind.policy.scheme == SCHEME_RIBBON
+        )
         # Re-entrant: a finalizer may run while this thread loads, and load too; the results are equal.
         self._loading = threading.RLock()
         self._index: TableIndex | None = None
@@ -173,11 +181,14 @@ class TableReader:
         value, None if that version is a deletion, or ABSENT if the table has no such version.
         """
         block_number = self.block_for(key, h)
-        if block_number < 0:
+        if block_number < 0 or (self.learns and self._is_listed(block_number, key, h)):
             return ABSENT
         block = self.block(block_number, True)
         position = self.find_in(block, key, h)
-        if position >= 0 and max_seq < self.largest_seq:
+        if position < 0:
+            if self.learns:
+                self.learn(block, key, h)
+        elif max_seq < self.largest_seq:
             position = block.find_visible(key, h, max_seq)
             while position < 0 and self._continues(block_number, key):
                 block_number += 1
@@ -229,7 +240,7 @@ class TableReader:
         if filters.per_block and not filters.block_may_hold(block_number, filters.hash_of(key, h)):
             self._stats.filter_negatives += 1
             return False
-        return True
+        return not self.learns or not self._is_listed(block_number, key, h)
 
     def _count_gap(self) -> None:
         """Count a lookup whose key lies between two blocks."""
@@ -248,6 +259,30 @@ class TableReader:
         else:
             self._stats.filter_false_positives += 1
         return position
+
+    def _is_listed(self, block_number: i64, key: bytes, h: i64) -> bool:
+        """Whether ``key``, which its filter lets pass, is known to be absent; counted."""
+        filters = self._filters
+        if filters is None or len(filters.listed) == 0:
+            return False
+        if not filters.lists(block_number, filters.hash_of(key, h)):
+            return False
+        self._stats.filter_negatives += 1
+        return True
+
+    def learn(self, block: Block, key: bytes, h: i64) -> None:
+        """Let the filter of ``block`` learn that ``key`` is absent; only if the table ``learns``.
+
+        A block that was read teaches once.  So lessons cost no more than reads, and a block that stays
+        in the cache, where false positives cost little, teaches no more.
+        """
+        if block.has_taught:
+            return
+        block.has_taught = True
+        filters = self.filters
+        block_number = filters.index.find(key)
+        if block_number >= 0:
+            filters.learn(block_number, block.keys(), filters.hash_of(key, h))
 
     def _continues(self, block_number: i64, key: bytes) -> bool:
         """Whether the next block may hold older versions of ``key``."""
@@ -368,11 +403,14 @@ def open_table(
     meta: TableMeta,
     filter_residency: str = "off",
     read_around: bool = False,
+    adaptive_filters: bool = False,
 ) -> TableReader:
     """Open a table that the manifest names; a missing file is a CorruptionError."""
     path = table_path(directory, meta.number)
     try:
-        return TableReader(storage, path, cache, meta, filter_residency, read_around)
+        return TableReader(
+            storage, path, cache, meta, filter_residency, read_around, adaptive_filters
+        )
     except FileNotFoundError as error:
         reason = "a table that the manifest names is missing"
         raise caused(CorruptionError(path, None, reason), error)

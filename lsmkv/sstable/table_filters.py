@@ -12,8 +12,8 @@ from mypy_extensions import i64
 
 from lsmkv.encoding.checksums import checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError, caused, note_rebuilt_filters
-from lsmkv.filters import bloom, ribbon
-from lsmkv.filters.hashing import hash_key
+from lsmkv.filters import bloom, learning, ribbon
+from lsmkv.filters.hashing import digests, hash_key
 from lsmkv.filters.keys import FilterKey, filter_key_from_spec
 from lsmkv.filters.policy import SCHEME_BLOOM, SCHEME_RIBBON, FilterPolicy, policy_for
 from lsmkv.sstable.block.trailer import TRAILER_BYTES
@@ -96,9 +96,14 @@ class TableFilters:
         self._rebuilt: dict[int, FilterChunk] = {}  # damaged chunks, kept for good
         self._unreported: list[int] = []  # offsets of damage not yet logged
         self._chunks: TableCacheSlots = cache.slots(index.chunk_count)
+        # Replaced as a whole: lookups take no lock, and go on with the bytes that they began with.
         self._resident: bytes | None = None
         if self.exist and residency == "resident":
             self._resident = self._read_resident()
+        # Re-entrant: a finalizer may run while this thread learns, and learn too.
+        self._learning = threading.RLock()
+        self._lessons: i64 = 0
+        self.listed: bytes = b""  # what filters let pass and cannot learn to deny
 
     def _check_shapes(self, properties: TableProperties) -> None:
         footer, policy = self._footer, self.policy
@@ -146,7 +151,15 @@ class TableFilters:
         """The answer of the filters of table or block; True without any."""
         if self.per_table:
             return self.table_may_hold(filter_hash)
-        return not self.per_block or self.block_may_hold(block_number, filter_hash)
+        if not self.per_block:
+            return True
+        return self.block_may_hold(block_number, filter_hash) and not self.lists(
+            block_number, filter_hash
+        )
+
+    def lists(self, block_number: i64, filter_hash: i64) -> bool:
+        """Whether a hash that a filter lets pass is listed as absent."""
+        return learning.is_listed(self.listed, block_number, filter_hash)
 
     def _ask(
         self, block_number: i64, start: i64, length: i64, probes: i64, filter_hash: i64
@@ -172,6 +185,36 @@ class TableFilters:
         if bits is not None and start < end:
             fetched += bits[start] + bits[end - 1]
         return fetched
+
+    # Learning
+
+    def learn(self, block_number: i64, keys: list[bytes], filter_hash: i64) -> None:
+        """Deny ``filter_hash`` from now on for a block with these ``keys``.
+
+        The filters must be resident ribbon filters, one per block.  Nothing is learnt if one of the keys
+        has that hash: filters of prefixes let an absent key pass for good reason.  Only the copy in
+        memory learns.  O(section), since it is copied.
+        """
+        if not self._whole_keys:
+            keys = [self.filter_key.part(key) for key in keys]
+        packed = digests(keys)
+        if learning.holds(packed, filter_hash):
+            return
+        start = self.index.filter_start(block_number)
+        end = self.index.filter_start(block_number + 1)
+        columns = self.index.probe_count(block_number)
+        with self._learning:
+            bits = self._resident
+            if bits is None or start == end or not self.may_hold(block_number, filter_hash):
+                return  # another thread was faster: a second lesson might undo the first
+            lesson = self._lessons = self._lessons + 1
+            taught = learning.denying(bits[start:end], columns, packed, filter_hash, lesson)
+            if taught:
+                whole = memoryview(bits)
+                self._resident = b"".join((whole[:start], taught, whole[end:]))
+            else:
+                self.listed = learning.with_listed(self.listed, block_number, filter_hash, lesson)
+            self._stats.filter_lessons += 1
 
     # Reading the filter section
 
@@ -290,7 +333,8 @@ class TableFilters:
     @property
     def memory_bytes(self) -> int:
         rebuilt = sum([chunk.charge_bytes for chunk in self._rebuilt.copy().values()])
-        return rebuilt + (len(self._resident) if self._resident is not None else 0)
+        resident = self._resident
+        return rebuilt + len(self.listed) + (0 if resident is None else len(resident))
 
     def bytes_to_read(self, block_number: i64) -> int:
         """Bytes that asking a block's filter would read from disk now."""

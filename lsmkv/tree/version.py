@@ -191,6 +191,8 @@ def _find_entries(
     for at in range(count):
         position, entry_position = asked[at], places[at]
         if entry_position < 0:
+            if tables[at].learns:
+                tables[at].learn(blocks[at], keys[position], hashes[position])
             wanted[unknown] = position
             unknown += 1
         else:

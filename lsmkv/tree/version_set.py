@@ -90,8 +90,16 @@ class VersionSet:
         return self.options.read_around and 2 * size_bytes <= os.sysconf("SC_PAGE_SIZE") * pages
 
     def _open(self, meta: TableMeta, read_around: bool) -> TableReader:
-        residency = self.options.filter_residency
-        return open_table(self.storage, self.directory, self._cache, meta, residency, read_around)
+        options = self.options
+        return open_table(
+            self.storage,
+            self.directory,
+            self._cache,
+            meta,
+            options.filter_residency,
+            read_around,
+            options.adaptive_filters,
+        )
 
     def readers(self, tables: tuple[TableMeta, ...]) -> list[TableReader]:
         return [self._readers[meta.number] for meta in tables]

@@ -116,7 +116,7 @@ def test_an_unknown_choice_is_refused_with_those_there_are(name: str, wrong: obj
         make(**{name: wrong})
 
 
-@pytest.mark.parametrize("flag", ["direct_reads", "read_around"])
+@pytest.mark.parametrize("flag", ["direct_reads", "read_around", "adaptive_filters"])
 @pytest.mark.parametrize("wrong", [0, 1, None, "yes"], ids=repr)
 def test_a_flag_is_a_bool(flag: str, wrong: object) -> None:
     with pytest.raises(TypeError, match=flag):

@@ -82,7 +82,7 @@ def test_a_filter_has_at_most_a_ninth_more_bits_than_the_lower_bound(
     assert 8 * fmean(sizes) <= 1.12 * bound
 
 
-@pytest.mark.parametrize("count", [1, 2, 5, 30, 300, 3000, 30_000])
+@pytest.mark.parametrize("count", [60, 300, 3000, 30_000])
 def test_few_sets_need_many_more_slots_than_the_first_try_has(count: int) -> None:
     dice = random.Random(count)
     for _ in range(max(1, 300 // count)):
@@ -90,10 +90,14 @@ def test_few_sets_need_many_more_slots_than_the_first_try_has(count: int) -> Non
         assert ribbon_slots_for(count) <= slots <= ribbon_slots_for(count) * 1.1 + 12
 
 
-@pytest.mark.parametrize("count", [5, 10, 30, 50])
-def test_a_small_filter_has_the_fewest_slots_that_a_solution_needs(count: int) -> None:
+@pytest.mark.parametrize("columns", [7, 12])
+@pytest.mark.parametrize("count", [5, 10, 30, 46])
+def test_a_small_filter_has_the_fewest_slots_that_a_solution_needs(
+    count: int, columns: int
+) -> None:
     dice = random.Random(count)
-    slots = [8 * len(ribbon.build(drawn(dice, count), 7)) / 7 for _ in range(300)]
+    sizes = [len(ribbon.build(drawn(dice, count), columns)) for _ in range(300)]
+    slots = [8 * size / columns for size in sizes]
     # A solution needs 1.6 slots more than keys on average; whole bytes give 0.5 more.
     assert count < fmean(slots) < count + 2.4
 

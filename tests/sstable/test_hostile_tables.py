@@ -24,6 +24,7 @@ from lsmkv.tree.manifest import VersionEdit
 from torture.fuzz.crafting import (
     ENTRIES,
     FILTER_KEYS,
+    SCHEME_AND_PROBES,
     CraftedTable,
     replace_table,
     state_of,
@@ -185,6 +186,29 @@ def test_a_block_whose_trailer_counts_otherwise_is_corrupt(tmp_path: Path) -> No
 def _all_blocks(db: lsmkv.DB) -> None:
     for table in db.inspect().tables():
         list(db.blocks(table.number))
+
+
+@pytest.mark.parametrize("columns", [1, 5, 31])
+@pytest.mark.parametrize("byte", [0, 0x5A, 0xFF])
+def test_filters_of_garbage_learn_without_harm(tmp_path: Path, columns: int, byte: int) -> None:
+    """They may deny a present key before, but an answer to one is never changed by learning."""
+
+    def lie(table: CraftedTable) -> None:
+        for block in table.blocks:
+            block.bits = bytearray([byte]) * 9
+            block.fields[SCHEME_AND_PROBES] = block.fields[SCHEME_AND_PROBES] & ~31 | columns
+        table.follow_filters()
+
+    store = made(tmp_path, lie, filter_policy="ribbon")
+    options = lsmkv.Options(filter_policy="ribbon", adaptive_filters=True, block_cache_size_bytes=0)
+    with lsmkv.open(store, options, read_only=True) as db:
+        before = db.multi_get(KEYS)
+        asked = [b"%04d-%d" % (number, variant) for number in range(600) for variant in range(3)]
+        for _ in range(3):
+            assert not any(db.multi_get(asked))
+            assert not any(db.get(key) for key in asked)
+        assert db.stats().filter_lessons > 0 or columns > 1
+        assert db.multi_get(KEYS) == before
 
 
 # --- blocks ---

@@ -38,7 +38,7 @@ FLOORS = """
 
 # Floors inside rooms, lowest first; modules that are not named stand on the last.
 INSIDE = {
-    "lsmkv.filters": ["maths", "hashing bloom blocked fuse ribbon keys policy", "family"],
+    "lsmkv.filters": ["maths", "hashing bloom blocked fuse ribbon learning keys policy", "family"],
     "lsmkv.sstable": ["format block_cache", "block"],
     "lsmkv.background": ["threads worker pace handles malloc_trim", "process"],
     "bench": ["harness engines workloads", "experiments"],

@@ -167,8 +167,8 @@ def _problem(call: Callable[[], object], ends: list[bool]) -> str | None:
 def _reading(store: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     """Every call of a reader, each on its own handle."""
 
-    def opened(call: Callable[[lsmkv.DB], object]) -> None:
-        with lsmkv.open(store, read_only=True) as db:
+    def opened(call: Callable[[lsmkv.DB], object], **options: Any) -> None:
+        with lsmkv.open(store, read_only=True, **options) as db:
             call(db)
 
     def each_get(db: lsmkv.DB) -> None:
@@ -182,6 +182,8 @@ def _reading(store: Path) -> Iterator[tuple[str, Callable[[], object]]]:
             raise failed
 
     yield "get", partial(opened, each_get)
+    learning = {"filter_policy": "ribbon", "adaptive_filters": True, "block_cache_size_bytes": 0}
+    yield "get, adaptive filters", partial(opened, each_get, **learning)
     yield "multi_get", partial(opened, lambda db: db.multi_get(_ASKED))
     for bounds in _RANGES:
         for reverse in (False, True):

@@ -108,6 +108,7 @@ class Block(CacheItem):
                 meaning = TAGS_RESERVED.get(tag, "unknown")
                 fail(f"entry tag {tag} ({meaning}) is not supported by this release")
         self.has_versions: bool = flags & HAS_VERSIONS != 0
+        self.has_taught = False  # the table's filter has learnt from this block
         made_bytes = key_lengths if lacks_fingerprints else 0
         super().__init__(len(raw) + made_bytes + len(key_ends) + len(value_ends) + _OBJECT_BYTES)
         # In this order, what lookups read lies in as few cache lines as possible.

@@ -1,0 +1,1 @@
+"""Reads in vain that filters spare by learning: ``python -m bench learning``."""

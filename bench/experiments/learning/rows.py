@@ -1,0 +1,46 @@
+"""The rows of ``learning``: one for each block cache and repetition, with and without learning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bench.harness.records import column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """The lookups of one store."""
+
+    cache_share: float = column("block cache by the bytes of all blocks", "setting")
+    is_shared: bool = column("present keys are looked up too", "setting")
+    learns: bool = column("adaptive_filters", "setting")
+    repetition: int = column("number of the repetition", "setting")
+    seed: int = column("what decided values and order", "setting")
+    key_count: int = column("present keys, and as many absent ones", "setting")
+    lookup_count: int = column("lookups of absent keys", "setting")
+    present_lookup_count: int = column("lookups of present keys between these", "setting")
+    error_rate: float = column("requested false-positive rate", "setting")
+
+    cache_bytes: int = column("size of the block cache")
+    block_count: int = column("data blocks")
+    asked_keys: int = column("absent keys that were asked for at least once")
+    reads_in_vain: int = column("data blocks read for absent keys")
+    false_positives: int = column(
+        "absent keys that a filter let pass, in the cache or not",
+        heading="false\npositives",
+        form=",",
+    )
+    lessons: int = column("false positives learnt")
+    filter_bits_per_key: float = column(
+        "memory of the filters after all lookups, with what they could not learn",
+        heading="bits\nper key",
+        form=".2f",
+    )
+    filter_bits_per_key_before: float = column("the same before the first lookup")
+
+    lookup_us: float = column("microseconds for each lookup, present ones included", "time")
+
+
+def join(measured: Iterable[tuple[Row, Row]]) -> list[Row]:
+    return [row for pair in measured for row in pair]
