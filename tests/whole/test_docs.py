@@ -131,3 +131,18 @@ def test_functions_that_how_it_works_names_are_in_the_files_that_it_names() -> N
         f"{file}: {name}" for file, name in rows if name not in functions_in(ROOT / "lsmkv" / file)
     ]
     assert missing == []
+
+
+def test_the_reads_in_vain_of_the_readme_are_those_of_the_measured_page() -> None:
+    page = (ROOT / "docs" / "filters.md").read_text()
+    measured = page.split("**10 bits per key: 999,995 lookups", 1)[1].split("filter bytes: as", 1)[
+        0
+    ]
+    table = README.split("| blocks read in vain |", 1)[1].split("\n\n", 1)[0]
+    shown = re.findall(r"^\| (\w+)(?:, (\w+))?.* \| ([\d.]+) \| ([\d,]+) \|$", table, re.MULTILINE)
+    assert len(shown) == 6
+    for store, kind, bits, reads in shown:
+        name = f"{store.lower()}, {kind.lower()}" if kind else "lower bound"
+        row = re.search(rf"^\| {name} \| [\d,]+ \| ([\d.]+) \| ([\d,]+) ", measured, re.MULTILINE)
+        assert row is not None, name
+        assert (bits, reads) == row.groups()
