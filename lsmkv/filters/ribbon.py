@@ -47,6 +47,8 @@ They are 0 for none of these, and for the product with 0.
 """
 _SPREAD: Final = 0x0002_0408_1020_4081  # a product has each of 7 bits at the end of a byte
 _LANES: Final = 0x0001_0101_0101_0101
+_LANE_COUNT: Final = 7
+_LANE_BITS: Final = 0x7F
 
 
 def is_shape(byte_count: int, columns: int) -> bool:
@@ -131,22 +133,31 @@ def _build_small(packed: bytes, stride: i64, columns: i64) -> bytes:
     slots = (byte_count << 3) // columns
     if slots > most_slots:
         return b""
-    _substitute(equations, slots, ~coefficients)
-    return _packed(equations, most_slots, slots, byte_count, columns)
+    bits = vec[u8]([0] * byte_count)
+    _solve_small(bits, equations, most_slots, slots, columns)
+    first: i64 = _LANE_COUNT
+    while first < columns:
+        _write_columns(bits, equations, most_slots, slots, first, columns)
+        first += _LANE_COUNT
+    return bytes(bits)
 
 
-def _substitute(equations: vec[i64], slots: i64, results: i64) -> None:
-    """Leave of each equation its lowest coefficient and its results.
+def _solve_small(bits: vec[u8], equations: vec[i64], shift: i64, slots: i64, columns: i64) -> None:
+    """Solve :func:`_build_small`'s equations, and write up to seven columns.
 
-    It goes from the last slot to the first.  ``results`` masks result bits.  A free slot gets the
-    equation that makes it 0.
+    It goes from the last slot to the first, and leaves of each equation its lowest coefficient and its
+    results, which stand from bit ``shift`` on.  A free slot gets the equation that makes it 0.
     """
+    slot = slots
     lowest = _ONE << slots
-    kept = (lowest - 1) | results
-    while lowest > 1:
+    kept = (lowest - 1) | (-_ONE << shift)
+    lanes: i64 = 0  # of each column: the bits of eight slots
+    while slot > 0:
+        slot -= 1
         lowest >>= 1
         place = ((lowest * _PLACES) >> 58) & 63
         row = equations[place]
+        lanes <<= 1
         if row:
             row = (row & kept) ^ lowest
             while True:
@@ -154,34 +165,33 @@ def _substitute(equations: vec[i64], slots: i64, results: i64) -> None:
                 if found == 0:
                     break
                 row ^= found
+            lanes |= (((row >> shift) & _LANE_BITS) * _SPREAD) & _LANES
         equations[place] = row | lowest
+        if slot & 7 == 0:
+            _write_lanes(bits, lanes, slot, slots, columns)
+            lanes = 0
 
 
-def _packed(equations: vec[i64], shift: i64, slots: i64, byte_count: i64, columns: i64) -> bytes:
-    """The packed columns; the equations have their rows from bit ``shift`` on."""
-    bits = vec[u8]([0] * byte_count)
-    start: i64 = 0
-    while columns > 0:
-        lanes: i64 = 0  # of seven columns: the bits of eight slots
-        lowest: i64 = 1
-        slot: i64 = 0
-        while slot < slots:
-            seven = (equations[((lowest * _PLACES) >> 58) & 63] >> shift) & 0x7F
-            lanes |= ((seven * _SPREAD) & _LANES) << (slot & 7)
-            lowest <<= 1
-            slot += 1
-            if slot & 7 == 0 or slot == slots:
-                _write_lanes(bits, lanes, start + ((slot - 1) & ~7), slots, columns)
-                lanes = 0
-        start += 7 * slots
-        shift += 7
-        columns -= 7
-    return bytes(bits)
+def _write_columns(
+    bits: vec[u8], equations: vec[i64], shift: i64, slots: i64, first: i64, columns: i64
+) -> None:
+    """Write up to seven columns of solved equations, from column ``first`` on."""
+    slot = slots
+    lowest = _ONE << slots
+    lanes: i64 = 0
+    while slot > 0:
+        slot -= 1
+        lowest >>= 1
+        row = equations[((lowest * _PLACES) >> 58) & 63] >> (shift + first)
+        lanes = (lanes << 1) | (((row & _LANE_BITS) * _SPREAD) & _LANES)
+        if slot & 7 == 0:
+            _write_lanes(bits, lanes, first * slots + slot, slots, columns - first)
+            lanes = 0
 
 
 def _write_lanes(bits: vec[u8], lanes: i64, bit: i64, slots: i64, columns: i64) -> None:
     """Write up to seven bytes of ``lanes``, ``slots`` bits apart."""
-    left: i64 = 7 if columns > 7 else columns
+    left: i64 = columns if columns < _LANE_COUNT else _LANE_COUNT
     while left > 0:
         shifted = (lanes & 0xFF) << (bit & 7)
         at = bit >> 3
