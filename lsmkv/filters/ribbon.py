@@ -76,7 +76,7 @@ def build_from_digests(packed: bytes, columns: int) -> bytes:
 def _build(packed: bytes, stride: i64, columns: i64) -> bytes:
     """As :func:`build`, of the hashes at every ``stride`` bytes of ``packed``."""
     count = len(packed) // stride
-    if count <= min(_SMALL_SLOTS - columns, WINDOW_BITS):
+    if count < WINDOW_BITS:
         built = _build_small(packed, stride, columns)
         if built:
             return built
@@ -106,11 +106,12 @@ def _build_small(packed: bytes, stride: i64, columns: i64) -> bytes:
         most_slots = WINDOW_BITS
     coefficients = (_ONE << most_slots) - 1
     result_mask = (_ONE << columns) - 1
-    highest: i64 = 0
+    mask = MASK_63
+    taken: i64 = 0  # the slots that equations begin with
     at: i64 = 0
     end: i64 = len(packed)
     while at < end:
-        h = read_i64_le(packed, at) & MASK_63
+        h = read_i64_le(packed, at) & mask
         at += stride
         row = ((((h ^ (h >> 32)) * _MIX) >> 7) & coefficients) | 1
         row |= (h & result_mask) << most_slots
@@ -123,11 +124,9 @@ def _build_small(packed: bytes, stride: i64, columns: i64) -> bytes:
             row ^= found
         if lowest:
             equations[place] = row
-            if lowest > highest:
-                highest = lowest
-    slots: i64 = 0
-    while highest:
-        highest >>= 1
+            taken |= lowest
+    slots = end // stride
+    while taken >> slots:
         slots += 1
     byte_count = (slots * columns + 7) >> 3
     slots = (byte_count << 3) // columns
