@@ -54,6 +54,7 @@ def stores(rows: list[Row], **wanted: Any) -> list[Row]:
     ]
 
 
+@pytest.mark.slow
 def test_a_small_run_counts_the_same_twice() -> None:
     first, second = (experiment.run(EXPERIMENT, [*SMALL, "digits,paths"]).rows for _ in range(2))
     assert records.repeatable(first) == records.repeatable(second)
