@@ -109,12 +109,11 @@ class TableFilters:
         footer, policy = self._footer, self.policy
         if footer.filters_length == 0:
             return
-        offset = footer.properties_offset
-        shapes = [footer.filters_length << 8 | properties.probe_count]
-        if not self._has_table_filter:
-            offset = footer.index_offset
-            shapes = sorted(self.index.filter_shapes())
-        for shape in shapes:
+        shapes = [(footer.index_offset, shape) for shape in sorted(self.index.filter_shapes())]
+        if self._has_table_filter:
+            table = footer.filters_length << 8 | properties.probe_count
+            shapes.append((footer.properties_offset, table))
+        for offset, shape in shapes:
             length, parameter = shape >> 8, shape & 0xFF
             if length and not policy.is_possible(length, parameter):
                 reason = (
@@ -188,15 +187,18 @@ class TableFilters:
 
     # Learning
 
+    def can_learn(self, block_number: i64) -> bool:
+        """Whether a block has a filter that is small enough to learn."""
+        start = self.index.filter_start(block_number)
+        length = self.index.filter_start(block_number + 1) - start
+        return 0 < length <= learning.MAX_FILTER_BYTES
+
     def learn(self, block_number: i64, keys: list[bytes], filter_hash: i64) -> None:
         """Deny ``filter_hash`` from now on for a block with these ``keys``.
 
-        The filters must be resident ribbon filters, one per block.  Nothing is learnt if one of the keys
-        has that hash: filters of prefixes let an absent key pass for good reason.  Only the copy in
-        memory learns.  O(section), since it is copied.
+        The filters must be resident ribbon filters of whole keys, one per block.  Nothing is learnt if
+        one of the keys has that hash.  Only the copy in memory learns.  O(section), since it is copied.
         """
-        if not self._whole_keys:
-            keys = [self.filter_key.part(key) for key in keys]
         packed = digests(keys)
         if learning.holds(packed, filter_hash):
             return
@@ -205,7 +207,7 @@ class TableFilters:
         columns = self.index.probe_count(block_number)
         with self._learning:
             bits = self._resident
-            if bits is None or start == end or not self.may_hold(block_number, filter_hash):
+            if bits is None or not self.may_hold(block_number, filter_hash):
                 return  # another thread was faster: a second lesson might undo the first
             lesson = self._lessons = self._lessons + 1
             taught = learning.denying(bits[start:end], columns, packed, filter_hash, lesson)

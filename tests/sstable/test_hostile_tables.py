@@ -167,6 +167,21 @@ def test_a_table_s_own_filter_is_checked_too(tmp_path: Path) -> None:
     assert_corrupt(store, lambda db: db.get(b"0100"), "the parameter 9")
 
 
+@pytest.mark.parametrize("policy", ["bloom", "binary-fuse", "ribbon"])
+def test_filters_of_blocks_are_checked_where_the_table_claims_one_of_its_own(
+    tmp_path: Path, policy: str
+) -> None:
+    def lie(table: CraftedTable) -> None:
+        table.properties |= {"granularity": "table", "probe_count": 8}
+        table.numbers["probe_counts"] = [0] * table.block_count
+
+    store = made(tmp_path, lie, filter_policy=policy, block_size_bytes=1024)
+    assert_corrupt(store, lambda db: db.get(b"0100"), "the parameter 0")
+    with lsmkv.open(store, read_only=True) as db:
+        assert not db.verify().ok
+    repair(str(store), str(tmp_path / "repaired"))
+
+
 @pytest.mark.parametrize("policy", ["bloom", "blocked-bloom", "ribbon"])
 def test_a_filter_of_more_keys_than_its_block_has_is_corrupt(tmp_path: Path, policy: str) -> None:
     def lie(table: CraftedTable) -> None:
