@@ -57,6 +57,7 @@ _ADAPTIVE: Final = {
     "filter_policy": "ribbon",
     "filter_residency": "resident",
     "filter_granularity": "block",
+    "filter_key": WholeKey(),
 }
 
 
@@ -106,9 +107,9 @@ class Options:
         filter_key: the part of each key that filters contain: ``WholeKey()``, or, for scans of
             prefixes too, ``FixedPrefix(n)`` or ``DelimitedPrefix(delimiter, count)``.  ``WholeKey()``.
         adaptive_filters: filters learn to deny absent keys that they let pass, so a popular absent key
-            costs one block read.  Only the filters in memory learn, within their size; closing forgets.
-            Needs ``filter_policy="ribbon"``, ``filter_residency="resident"`` and
-            ``filter_granularity="block"``; has no effect on tables with other filters.  False.
+            costs few block reads.  Only the filters in memory learn; closing forgets.  Needs
+            ``filter_policy="ribbon"``, ``filter_residency="resident"``, ``filter_granularity="block"``
+            and whole keys; has no effect on tables with other filters.  False.
 
     Compaction
         compaction: ``"leveled"`` for reads, ``"tiered"`` for writes, ``"lazy-leveled"`` in between (Dayan

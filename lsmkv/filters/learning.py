@@ -25,8 +25,8 @@ from lsmkv.filters.bloom import MULTIPLIER
 from lsmkv.filters.hashing import DIGEST_BYTES, MASK_63
 from lsmkv.filters.ribbon import is_shape, row_of, window_mask
 
-MAX_FILTER_BYTES: Final = 1 << 16
-"""Larger filters learn nothing: a lesson would take 64 times their memory for a while."""
+MAX_FILTER_BYTES: Final = 1 << 10
+"""Larger filters learn nothing: a lesson would take longer than the read that it spares."""
 
 LISTED_BYTES: Final = 16  # a hash; its block (upper half) and lesson (lower half)
 MAX_LISTED: Final = 4096

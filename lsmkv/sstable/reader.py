@@ -95,6 +95,7 @@ class TableReader:
             and filter_residency == "resident"
             and self.properties.granularity == "block"
             and self._filter_kind.policy.scheme == SCHEME_RIBBON
+            and self._filter_kind.key.is_whole
         )
         # Re-entrant: a finalizer may run while this thread loads, and load too; the results are equal.
         self._loading = threading.RLock()
@@ -181,7 +182,7 @@ class TableReader:
         value, None if that version is a deletion, or ABSENT if the table has no such version.
         """
         block_number = self.block_for(key, h)
-        if block_number < 0 or (self.learns and self._is_listed(block_number, key, h)):
+        if block_number < 0 or (self.learns and self._is_listed(block_number, h)):
             return ABSENT
         block = self.block(block_number, True)
         position = self.find_in(block, key, h)
@@ -240,7 +241,7 @@ class TableReader:
         if filters.per_block and not filters.block_may_hold(block_number, filters.hash_of(key, h)):
             self._stats.filter_negatives += 1
             return False
-        return not self.learns or not self._is_listed(block_number, key, h)
+        return not self.learns or not self._is_listed(block_number, h)
 
     def _count_gap(self) -> None:
         """Count a lookup whose key lies between two blocks."""
@@ -260,12 +261,12 @@ class TableReader:
             self._stats.filter_false_positives += 1
         return position
 
-    def _is_listed(self, block_number: i64, key: bytes, h: i64) -> bool:
-        """Whether ``key``, which its filter lets pass, is known to be absent; counted."""
+    def _is_listed(self, block_number: i64, h: i64) -> bool:
+        """Whether a key that its filter lets pass is listed as absent; counted."""
         filters = self._filters
         if filters is None or len(filters.listed) == 0:
             return False
-        if not filters.lists(block_number, filters.hash_of(key, h)):
+        if not filters.lists(block_number, h):
             return False
         self._stats.filter_negatives += 1
         return True
@@ -281,8 +282,8 @@ class TableReader:
         block.has_taught = True
         filters = self.filters
         block_number = filters.index.find(key)
-        if block_number >= 0:
-            filters.learn(block_number, block.keys(), filters.hash_of(key, h))
+        if block_number >= 0 and filters.can_learn(block_number):
+            filters.learn(block_number, block.keys(), h)
 
     def _continues(self, block_number: i64, key: bytes) -> bool:
         """Whether the next block may hold older versions of ``key``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 import lsmkv
 from filtered_stores import KEY_COUNT, absent, counted, load, loaded, look_up, present, tables_of
-from lsmkv import DB, FixedPrefix, Options
+from lsmkv import DB, FixedPrefix, Options, WholeKey
 from lsmkv.encoding.entries import ABSENT as ABSENT_ENTRY
 from lsmkv.encoding.entries import MAX_SEQUENCE
 from lsmkv.filters.hashing import hash_key
@@ -57,6 +58,15 @@ def listed_bytes(db: DB) -> int:
     """Memory of what filters could not learn: what exceeds the filters' size."""
     info = db.inspect()
     return info.filter_memory_bytes - info.filter_bytes
+
+
+def block_filter_sizes(db: DB) -> list[int]:
+    indexes = [table.index for table in tables_of(db)]
+    return [
+        index.filter_start(number + 1) - index.filter_start(number)
+        for index in indexes
+        for number in range(index.block_count)
+    ]
 
 
 # --- reads ---
@@ -219,34 +229,6 @@ def test_a_deleted_key_whose_deletion_is_there_counts_as_present(path: str) -> N
         assert (db.stats() - before).filter_lessons == 0
 
 
-# --- prefixes ---
-
-
-def test_an_absent_key_with_the_prefix_of_a_present_one_teaches_nothing(path: str) -> None:
-    with loaded(path, **ADAPTIVE, filter_key=FixedPrefix(6)) as (db, _):
-        asked = ABSENT[4::20]  # ten present keys share the prefix of each
-        spent = look_up(db, asked)
-        assert spent.block_reads > len(asked) * 0.9
-        assert spent.filter_lessons == 0
-        assert look_up(db, asked).block_reads == spent.block_reads
-        assert_holds_what_was_loaded(db)
-
-
-def test_an_absent_prefix_is_learnt_for_lookups_and_scans(path: str) -> None:
-    with counted(path, **ADAPTIVE, filter_key=FixedPrefix(7), error_rate=0.1) as (db, _):
-        load(db, range(0, KEY_COUNT, 2))
-        asked = [absent(number, 1) for number in range(1, KEY_COUNT, 2)]
-        found = taught(db, asked)
-        assert len(found) > 100
-        assert len(passing(db, found)) <= len(found) / 8
-        before = db.stats()
-        for key in found[::10]:
-            assert not list(db.items(prefix=key[:7]))
-        assert (db.stats() - before).block_reads <= len(found) / 50
-        for number in range(0, KEY_COUNT, 50):
-            assert list(db.keys(prefix=present(number))) == [present(number)]
-
-
 # --- what does not learn ---
 
 
@@ -279,14 +261,25 @@ def test_tables_with_other_filters_are_read_and_learn_nothing(
         ("filter_residency", "cached", "resident"),
         ("filter_residency", "off", "resident"),
         ("filter_granularity", "table", "block"),
+        ("filter_key", FixedPrefix(6), WholeKey()),
     ],
 )
 def test_options_that_cannot_learn_are_refused_before_anything_is_touched(
-    path: str, name: str, choice: str, needed: str
+    path: str, name: str, choice: object, needed: object
 ) -> None:
-    with pytest.raises(ValueError, match=f"needs {name}='{needed}', not '{choice}'"):
+    with pytest.raises(ValueError, match=re.escape(f"needs {name}={needed!r}, not {choice!r}")):
         lsmkv.open(path, **(ADAPTIVE | {name: choice}))
     assert not Path(path).exists()
+
+
+def test_a_large_filter_learns_nothing(path: str) -> None:
+    with lsmkv.open(path, **ADAPTIVE, error_rate=0.1, block_size_bytes=4 << 20) as db:
+        load(db, range(20_000))
+        db.compact_range()
+        assert min(block_filter_sizes(db)) > 1024
+        spent = look_up(db, [absent(number, 1) for number in range(300)])
+        assert spent.filter_false_positives > 10
+        assert (spent.filter_lessons, listed_bytes(db)) == (0, 0)
 
 
 def test_filters_do_not_learn_by_default() -> None:

@@ -53,6 +53,7 @@ ADAPTIVE: Final = {
     "filter_policy": "ribbon",
     "filter_granularity": "block",
     "filter_residency": "resident",
+    "filter_key": WholeKey(),
 }
 options = st.fixed_dictionaries(
     {},

@@ -66,7 +66,7 @@ def option_set(dice: random.Random) -> OptionSet:
         drawn["level0_slowdown_trigger"] = first + dice.choice((0, 1, 4))
         drawn["level0_stop_trigger"] = drawn["level0_slowdown_trigger"] + dice.choice((0, 2))
     if dice.random() < 0.25:  # which needs defaults of the others
-        drawn = without(drawn, ["filter_residency", "filter_granularity"])
+        drawn = without(drawn, ["filter_residency", "filter_granularity", "filter_key"])
         drawn |= {"filter_policy": "ribbon", "adaptive_filters": True}
     return drawn
 
