@@ -100,7 +100,7 @@ class Options:
             higher p, in the same total memory (Dayan, Athanassoulis, Idreos, SIGMOD 2017).
             ``"uniform"``.
         filter_policy: kind of filter in new tables: ``"bloom"``; ``"ribbon"`` (fewest bits; rates are
-            powers of two, so each block has one of two, with ``error_rate`` as mean);
+            powers of two, at least 2^-31, so each block has one of two, with ``error_rate`` as mean);
             ``"blocked-bloom"`` (one cache line per lookup) and ``"binary-fuse"`` (rates of 2^-8 and
             2^-16), both for ``filter_granularity="table"``; ``"none"``; or the name of a registered one
             (:func:`lsmkv.filters.policy.register`).  ``"bloom"``.

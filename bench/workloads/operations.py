@@ -378,7 +378,8 @@ def main() -> None:
         arguments.add_argument("--prepare-only", action="store_true")
         arguments.add_argument("--scale", type=int, default=1)
         arguments.add_argument("--entries", type=int, default=1)
-        arguments.add_argument("--filter-policy", default=_COUNTED.filter_policy)
+        if way == "counted":
+            arguments.add_argument("--filter-policy", default=_COUNTED.filter_policy)
     chosen = parser.parse_args()
     if chosen.way == "counted":
         do_counted(

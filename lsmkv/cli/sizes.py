@@ -24,6 +24,7 @@ from lsmkv.filters.maths.sizing import (
     lower_bound_bits,
     probes_for,
 )
+from lsmkv.inspection.report import count
 
 _LARGEST: Final = 1 << 64  # above any filter, and below what floats can hold
 
@@ -32,7 +33,7 @@ _LARGEST: Final = 1 << 64  # above any filter, and below what floats can hold
 class RibbonSize:
     """A ribbon filter of n keys with r columns in m bits.
 
-    Most sets of keys need no more bits; some need a few more.
+    Some sets of keys need a byte or so more.
     """
 
     key_count: int
@@ -139,7 +140,7 @@ def command(
     by the usual formula, and the fewest bits that any filter of that rate needs.
 
     Beside it stands the ribbon filter (filter_policy="ribbon") of the same two: its rate is a power of
-    two, the one asked for or the next lower one. Most sets of keys need no more bits than those.
+    two, the one asked for or the next lower one. Some sets of keys need a byte or so more.
     Tables mix two rates of small filters, so that their mean is the one asked for.
 
     \b
@@ -178,5 +179,5 @@ def _ribbon_text(ribbon: RibbonSize | None) -> str:
     return (
         f"ribbon        n = {ribbon.key_count:,}, m = {ribbon.bit_count:,} "
         f"({size(ribbon.bit_count // 8)}), p = {percent(ribbon.error_rate)} %, "
-        f"{ribbon.columns} columns; {ribbon.bits_per_key:.2f} bits per key"
+        f"{count(ribbon.columns, 'column')}; {ribbon.bits_per_key:.2f} bits per key"
     )
