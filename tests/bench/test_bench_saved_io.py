@@ -54,6 +54,22 @@ def stores(rows: list[Row], **wanted: Any) -> list[Row]:
     ]
 
 
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        pytest.param("digits", marks=pytest.mark.slow),
+        pytest.param("hbase", marks=pytest.mark.slow),
+        "paths",
+        "alone",
+    ],
+)
+def test_each_data_set_alone_has_a_report(dataset: str, tmp_path: Path) -> None:
+    arguments = [*SMALL, dataset]
+    arguments[arguments.index("unused")] = str(tmp_path)
+    experiment.main(EXPERIMENT, arguments)
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+
+
 @pytest.mark.slow
 def test_a_small_run_counts_the_same_twice() -> None:
     first, second = (experiment.run(EXPERIMENT, [*SMALL, "digits,paths"]).rows for _ in range(2))

@@ -21,7 +21,20 @@ LOOKUPS_PER_KEY: Final = (0.002, 0.02, 0.2, 2.0)
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:
+    """The charts that the rows are enough for."""
+    rates = Chart(
+        "error-rates",
+        "False-positive rate: asked for, in theory, and measured",
+        "Left, in stores: measured rates with 95 % intervals against the rates asked for. Right, "
+        "filters of one block's keys: measured over exact rate for several ways to derive the "
+        "probes from the key; 1: the measured rate is the theory's.",
+        partial(_draw_rates, rows),
+        width=8.2,
+    )
     stores = [row for row in rows if row.is_store and row.repetition == 0]
+    if not stores:
+        return [rates]
+    shown = DIGITS if any(row.dataset == DIGITS for row in stores) else stores[0].dataset
     policy = stores[0].filter_policy
     stores = [row for row in stores if row.filter_policy == policy]
     filtered = [row for row in stores if row.error_rate_requested is not None]
@@ -32,7 +45,7 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
             "Share of data-block reads that filters save, by how many lookups find their key; "
             "points are counts, dashed lines theory, (1 - p) of the searches that a filter can spare. "
             "A present key needs its one read whatever the filter.",
-            partial(_draw_saved, filtered),
+            partial(_draw_saved, [row for row in filtered if row.dataset == shown]),
             width=7.6,
         ),
         Chart(
@@ -42,15 +55,7 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
             "dashed: p times the number of runs. The leftmost point of each line is without filters.",
             partial(_draw_left, [row for row in stores if not row.hit_ratio]),
         ),
-        Chart(
-            "error-rates",
-            "False-positive rate: asked for, in theory, and measured",
-            "Left, in stores: measured rates with 95 % intervals against the rates asked for. Right, "
-            "filters of one block's keys: measured over exact rate for several ways to derive the "
-            "probes from the key; 1: the measured rate is the theory's.",
-            partial(_draw_rates, rows),
-            width=8.2,
-        ),
+        rates,
         Chart(
             "memory",
             "What memory buys",
@@ -63,7 +68,7 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
             "Cold latency against the false-positive rate",
             "Mean time of a lookup whose every read goes to the device (direct reads, block cache "
             "off); the hollow marks at the right are without filters.",
-            partial(_draw_latency, [row for row in stores if row.dataset == DIGITS]),
+            partial(_draw_latency, [row for row in stores if row.dataset == shown]),
         ),
         Chart(
             "knee",
@@ -100,10 +105,9 @@ def _rate_ticks(axes: Any) -> None:
 
 
 def _draw_saved(rows: Sequence[Row], figure: Figure) -> None:
-    digits = [row for row in rows if row.dataset == DIGITS]
-    smallest = min(row.block_size_bytes or 0 for row in digits)
+    smallest = min(row.block_size_bytes or 0 for row in rows)
     panels = _groups(
-        [row for row in digits if row.block_size_bytes == smallest], lambda row: row.run_count
+        [row for row in rows if row.block_size_bytes == smallest], lambda row: row.run_count
     )
     grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (runs, found) in zip(grid, panels.items(), strict=True):

@@ -22,15 +22,21 @@ BAR: Final = 0.99
 def story(rows: Sequence[Row]) -> Story:
     """Findings, tables and charts, all computed from ``rows``."""
     stores = [row for row in rows if row.is_store]
-    saved, failures = _saved(stores)
-    agreement, disagreements = _agreement(stores)
-    findings = [saved, *_hits(stores), _rates(stores), *_strategies(rows), agreement]
-    findings += _latency(stores) + _hbase(stores) + _knee(stores)
-    found = [tables.summary([row for row in stores if not row.hit_ratio and not row.repetition])]
-    found += [
-        tables.of_store([row for row in stores if _shape(row) == shape])
-        for shape in dict.fromkeys(map(_shape, stores))
-    ]
+    findings, failures = _strategies(rows), list[str]()
+    found = []
+    if stores:
+        saved, failures = _saved(stores)
+        agreement, disagreements = _agreement(stores)
+        findings = [saved, *_hits(stores), _rates(stores), *findings, agreement]
+        findings += _latency(stores) + _hbase(stores) + _knee(stores)
+        failures += disagreements
+        found.append(
+            tables.summary([row for row in stores if not row.hit_ratio and not row.repetition])
+        )
+        found += [
+            tables.of_store([row for row in stores if _shape(row) == shape])
+            for shape in dict.fromkeys(map(_shape, stores))
+        ]
     compared, equal_findings, equal_failures = equal_story(rows)
     found += compared
     findings += equal_findings
@@ -38,7 +44,7 @@ def story(rows: Sequence[Row]) -> Story:
     strategies = [row for row in rows if row.dataset == ALONE]
     if strategies:
         found.append(tables.of_strategies(strategies))
-    return Story(findings, found, charts(rows), failures + disagreements)
+    return Story(findings, found, charts(rows), failures)
 
 
 def _shape(row: Row) -> tuple[object, ...]:
