@@ -30,7 +30,7 @@ EXPERIMENTS: Final = {
     ),
     "learning": (
         "bench.experiments.learning.experiment",
-        "reads in vain that filters spare by learning from their false positives",
+        "wasted reads that `adaptive_filters` saves",
     ),
     "peers": (
         "bench.experiments.peers.experiment",

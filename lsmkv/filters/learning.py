@@ -49,9 +49,9 @@ def denying(bits: bytes, columns: i64, packed: bytes, h: i64, lesson: i64) -> by
 
     It keeps its answer to each hash in ``packed`` (:func:`~lsmkv.filters.hashing.digests`).  ``lesson``
     is a running number: it chooses the column.  Empty if the window of ``h`` follows from theirs, or if
-    the filter has no bits, or too many.  O(keys * window).
+    the filter has no bits.  O(keys * window).
     """
-    if len(bits) > MAX_FILTER_BYTES or not is_shape(len(bits), columns):
+    if not is_shape(len(bits), columns):
         return b""
     slots = (len(bits) << 3) // columns
     vector = _vector(packed, slots, h, lesson)

@@ -35,12 +35,12 @@ def small(results: experiment.Results[Row]) -> list[Row]:
     return results.rows
 
 
-def test_learning_spares_four_fifths_of_the_reads_in_vain(uncached: list[Row]) -> None:
+def test_learning_spares_four_fifths_of_the_wasted_reads(uncached: list[Row]) -> None:
     """The counts are those of these seeds: 363, 515 and 386 without learning, 54, 56 and 53 with."""
     ((ordinary, learning),) = pairs(uncached)
     assert min(ratios(ordinary, learning)) >= 6.5 > LEAST_RATIO
-    assert all(row.reads_in_vain <= 60 for row in learning)
-    assert all(row.reads_in_vain >= 350 for row in ordinary)
+    assert all(row.wasted_reads <= 60 for row in learning)
+    assert all(row.wasted_reads >= 350 for row in ordinary)
 
 
 def test_learning_takes_at_most_eight_and_a_tenth_bits_per_key(uncached: list[Row]) -> None:
@@ -52,8 +52,8 @@ def test_learning_takes_at_most_eight_and_a_tenth_bits_per_key(uncached: list[Ro
 
 def test_without_a_cache_every_false_positive_is_a_read_and_a_lesson(uncached: list[Row]) -> None:
     for row in uncached:
-        assert row.reads_in_vain == row.false_positives
-        assert row.lessons == (row.reads_in_vain if row.learns else 0)
+        assert row.wasted_reads == row.false_positives
+        assert row.lessons == (row.wasted_reads if row.learns else 0)
 
 
 def test_lookups_are_those_of_the_seed() -> None:
@@ -81,12 +81,12 @@ def test_the_report_says_when_a_cache_makes_learning_pointless(
     results: experiment.Results[Row], tmp_path: Path
 ) -> None:
     rows = [
-        dataclasses.replace(row, reads_in_vain=100 if row.learns or row.cache_share >= 0.4 else 900)
+        dataclasses.replace(row, wasted_reads=100 if row.learns or row.cache_share >= 0.4 else 900)
         for row in results.rows
     ]
     told = story(rows)
     assert told.failures == []
-    assert "900 reads in vain become 100 (medians): 9.0 times fewer" in told.findings[0]
+    assert "900 wasted reads become 100 (medians): 9.0 times fewer" in told.findings[0]
     for finding, asked in zip(
         told.findings[1:], ("absent keys alone", "absent and present keys"), strict=True
     ):
@@ -100,10 +100,10 @@ def test_the_report_says_when_a_cache_makes_learning_pointless(
 
 def test_broken_promises_are_failures(small: list[Row]) -> None:
     rows = [
-        dataclasses.replace(row, reads_in_vain=25 if row.learns else 100, filter_bits_per_key=8.2)
+        dataclasses.replace(row, wasted_reads=25 if row.learns else 100, filter_bits_per_key=8.2)
         for row in small
     ]
     assert story(rows).failures == [
-        "learning leaves 1 of 4.0 reads in vain",
+        "learning leaves 1 of 4.0 wasted reads",
         "filters that learn take 8.20 bits per key",
     ]

@@ -167,12 +167,6 @@ def test_a_lesson_needs_the_hashes_only_once() -> None:
     assert learning.denying(bits, 5, packed(hashes + hashes[:9]), 12345, 1) == once != b""
 
 
-def test_a_filter_that_is_too_large_learns_nothing() -> None:
-    bits = bytes(learning.MAX_FILTER_BYTES)
-    assert learning.denying(bits, 7, b"", 1, 1) != b""
-    assert learning.denying(bits + b"\0", 7, b"", 1, 1) == b""
-
-
 def test_keys_are_found_among_digests() -> None:
     keys = [b"key %d" % number for number in range(50)]
     digests = hashing.digests(keys)

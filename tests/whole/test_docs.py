@@ -133,12 +133,12 @@ def test_functions_that_how_it_works_names_are_in_the_files_that_it_names() -> N
     assert missing == []
 
 
-def test_the_reads_in_vain_of_the_readme_are_those_of_the_measured_page() -> None:
+def test_the_wasted_reads_of_the_readme_are_those_of_the_measured_page() -> None:
     page = (ROOT / "docs" / "filters.md").read_text()
     measured = page.split("**10 bits per key: 999,995 lookups", 1)[1].split("filter bytes: as", 1)[
         0
     ]
-    table = README.split("| blocks read in vain |", 1)[1].split("\n\n", 1)[0]
+    table = README.split("| wasted reads |", 1)[1].split("\n\n", 1)[0]
     shown = re.findall(r"^\| (\w+)(?:, (\w+))?.* \| ([\d.]+) \| ([\d,]+) \|$", table, re.MULTILINE)
     assert len(shown) == 6
     for store, kind, bits, reads in shown:

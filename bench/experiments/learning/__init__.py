@@ -1,1 +1,1 @@
-"""Reads in vain that filters spare by learning: ``python -m bench learning``."""
+"""Wasted reads that learning filters save: ``python -m bench learning``."""

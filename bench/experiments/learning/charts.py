@@ -1,4 +1,4 @@
-"""The chart of ``learning``: reads in vain by the size of the block cache."""
+"""The chart of ``learning``: wasted reads by the size of the block cache."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _draw(rows: Sequence[Row], figure: Figure) -> None:
             axes.plot(*zip(*points, strict=True), label=label, **series(2 * shared + learns))
     axes.set_xlabel("block cache, % of all blocks")
     axes.set_ylim(bottom=0)
-    axes.set_ylabel("reads in vain per 1,000 absent lookups")
+    axes.set_ylabel("wasted reads per 1,000 absent lookups")
     axes.legend()
 
 

@@ -28,14 +28,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 EXPERIMENT: Final[Experiment[Task, tuple[Row, Row], Row]] = Experiment(
     name="learning",
     title="Filters that learn",
-    question="How many reads in vain do filters spare that learn from their false positives, how much "
+    question="How many wasted reads do filters save that learn from their false positives, how much "
     "memory does it take, and from which block cache on is it pointless?",
     method=(
         "A store of 100,000 entries (quick: 20,000; 16-byte keys, 100-byte values, blocks of 4 KiB, "
         "uncompressed, one run, ribbon filters of 1 %) is asked for as many absent keys, each just after "
         "a present one, in ten times as many lookups. The popularity of an absent key is zipfian, with "
         "the exponent 0.99, by Gray's method; which keys are popular is decided by the seed.",
-        "A read in vain is a data block that was read for an absent key. The same lookups ask the same "
+        "A wasted read is a data block that was read for an absent key. The same lookups ask the same "
         "store without learning and with it. They are skewed, so the count without learning depends "
         "on whether a filter happens to let one of the most popular keys pass: repetitions differ "
         "much. Tables and findings have medians of the repetitions, and ratios within each.",

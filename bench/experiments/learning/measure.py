@@ -1,4 +1,4 @@
-"""Counts the reads in vain of one store, with and without learning."""
+"""Counts the wasted reads of one store, with and without learning."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _count(
             cache_bytes=cache_bytes,
             block_count=sum(table.block_count for table in before.tables()),
             asked_keys=len(set(absent)),
-            reads_in_vain=in_vain,
+            wasted_reads=in_vain,
             false_positives=passed,
             lessons=db.stats().filter_lessons,
             filter_bits_per_key=8 * after.filter_memory_bytes / task.key_count,

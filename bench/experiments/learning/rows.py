@@ -25,7 +25,7 @@ class Row:
     cache_bytes: int = column("size of the block cache")
     block_count: int = column("data blocks")
     asked_keys: int = column("absent keys that were asked for at least once")
-    reads_in_vain: int = column("data blocks read for absent keys")
+    wasted_reads: int = column("data blocks read for absent keys")
     false_positives: int = column(
         "absent keys that a filter let pass, in the cache or not",
         heading="false\npositives",

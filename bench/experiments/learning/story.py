@@ -14,7 +14,7 @@ from bench.harness.story import Story
 LEAST_RATIO: Final = 5.0
 MOST_BITS: Final = 8.1
 POINTLESS: Final = 0.1
-"""Learning is called pointless where it spares less than this part of the reads in vain."""
+"""Learning is called pointless where it saves less than this part of the wasted reads."""
 
 
 def story(rows: Sequence[Row]) -> Story:
@@ -32,14 +32,14 @@ def _saved(ordinary: Sequence[Row], learning: Sequence[Row]) -> tuple[str, list[
     bits = max(row.filter_bits_per_key for row in learning)
     listed = max(row.filter_bits_per_key - row.filter_bits_per_key_before for row in learning)
     finding = (
-        f"Without a block cache, {reads(ordinary):,.0f} reads in vain become {reads(learning):,.0f} "
+        f"Without a block cache, {reads(ordinary):,.0f} wasted reads become {reads(learning):,.0f} "
         f"(medians): {median(times):.1f} times fewer, in single repetitions {times[0]:.1f} to "
         f"{times[-1]:.1f}, at {bits:.2f} bits per key, of which {listed:.2f} are for what filters could "
         "not learn."
     )
     failures = []
     if median(times) < LEAST_RATIO:
-        failures.append(f"learning leaves 1 of {median(times):.1f} reads in vain")
+        failures.append(f"learning leaves 1 of {median(times):.1f} wasted reads")
     if bits > MOST_BITS:
         failures.append(f"filters that learn take {bits:.2f} bits per key")
     return finding, failures
@@ -51,7 +51,7 @@ def _pointless(found: Sequence[tuple[list[Row], list[Row]]]) -> str:
         if reads(learning) > (1 - POINTLESS) * reads(ordinary):
             return (
                 f"Lookups of {asked}: from a block cache of {ordinary[0].cache_share:.0%} of the blocks "
-                f"on, learning spares less than a tenth of the reads in vain ({reads(ordinary):,.0f} "
+                f"on, learning saves less than a tenth of the wasted reads ({reads(ordinary):,.0f} "
                 f"without, {reads(learning):,.0f} with it), and is pointless."
             )
     return f"Lookups of {asked}: no block cache that was tried makes learning pointless."

@@ -22,17 +22,17 @@ def _of(rows: Sequence[Row], cache: tuple[bool, float], learns: bool) -> list[Ro
 
 
 def reads(rows: Sequence[Row]) -> float:
-    """The median of the reads in vain."""
-    return median(row.reads_in_vain for row in rows)
+    """The median of the wasted reads."""
+    return median(row.wasted_reads for row in rows)
 
 
 def ratios(ordinary: Sequence[Row], learning: Sequence[Row]) -> list[float]:
-    """How many times fewer reads in vain there are with learning, for each repetition, ascending.
+    """How many times fewer wasted reads there are with learning, for each repetition, ascending.
 
     1 where there are none with or without learning.
     """
     return sorted(
-        max(one.reads_in_vain, 1) / max(other.reads_in_vain, 1)
+        max(one.wasted_reads, 1) / max(other.wasted_reads, 1)
         for one, other in zip(ordinary, learning, strict=True)
     )
 
@@ -57,7 +57,7 @@ def summary(rows: Sequence[Row]) -> Table:
             ]
         )
     return Table(
-        f"{first.lookup_count:,} lookups of {first.key_count:,} absent keys, reads in vain",
+        f"{first.lookup_count:,} lookups of {first.key_count:,} absent keys, wasted reads",
         (
             "keys looked up", "cache, %\nof blocks", "without", "with\nlearning", "times\nfewer",
             "false\npositives", "lessons",
