@@ -238,6 +238,7 @@ def test_a_deleted_key_whose_deletion_is_there_counts_as_present(path: str) -> N
         {"filter_policy": "bloom"},
         {"filter_policy": "ribbon", "filter_granularity": "table"},
         {"filter_policy": "none"},
+        {"filter_policy": "ribbon", "filter_key": FixedPrefix(8)},
     ],
     ids=str,
 )
@@ -337,6 +338,17 @@ def test_learning_takes_no_memory_but_for_what_is_listed(db: DB) -> None:
     taught(db)
     lessons = db.stats().filter_lessons
     assert 0 <= listed_bytes(db) <= LISTED_BYTES * lessons * 0.6
+
+
+def test_the_hash_of_a_present_key_is_never_learnt(db: DB) -> None:
+    """As when an absent key has the hash of a present one."""
+    for number in range(0, KEY_COUNT, 97):
+        key = present(number)
+        (table,) = [one for one in tables_of(db) if one.smallest <= key <= one.largest]
+        block_number = table.index.find(key)
+        table.filters.learn(block_number, table.block(block_number, False).keys(), hash_key(key))
+        assert db.get(key) == b"v" * 50
+    assert db.stats().filter_lessons == 0
 
 
 def test_a_second_lesson_of_the_same_key_does_not_undo_the_first(path: str) -> None:
