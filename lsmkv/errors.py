@@ -163,3 +163,17 @@ def note_rebuilt_filters(path: str, offset: int, chunk_count: int) -> None:
         offset,
         chunk_count,
     )
+
+
+def note_lost_filters(path: str, offset: int, chunk_count: int) -> None:
+    """Log that a table's filters are damaged in every copy."""
+    import logging
+
+    logging.getLogger("lsmkv").warning(
+        "%s at offset %d: the checksum of a table's filters fails (in %d of their parts), and there is "
+        "no whole copy. Answers stay right, but lookups search the blocks without these filters, and "
+        "read more, until the table's keys are compacted: compact_range(force=True) rewrites it.",
+        path,
+        offset,
+        chunk_count,
+    )

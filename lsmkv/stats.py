@@ -81,6 +81,8 @@ class Stats:
         filter_reads, filter_read_bytes: filters.
         filter_rebuilds: damaged chunks of filters (about 16 KiB each) that were read from the copies
             in the blocks.
+        filter_losses: such chunks without a whole copy.  Their filters allow every key, which counts
+            as a filter's maybe.
         index_reads, index_read_bytes: footers, indexes and properties of tables.
         log_reads, log_read_bytes: logs and manifests.
         compaction_block_reads, compaction_read_bytes: data blocks read by compactions, ``verify`` and
@@ -121,6 +123,7 @@ class Stats:
     filter_reads: int = 0
     filter_read_bytes: int = 0
     filter_rebuilds: int = 0
+    filter_losses: int = 0
     index_reads: int = 0
     index_read_bytes: int = 0
     log_reads: int = 0
@@ -168,6 +171,7 @@ class Stats:
         self.filter_reads += done.filter_reads
         self.filter_read_bytes += done.filter_read_bytes
         self.filter_rebuilds += done.filter_rebuilds
+        self.filter_losses += done.filter_losses
         self.index_reads += done.index_reads
         self.index_read_bytes += done.index_read_bytes
         self.log_reads += done.log_reads

@@ -150,7 +150,7 @@ class TableReader:
                 if self._is_obsolete:
                     filters.clear_cache()
                 self._filters = filters
-        filters.report_rebuilt()
+        filters.report_damage()
         return filters
 
     @property

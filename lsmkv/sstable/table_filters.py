@@ -1,6 +1,7 @@
 """The filters of one open table: resident, cached in chunks, or off.
 
-Lookups read the filter section.  Where it is damaged, the copies in the blocks replace it.
+Lookups read the filter section.  Where it is damaged, the copies in the blocks replace it.  Where these
+are damaged too, or a table has only one filter, blocks are searched without one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,13 @@ from typing import Final, NamedTuple
 from mypy_extensions import i64
 
 from lsmkv.encoding.checksums import checksum
-from lsmkv.errors import CorruptionError, UnsupportedFormatError, caused, note_rebuilt_filters
+from lsmkv.errors import (
+    CorruptionError,
+    UnsupportedFormatError,
+    caused,
+    note_lost_filters,
+    note_rebuilt_filters,
+)
 from lsmkv.filters import bloom, learning, ribbon
 from lsmkv.filters.hashing import digests, hash_key
 from lsmkv.filters.keys import FilterKey, filter_key_from_spec
@@ -27,7 +34,10 @@ _CHUNK_OBJECT_BYTES: Final = 64
 
 
 class FilterChunk(CacheItem):
-    """Filters of consecutive blocks, from byte ``start`` of the filter section."""
+    """Filters of consecutive blocks, from byte ``start`` of the filter section.
+
+    Lost ones, damaged in each copy, have no bits.
+    """
 
     def __init__(self, bits: bytes, start: i64) -> None:
         super().__init__(len(bits) + _CHUNK_OBJECT_BYTES)
@@ -61,8 +71,7 @@ class TableFilters:
     """A table's filters, asked by any number of threads.
 
     ``exist`` tells whether there are filters to ask: one ``per_block`` or one ``per_table``.  Raises
-    CorruptionError if a filter has a size or parameter that its policy cannot have, or if resident
-    filters are damaged in both copies.
+    CorruptionError if a filter has a size or parameter that its policy cannot have.
     """
 
     def __init__(
@@ -93,8 +102,9 @@ class TableFilters:
         self.per_block: bool = self.exist and not self._has_table_filter
         self._check_shapes(properties)
         self._rebuilding = threading.RLock()
-        self._rebuilt: dict[int, FilterChunk] = {}  # damaged chunks, kept for good
-        self._unreported: list[int] = []  # offsets of damage not yet logged
+        self._kept: dict[int, FilterChunk] = {}  # chunks kept for good, above all damaged ones
+        self._unreported_rebuilt: list[int] = []  # offsets of damage not yet logged
+        self._unreported_lost: list[int] = []
         self._chunks: TableCacheSlots = cache.slots(index.chunk_count)
         # Replaced as a whole: lookups take no lock, and go on with the bytes that they began with.
         self._resident: bytes | None = None
@@ -169,12 +179,31 @@ class TableFilters:
                 return True
             chunk = self._chunk(self.index.chunk_of(block_number))
             bits = chunk.bits
+            if len(bits) == 0:  # lost
+                return True
             start -= chunk.start
         if self._scheme == SCHEME_RIBBON:  # direct calls instead of one through the policy
             return ribbon.may_contain(bits, start, length, probes, filter_hash)
         if self._scheme == SCHEME_BLOOM:
             return bloom.may_contain(bits, start, length, probes, filter_hash)
         return self.policy.may_contain(bits, start, length, probes, filter_hash)
+
+    def bits_of(self, block_number: i64) -> bytes:
+        """A block's filter, or the table's, as lookups ask it; empty if it is lost or there is none."""
+        if not self.exist:
+            return b""
+        start: i64 = 0
+        end: i64 = self._footer.filters_length
+        if self.per_block:
+            start = self.index.filter_start(block_number)
+            end = self.index.filter_start(block_number + 1)
+        bits = self._resident
+        if bits is None and start < end:
+            chunk = self._chunk(self.index.chunk_of(block_number))
+            bits = chunk.bits
+            start -= chunk.start
+            end -= chunk.start
+        return b"" if bits is None else bits[start:end]
 
     def prefetch(self, block_number: i64) -> i64:
         """Fetch a block's resident filter into the processor's cache."""
@@ -237,20 +266,34 @@ class TableFilters:
         footer = self._footer
         return self._file.pread(footer.filters_offset, footer.filters_length, ReadKind.FILTER)
 
-    def _read_resident(self) -> bytes:
+    def _read_resident(self) -> bytes | None:
+        """The filters in one piece; None if some are lost, and the others are kept in chunks."""
         bits = self._read_section()
-        mended: bytearray | None = None
-        for chunk in range(self.index.chunk_count):
-            error = self._damage(bits, 0, chunk)
+        recovered: dict[int, FilterChunk] = {}
+        for number in range(self.index.chunk_count):
+            error = self._damage(bits, 0, number)
             if error is not None:
-                mended = bytearray(bits) if mended is None else mended
-                low, high = self._span(chunk)
-                mended[low:high] = self._rebuild(chunk, error)
-        return bits if mended is None else bytes(mended)
+                recovered[number] = self._recovered(number, error)
+        if not recovered:
+            return bits
+        chunks = [
+            recovered[number] if number in recovered else self._part(bits, number)
+            for number in range(self.index.chunk_count)
+        ]
+        parts = [chunk.bits for chunk in chunks]
+        if b"" not in parts:
+            return b"".join(parts)
+        self._kept = dict(enumerate(chunks))
+        return None
+
+    def _part(self, bits: bytes, chunk: i64) -> FilterChunk:
+        """A chunk of the whole section."""
+        low, high = self._span(chunk)
+        return FilterChunk(bits[low:high], low)
 
     def _chunk(self, chunk: i64) -> FilterChunk:
-        if self._rebuilt:
-            kept = self._rebuilt.get(chunk)
+        if self._kept:
+            kept = self._kept.get(chunk)
             if kept is not None:
                 return kept
         cached = self._cache.get(self._chunks, chunk)
@@ -261,7 +304,7 @@ class TableFilters:
         bits = self._file.pread(self._footer.filters_offset + low, high - low, ReadKind.FILTER)
         error = self._damage(bits, low, chunk)
         if error is not None:
-            return self._rebuilt_chunk(chunk, error)
+            return self._recovered_once(chunk, error)
         item = FilterChunk(bits, low)
         self._cache.put(self._chunks, chunk, item)
         return item
@@ -283,26 +326,37 @@ class TableFilters:
         offset = self._footer.filters_offset + low
         return CorruptionError(self._path, offset, reason, expected=expected, got=got)
 
-    # Rebuilding damaged chunks from the blocks
+    # Damaged chunks: recovered from the blocks, or lost
 
-    def _rebuilt_chunk(self, chunk: i64, error: CorruptionError) -> FilterChunk:
-        """A damaged chunk, rebuilt once by one thread."""
+    def _recovered_once(self, chunk: i64, error: CorruptionError) -> FilterChunk:
+        """A damaged chunk, recovered by one thread and kept for good."""
         with self._rebuilding:
-            kept = self._rebuilt.get(chunk)
+            kept = self._kept.get(chunk)
             if kept is None:
-                low, _ = self._span(chunk)
-                kept = FilterChunk(self._rebuild(chunk, error), low)
-                self._rebuilt[chunk] = kept
-        self.report_rebuilt()  # without the lock: a logging handler may use the store
+                kept = self._kept[chunk] = self._recovered(chunk, error)
+        self.report_damage()  # without the lock: a logging handler may use the store
         return kept
 
-    def _rebuild(self, chunk: i64, error: CorruptionError) -> bytes:
-        """A chunk's filters as its blocks hold them; raises ``error`` if these are damaged.
+    def _recovered(self, chunk: i64, error: CorruptionError) -> FilterChunk:
+        """A damaged chunk as its blocks have it, or without bits; ``error`` is the damage."""
+        assert error.offset is not None
+        bits = self._embedded_copies(chunk)
+        if bits:
+            self._stats.filter_rebuilds += 1
+            self._unreported_rebuilt.append(error.offset)
+        else:
+            self._stats.filter_losses += 1
+            self._unreported_lost.append(error.offset)
+        low, _ = self._span(chunk)
+        return FilterChunk(bits, low)
+
+    def _embedded_copies(self, chunk: i64) -> bytes:
+        """A chunk's filters as its blocks hold them; empty if these are damaged or there are none.
 
         The index's checksum of the chunk covers them, so no block trailer is read.
         """
         if self._has_table_filter:
-            raise error
+            return b""
         index = self.index
         parts: list[bytes] = []
         for block_number in range(index.chunk_start(chunk), index.chunk_start(chunk + 1)):
@@ -310,22 +364,21 @@ class TableFilters:
             end: i64 = index.offset(block_number + 1)
             offset = end - TRAILER_BYTES - length
             if offset < index.offset(block_number):
-                raise error
+                return b""
             parts.append(self._file.pread(offset, length, ReadKind.FILTER))
         bits = b"".join(parts)
-        if checksum(bits, 0) != index.chunk_checksum(chunk):
-            raise error
-        self._stats.filter_rebuilds += 1
-        assert error.offset is not None
-        self._unreported.append(error.offset)
-        return bits
+        return bits if checksum(bits, 0) == index.chunk_checksum(chunk) else b""
 
-    def report_rebuilt(self) -> None:
+    def report_damage(self) -> None:
         """Log the damage found since the last call."""
-        if self._unreported:
-            offsets, self._unreported = self._unreported, []
+        if self._unreported_rebuilt:
+            offsets, self._unreported_rebuilt = self._unreported_rebuilt, []
             if offsets:  # another thread may have been faster
                 note_rebuilt_filters(self._path, min(offsets), len(offsets))
+        if self._unreported_lost:
+            offsets, self._unreported_lost = self._unreported_lost, []
+            if offsets:
+                note_lost_filters(self._path, min(offsets), len(offsets))
 
     def clear_cache(self) -> None:
         self._cache.clear(self._chunks)
@@ -334,16 +387,16 @@ class TableFilters:
 
     @property
     def memory_bytes(self) -> int:
-        rebuilt = sum([chunk.charge_bytes for chunk in self._rebuilt.copy().values()])
+        kept = sum([chunk.charge_bytes for chunk in self._kept.copy().values()])
         resident = self._resident
-        return rebuilt + len(self.listed) + (0 if resident is None else len(resident))
+        return kept + len(self.listed) + (0 if resident is None else len(resident))
 
     def bytes_to_read(self, block_number: i64) -> int:
         """Bytes that asking a block's filter would read from disk now."""
         if not self.exist or self._resident is not None:
             return 0
         chunk = 0 if self.per_table else self.index.chunk_of(block_number)
-        if self._chunks.holds(chunk) or chunk in self._rebuilt:
+        if self._chunks.holds(chunk) or chunk in self._kept:
             return 0
         low, high = self._span(chunk)
         return high - low

@@ -156,23 +156,65 @@ def test_a_compaction_ends_the_damage(table: Path) -> None:
 
 
 @pytest.mark.parametrize("residency", ["resident", "cached"])
-def test_damage_to_both_copies_is_corrupt(table: Path, residency: str) -> None:
+def test_damage_to_both_copies_costs_the_answers_of_that_block_alone(
+    table: Path, residency: str, caplog: pytest.LogCaptureFixture
+) -> None:
     flip(table, chunk_middle(table, 0))
     flip_embedded(table, 3)
-    with opened(table, residency) as db:
-        with pytest.raises(CorruptionError, match="filter chunk") as caught:
-            db.get(KEYS[0])
-        assert caught.value.path == str(table)
-        assert caught.value.offset == footer_of(table).filters_offset
-        assert db.stats().filter_rebuilds == 0
+    index = open_table(table, residency="off").index
+    lost_from, lost_to = index.first_key(3), index.first_key(4)
+    rest_from = index.first_key(index.chunk_start(1))
+    with caplog.at_level(logging.WARNING, logger="lsmkv"), opened(table, residency) as db:
+        for key in KEYS:
+            if lost_from <= key < lost_to:
+                with pytest.raises(CorruptionError, match="checksum of a block's filter"):
+                    db.get(key)
+            else:
+                assert db[key] == b"value " + key
+        before = db.stats()
+        assert not any(key in db for key in ABSENT if not lost_from <= key < lost_to)
+        spent = db.stats() - before
+        assert spent.filter_false_positives + spent.fence_negatives >= sum(
+            key < rest_from and not lost_from <= key < lost_to for key in ABSENT
+        )
+        assert spent.filter_negatives > len(ABSENT) // 4  # the other chunks still answer
+        assert (db.stats().filter_rebuilds, db.stats().filter_losses) == (0, 1)
+    (record,) = caplog.records
+    assert f"{table} at offset {footer_of(table).filters_offset}" in record.getMessage()
+    assert "no whole copy" in record.getMessage()
 
 
 @pytest.mark.parametrize("residency", ["resident", "cached"])
-def test_damage_to_a_table_s_only_filter_is_corrupt(tmp_path: Path, residency: str) -> None:
-    table = written(tmp_path / "store", filter_granularity="table")
+@pytest.mark.parametrize("policy", ["bloom", "blocked-bloom", "binary-fuse", "ribbon"])
+def test_a_table_whose_only_filter_is_damaged_is_searched_without(
+    tmp_path: Path, residency: str, policy: str
+) -> None:
+    table = written(
+        tmp_path / "store", filter_granularity="table", filter_policy=policy, error_rate=0.01
+    )
     flip(table, footer_of(table).index_offset - 1)
-    with opened(table, residency) as db, pytest.raises(CorruptionError, match="filter chunk"):
-        db.get(KEYS[0])
+    with opened(table, residency) as db:
+        assert db.multi_get(KEYS) == [b"value " + key for key in KEYS]
+        assert [db.get(key) for key in ABSENT[:50]] == [None] * 50
+        assert (db.stats().filter_losses, db.stats().filter_negatives) == (1, 0)
+
+
+@pytest.mark.parametrize("residency", ["resident", "cached"])
+def test_verify_reports_a_lost_filter_and_a_compaction_makes_a_new_one(
+    tmp_path: Path, residency: str
+) -> None:
+    options = {"filter_granularity": "table", "error_rate": 0.01, "filter_residency": residency}
+    table = written(tmp_path / "store", **options)
+    flip(table, footer_of(table).index_offset - 1)
+    with lsmkv.open(table.parent, **{**OPTIONS, **options}) as db:
+        assert db[KEYS[0]] == b"value " + KEYS[0]
+        (problem,) = db.verify().problems
+        assert (problem.path, "filter chunk" in problem.reason) == (str(table), True)
+        db.compact_range(force=True)
+        assert db.verify().ok
+        before = db.stats()
+        assert db.multi_get(ABSENT) == [None] * len(ABSENT)
+        assert (db.stats() - before).filter_negatives > len(ABSENT) // 2
 
 
 def test_threads_that_ask_at_once_rebuild_once(table: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from lsmkv.encoding.entries import ABSENT, MAX_SEQUENCE
-from lsmkv.errors import CorruptionError
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.keys import DelimitedPrefix, FixedPrefix
 from lsmkv.filters.maths.sizing import filter_bytes_for, probes_for
@@ -299,26 +298,27 @@ def test_damage_to_a_chunk_is_noticed_by_look_ups_that_need_it_and_no_others(
     flip(table.path, table.footer.filters_offset + low + 5)
     first_block = int(table.index.chunk_start(2))  # whose copy of the filter is used
     flip(table.path, table.index.offset(first_block + 1) - TRAILER_BYTES - 1)
-    outcomes: dict[int, set[bool]] = {}
+    denied: dict[int, int] = dict.fromkeys(range(table.index.chunk_count), 0)
     for key, _, _ in entries[::50]:
-        chunk = table.index.chunk_of(table.index.find(key))
-        try:
-            ask(table, key)
-            outcomes.setdefault(chunk, set()).add(True)
-        except CorruptionError as error:
-            assert error.offset == table.footer.filters_offset + low
-            outcomes.setdefault(chunk, set()).add(False)
-    assert outcomes == {chunk: {chunk != 2} for chunk in range(table.index.chunk_count)}
+        block = table.index.find(key)
+        denied[table.index.chunk_of(block)] += not table.filters.may_hold(
+            block, hash_key(key + b"x")
+        )
+    assert {chunk for chunk, count in denied.items() if not count} == {2}
+    assert table.filters.bytes_to_read(first_block) == 0  # kept, not read again
 
 
-def test_damage_to_filters_is_noticed_when_they_are_made_resident(tables: Tables) -> None:
+def test_resident_filters_that_are_lost_leave_the_others_in_memory(tables: Tables) -> None:
     meta, _ = many_filters(tables)
     footer = tables.open(meta, "off").footer
     flip(tables.path(meta.number), footer.index_offset - 1)
     flip(tables.path(meta.number), footer.data_length - TRAILER_BYTES - 1)  # the other copy
-    with pytest.raises(CorruptionError, match="filter chunk") as caught:
-        tables.open(meta, "resident")
-    assert caught.value.path == tables.path(meta.number)
+    filters = tables.open(meta, "resident").filters
+    last = filters.index.block_count - 1
+    assert all(filters.may_hold(last, number) for number in range(100))
+    assert not all(filters.may_hold(0, number) for number in range(100))
+    assert filters.memory_bytes > footer.filters_length * 3 // 4
+    assert {filters.bytes_to_read(block) for block in (0, last)} == {0}
 
 
 def test_damaged_filters_do_not_matter_with_filters_off(tables: Tables) -> None:
