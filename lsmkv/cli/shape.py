@@ -210,8 +210,9 @@ def _key(key: bytes) -> str:
 def explain(store: str, key: bytes, as_json: bool) -> None:
     """Look KEY up in STORE, and show each step of the lookup.
 
-    Shows each memtable and each run, what its filter said (n, m, k and exact error rate), each block
-    searched, and whether it was read.  STORE need not have KEY.
+    Shows each memtable and each run, what its filter said (n, m, k, exact error rate, the key's bits
+    and those that are not set), each block searched, and whether it was read.  STORE need not have
+    KEY.
 
     \b
     Example:  lsmkv explain users.db alice

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal
 
 from lsmkv.encoding.entries import Absent
+from lsmkv.filters import blocked, bloom
 from lsmkv.filters.hashing import hash_key
+from lsmkv.filters.maths.layouts import LINE_BYTES
+from lsmkv.filters.policy import BLOCKED, BLOOM, FUSE, RIBBON
 from lsmkv.inspection.report import Report, count
 from lsmkv.inspection.store_info import filter_rate, filter_shape
 from lsmkv.read.view import SuperVersion
@@ -16,13 +20,14 @@ from lsmkv.sstable.block.block import Block
 from lsmkv.sstable.reader import TableReader
 from lsmkv.tree.version import Run
 
-Verdict = Literal["none", "off", "no", "maybe"]
+Verdict = Literal["none", "off", "lost", "no", "maybe"]
 Role = Literal["active", "flushing"]
 Scope = Literal["block", "table"]
 Outcome = Literal["found", "deleted", "absent"]
 RunOutcome = Literal["found", "deleted", "absent", "no table", "gap", "filtered"]
 
 _SHOWN_KEY_BYTES: Final = 60
+_PARAMETERS: Final = {RIBBON.name: "r", FUSE.name: "w"}
 _OUTCOME_TEXT: Final[dict[RunOutcome, str]] = {
     "found": "found",
     "deleted": "deleted here",
@@ -63,21 +68,32 @@ class FilterStep(Report):
 
     Attributes:
         verdict: ``"no"`` or ``"maybe"``; ``"none"`` if there is no filter; ``"off"`` if the store was
-            opened with filters off.
+            opened with filters off; ``"lost"`` if it is damaged in every copy.
+        policy: the name of its policy (``Options.filter_policy``).
         scope: whether it is the filter of a ``"block"`` or of the whole ``"table"``.
         key_count, bit_count, probe_count: its n, m and k.  n is None if only the block has it and the
-            block was not read.
+            block was not read.  In place of k a ribbon filter has columns, a binary fuse filter the
+            bits of a fingerprint.
         expected_rate: its exact false-positive rate, where n is known.
         read_bytes: bytes of filters read from disk for it; 0 if they were in memory.
+        probes: the key's bits in a Bloom filter, numbered from 0, in ascending order.  Two of its k
+            probes may be the same bit.  Empty for other filters.
+        unset_probes: those that are not set; one is enough for a no.
+        was_learnt: whether the no comes from the list of keys that the filter could not learn to deny
+            (``Options.adaptive_filters``).
     """
 
     verdict: Verdict
+    policy: str
     scope: Scope
     key_count: int | None
     bit_count: int
     probe_count: int
     expected_rate: float | None
     read_bytes: int
+    probes: tuple[int, ...] = ()
+    unset_probes: tuple[int, ...] = ()
+    was_learnt: bool = False
 
     @property
     def was_asked(self) -> bool:
@@ -87,13 +103,24 @@ class FilterStep(Report):
         if self.verdict == "none":
             return "no filter"
         known = "n unknown" if self.key_count is None else f"n={self.key_count}"
-        shape = f"{known}, m={count(self.bit_count, 'bit')}, k={self.probe_count}"
+        parameter = _PARAMETERS.get(self.policy, "k")
+        shape = f"{known}, m={count(self.bit_count, 'bit')}, {parameter}={self.probe_count}"
         if self.expected_rate is not None:
             shape += f", p={self.expected_rate:.3%}"
         if self.verdict == "off":
             return f"{self.scope} filter off ({shape})"
+        if self.verdict == "lost":
+            return f"{self.scope} filter lost: damaged in every copy ({shape})"
         read = f", {count(self.read_bytes, 'byte')} of filters read" if self.read_bytes else ""
-        return f"{self.scope} filter says {self.verdict} ({shape}{read})"
+        learnt = ", by what it learnt" if self.was_learnt else ""
+        return f"{self.scope} filter says {self.verdict}{learnt} ({shape}{read}){self._probed()}"
+
+    def _probed(self) -> str:
+        if not self.probes:
+            return ""
+        bits = " ".join(map(str, self.probes))
+        unset = " ".join(map(str, self.unset_probes))
+        return f", bits {bits}: " + (f"{unset} not set" if unset else "all set")
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,15 +366,39 @@ def _ask(table: TableReader, number: int, filter_hash: int) -> FilterStep:
     """Ask the filter for a block, or the one of the table."""
     scope: Scope = "table" if table.properties.granularity == "table" else "block"
     bits, key_count, probes = filter_shape(table, number)
+    policy = table.filter_policy.name
     if bits == 0:
-        return FilterStep("none", scope, None, 0, 0, None, 0)
+        return FilterStep("none", policy, scope, None, 0, 0, None, 0)
     rate = None if key_count is None else filter_rate(table, bits, key_count, probes)
-    verdict: Verdict = "off"
-    read_bytes = 0
-    if table.filters.exist:
-        read_bytes = table.filters.bytes_to_read(number)
-        verdict = "maybe" if table.filters.may_hold(number, filter_hash) else "no"
-    return FilterStep(verdict, scope, key_count, bits, probes, rate, read_bytes)
+    if not table.filters.exist:
+        return FilterStep("off", policy, scope, key_count, bits, probes, rate, 0)
+    filters = table.filters
+    read_bytes = filters.bytes_to_read(number)
+    shape = policy, scope, key_count, bits, probes, rate, read_bytes
+    content = filters.bits_of(number)
+    if not content:
+        return FilterStep("lost", *shape)
+    key_bits = _key_bits(policy, len(content), probes, filter_hash)
+    unset = tuple(bit for bit in key_bits if not content[bit >> 3] >> (bit & 7) & 1)
+    verdict: Verdict = "maybe" if filters.may_hold(number, filter_hash) else "no"
+    was_learnt = filters.per_block and filters.lists(number, filter_hash)
+    return FilterStep(verdict, *shape, key_bits, unset, was_learnt)
+
+
+def _key_bits(policy: str, byte_count: int, probe_count: int, h: int) -> tuple[int, ...]:
+    """The bits of one hash in a Bloom filter: those of a filter that holds nothing else."""
+    if policy == BLOOM.name:
+        alone = bloom.build([h], byte_count, probe_count)
+    elif policy == BLOCKED.name:
+        alone = blocked.build([h], byte_count // LINE_BYTES, probe_count)
+    else:
+        return ()
+    return tuple(
+        8 * found.start() + bit
+        for found in re.finditer(rb"[^\0]", alone, re.DOTALL)
+        for bit in range(8)
+        if found[0][0] >> bit & 1
+    )
 
 
 def _with_counted_keys(asked: FilterStep, table: TableReader, block: Block) -> FilterStep:

@@ -95,6 +95,10 @@ def test_keys_that_no_filter_can_learn_to_deny_are_listed_and_cost_one_read_too(
     else:
         pytest.fail("every filter could learn every key")
     assert listed_bytes(db) == before + LISTED_BYTES
+    (step,) = [step for step in db.explain(key).runs if step.filter is not None]
+    assert step.filter is not None
+    assert (step.filter.verdict, step.filter.was_learnt) == ("no", True)
+    assert "says no, by what it learnt" in db.explain(key).text()
     spent = look_up(db, [key] * 100)
     assert (spent.block_reads, spent.filter_negatives) == (0, 100)
     assert db.explain(key).runs[-1].outcome == "filtered"

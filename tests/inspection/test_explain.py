@@ -6,11 +6,13 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lsmkv
-from damage import Entry, open_table, write_table
+from damage import Entry, flip, footer_of, open_table, write_table
+from lsmkv.filters.family.strategies import product_probes
 from lsmkv.filters.maths.sizing import exact_rate
 from lsmkv.inspection.explain import Explanation, RunStep, explain_lookup
 from lsmkv.memtable.memtable import Memtable
@@ -334,3 +336,68 @@ def test_the_text_has_a_line_for_each_step_and_one_of_totals(db: lsmkv.DB) -> No
 
 def test_long_keys_are_cut_in_the_text(db: lsmkv.DB) -> None:
     assert "(5,000 bytes)" in str(db.explain(b"x" * 5000)).splitlines()[0]
+
+
+# --- the filter's bits ---
+
+
+@pytest.mark.parametrize("policy", ["bloom", "blocked-bloom"])
+@pytest.mark.parametrize("granularity", ["block", "table"])
+@pytest.mark.parametrize("residency", ["resident", "cached"])
+def test_a_bloom_filter_says_no_exactly_where_a_bit_of_the_key_is_not_set(
+    tmp_path: Path, policy: str, granularity: str, residency: str
+) -> None:
+    options: Any = {"filter_policy": policy, "filter_granularity": granularity, "error_rate": 0.3}
+    with lsmkv.open(tmp_path, block_size_bytes=512, filter_residency=residency, **options) as db:
+        _fill(db)
+        answers = set()
+        for key in [*KEYS[::9], *ABSENT_KEYS[::9]]:
+            asked = _only_run(db.explain(key)).filter
+            if asked is None:
+                continue
+            assert (asked.verdict == "maybe") == (asked.unset_probes == ())
+            assert set(asked.unset_probes) <= set(asked.probes) <= set(range(asked.bit_count))
+            assert 1 <= len(asked.probes) <= asked.probe_count
+            answers.add(asked.verdict)
+        assert answers == {"no", "maybe"}
+
+
+def test_the_bits_are_those_that_the_product_s_probes_name(db: lsmkv.DB) -> None:
+    explanation = _first(db, lambda step: step.outcome == "filtered")
+    asked = _only_run(explanation).filter
+    assert asked is not None
+    named = product_probes(explanation.key, asked.bit_count, asked.probe_count)
+    assert asked.probes == tuple(sorted(set(named)))
+
+
+def test_the_text_names_the_bits_and_those_that_are_not_set(db: lsmkv.DB) -> None:
+    explanation = _first(db, lambda step: step.outcome == "filtered")
+    asked = _only_run(explanation).filter
+    assert asked is not None
+    bits, unset = (" ".join(map(str, each)) for each in (asked.probes, asked.unset_probes))
+    assert f"), bits {bits}: {unset} not set; nothing read" in explanation.text()
+    assert "all set" in db.explain(KEYS[0]).text()
+
+
+@pytest.mark.parametrize(("policy", "parameter"), [("ribbon", "r=7"), ("binary-fuse", "w=8")])
+def test_other_filters_have_no_bits_of_a_key_and_a_parameter_of_their_own(
+    tmp_path: Path, policy: str, parameter: str
+) -> None:
+    with lsmkv.open(tmp_path, filter_policy=policy, error_rate=2**-7) as db:
+        _fill(db)
+        asked = _only_run(db.explain(KEYS[5])).filter
+        assert asked is not None and asked.probes == ()
+        assert parameter in str(asked)
+
+
+def test_a_filter_without_a_whole_copy_is_called_lost(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path, filter_granularity="table") as db:
+        _fill(db)
+    (table,) = tmp_path.glob("*.sst")
+    flip(table, footer_of(table).filters_offset)
+    with lsmkv.open(tmp_path) as db:
+        explanation = db.explain(ABSENT_KEYS[7])
+        asked = _only_run(explanation).filter
+        assert asked is not None and asked.verdict == "lost"
+        assert "table filter lost: damaged in every copy" in explanation.text()
+        assert (explanation.filters_asked, explanation.blocks_searched) == (0, 1)
