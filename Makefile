@@ -6,7 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: help demo bench bench-full test test-long test-compiled test-sanitized bench-compiled bench-compiled-large wheels lint format golden crash torture clean
+.PHONY: help demo bench bench-full reproduce test test-long test-compiled test-sanitized bench-compiled bench-compiled-large wheels lint format golden crash torture clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -44,6 +44,10 @@ bench: $(VENV)/installed-bench  ## Measure everything, the quick form: a report 
 bench-full: $(VENV)/installed-bench  ## The full form of the same (hours)
 	@set -e; for name in $(EXPERIMENTS); do \
 		echo "== $$name"; $(RUN) -m bench $$name --out out/$$name; done
+
+# make reproduce ARGS="--sections saved-io,figures" for some of it; --help for the rest.
+reproduce: build/compiled  ## Measure every published table and picture again, and tell what agrees (hours)
+	@cd $< && $(abspath $(RUN)) -m bench reproduce --out ../../out/reproduce $(ARGS)
 
 # A file's tests run in one process, so that what they share is made once.
 test: $(VENV)/installed-dev  ## Run the tests that find most (4 minutes on two cores, more on a busy machine)

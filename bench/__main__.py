@@ -36,6 +36,10 @@ EXPERIMENTS: Final = {
         "bench.experiments.peers.experiment",
         "lsmkv beside RocksDB, LevelDB, LMDB and SQLite",
     ),
+    "reproduce": (
+        "bench.experiments.reproduce.command",
+        "every published section measured again, and what agreed",
+    ),
     "saved-io": (
         "bench.experiments.saved_io.experiment",
         "disk reads saved as the false-positive rate varies",

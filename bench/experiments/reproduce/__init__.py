@@ -1,0 +1,1 @@
+"""Every published section of the documents, measured again: ``python -m bench reproduce``."""

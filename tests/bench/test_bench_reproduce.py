@@ -1,0 +1,161 @@
+"""Published sections, measured again: what agrees, what differs, and what fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.experiments import figures
+from bench.experiments.reproduce.agreement import compare
+from bench.experiments.reproduce.command import main, measure_again
+from bench.experiments.reproduce.published import Section, sections
+
+COMMAND = "python -m bench wasted-reads --bits 10 --entries 1000 --passes 1"
+PAGE = """# A page
+
+<!-- bench wasted-reads -->
+
+Command:
+`{command} --out ../out --into docs/page.md`. Seed 1970.
+
+{tables}
+<!-- end -->
+
+After it.
+"""
+TABLE = """**Reads**
+
+| store, filters | bits | block reads | cold us | spread us |
+|---|---:|---:|---:|---:|
+| lsmkv, bloom | 10 | 8,633 | 1.50 | 2.0 (1.5-2.5) |
+| leveldb, bloom | 11 | 11,815 | 3.00 | 4.0 (3.5-4.5) |
+"""
+
+
+def section(folder: Path, tables: str, command: str = COMMAND) -> Section:
+    folder.mkdir(exist_ok=True)
+    document = folder / "page.md"
+    document.write_text(PAGE.format(command=command, tables=tables))
+    (found,) = sections([document])
+    return found
+
+
+def verdicts(folder: Path, changed: str) -> dict[str, str]:
+    """The verdicts other than same, by place."""
+    cells = compare(section(folder / "published", TABLE), section(folder / "here", changed))
+    return {cell.place: cell.verdict for cell in cells if cell.verdict != "same"}
+
+
+def test_a_section_has_its_command_without_the_places_of_files(tmp_path: Path) -> None:
+    found = section(tmp_path, TABLE)
+    assert (found.name, found.command) == (
+        "wasted-reads",
+        ("--bits", "10", "--entries", "1000", "--passes", "1"),
+    )
+
+
+def test_another_program_s_section_has_no_command(tmp_path: Path) -> None:
+    found = section(tmp_path, TABLE, "python -m torture --time-limit 45")
+    assert found.command is None
+    assert "not run" in measure_again(found, tmp_path / "out", None).failure
+
+
+def test_the_same_tables_agree_in_every_cell(tmp_path: Path) -> None:
+    assert verdicts(tmp_path, TABLE) == {}
+
+
+def test_a_count_that_is_off_by_one_differs(tmp_path: Path) -> None:
+    changed = TABLE.replace("8,633", "8,634")
+    assert verdicts(tmp_path, changed) == {"Reads: lsmkv, bloom, block reads": "differs"}
+
+
+def test_a_time_may_be_twice_as_long_and_no_more(tmp_path: Path) -> None:
+    place = "Reads: lsmkv, bloom, cold us"
+    assert verdicts(tmp_path, TABLE.replace("1.50", "2.90")) == {place: "within"}
+    assert verdicts(tmp_path, TABLE.replace("1.50", "3.10")) == {place: "outside"}
+
+
+def test_spreads_must_overlap(tmp_path: Path) -> None:
+    place = "Reads: lsmkv, bloom, spread us"
+    assert verdicts(tmp_path, TABLE.replace("2.0 (1.5-2.5)", "3.0 (2.4-4)")) == {place: "within"}
+    assert verdicts(tmp_path, TABLE.replace("2.0 (1.5-2.5)", "2.7 (2.6-2.8)")) == {place: "outside"}
+
+
+def test_a_missing_row_differs(tmp_path: Path) -> None:
+    changed = "".join(line for line in TABLE.splitlines(True) if "leveldb" not in line)
+    assert verdicts(tmp_path, changed) == {"Reads: leveldb, bloom": "differs"}
+
+
+def test_a_table_with_other_columns_differs(tmp_path: Path) -> None:
+    assert verdicts(tmp_path, TABLE.replace("block reads", "reads")) == {"Reads": "differs"}
+
+
+def test_a_new_table_differs(tmp_path: Path) -> None:
+    more = TABLE + "\n" + TABLE.replace("**Reads**", "**More**")
+    assert verdicts(tmp_path, more) == {"More": "differs"}
+
+
+def test_a_table_of_words_is_compared_too(tmp_path: Path) -> None:
+    words = "| | stated | here |\n|---|---|---|\n| classic | k = 7 | k = 7 |\n"
+    cells = compare(
+        section(tmp_path / "published", words),
+        section(tmp_path / "here", words.replace("| k = 7 |\n", "| k = 8 |\n")),
+    )
+    assert [cell.verdict for cell in cells] == ["same", "differs"]
+
+
+def test_a_command_that_fails_is_reported_with_its_last_line(tmp_path: Path) -> None:
+    found = section(tmp_path / "docs", TABLE, f"{COMMAND} --bits none")
+    failure = measure_again(found, tmp_path / "out", None).failure
+    assert failure.startswith("exit status 2: ") and "--bits" in failure
+
+
+def test_counts_of_a_published_section_come_out_again(tmp_path: Path) -> None:
+    """The section of the first run is published; the second run finds each count in it."""
+    docs = tmp_path / "docs"
+    (docs / "pictures").mkdir(parents=True)
+    first = measure_again(section(docs, ""), tmp_path, None)
+    made = tmp_path / "page-wasted-reads" / "docs"
+    assert first.cells and {cell.verdict for cell in first.cells} == {"differs"}
+    (docs / "page.md").write_text((made / "page.md").read_text())
+    for picture in (made / "pictures").iterdir():
+        (docs / "pictures" / picture.name).write_bytes(picture.read_bytes())
+    (again,) = sections([docs / "page.md"])
+    outcome = measure_again(again, tmp_path / "again", None)
+    assert outcome.agrees and outcome.count("same") == len(outcome.cells) > 20
+    assert outcome.pictures == (1, 1)
+
+
+def test_the_command_writes_what_agreed_and_fails_where_counts_differ(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = tmp_path / "page.md"
+    document.write_text(
+        f"{figures.BEGIN}\nCommand: `python -m bench figures --into x.md`.\n\n"
+        "| | stated | here |\n|---|---|---|\n"
+        "| classic, 1,000 keys, p = 1 % | 9586 bits | 9587 bits |\n\n" + figures.END
+    )
+    with pytest.raises(SystemExit, match=r"not reproduced: figures in page\.md"):
+        main(["--documents", str(document), "--out", str(tmp_path / "out")])
+    written = (tmp_path / "out" / "reproduced.md").read_text()
+    assert "| figures in page.md | counts differ |" in written
+    assert "p = 1 %, here: published 9587 bits, here 9586 bits" in written
+    assert "figures in page.md ..." in capsys.readouterr().out
+
+
+def test_an_unknown_section_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+    found = section(tmp_path, TABLE)
+    with pytest.raises(SystemExit, match="no section growth: must be of wasted-reads"):
+        main(["--documents", str(found.document), "--out", str(tmp_path), "--sections", "growth"])
+
+
+def test_every_section_of_the_documents_can_be_compared() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    for found in sections(sorted(docs.glob("*.md"))):
+        if found.name not in ("torture", "reproduce"):
+            assert found.command is not None, found
+            assert found.tables, found
+            titles = [table.title for table in found.tables]
+            assert len(set(titles)) == len(titles), found
+            assert not [cell for cell in compare(found, found) if cell.verdict != "same"]
