@@ -2,7 +2,10 @@
 
 The probes of a key come from its one 63-bit hash h by a multiplicative sequence
 h_i = h_{i-1} * C mod 2^63.  The i-th bit is the top 32 bits of h_i scaled to the filter,
-``(h_i >> 31) * m >> 32`` (Lemire, "Fast random integer generation in an interval", 2019).
+``(h_i >> 31) * m >> 32`` (Lemire, "Fast random integer generation in an interval", 2019).  RocksDB
+derives the probes of a key within its cache line in this way, from 32 bits of its hash: the next
+product by 2^32 / golden ratio, of which the top bits count (RocksDB, ``util/bloom_impl.h``,
+``FastLocalBloomImpl``).  Here a probe can be any bit of the filter.
 
 A filter is plain bytes; bit b is bit ``b % 8`` (from the least significant) of byte ``b // 8``.
 """
@@ -70,5 +73,28 @@ def may_contain(bits: bytes, start: i64, byte_count: i64, probe_count: i64, h: i
         h = (h * MULTIPLIER) & MASK_63
         bit: i64 = ((h >> 31) * bit_count) >> 32
         if not (bits[start + (bit >> 3)] >> (bit & 7)) & 1:
+            return False
+    return True
+
+
+# For filters that grow key by key (:mod:`lsmkv.filters.family`)
+
+
+def set_bits(bits: bytearray, probe_count: i64, h: i64) -> None:
+    """Add the hash ``h`` to the filter ``bits``.  O(probe_count)."""
+    bit_count: i64 = len(bits) * 8
+    for _probe in range(probe_count):
+        h = (h * MULTIPLIER) & MASK_63
+        bit: i64 = ((h >> 31) * bit_count) >> 32
+        bits[bit >> 3] |= 1 << (bit & 7)
+
+
+def has_bits(bits: bytearray, probe_count: i64, h: i64) -> bool:
+    """Whether the filter ``bits`` may hold the hash ``h``.  O(probe_count)."""
+    bit_count: i64 = len(bits) * 8
+    for _probe in range(probe_count):
+        h = (h * MULTIPLIER) & MASK_63
+        bit: i64 = ((h >> 31) * bit_count) >> 32
+        if not (bits[bit >> 3] >> (bit & 7)) & 1:
             return False
     return True

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from typing import Self
 
-from lsmkv.filters.blocked import BIT_SHIFT, LINE_SHIFT, set_in_line
-from lsmkv.filters.bloom import MAX_BYTES, MULTIPLIER
+from lsmkv.filters.blocked import has_in_line, set_in_line
+from lsmkv.filters.bloom import MAX_BYTES
 from lsmkv.filters.family.base import PROBE_LIMITS, bits_set, keys_by_fill
 from lsmkv.filters.family.classic import BitFilter
 from lsmkv.filters.family.saved import SavedParts
-from lsmkv.filters.hashing import MASK_63
 from lsmkv.filters.maths.layouts import (
     LINE_BITS,
     LINE_BYTES,
@@ -47,15 +46,7 @@ class BlockedBloomFilter(BitFilter):
         set_in_line(self._bits, self.probe_count, h)
 
     def may_contain_hash(self, h: int, /) -> bool:
-        bits = self._bits
-        h = (h * MULTIPLIER) & MASK_63
-        first = ((h >> 31) * (len(bits) >> 6)) >> 32 << LINE_SHIFT
-        for _ in range(self.probe_count):
-            h = (h * MULTIPLIER) & MASK_63
-            bit = first + (h >> BIT_SHIFT)
-            if not (bits[bit >> 3] >> (bit & 7)) & 1:
-                return False
-        return True
+        return has_in_line(self._bits, self.probe_count, h)
 
     def key_count(self) -> float:
         """About how many distinct keys were added: the sum over the lines.  O(m).

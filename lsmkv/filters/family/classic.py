@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar, Self
 
-from lsmkv.filters.bloom import MULTIPLIER
+from lsmkv.filters.bloom import MULTIPLIER, has_bits, set_bits
 from lsmkv.filters.family.base import (
     BYTE_LIMITS,
     PROBE_LIMITS,
@@ -37,22 +37,10 @@ class BitFilter(BitArrayFilter, GrowingFilter):
         return bytes(self._bits)
 
     def add_hash(self, h: int, /) -> None:
-        bits = self._bits
-        bit_count = len(bits) * 8
-        for _ in range(self.probe_count):
-            h = (h * MULTIPLIER) & MASK_63
-            bit = ((h >> 31) * bit_count) >> 32
-            bits[bit >> 3] |= 1 << (bit & 7)
+        set_bits(self._bits, self.probe_count, h)
 
     def may_contain_hash(self, h: int, /) -> bool:
-        bits = self._bits
-        bit_count = len(bits) * 8
-        for _ in range(self.probe_count):
-            h = (h * MULTIPLIER) & MASK_63
-            bit = ((h >> 31) * bit_count) >> 32
-            if not (bits[bit >> 3] >> (bit & 7)) & 1:
-                return False
-        return True
+        return has_bits(self._bits, self.probe_count, h)
 
     def expected_rate(self, key_count: int) -> float:
         """The exact false-positive rate with ``key_count`` distinct keys in the filter."""
