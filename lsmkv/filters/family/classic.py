@@ -16,6 +16,7 @@ from lsmkv.filters.family.base import (
     PROBE_LIMITS,
     BitArrayFilter,
     GrowingFilter,
+    bits_set,
     bloom_shape,
 )
 from lsmkv.filters.family.saved import SavedParts
@@ -45,6 +46,14 @@ class BitFilter(BitArrayFilter, GrowingFilter):
     def expected_rate(self, key_count: int) -> float:
         """The exact false-positive rate with ``key_count`` distinct keys in the filter."""
         return exact_rate(self.bit_count, key_count, self.probe_count)
+
+    def current_rate(self) -> float:
+        """The false-positive rate of the bits as they are now: (bits set / m)^k.  O(m).
+
+        No filter refuses a key, so one that holds more than it was sized for only errs more often.
+        Where the number of keys is not known, this tells.
+        """
+        return float((bits_set(self._bits) / self.bit_count) ** self.probe_count)
 
     def _parameters(self) -> tuple[int, ...]:
         return (len(self._bits), self.probe_count)
