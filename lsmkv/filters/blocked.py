@@ -45,7 +45,7 @@ def set_in_line(bits: bytearray, probe_count: i64, h: i64) -> None:
 
 
 def has_in_line(bits: bytearray, probe_count: i64, h: i64) -> bool:
-    """Whether the filter ``bits``, of a line or more, may hold the hash ``h``.  O(probe_count)."""
+    """Whether the filter ``bits`` may hold the hash ``h``.  It has a line or more.  O(probe_count)."""
     h = (h * MULTIPLIER) & MASK_63
     line_count: i64 = len(bits) >> 6
     first: i64 = ((h >> 31) * line_count) >> 32 << LINE_SHIFT

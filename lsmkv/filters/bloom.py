@@ -2,10 +2,7 @@
 
 The probes of a key come from its one 63-bit hash h by a multiplicative sequence
 h_i = h_{i-1} * C mod 2^63.  The i-th bit is the top 32 bits of h_i scaled to the filter,
-``(h_i >> 31) * m >> 32`` (Lemire, "Fast random integer generation in an interval", 2019).  RocksDB
-derives the probes of a key within its cache line in this way, from 32 bits of its hash: the next
-product by 2^32 / golden ratio, of which the top bits count (RocksDB, ``util/bloom_impl.h``,
-``FastLocalBloomImpl``).  Here a probe can be any bit of the filter.
+``(h_i >> 31) * m >> 32`` (Lemire, "Fast random integer generation in an interval", 2019).
 
 A filter is plain bytes; bit b is bit ``b % 8`` (from the least significant) of byte ``b // 8``.
 """
@@ -21,7 +18,11 @@ from mypy_extensions import i64, u8
 from lsmkv.filters.hashing import DIGEST_BYTES, MASK_63
 
 MULTIPLIER: Final = 0x1E37_79B9_7F4A_7C15
-"""2^64 / golden ratio (Knuth, TAOCP 3, 6.4), cut to 63 bits; odd, so the map h -> h*C is one to one."""
+"""2^64 / golden ratio (Knuth, TAOCP 3, 6.4), cut to 63 bits; odd, so the map h -> h*C is one to one.
+
+The same scheme, with 2^32 / golden ratio and 32 bits of the hash, gives RocksDB the bits of a key within
+its cache line (``util/bloom_impl.h``, ``FastLocalBloomImpl``).  Here a probe can be any bit of the filter.
+"""
 
 MAX_BITS: Final = (1 << 31) - 8
 """A scaled probe is a 63-bit product, so a filter has less than 2^31 bits."""

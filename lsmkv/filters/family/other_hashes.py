@@ -79,7 +79,7 @@ def lookup3(data: bytes, seed: int) -> int:
 
 
 def _added(a: int, b: int, c: int, part: bytes) -> tuple[int, int, int]:
-    """The state with the up to twelve bytes of ``part`` added, missing ones being 0."""
+    """The state with up to twelve bytes added; missing ones are 0."""
     words = [int.from_bytes(part[at : at + 4], "little") for at in (0, 4, 8)]
     return (a + words[0]) & MASK_32, (b + words[1]) & MASK_32, (c + words[2]) & MASK_32
 
