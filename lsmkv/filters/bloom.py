@@ -20,8 +20,8 @@ from lsmkv.filters.hashing import DIGEST_BYTES, MASK_63
 MULTIPLIER: Final = 0x1E37_79B9_7F4A_7C15
 """2^64 / golden ratio (Knuth, TAOCP 3, 6.4), cut to 63 bits; odd, so the map h -> h*C is one to one.
 
-The same scheme, with 2^32 / golden ratio and 32 bits of the hash, gives RocksDB the bits of a key within
-its cache line (``util/bloom_impl.h``, ``FastLocalBloomImpl``).  Here a probe can be any bit of the filter.
+The same scheme, with 2^32 / golden ratio and 32 bits of the hash, gives RocksDB the bits of a key
+within its cache line (``util/bloom_impl.h``, ``FastLocalBloomImpl``).  Here a probe can be any bit.
 """
 
 MAX_BITS: Final = (1 << 31) - 8

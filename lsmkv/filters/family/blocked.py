@@ -10,6 +10,7 @@ from lsmkv.filters.bloom import MAX_BYTES
 from lsmkv.filters.family.base import PROBE_LIMITS, bits_set, keys_by_fill
 from lsmkv.filters.family.classic import BitFilter
 from lsmkv.filters.family.saved import SavedParts
+from lsmkv.filters.hashing import MASK_63
 from lsmkv.filters.maths.layouts import (
     LINE_BITS,
     LINE_BYTES,
@@ -43,10 +44,10 @@ class BlockedBloomFilter(BitFilter):
         return len(self._bits) // LINE_BYTES
 
     def add_hash(self, h: int, /) -> None:
-        set_in_line(self._bits, self.probe_count, h)
+        set_in_line(self._bits, self.probe_count, h & MASK_63)
 
     def may_contain_hash(self, h: int, /) -> bool:
-        return has_in_line(self._bits, self.probe_count, h)
+        return has_in_line(self._bits, self.probe_count, h & MASK_63)
 
     def key_count(self) -> float:
         """About how many distinct keys were added: the sum over the lines.  O(m).

@@ -38,10 +38,10 @@ class BitFilter(BitArrayFilter, GrowingFilter):
         return bytes(self._bits)
 
     def add_hash(self, h: int, /) -> None:
-        set_bits(self._bits, self.probe_count, h)
+        set_bits(self._bits, self.probe_count, h & MASK_63)
 
     def may_contain_hash(self, h: int, /) -> bool:
-        return has_bits(self._bits, self.probe_count, h)
+        return has_bits(self._bits, self.probe_count, h & MASK_63)
 
     def expected_rate(self, key_count: int) -> float:
         """The exact false-positive rate with ``key_count`` distinct keys in the filter."""
