@@ -43,31 +43,34 @@ def rows_and_columns() -> Iterator[Figure]:
     """Blocks that filters of rows, and of rows and columns, let a store skip."""
     counted = {name: _count(filter_key) for name, filter_key in FILTER_KEYS}
 
-    def told(number: Callable[[Counts], int]) -> str:
-        return ", ".join(f"{name} {number(counts):,}" for name, counts in counted.items())
+    def told(asked: Callable[[Counts], Stats]) -> str:
+        return "; ".join(f"{name}: {_skipped_and_read(asked(c))}" for name, c in counted.items())
 
-    stores = f"{ROWS:,} rows of {COLUMNS} columns"
-    yield f"filters of {stores}: bytes", "rows take less", told(lambda counts: counts.filter_bytes)
     yield (
-        "any column of absent rows, scanned: blocks skipped by filters",
+        f"filters of {ROWS:,} rows of {COLUMNS} columns",
+        "those of rows are smaller",
+        "; ".join(f"{name}: {counts.filter_bytes:,} bytes" for name, counts in counted.items()),
+    )
+    yield (
+        "any column of an absent row, scanned: blocks",
         "filters of rows skip",
-        told(lambda counts: counts.absent_row_scans.prefix_filter_skips),
+        told(lambda counts: counts.absent_row_scans),
     )
     yield (
-        "the same: blocks read",
-        "",
-        told(lambda counts: counts.absent_row_scans.block_reads),
-    )
-    yield (
-        "absent columns of present rows, looked up: blocks read",
+        "an absent column of a present row, looked up: blocks",
         "only filters of rows and columns skip",
-        told(lambda counts: counts.absent_column_gets.block_reads),
+        told(lambda counts: counts.absent_column_gets),
     )
     yield (
-        "one column of absent rows, looked up: blocks read",
+        "a column of an absent row, looked up: blocks",
         "both skip",
-        told(lambda counts: counts.absent_row_gets.block_reads),
+        told(lambda counts: counts.absent_row_gets),
     )
+
+
+def _skipped_and_read(stats: Stats) -> str:
+    skipped = stats.prefix_filter_skips + stats.filter_negatives
+    return f"{skipped:,} skipped, {stats.block_reads:,} read"
 
 
 def _cell(row: int, column: int) -> bytes:
