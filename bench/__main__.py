@@ -13,7 +13,7 @@ EXPERIMENTS: Final = {
     ),
     "demo": ("bench.demo", "disk reads that filters save, on the files of this Python"),
     "figures": (
-        "bench.experiments.figures",
+        "bench.experiments.figures.report",
         "figures that documents state, beside what comes out here",
     ),
     "filters": (

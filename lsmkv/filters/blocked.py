@@ -6,7 +6,9 @@ keys fall into lines by chance, and overfull lines err more than underfull ones 
 The first multiple of a key's hash (see :mod:`lsmkv.filters.bloom`) chooses the line; the top 9
 bits of each of the next k multiples choose a bit of it.
 
-Source: F. Putze, P. Sanders, J. Singler, "Cache-, hash- and space-efficient Bloom filters", WEA 2007.
+Sources: F. Putze, P. Sanders, J. Singler, "Cache-, hash- and space-efficient Bloom filters", WEA 2007;
+RocksDB, ``util/bloom_impl.h``, ``FastLocalBloomImpl``, has the same scheme with 32-bit words: one half
+of the hash chooses the line, and multiples of the other half its bits.
 """
 
 from __future__ import annotations
@@ -36,10 +38,23 @@ def set_in_line(bits: bytearray, probe_count: i64, h: i64) -> None:
     h = (h * MULTIPLIER) & MASK_63
     line_count: i64 = len(bits) >> 6
     first: i64 = ((h >> 31) * line_count) >> 32 << LINE_SHIFT
-    for _ in range(probe_count):
+    for _probe in range(probe_count):  # named: mypyc boxes "_" each time round
         h = (h * MULTIPLIER) & MASK_63
         bit: i64 = first + (h >> BIT_SHIFT)
         bits[bit >> 3] |= 1 << (bit & 7)
+
+
+def has_in_line(bits: bytearray, probe_count: i64, h: i64) -> bool:
+    """Whether the filter ``bits`` may hold the hash ``h``.  It has a line or more.  O(probe_count)."""
+    h = (h * MULTIPLIER) & MASK_63
+    line_count: i64 = len(bits) >> 6
+    first: i64 = ((h >> 31) * line_count) >> 32 << LINE_SHIFT
+    for _probe in range(probe_count):
+        h = (h * MULTIPLIER) & MASK_63
+        bit: i64 = first + (h >> BIT_SHIFT)
+        if not (bits[bit >> 3] >> (bit & 7)) & 1:
+            return False
+    return True
 
 
 def may_contain(bits: bytes, start: i64, byte_count: i64, probe_count: i64, h: i64) -> bool:
@@ -52,7 +67,7 @@ def may_contain(bits: bytes, start: i64, byte_count: i64, probe_count: i64, h: i
         return True
     h = (h * MULTIPLIER) & MASK_63
     first: i64 = (start << 3) + (((h >> 31) * line_count) >> 32 << LINE_SHIFT)
-    for _ in range(probe_count):
+    for _probe in range(probe_count):
         h = (h * MULTIPLIER) & MASK_63
         bit: i64 = first + (h >> BIT_SHIFT)
         if not (bits[bit >> 3] >> (bit & 7)) & 1:

@@ -18,7 +18,11 @@ from mypy_extensions import i64, u8
 from lsmkv.filters.hashing import DIGEST_BYTES, MASK_63
 
 MULTIPLIER: Final = 0x1E37_79B9_7F4A_7C15
-"""2^64 / golden ratio (Knuth, TAOCP 3, 6.4), cut to 63 bits; odd, so the map h -> h*C is one to one."""
+"""2^64 / golden ratio (Knuth, TAOCP 3, 6.4), cut to 63 bits; odd, so the map h -> h*C is one to one.
+
+The same scheme, with 2^32 / golden ratio and 32 bits of the hash, gives RocksDB the bits of a key
+within its cache line (``util/bloom_impl.h``, ``FastLocalBloomImpl``).  Here a probe can be any bit.
+"""
 
 MAX_BITS: Final = (1 << 31) - 8
 """A scaled probe is a 63-bit product, so a filter has less than 2^31 bits."""
@@ -70,5 +74,28 @@ def may_contain(bits: bytes, start: i64, byte_count: i64, probe_count: i64, h: i
         h = (h * MULTIPLIER) & MASK_63
         bit: i64 = ((h >> 31) * bit_count) >> 32
         if not (bits[start + (bit >> 3)] >> (bit & 7)) & 1:
+            return False
+    return True
+
+
+# For filters that grow key by key (:mod:`lsmkv.filters.family`)
+
+
+def set_bits(bits: bytearray, probe_count: i64, h: i64) -> None:
+    """Add the hash ``h`` to the filter ``bits``.  O(probe_count)."""
+    bit_count: i64 = len(bits) * 8
+    for _probe in range(probe_count):
+        h = (h * MULTIPLIER) & MASK_63
+        bit: i64 = ((h >> 31) * bit_count) >> 32
+        bits[bit >> 3] |= 1 << (bit & 7)
+
+
+def has_bits(bits: bytearray, probe_count: i64, h: i64) -> bool:
+    """Whether the filter ``bits`` may hold the hash ``h``.  O(probe_count)."""
+    bit_count: i64 = len(bits) * 8
+    for _probe in range(probe_count):
+        h = (h * MULTIPLIER) & MASK_63
+        bit: i64 = ((h >> 31) * bit_count) >> 32
+        if not (bits[bit >> 3] >> (bit & 7)) & 1:
             return False
     return True

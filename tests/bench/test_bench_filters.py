@@ -15,7 +15,7 @@ from scipy import stats
 
 from bench import __main__ as bench
 from bench.experiments.filters import tasks
-from bench.experiments.filters.contenders import CONTENDERS, missing
+from bench.experiments.filters.contenders import CONTENDERS, contender_named, missing
 from bench.experiments.filters.experiment import EXPERIMENT
 from bench.experiments.filters.measure import count, interval
 from bench.experiments.filters.rows import Row, names
@@ -28,6 +28,9 @@ from bench.experiments.filters.story import (
 )
 from bench.harness import experiment, records
 from bench.harness.experiment import Results
+from lsmkv.encoding.words import COMPILED
+from lsmkv.filters import hash_key
+from lsmkv.filters.policy import POLICIES
 
 TINY = tasks.Effort(
     key_counts=(8, 30),
@@ -81,6 +84,36 @@ def test_every_contender_is_described() -> None:
     document = (Path(bench.__file__).parent / "README.md").read_text()
     for contender in CONTENDERS:
         assert f"`{contender.name}`" in document, contender.name
+
+
+def test_rows_of_the_store_ask_the_bits_that_its_policies_build_for_tables() -> None:
+    draw = random.Random("store rows")
+    keys = tasks.keys_of(draw, 60)
+    for policy in POLICIES:
+        contender = contender_named(f"store/{policy.name}")
+        filled = contender.fill(keys[:30], 0.01)
+        bits, parameter = policy.build([hash_key(key) for key in keys[:30]], 0.01)
+        assert (filled.section[filled.start :], filled.parameter) == (bits, parameter)
+        assert contender.ask(filled, keys) == [
+            policy.may_contain(bits, 0, len(bits), parameter, hash_key(key)) for key in keys
+        ]
+
+
+def test_a_row_says_whether_its_filter_is_compiled_in_this_build() -> None:
+    code = {contender.name: contender.code for contender in CONTENDERS}
+    ours = "compiled" if COMPILED else "interpreted"
+    assert code["store/bloom"] == code["store/blocked-bloom"] == code["store/ribbon"] == ours
+    objects = "partly" if COMPILED else "interpreted"
+    assert code["bloom"] == code["blocked"] == code["ribbon"] == objects
+    for name in ("store/binary-fuse", "partitioned", "counting-4", "cuckoo", "bloom/leveldb"):
+        assert code[name] == "interpreted"
+    assert code["rbloom"] == "compiled"
+
+
+def test_the_rate_in_theory_of_ribbon_filters_in_tables_is_the_mean_of_both_rates() -> None:
+    found = count(tasks.Task("store/ribbon", 30, 0.01, 1970, filter_count=300, per_filter=10))
+    assert 2**-7 < found.rate < 2**-6
+    assert found.rate == pytest.approx(0.01, rel=0.1)
 
 
 def test_only_times_change_from_run_to_run_and_in_other_processes() -> None:

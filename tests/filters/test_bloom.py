@@ -264,3 +264,24 @@ def test_a_no_takes_two_probes_on_average_when_half_the_bits_are_set() -> None:
         assert not bloom.may_contain(bits, 0, byte_count, answers.index(False) + 1, h)
         assert bloom.may_contain(bits, 0, byte_count, answers.index(False), h)
     assert probes / lookups == pytest.approx(2.0, abs=0.05)
+
+
+@given(st.lists(hashes, max_size=40), st.integers(1, 60), st.integers(1, 12))
+def test_a_filter_that_grew_hash_by_hash_has_the_bits_of_one_built_at_once(
+    added: list[int], byte_count: int, probe_count: int
+) -> None:
+    grown = bytearray(byte_count)
+    for h in added:
+        bloom.set_bits(grown, probe_count, h)
+    assert bytes(grown) == bloom.build(added, byte_count, probe_count)
+
+
+@given(st.lists(hashes, max_size=40), hashes, st.integers(1, 60), st.integers(1, 12))
+def test_a_growing_filter_gives_the_answers_of_the_same_bits_in_a_table(
+    added: list[int], absent: int, byte_count: int, probe_count: int
+) -> None:
+    bits = bloom.build(added, byte_count, probe_count)
+    for h in (*added, absent):
+        assert bloom.has_bits(bytearray(bits), probe_count, h) == bloom.may_contain(
+            bits, 0, byte_count, probe_count, h
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -306,3 +307,16 @@ def test_wrong_arguments_are_named(call: object, message: str) -> None:
     assert callable(call)
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    "kind", [BloomFilter, filters.SingleHashFilter, filters.BlockedBloomFilter], ids=str
+)
+@pytest.mark.parametrize("beyond", [1 << 63, -1 << 63, 7 << 63])
+def test_of_a_longer_hash_the_low_63_bits_count(kind: Any, beyond: int) -> None:
+    one, other = (kind.for_keys(100, 0.01) for _ in range(2))
+    h = hash_key(b"key")
+    one.add_hash(h)
+    other.add_hash(h + beyond)
+    assert other.bits == one.bits
+    assert one.may_contain_hash(h + beyond)

@@ -23,7 +23,8 @@ from lsmkv.filters import (
     hash_key,
     strategy_named,
 )
-from lsmkv.filters.family.strategies import STRATEGIES, leveldb_hash
+from lsmkv.filters.family.other_hashes import leveldb_hash
+from lsmkv.filters.family.strategies import STRATEGIES
 
 # --- A1: the classic filter ---
 

@@ -88,6 +88,40 @@ def test_folder_lookup_finds_every_file_in_few_reads() -> None:
     assert found <= reads < without / 20
 
 
+def test_cache_digests_spare_most_questions_and_find_most_pages() -> None:
+    output = output_of("cache_digests")
+    (had,) = numbers(r"a neighbour had the page ([\d,]+) times", output)
+    asked, without, answered = numbers(
+        r"asked: ([\d,]+) times instead of ([\d,]+); they had it: ([\d,]+)", output
+    )
+    assert answered <= asked < without / 8
+    assert 0.5 * had < answered <= had
+    (size,) = numbers(r"digest: ([\d,]+) bytes", output)
+    assert size < 1300
+
+
+def test_cache_warmup_loads_the_records_of_recent_requests() -> None:
+    output = output_of("cache_warmup")
+    size, loaded, records = numbers(r"filter: ([\d,]+) bytes; loaded: ([\d,]+) of ([\d,]+)", output)
+    assert loaded < records / 4
+    assert size < loaded * len("record 00000")
+    requests, cold, warm = numbers(r"first ([\d,]+) requests: ([\d,]+) hits cold, ([\d,]+)", output)
+    assert cold < 0.6 * requests
+    assert warm > 0.85 * requests
+
+
+def test_light_client_misses_nothing_and_chooses_its_decoys() -> None:
+    output = output_of("light_client")
+    found = re.findall(r"([\d,]+) bytes of ([\d,]+) sent, (\d+) missed, ([\d,]+) decoys", output)
+    sent, every, missed, decoys = zip(
+        *[[int(number.replace(",", "")) for number in line] for line in found], strict=True
+    )
+    assert missed == (0, 0, 0)
+    assert sent[0] < every[0] / 100
+    assert decoys[0] < 20 < decoys[1] < decoys[2]
+    assert decoys[2] == pytest.approx(0.1 * 20_000, rel=0.3)
+
+
 def test_every_example_is_tested() -> None:
     tests = Path(__file__).read_text(encoding="utf-8")
     for example in EXAMPLES.glob("*.py"):

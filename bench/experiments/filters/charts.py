@@ -36,6 +36,7 @@ OPERATIONS: Final = (
     ("query_present", "ask for a present key"),
     ("query_absent", "ask for an absent key"),
 )
+OURS: Final = ("store", "package")
 MOST_BITS: Final = 160
 """The chart names points of more bits per key, but does not show them."""
 
@@ -124,8 +125,8 @@ def _draw_bits(rows: Sequence[Row], figure: Figure) -> None:
                 markersize=6,
                 linewidth=0.8,
                 alpha=0.85,
-                zorder=3 if here and here[0].group == "package" else 2.5,
-                markerfacecolor="none" if here and here[0].group != "package" else None,
+                zorder=3 if here and here[0].group in OURS else 2.5,
+                markerfacecolor="none" if here and here[0].group not in OURS else None,
                 label=name,
             )
         _bound(panel, rows)

@@ -2,25 +2,62 @@
 
 All get the same keys and the same requested error rate, and size themselves by their own constructors.
 Peers come from PyPI (``pip install 'lsmkv[bench]'``); the tables name those that are not installed.
+
+``store/...`` are the store's own: the policies that tables embed, through the functions that a table
+calls.  The other filters of this package are objects for programs.
 """
 
 from __future__ import annotations
 
 import importlib
+import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal
 
 from lsmkv import filters
-from lsmkv.filters import FilterFullError
-from lsmkv.filters.hashing import murmur3_128
+from lsmkv.filters import FilterFullError, blocked, bloom, fuse, hash_key, ribbon
+from lsmkv.filters.hashing import digests, murmur3_128
+from lsmkv.filters.policy import FilterPolicy, policy_named
 
 Basis = Literal["exact", "expected", "ideal"]
 """The rate in theory is exact; a good approximation; or that of independent probes, which the contender
 may miss."""
 
-Group = Literal["package", "strategy", "peer"]
+Group = Literal["store", "package", "strategy", "peer"]
+
+Code = Literal["compiled", "partly", "interpreted"]
+"""What probes a filter: machine code, called from machine code or from an interpreted object, or not."""
+
+Ask = Callable[[Any, Sequence[bytes]], list[bool]]
+
+
+def _by_method(filled: Any, keys: Sequence[bytes]) -> list[bool]:
+    may_contain = filled.may_contain
+    return [may_contain(key) for key in keys]
+
+
+def _by_operator(filled: Any, keys: Sequence[bytes]) -> list[bool]:
+    return [key in filled for key in keys]
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A filter as in a table: bits at an offset of a section, asked by hash."""
+
+    policy: FilterPolicy
+    section: bytes
+    start: int
+    byte_count: int
+    parameter: int
+
+
+def _by_hash(filled: Embedded, keys: Sequence[bytes]) -> list[bool]:
+    may_contain = filled.policy.may_contain
+    section, start = filled.section, filled.start
+    byte_count, parameter = filled.byte_count, filled.parameter
+    return [may_contain(section, start, byte_count, parameter, hash_key(key)) for key in keys]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +66,10 @@ class Contender:
 
     Attributes:
         fill: makes a filter of keys for a requested error rate.
+        probes: returns the functions that a lookup runs, outermost first, without that of the hash.
         facts: returns the size in bits and the rate in theory of a filter of so many keys.
         start: makes an empty filter to ``add`` to, for the times; None if all keys must be known.
-        by_operator: asked with ``in``, not with ``may_contain``.
+        ask: asks a filter for keys, in one loop for counts and times.
         least_rate, most_rate: the error rates at which it takes part.
         library: the distribution that a peer needs.
     """
@@ -41,8 +79,9 @@ class Contender:
     fill: Callable[[Sequence[bytes], float], Any]
     facts: Callable[[Any, int], tuple[int, float]]
     basis: Basis
+    probes: Callable[[], tuple[Callable[..., Any], ...]]
     start: Callable[[int, float], Any] | None = None
-    by_operator: bool = False
+    ask: Ask = _by_method
     least_rate: float = 0.0
     most_rate: float = 1.0
     library: str = ""
@@ -61,15 +100,75 @@ class Contender:
         """Whether it takes part at this error rate."""
         return self.least_rate <= error_rate <= self.most_rate
 
+    @property
+    def code(self) -> Code:
+        """What probes it in this build of lsmkv."""
+        *callers, probing = [isinstance(each, types.FunctionType) for each in self.probes()]
+        if probing:
+            return "interpreted"
+        return "partly" if any(callers) else "compiled"
+
+
+OFFSET: Final = 36
+"""Where the filters of ``store/...`` begin in their sections."""
+
+
+def _embedded(name: str, basis: Basis, module: types.ModuleType) -> Contender:
+    policy = policy_named(name)
+
+    def fill(keys: Sequence[bytes], error_rate: float) -> Embedded:
+        bits, parameter = policy.build_from_digests(digests(list(keys)), error_rate)
+        return Embedded(policy, bytes(OFFSET) + bits, OFFSET, len(bits), parameter)
+
+    def facts(filled: Embedded, key_count: int) -> tuple[int, float]:
+        rate = policy.exact_rate(filled.byte_count, key_count, filled.parameter)
+        return 8 * filled.byte_count, rate
+
+    return Contender(
+        f"store/{name}",
+        "store",
+        fill,
+        facts,
+        basis,
+        lambda: (type(policy).may_contain, module.may_contain),
+        ask=_by_hash,
+    )
+
 
 def _growing(
     name: str,
+    kind: type,
     start: Callable[[int, float], Any],
     facts: Callable[[Any, int], tuple[int, float]],
     basis: Basis,
     group: Group = "package",
+    calls: tuple[Callable[..., Any], ...] = (),
 ) -> Contender:
-    return Contender(name, group, _filler(start), facts, basis, start)
+    """A filter of a class of this package, and the functions that its own one calls."""
+    asked: Any = kind
+    own = asked.may_contain if group == "strategy" else asked.may_contain_hash
+    return Contender(name, group, _filler(start), facts, basis, lambda: (own, *calls), start)
+
+
+def _static(
+    name: str,
+    kind: Any,
+    basis: Basis,
+    *calls: Callable[..., Any],
+    facts: Callable[[Any, int], tuple[int, float]] | None = None,
+    least_rate: float = 0.0,
+    most_rate: float = 1.0,
+) -> Contender:
+    return Contender(
+        name,
+        "package",
+        kind.from_keys,
+        facts or _static_facts,
+        basis,
+        lambda: (kind.may_contain_hash, *calls),
+        least_rate=least_rate,
+        most_rate=most_rate,
+    )
 
 
 def _filler(start: Callable[[int, float], Any]) -> Callable[[Sequence[bytes], float], Any]:
@@ -86,6 +185,7 @@ def _strategy(name: str) -> Contender:
     strategy = filters.strategy_named(name)
     return _growing(
         f"bloom/{name}",
+        filters.StrategyBloomFilter,
         lambda n, p: filters.StrategyBloomFilter.for_keys(n, p, strategy),
         lambda f, n: (f.bit_count, f.ideal_rate(n)),
         "ideal",
@@ -128,8 +228,9 @@ RBLOOM: Final = Contender(
     _filler(lambda n, p: _library("rbloom").Bloom(n, p, _rbloom_hash)),
     _rbloom_facts,
     "ideal",
+    lambda: (_library("rbloom").Bloom.__contains__,),
     start=lambda n, p: _library("rbloom").Bloom(n, p),  # timed with the default ``hash``
-    by_operator=True,
+    ask=_by_operator,
     library="rbloom",
 )
 PYBLOOM: Final = Contender(
@@ -138,51 +239,69 @@ PYBLOOM: Final = Contender(
     _filler(lambda n, p: _library("pybloom_live").BloomFilter(n, p)),
     _pybloom_facts,
     "ideal",
+    lambda: (_library("pybloom_live").BloomFilter.__contains__, _library("bitarray").bitarray),
     start=lambda n, p: _library("pybloom_live").BloomFilter(n, p),
-    by_operator=True,
+    ask=_by_operator,
     library="pybloom-live",
 )
 
-CONTENDERS: Final = (
-    _growing("bloom", filters.BloomFilter.for_keys, _by_bytes, "exact"),
-    _growing("partitioned", filters.PartitionedBloomFilter.for_keys, _by_bytes, "exact"),
-    _growing("single-hash", filters.SingleHashFilter.for_keys, _by_bytes, "exact"),
-    Contender(
-        "fingerprints",
-        "package",
-        filters.FingerprintFilter.from_keys,
-        lambda f, n: (8 * f.byte_count, filters.fingerprint_rate(f.fingerprint_bits, n)),
+
+def _counting(counter_bits: int) -> Contender:
+    kind = filters.CountingBloomFilter
+    return _growing(
+        f"counting-{counter_bits}",
+        kind,
+        lambda n, p: kind.for_keys(n, p, counter_bits),
+        _by_bytes,
         "exact",
+    )
+
+
+def _plain(
+    name: str, kind: Any, calls: tuple[Callable[..., Any], ...] = (), basis: Basis = "exact"
+) -> Contender:
+    return _growing(name, kind, kind.for_keys, _by_bytes, basis, calls=calls)
+
+
+CONTENDERS: Final = (
+    _embedded("bloom", "exact", bloom),
+    _embedded("blocked-bloom", "exact", blocked),
+    _embedded("binary-fuse", "expected", fuse),
+    _embedded("ribbon", "exact", ribbon),
+    _plain("bloom", filters.BloomFilter, (bloom.has_bits,)),
+    _plain("partitioned", filters.PartitionedBloomFilter),
+    _plain("single-hash", filters.SingleHashFilter, (bloom.has_bits,)),
+    _static(
+        "fingerprints",
+        filters.FingerprintFilter,
+        "exact",
+        facts=lambda f, n: (8 * f.byte_count, filters.fingerprint_rate(f.fingerprint_bits, n)),
     ),
-    _growing(
-        "counting-4", lambda n, p: filters.CountingBloomFilter.for_keys(n, p, 4), _by_bytes, "exact"
-    ),
-    _growing(
-        "counting-8", lambda n, p: filters.CountingBloomFilter.for_keys(n, p, 8), _by_bytes, "exact"
-    ),
-    _growing("cuckoo", filters.CuckooFilter.for_keys, _by_bytes, "expected"),
-    _growing("blocked", filters.BlockedBloomFilter.for_keys, _by_bytes, "exact"),
-    Contender(
+    _counting(4),
+    _counting(8),
+    _plain("cuckoo", filters.CuckooFilter, basis="expected"),
+    _plain("blocked", filters.BlockedBloomFilter, (blocked.has_in_line,)),
+    _static(
         "binary-fuse-8",
-        "package",
-        filters.BinaryFuseFilter.from_keys,
-        _static_facts,
+        filters.BinaryFuseFilter,
         "expected",
+        fuse.may_contain,
         least_rate=filters.fuse_rate(8),
     ),
-    Contender(
+    _static(
         "binary-fuse-16",
-        "package",
-        filters.BinaryFuseFilter.from_keys,
-        _static_facts,
+        filters.BinaryFuseFilter,
         "expected",
+        fuse.may_contain,
         most_rate=filters.fuse_rate(8) * 0.999,
     ),
-    Contender("ribbon", "package", filters.RibbonFilter.from_keys, _static_facts, "exact"),
+    _static("ribbon", filters.RibbonFilter, "exact", ribbon.may_contain),
     _strategy("double-hashing"),
     _strategy("enhanced-double-hashing"),
     _strategy("leveldb"),
     _strategy("hbase"),
+    _strategy("hbase-murmur2"),
+    _strategy("guava-64"),
     RBLOOM,
     PYBLOOM,
 )

@@ -46,6 +46,10 @@ EXPERIMENT: Final[Experiment[Task, Found, Row]] = Experiment(
         "trials - 1 degrees of freedom, for the design effect is an estimate too (Korn and Graubard, "
         "Survey Methodology 24(2), 1998). They are not corrected for many comparisons: of a hundred "
         "rows of perfect filters, up to five miss.",
+        "Rows store/... are the filters of tables: a policy's build of the keys' digests, and its "
+        "may_contain on bits at an offset, hashing each key as a lookup does. The other filters of this "
+        "package are objects for programs, with the same bits; the column code says which of them are "
+        "interpreted. A table makes the same call from compiled code, where it takes less time.",
         "Times are taken after everything has been counted, by one process, contenders by turns, garbage "
         "collector off, the same keys for all. A turn covers as many small filters as make 3000 "
         "operations (quick: 1500), and there are 7 (3). The Python loop around the operation, some 20 "

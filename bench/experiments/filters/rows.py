@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.experiments.filters.contenders import CONTENDERS, Basis, Group, contender_named
+from bench.experiments.filters.contenders import CONTENDERS, Basis, Code, Group, contender_named
 from bench.experiments.filters.measure import Found, interval
 from bench.harness.ratios import Spread
 from bench.harness.records import column
@@ -18,8 +18,13 @@ class Row:
 
     filter: str = column("the contender", kind="setting")
     group: Group = column(
-        "package: a filter of lsmkv; strategy: another way to hash in its Bloom filter; peer: "
-        "another library's",
+        "store: a policy of lsmkv, as tables embed and ask it; package: a filter of lsmkv as an "
+        "object; strategy: another way to hash in its Bloom filter; peer: another library's",
+        kind="setting",
+    )
+    code: Code = column(
+        "of this build of lsmkv. compiled: machine code probes the filter; partly: so it does, "
+        "called by an interpreted object; interpreted: Python probes it",
         kind="setting",
     )
     key_count: int = column("keys in each filter", kind="setting")
@@ -117,6 +122,7 @@ def _row(found: Found) -> Row:
     return Row(
         filter=contender.name,
         group=contender.group,
+        code=contender.code,
         key_count=what.key_count,
         error_rate_requested=what.error_rate,
         error_rate_exact=counts.rate,

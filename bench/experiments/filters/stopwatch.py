@@ -77,16 +77,10 @@ class Stopwatch:
     def _ask(
         self, contender: Contender, filled: Sequence[Any], keys_of_each: Sequence[Sequence[bytes]]
     ) -> float:
+        ask = contender.ask
         began = time.perf_counter_ns()
-        if contender.by_operator:
-            for each, keys in zip(filled, keys_of_each, strict=True):
-                for key in keys:
-                    key in each  # noqa: B015
-        else:
-            for each, keys in zip(filled, keys_of_each, strict=True):
-                may_contain = each.may_contain
-                for key in keys:
-                    may_contain(key)
+        for each, keys in zip(filled, keys_of_each, strict=True):
+            ask(each, keys)
         return (time.perf_counter_ns() - began) / _length(keys_of_each)
 
 

@@ -73,18 +73,20 @@ def _sizes(rows: Sequence[Row]) -> list[str]:
 
 
 def _times(rows: Sequence[Row]) -> list[str]:
-    """How long absent keys take: of the Bloom filter, and of the quickest of each group."""
+    """How long absent keys take: in the store, and of the quickest object and peer."""
     found = []
     for key_count in key_counts(rows):
         here = rows_of(rows, key_count, middle_rate(rows))
         quickest = sorted(here, key=lambda row: row.query_absent_ns_median)
-        shown = [row for row in here if row.filter == "bloom"]
+        shown = [row for row in here if row.group == "store" or row.filter == "bloom"]
         for group in ("package", "peer"):
             shown += [row for row in quickest if row.group == group][:1]
-        told = dict.fromkeys(f"{row.filter} {row.query_absent_ns_median:,.0f} ns" for row in shown)
+        told = dict.fromkeys(
+            f"{row.filter} {row.query_absent_ns_median:,.0f} ns ({row.code})" for row in shown
+        )
         found.append(
-            f"{heading(here[0])}, to ask for an absent key (medians; bloom and the quickest of this "
-            f"package and of the peers): {', '.join(told)}."
+            f"{heading(here[0])}, to ask for an absent key (medians; the store's filters, bloom as "
+            f"an object, and the quickest object and peer): {', '.join(told)}."
         )
     return found
 

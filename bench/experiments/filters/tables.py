@@ -11,12 +11,15 @@ from bench.experiments.filters.rows import Row, error_rates, key_counts, rows_of
 from bench.harness.tables import Shown, Table, table_of
 
 LEGEND: Final = (
+    "store/...: the filters of tables, through the functions that a table calls, with the hash of "
+    "each key; the others are objects for programs. compiled: whether machine code probes the filter in "
+    "this build; partly: it does, called by an interpreted object. "
     "exact: the rate in theory of the filter as built; after ~ that of independent probes, which "
     "the filter may miss. measured: false positives by absent keys asked; ! if the 95 % interval "
     "excludes the rate in theory. of bound: bits per key by log2(1/p) at the exact rate (after ~ "
     "at the measured one), below which no filter can go. Times of adding a key, and of asking for a "
-    "present and an absent one, are medians in ns, loop included; of fingerprints, binary fuse "
-    "and ribbon an add is a key's share of the build."
+    "present and an absent one, are medians in ns, loop included; of store/..., "
+    "fingerprints, binary fuse and ribbon an add is a key's share of the build."
 )
 
 
@@ -32,8 +35,10 @@ def _interval(row: Row) -> str:
     return f"{rate_percent(row.error_rate_low)} to {rate_percent(row.error_rate_high)}"
 
 
+_COMPILED: Final = {"compiled": "yes", "partly": "partly", "interpreted": "no"}
 _COLUMNS: Final = (
     "filter",
+    Shown("compiled", lambda row: _COMPILED[row.code]),
     "bits_per_key",
     "over_lower_bound",
     Shown("exact %", _exact),
@@ -52,7 +57,7 @@ def tables(rows: Sequence[Row], missing_names: Sequence[str]) -> list[Table]:
     for key_count in key_counts(rows):
         for error_rate in error_rates(rows):
             here = rows_of(rows, key_count, error_rate)
-            table = table_of(heading(here[0]), here, _COLUMNS, empty="-")
+            table = table_of(heading(here[0]), here, _COLUMNS, left=2, empty="-")
             found.append(dataclasses.replace(table, cells=[*table.cells, *missing]))
     if found:
         found[-1] = dataclasses.replace(found[-1], note=LEGEND)

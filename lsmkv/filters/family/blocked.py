@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Self
 
-from lsmkv.filters.blocked import BIT_SHIFT, LINE_SHIFT, set_in_line
-from lsmkv.filters.bloom import MAX_BYTES, MULTIPLIER
+from lsmkv.filters.blocked import has_in_line, set_in_line
+from lsmkv.filters.bloom import MAX_BYTES
 from lsmkv.filters.family.base import PROBE_LIMITS, bits_set, keys_by_fill
 from lsmkv.filters.family.classic import BitFilter
 from lsmkv.filters.family.saved import SavedParts
@@ -44,28 +44,28 @@ class BlockedBloomFilter(BitFilter):
         return len(self._bits) // LINE_BYTES
 
     def add_hash(self, h: int, /) -> None:
-        set_in_line(self._bits, self.probe_count, h)
+        set_in_line(self._bits, self.probe_count, h & MASK_63)
 
     def may_contain_hash(self, h: int, /) -> bool:
-        bits = self._bits
-        h = (h * MULTIPLIER) & MASK_63
-        first = ((h >> 31) * (len(bits) >> 6)) >> 32 << LINE_SHIFT
-        for _ in range(self.probe_count):
-            h = (h * MULTIPLIER) & MASK_63
-            bit = first + (h >> BIT_SHIFT)
-            if not (bits[bit >> 3] >> (bit & 7)) & 1:
-                return False
-        return True
+        return has_in_line(self._bits, self.probe_count, h & MASK_63)
 
     def key_count(self) -> float:
         """About how many distinct keys were added: the sum over the lines.  O(m).
 
         Infinite when all bits of some line are set.
         """
-        lines = [self._bits[at : at + LINE_BYTES] for at in range(0, len(self._bits), LINE_BYTES)]
         return math.fsum(
-            [keys_by_fill(bits_set(line), LINE_BITS, self.probe_count) for line in lines]
+            [keys_by_fill(ones, LINE_BITS, self.probe_count) for ones in self._bits_set_of_lines()]
         )
+
+    def current_rate(self) -> float:
+        """The false-positive rate of the bits as they are: the mean of the lines'.  O(m)."""
+        rates = [(ones / LINE_BITS) ** self.probe_count for ones in self._bits_set_of_lines()]
+        return math.fsum(rates) / len(rates)
+
+    def _bits_set_of_lines(self) -> list[int]:
+        starts = range(0, len(self._bits), LINE_BYTES)
+        return [bits_set(self._bits[at : at + LINE_BYTES]) for at in starts]
 
     def expected_rate(self, key_count: int) -> float:
         return blocked_rate(self.line_count, key_count, self.probe_count)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from typing import ClassVar, Self
 
-from lsmkv.filters.bloom import MULTIPLIER
+from lsmkv.filters.bloom import MULTIPLIER, has_bits, set_bits
 from lsmkv.filters.family.base import (
     BYTE_LIMITS,
     PROBE_LIMITS,
     BitArrayFilter,
     GrowingFilter,
+    bits_set,
     bloom_shape,
 )
 from lsmkv.filters.family.saved import SavedParts
@@ -37,26 +38,22 @@ class BitFilter(BitArrayFilter, GrowingFilter):
         return bytes(self._bits)
 
     def add_hash(self, h: int, /) -> None:
-        bits = self._bits
-        bit_count = len(bits) * 8
-        for _ in range(self.probe_count):
-            h = (h * MULTIPLIER) & MASK_63
-            bit = ((h >> 31) * bit_count) >> 32
-            bits[bit >> 3] |= 1 << (bit & 7)
+        set_bits(self._bits, self.probe_count, h & MASK_63)
 
     def may_contain_hash(self, h: int, /) -> bool:
-        bits = self._bits
-        bit_count = len(bits) * 8
-        for _ in range(self.probe_count):
-            h = (h * MULTIPLIER) & MASK_63
-            bit = ((h >> 31) * bit_count) >> 32
-            if not (bits[bit >> 3] >> (bit & 7)) & 1:
-                return False
-        return True
+        return has_bits(self._bits, self.probe_count, h & MASK_63)
 
     def expected_rate(self, key_count: int) -> float:
         """The exact false-positive rate with ``key_count`` distinct keys in the filter."""
         return exact_rate(self.bit_count, key_count, self.probe_count)
+
+    def current_rate(self) -> float:
+        """The false-positive rate of the bits as they are now: (bits set / m)^k.  O(m).
+
+        No filter refuses a key, so one that holds more than it was sized for only errs more often.
+        Where the number of keys is not known, this tells.
+        """
+        return float((bits_set(self._bits) / self.bit_count) ** self.probe_count)
 
     def _parameters(self) -> tuple[int, ...]:
         return (len(self._bits), self.probe_count)

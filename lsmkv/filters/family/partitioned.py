@@ -68,5 +68,15 @@ class PartitionedBloomFilter(BitFilter):
         ones = bits_set(self._bits) / self.probe_count
         return keys_by_fill(ones, self.part_bits, 1)
 
+    def current_rate(self) -> float:
+        """The false-positive rate of the bits as they are: the product of the arrays' fills.  O(m)."""
+        rest = int.from_bytes(self._bits, "little")
+        mask = (1 << self.part_bits) - 1
+        rate = 1.0
+        for _ in range(self.probe_count):
+            rate *= (rest & mask).bit_count() / self.part_bits
+            rest >>= self.part_bits
+        return rate
+
     def expected_rate(self, key_count: int) -> float:
         return partitioned_rate(self.bit_count, key_count, self.probe_count)

@@ -14,12 +14,13 @@ from typing import Final, Self
 from lsmkv.filters.bloom import MAX_BYTES
 from lsmkv.filters.family.base import PROBE_LIMITS, BitArrayFilter, bits_set, check_range
 from lsmkv.filters.family.classic import probed
+from lsmkv.filters.family.other_hashes import MASK_32, leveldb_hash, lookup3, murmur2
 from lsmkv.filters.family.saved import SavedParts
-from lsmkv.filters.hashing import hash_key, murmur3_32, murmur3_128
+from lsmkv.filters.hashing import MASK_63, hash_key, murmur3_32, murmur3_128
 from lsmkv.filters.maths.sizing import bits_for, check_arguments, exact_rate, probes_for
 
 _BIT_LIMITS: Final = (1, 8 * MAX_BYTES)
-_MASK_32: Final = 0xFFFF_FFFF
+_MASK_64: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,11 @@ def leveldb_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
     ``util/bloom.cc`` and ``util/hash.cc`` of LevelDB.
     """
     h = leveldb_hash(key, 0xBC9F1D34)
-    delta = (h >> 17 | h << 15) & _MASK_32
+    delta = (h >> 17 | h << 15) & MASK_32
     bits = []
     for _ in range(probe_count):
         bits.append(h % bit_count)
-        h = (h + delta) & _MASK_32
+        h = (h + delta) & MASK_32
     return bits
 
 
@@ -117,30 +118,71 @@ def hbase_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
     (``BloomFilterUtil`` and ``BloomFilterChunk`` of HBase, with ``hbase.hash.type=murmur3``).
     """
     h1 = murmur3_32(key, 0)
-    h2 = murmur3_32(key, h1)
+    return _hbase_bits(h1, murmur3_32(key, h1), bit_count, probe_count)
+
+
+def _hbase_bits(h1: int, h2: int, bit_count: int, probe_count: int) -> list[int]:
     bits = []
     for _ in range(probe_count):
         bits.append(abs(_signed_32(h1)) % bit_count)
-        h1 = (h1 + h2) & _MASK_32
+        h1 = (h1 + h2) & MASK_32
     return bits
 
 
-def leveldb_hash(data: bytes, seed: int) -> int:
-    """LevelDB's 32-bit hash, similar to murmur (``util/hash.cc``).
+def hbase_murmur2_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
+    """HBase's, of MURMUR, its default: MurmurHash2 as Hadoop has it (``hbase.hash.type=murmur``)."""
+    h1 = murmur2(key, 0, signed_tail=True)
+    return _hbase_bits(h1, murmur2(key, h1, signed_tail=True), bit_count, probe_count)
 
-    >>> hex(leveldb_hash(b"\\x62", 0xBC9F1D34))
-    '0xef1345c4'
+
+def hbase_jenkins_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
+    """HBase's, of JENKINS: hashlittle of lookup3 (``hbase.hash.type=jenkins``)."""
+    h1 = lookup3(key, 0)
+    return _hbase_bits(h1, lookup3(key, h1), bit_count, probe_count)
+
+
+def guava_32_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
+    """Guava's MURMUR128_MITZ_32: h1 + i h2, i from 1, in signed 32 bits, inverted if negative; modulo m.
+
+    h1 and h2 are the lower and upper 32 bits of the first half of MurmurHash3 x64-128
+    (``BloomFilterStrategies.java`` of Guava).
     """
-    m = 0xC6A4A793
-    h = seed ^ (len(data) * m & _MASK_32)
-    whole = len(data) & ~3
-    for at in range(0, whole, 4):
-        h = (h + int.from_bytes(data[at : at + 4], "little")) * m & _MASK_32
-        h ^= h >> 16
-    if whole < len(data):
-        h = (h + int.from_bytes(data[whole:], "little")) * m & _MASK_32
-        h ^= h >> 24
-    return h
+    first, _ = murmur3_128(key)
+    h1, h2 = first & MASK_32, first >> 32
+    bits = []
+    for _ in range(probe_count):
+        h1 = (h1 + h2) & MASK_32
+        bits.append((h1 ^ MASK_32 if h1 >> 31 else h1) % bit_count)
+    return bits
+
+
+def guava_64_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
+    """Guava's MURMUR128_MITZ_64, its default: h1 + i h2 in 64 bits, the sign cut off; modulo m.
+
+    h1 and h2 are the halves of MurmurHash3 x64-128 (``BloomFilterStrategies.java`` of Guava).
+    """
+    h1, h2 = murmur3_128(key)
+    bits = []
+    for _ in range(probe_count):
+        bits.append((h1 & MASK_63) % bit_count)
+        h1 = (h1 + h2) & _MASK_64
+    return bits
+
+
+def sha_probes(key: bytes, bit_count: int, probe_count: int) -> list[int]:
+    """Three hashes, SHA-1, SHA-256 and SHA-512: the first 8 bytes, big-endian, modulo m.
+
+    Later probes, of which the toy has none, hash the key and 1, 2, ... in decimal.
+    """
+    import hashlib  # here: see sha256_probes
+
+    hashes = (hashlib.sha1, hashlib.sha256, hashlib.sha512)
+    bits = []
+    for number in range(probe_count):
+        rounds, nth = divmod(number, len(hashes))
+        hashed = hashes[nth](key + str(rounds).encode() if rounds else key)
+        bits.append(int.from_bytes(hashed.digest()[:8], "big") % bit_count)
+    return bits
 
 
 PRODUCT: Final = HashStrategy("product", 1, product_probes)
@@ -151,6 +193,11 @@ DOUBLE_HASHING: Final = HashStrategy("double-hashing", 5, double_hashing_probes)
 ENHANCED_DOUBLE: Final = HashStrategy("enhanced-double-hashing", 6, enhanced_double_probes)
 LEVELDB: Final = HashStrategy("leveldb", 7, leveldb_probes)
 HBASE: Final = HashStrategy("hbase", 8, hbase_probes)
+SHA: Final = HashStrategy("sha", 9, sha_probes)
+HBASE_MURMUR2: Final = HashStrategy("hbase-murmur2", 10, hbase_murmur2_probes)
+HBASE_JENKINS: Final = HashStrategy("hbase-jenkins", 11, hbase_jenkins_probes)
+GUAVA_32: Final = HashStrategy("guava-32", 12, guava_32_probes)
+GUAVA_64: Final = HashStrategy("guava-64", 13, guava_64_probes)
 
 STRATEGIES: Final = (
     PRODUCT,
@@ -161,6 +208,11 @@ STRATEGIES: Final = (
     ENHANCED_DOUBLE,
     LEVELDB,
     HBASE,
+    SHA,
+    HBASE_MURMUR2,
+    HBASE_JENKINS,
+    GUAVA_32,
+    GUAVA_64,
 )
 """Every strategy, by number."""
 

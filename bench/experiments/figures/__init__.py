@@ -1,0 +1,1 @@
+"""Experiment ``figures``: which figures of documents on Bloom filters are right?"""

@@ -1,0 +1,141 @@
+"""The charts of ``figures``: curves of theory, with the points of real filters on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from bench.experiments.figures import curves
+from bench.experiments.figures.curves import Curve
+from bench.harness.charts import THEORY, Chart, legend_below, percent_axis, plain_axis, series
+from lsmkv import filters
+
+_STEPS: Final = 200
+
+
+def charts() -> list[Chart]:
+    """Four charts: rate by fill, rate by k, an overfull filter, size by keys."""
+    return [
+        Chart(
+            "figures-fill",
+            "The rate is the share of bits set, to the power of k",
+            "Lines: fill^k; marks: Bloom filters of 2,048 bits filled up to that share, with 95 % "
+            "intervals.",
+            _draw_fill,
+            width=7.2,
+        ),
+        Chart(
+            "figures-probes",
+            "The rate by the number of probes",
+            "Lines: the exact rate; marks: filters of 100 keys, with 95 % intervals. The best k is near "
+            "0.69 times the bits per key.",
+            _draw_probes,
+            width=7.2,
+        ),
+        Chart(
+            "figures-overfull",
+            "A filter for 1,000 keys at 1 %, with more keys",
+            "Left: bits set; right: false positives. Lines: theory; marks: filters, with 95 % "
+            "intervals.",
+            _draw_overfull,
+            width=8.6,
+        ),
+        Chart(
+            "figures-bits",
+            "Size by the number of keys at 1 %",
+            "Lines: theory, and the lower bound of any filter; marks: filters that were built. "
+            "The k arrays lie on the Bloom filter's line.",
+            _draw_bits,
+            width=7.2,
+            height=5.0,
+        ),
+    ]
+
+
+def _draw_fill(figure: Figure) -> None:
+    axes = figure.subplots()
+    _draw(axes, curves.rate_by_fill(), [0.01 + 0.99 * i / _STEPS for i in range(_STEPS + 1)])
+    axes.set_yscale("log")
+    axes.set_ylim(1e-6, 1.4)
+    percent_axis(axes.xaxis)
+    percent_axis(axes.yaxis)
+    axes.set_xlabel("bits set, %")
+    axes.set_ylabel("false positives, %")
+    legend_below(figure, axes, 4)
+
+
+def _draw_probes(figure: Figure) -> None:
+    axes = figure.subplots()
+    _draw(axes, curves.rate_by_probes(), range(1, curves.MOST_PROBES + 1))
+    axes.set_yscale("log")
+    percent_axis(axes.yaxis)
+    plain_axis(axes.xaxis)
+    axes.set_xlabel("probes, k")
+    axes.set_ylabel("false positives, %")
+    legend_below(figure, axes, 3)
+
+
+def _draw_overfull(figure: Figure) -> None:
+    left, right = figure.subplots(1, 2)
+    keys = range(0, curves.CROWDS[-1] + 1, 50)
+    for axes, found, label in (
+        (left, curves.fill_by_keys(), "bits set, %"),
+        (right, curves.rate_by_keys(), "false positives, %"),
+    ):
+        _draw(axes, found, keys if axes is left else keys[1:])
+        axes.axvline(curves.CAPACITY, **THEORY, label="the keys that it is for")
+        if axes is right:
+            axes.set_yscale("log")
+            axes.set_ylim(1e-5, 1.4)
+        percent_axis(axes.yaxis)
+        plain_axis(axes.xaxis)
+        axes.set_xlabel("keys")
+        axes.set_ylabel(label)
+        axes.legend(loc="lower right")
+
+
+def _draw_bits(figure: Figure) -> None:
+    axes = figure.subplots()
+    keys = [10 ** (1 + 4 * i / _STEPS) for i in range(_STEPS + 1)]
+    _draw(axes, curves.bits_by_keys(), keys)
+    bound = [filters.lower_bound_bits(round(n), curves.RATE) for n in keys]
+    axes.plot(keys, bound, **THEORY, label="lower bound: N log2(1/p)")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.set_xlabel("keys, N")
+    axes.set_ylabel("bits, M")
+    legend_below(figure, axes, 2)
+
+
+def _draw(axes: Any, found: Sequence[Curve], xs: Sequence[float]) -> None:
+    """Lines of theory with their measured points, one look for each curve."""
+    for number, curve in enumerate(found):
+        look = series(number)
+        theory: Callable[[float], float] = curve.theory
+        axes.plot(
+            xs,
+            [theory(x) for x in xs],
+            color=look["color"],
+            linewidth=1.1,
+            label=f"{curve.name}, theory",
+        )
+        values = [point.value for point in curve.points]
+        reach = (
+            [point.value - point.low for point in curve.points],
+            [point.high - point.value for point in curve.points],
+        )
+        axes.errorbar(
+            [point.x for point in curve.points],
+            values,
+            reach,
+            linestyle="none",
+            capsize=2,
+            elinewidth=0.9,
+            label=f"{curve.name}, measured",
+            **look,
+        )
