@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.experiments import figures
+from bench.experiments.figures import report as figures
 from bench.experiments.reproduce.agreement import compare
 from bench.experiments.reproduce.command import main, measure_again
 from bench.experiments.reproduce.published import Section, sections

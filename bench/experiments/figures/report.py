@@ -35,7 +35,7 @@ def figures() -> Iterator[Figure]:
 def markdown() -> str:
     """The tables: figures, and formulas."""
     parts = ["Command: `python -m bench figures --into docs/filters.md`."]
-    parts += [_table("", figures()), "Formulas that documents have wrong:"]
+    parts += [_table("", figures()), "**Formulas that documents have wrong**"]
     parts += [_table("for 1,000 keys", formulas())]
     return "\n\n".join(parts)
 

@@ -67,9 +67,9 @@ def measure_again(section: Section, out: Path, work: str | None) -> Outcome:
     for picture in section.pictures:
         (copies / picture).parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "bench", section.name, *section.command, "--into", str(copy)]
-    if section.name != "figures":
-        command += ["--out", str(folder)]
-        command += ["--work", work] if work else []
+    command += ["--out", str(folder)]
+    if work and section.name != "figures":
+        command += ["--work", work]
     began = time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     took_s = time.monotonic() - began
