@@ -9,7 +9,7 @@ from typing import Final
 from bench.experiments.saved_io.datasets import ALONE, DATASETS, DIGITS, HBASE, PATHS
 from bench.experiments.saved_io.measure import measure
 from bench.experiments.saved_io.rows import Row, join
-from bench.experiments.saved_io.story import story
+from bench.experiments.saved_io.story import section, story, write_picture
 from bench.experiments.saved_io.tasks import EqualTask, StoreTask, StrategyTask, Task
 from bench.harness.experiment import Experiment, Plan
 from lsmkv.filters.family import strategies
@@ -157,8 +157,8 @@ def _strategies(plan: Plan, seed: int, repetition: int) -> Iterator[StrategyTask
 EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     name="saved-io",
     title="Disk reads saved by block filters",
-    question="How many disk reads does a Bloom filter in every block save, as its false-positive rate "
-    "p varies, and what does it cost?",
+    question="How many disk reads does a filter in every block save, as its false-positive rate p "
+    "varies, and what does it cost?",
     method=(
         "Each store is written for the purpose: its entries, in a seeded random order, go to a number "
         "of sorted runs that all span the whole range of keys. Tables are not compressed. The rows "
@@ -208,4 +208,6 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     story=story,
     libraries=("numpy", "scipy", "matplotlib"),
     add_options=add_options,
+    document=section,
+    write_more=write_picture,
 )

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from typing import Final
 
 from scipy.stats import binom
 
 from bench.experiments.saved_io import tables
-from bench.experiments.saved_io.charts import charts
+from bench.experiments.saved_io.charts import READS_LEFT, charts
 from bench.experiments.saved_io.datasets import ALONE, DIGITS, HBASE
 from bench.experiments.saved_io.equal_story import equal_story
 from bench.experiments.saved_io.rows import REFERENCE_RATE, Row
+from bench.harness import pictures
+from bench.harness.experiment import Results
 from bench.harness.intervals import CONFIDENCE, rate_interval
 from bench.harness.story import Story
+from reports.document import provenance
 
 HEADLINE_RATES: Final = (0.1, 0.01, 0.001, 0.0001)
 """The rates of the first table."""
@@ -244,3 +248,21 @@ def _hbase(stores: Sequence[Row]) -> list[str]:
         f"lookups and {row.page_bytes_saved_net_share or 0.0:.2%} of their bytes of pages."
         for row in rows[:1]
     ]
+
+
+def section(results: Results[Row]) -> str:
+    """The section of a document: the first table, the first chart, and the findings."""
+    told = story(results.rows)
+    parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
+    if told.first is not None:
+        parts.append(told.first.to_markdown())
+    if any(chart.name == READS_LEFT for chart in told.charts):
+        parts.append(pictures.link(READS_LEFT, "Data blocks read for an absent key, by p"))
+    parts.append("\n".join(f"- {finding}" for finding in told.findings))
+    return "\n\n".join(parts) + "\n"
+
+
+def write_picture(results: Results[Row], given: argparse.Namespace) -> list[str]:
+    """With ``--into``: the first chart as a picture beside the document, if there is one."""
+    drawn = any(row.is_store for row in results.rows)
+    return pictures.copy_beside(given, READS_LEFT) if drawn else []
