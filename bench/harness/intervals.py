@@ -45,6 +45,8 @@ def rate_interval(
     >>> [round(end, 4) for end in rate_interval(100, 10_000, effective=1000)]
     [0.0048, 0.0183]
     """
+    if not 0 <= hits <= trials:
+        raise ValueError(f"hits={hits}: must be from 0 to the number of trials, {trials}")
     if not trials:
         return 0.0, 1.0
     worth = trials if effective is None else min(effective, trials)

@@ -32,6 +32,11 @@ def test_the_interval_of_independent_trials_is_clopper_and_pearsons(hits: int, t
     assert rate_interval(hits, trials) == pytest.approx((exact.low, exact.high))
 
 
+def test_more_hits_than_trials_are_refused() -> None:
+    with pytest.raises(ValueError, match="hits=6: must be from 0 to the number of trials, 5"):
+        rate_interval(6, 5)
+
+
 def test_trials_that_are_all_made_three_times_count_once() -> None:
     assert effective_trials([3] * 500) == 500
     assert rate_interval(30, 1500, effective=500) == pytest.approx(rate_interval(10, 500))

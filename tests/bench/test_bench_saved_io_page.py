@@ -31,6 +31,7 @@ from bench.experiments.saved_io.tasks import StoreTask, Task
 from bench.harness import experiment
 from bench.harness.experiment import Plan, Results, parser_for
 from bench.harness.filter_answers import PAGE_BYTES, answers
+from bench.harness.sweep import sweep
 from bench.workloads.keys import lookups
 
 PAGE = Path(__file__).parents[2] / "docs" / "saved-io.md"
@@ -269,7 +270,7 @@ def rows_of_page(command: list[str], rates: tuple[float, ...]) -> list[list[str]
         and task.error_rate in (None, *rates)
     ]
     assert len(planned) == 1 + len(rates)
-    rows = join(experiment.sweep(measure, planned, None))
+    rows = join(sweep(measure, planned, None))
     return [list(cells) for cells in headline(headline_rows(rows)).cells]
 
 
