@@ -173,6 +173,25 @@ def test_counts_only_times_nothing(results: Results[Row]) -> None:
     assert "µs" not in " ".join(story(results.rows).tables[0].headings)
 
 
+def test_policies_and_repetitions_have_rows_of_their_own() -> None:
+    def one_run(plan: Plan) -> list[Task]:
+        return [
+            task
+            for task in few(plan)
+            if isinstance(task, StoreTask) and task.runs == 1 and task.error_rate in (None, 0.01)
+        ]
+
+    found = experiment.run(
+        dataclasses.replace(EXPERIMENT, tasks=one_run),
+        [*TINY, "--policies", "bloom,ribbon", "--repetitions", "2"],
+    ).rows
+    shapes = {(row.filter_policy, row.repetition, row.error_rate_requested) for row in found}
+    assert len(shapes) == 8
+    told = story(found)
+    assert told.failures == []
+    assert told.first is not None and [row[0] for row in told.first.cells] == ["1"]
+
+
 def test_each_seed_has_keys_of_its_own() -> None:
     first, second = (
         {key for key, _ in dataset(DIGITS, 300, seed).entries} for seed in (1970, 1971)
