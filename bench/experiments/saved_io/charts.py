@@ -61,7 +61,7 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
             "Disk reads left for an absent key",
             "Data blocks read for a lookup of an absent key, with 95 % intervals; at the left, without "
             "filters. Dashed: p times the blocks that would be searched, which is each run but for keys "
-            "between two blocks." + _NONE_SEEN,
+            "between two blocks. Series are shifted sideways a little." + _NONE_SEEN,
             partial(_draw_left, absent),
             width=7.2,
             height=4.6,
