@@ -48,7 +48,7 @@ _MORE_READS: Final = (
     Shown("logical\nbytes, %", lambda row: _saved(row, row.bytes_saved_net_share)),
     "filter_bytes_per_key",
 )
-_COLD: Final = (Shown("cold\nµs", "cold_us_mean", ".1f"), Shown("OS bytes\n/ ours", _os_check))
+_COLD: Final = (Shown("cold\nµs", "cold_us_mean", ".1f"),)
 _TIMES: Final = (
     "cold_us_mean",
     "cold_us_p99",
