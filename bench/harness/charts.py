@@ -84,9 +84,19 @@ def series(number: int) -> dict[str, Any]:
     }
 
 
+def plain_number(value: float) -> str:
+    """A number without a power of ten, however small.
+
+    >>> plain_number(20_000), plain_number(0.1), plain_number(0.00001)
+    ('20,000', '0.1', '0.00001')
+    """
+    few = f"{value:,g}"
+    return f"{value:.12f}".rstrip("0") if "e-" in few else few
+
+
 def plain_axis(axis: Any) -> None:
     """Label an axis with plain numbers, a logarithmic one too."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: plain_number(value)))
 
 
 def plain_log_axis(axis: Any, ends: tuple[float, float], few: float) -> None:
@@ -101,7 +111,7 @@ def plain_log_axis(axis: Any, ends: tuple[float, float], few: float) -> None:
 
 def percent_axis(axis: Any) -> None:
     """Label an axis of rates in per cent."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value * 100:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: plain_number(value * 100)))
 
 
 def spread_bars(

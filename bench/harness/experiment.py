@@ -227,11 +227,28 @@ def write(experiment: Experiment[T, M, R], results: Results[R], directory: str) 
 
 
 def section(header: dict[str, Any], story: Story) -> str:
-    """Command, findings and brief tables as a section of a Markdown document."""
+    """Command, first table, findings and brief tables as a section of a Markdown document."""
     parts = [f"Command: `{header['command']}`. {provenance(header)}"]
+    if story.first is not None:
+        parts.append(story.first.to_markdown())
     parts.append("\n".join(f"- {finding}" for finding in story.findings))
     parts += [table.to_markdown() for table in story.tables if table.brief]
     return "\n\n".join(parts) + "\n"
+
+
+def _print(console: Console, story: Story) -> None:
+    """First table, findings and brief tables; without a first table the findings are last, in view."""
+    brief = [table.to_rich() for table in story.tables if table.brief]
+    if story.first is not None:
+        console.print(story.first.to_rich())
+    else:
+        for table in brief:
+            console.print(table)
+    for finding in story.findings:
+        console.print(f"- {finding}", soft_wrap=True)
+    if story.first is not None:
+        for table in brief:
+            console.print(table)
 
 
 def main(experiment: Experiment[Any, Any, Any], arguments: Sequence[str]) -> None:
@@ -247,11 +264,7 @@ def main(experiment: Experiment[Any, Any, Any], arguments: Sequence[str]) -> Non
     for name in results.header["missing"]:
         console.print(f"{name} is not installed, and was not measured: pip install 'lsmkv[bench]'")
     story = experiment.story(results.rows)
-    for table in story.tables:
-        if table.brief:
-            console.print(table.to_rich())
-    for finding in story.findings:
-        console.print(f"- {finding}", soft_wrap=True)
+    _print(console, story)
     written = write(experiment, results, given.out)
     if experiment.write_more is not None:
         written += experiment.write_more(results, given)

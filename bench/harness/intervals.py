@@ -3,39 +3,132 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy
-from scipy.stats import binomtest
+from scipy.stats import beta, t
 
 CONFIDENCE: Final = 0.95
 
 
-def rate_interval(hits: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def effective_trials(times: Iterable[int]) -> float:
+    """The number of independent trials that repeated ones are worth.
+
+    Trial ``i`` is made ``times[i]`` times with one answer: (sum of c)^2 / sum of c^2, Kish's effective
+    sample size.
+
+    >>> effective_trials([1, 1, 1]), effective_trials([2, 2, 2]), effective_trials([3, 1])
+    (3.0, 3.0, 1.6)
+    """
+    counts = [count for count in times if count]
+    total = sum(counts)
+    return total * total / sum(count * count for count in counts) if counts else 0.0
+
+
+def rate_interval(
+    hits: int,
+    trials: int,
+    confidence: float = CONFIDENCE,
+    *,
+    effective: float | None = None,
+) -> tuple[float, float]:
     """Clopper and Pearson's interval of a rate, by ``hits`` of ``trials``.
 
-    Biometrika 26(4), 1934.  (0, 1) when there were no trials.
+    Biometrika 26(4), 1934.  (0, 1) when there were no trials.  It takes all trials for independent.
+    If they repeat or come in clusters, ``effective`` is the number of independent ones that they are
+    worth, and the interval is that of the same rate in so many trials.
 
     >>> [round(end, 4) for end in rate_interval(10, 1000)]
     [0.0048, 0.0183]
+    >>> [round(end, 4) for end in rate_interval(100, 10_000, effective=1000)]
+    [0.0048, 0.0183]
     """
+    if not 0 <= hits <= trials:
+        raise ValueError(f"hits={hits}: must be from 0 to the number of trials, {trials}")
     if not trials:
         return 0.0, 1.0
-    found = binomtest(hits, trials).proportion_ci(confidence, method="exact")
-    return float(found.low), float(found.high)
+    worth = trials if effective is None else min(effective, trials)
+    positive = hits * (worth / trials)
+    tail = (1.0 - confidence) / 2.0
+    low = float(beta.ppf(tail, positive, worth - positive + 1.0)) if hits else 0.0
+    high = float(beta.ppf(1.0 - tail, positive + 1.0, worth - positive)) if hits < trials else 1.0
+    return low, high
 
 
-def ratio_interval(hits: int, other_hits: int) -> tuple[float, float]:
-    """The 95 % interval of the ratio of two rates, by hits of equally many trials each.
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A measured rate, its interval, and its design effect.
+
+    The design effect is the variance over that of independent trials.
+    """
+
+    rate: float
+    low: float
+    high: float
+    design_effect: float
+
+
+def clustered_interval(
+    hits: Sequence[int], trials: int | Sequence[int], least_effect: float = 1.0
+) -> Interval:
+    """A rate with its 95 % interval, by trials in clusters.
+
+    The trials of one filter are a cluster: they share its keys and its fill.  The result is Clopper and
+    Pearson's interval for the effective number of trials: all trials divided by the design effect (the
+    variance between clusters over the binomial one), and multiplied by the square of t for the trials
+    over t for the clusters.  E. L. Korn, B. I. Graubard, "Confidence intervals for proportions with
+    small expected number of positive counts estimated from survey data", Survey Methodology 24(2),
+    1998.  Needs two clusters or more.
+
+    Args:
+        hits: of each cluster.
+        trials: of each cluster, or of every one.
+        least_effect: the design effect that is known (of repeated trials, for example); what few hits
+            show may be less.
+
+    >>> clustered_interval([1] * 100, 100)  # evenly spread: as if independent
+    Interval(rate=0.01, low=0.0081..., high=0.0121..., design_effect=1.0)
+    >>> clustered_interval([10] * 10 + [0] * 90, 100)  # from a tenth of the filters: much wider
+    Interval(rate=0.01, low=0.0049..., high=0.0179..., design_effect=9.18...)
+    """
+    clusters = len(hits)
+    if clusters < 2:
+        raise ValueError("one filter does not tell how filters differ")
+    sizes = [trials] * clusters if isinstance(trials, int) else trials
+    total, all_hits = sum(sizes), sum(hits)
+    rate = all_hits / total
+    # The variance of the sum, by its deviations from the mean rate.
+    spread = math.fsum((hit - rate * size) ** 2 for hit, size in zip(hits, sizes, strict=True))
+    variance = spread * clusters / (clusters - 1)
+    binomial = total * rate * (1.0 - rate)
+    effect = max(least_effect, variance / binomial) if binomial else least_effect
+    tail = (1.0 - CONFIDENCE) / 2.0
+    few = float(t.ppf(tail, total - 1) / t.ppf(tail, clusters - 1))
+    low, high = rate_interval(all_hits, total, effective=total / effect * few * few)
+    return Interval(rate, low, high, effect)
+
+
+def ratio_interval(
+    hits: int, other_hits: int, effect: float = 1.0, other_effect: float = 1.0
+) -> tuple[float, float]:
+    """The 95 % interval of the ratio of two small rates, by hits of equally many trials each.
 
     Given the sum of both, either is binomial: Clopper and Pearson's interval of its share, as odds.
+    The design effects are those of the two rates; hits of clusters count for so many times fewer.
 
     >>> [round(end, 2) for end in ratio_interval(100, 25)]
     [2.56, 6.47]
+    >>> [round(end, 2) for end in ratio_interval(200, 50, 2.0, 2.0)]
+    [2.56, 6.47]
     """
-    low, high = rate_interval(hits, hits + other_hits)
+    if not hits + other_hits:
+        return 0.0, math.inf
+    # The variance of the logarithm of the ratio by that of independent hits.
+    both = hits + other_hits
+    mixed = (effect * other_hits + other_effect * hits) / both
+    low, high = rate_interval(hits, both, effective=both / mixed)
     return _odds(low), _odds(high)
 
 

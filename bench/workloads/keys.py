@@ -55,8 +55,6 @@ class Values:
 
     So zstd halves them.  A pool of 1024 values makes each cheap.
 
-    A pool of 1024 values makes each cheap.
-
     >>> values = Values(100, seed=1)
     >>> len(values.of(3)), values.of(3) == values.of(3), values.of(3) == values.of(4)
     (100, True, False)
@@ -76,17 +74,31 @@ class Values:
 def lookups(
     present: Sequence[bytes], absent: Sequence[bytes], hit_ratio: float, count: int, seed: int
 ) -> list[bytes]:
-    """``count`` keys, drawn with repetition, in random order; ``hit_ratio`` of them are present.
+    """``count`` keys in random order, of which ``hit_ratio`` are present.
 
-    >>> sorted(lookups([b"p"], [b"a"], 0.25, 4, seed=1))
-    [b'a', b'a', b'a', b'p']
+    No key comes twice while there are enough: a filter gives one answer to a key, however often it is
+    asked.  More lookups than keys are whole passes over all of them, and a part of one.
+
+    >>> sorted(lookups([b"p", b"q"], [b"a", b"b"], 0.25, 4, seed=1))
+    [b'a', b'b', b'b', b'p']
     """
     draw = random.Random(f"lookups/{seed}/{hit_ratio}")
     hits = round(count * hit_ratio)
-    keys = [draw.choice(present) for _ in range(hits)]
-    keys += [draw.choice(absent) for _ in range(count - hits)]
+    keys = passes(present, hits, draw) + passes(absent, count - hits, draw)
     draw.shuffle(keys)
     return keys
+
+
+def passes(items: Sequence[T], count: int, draw: random.Random) -> list[T]:
+    """``count`` items: each as often as the others, and a sample of them once more.
+
+    >>> sorted(passes("abc", 7, random.Random(1)))
+    ['a', 'a', 'a', 'b', 'b', 'c', 'c']
+    """
+    if not count:
+        return []
+    whole, part = divmod(count, len(items))
+    return [*items] * whole + draw.sample(items, part)
 
 
 def chunks(items: Sequence[T], parts: int) -> Iterator[Sequence[T]]:

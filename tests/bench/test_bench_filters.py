@@ -17,7 +17,7 @@ from bench import __main__ as bench
 from bench.experiments.filters import tasks
 from bench.experiments.filters.contenders import CONTENDERS, contender_named, missing
 from bench.experiments.filters.experiment import EXPERIMENT
-from bench.experiments.filters.measure import count, interval
+from bench.experiments.filters.measure import count
 from bench.experiments.filters.rows import Row, names
 from bench.experiments.filters.story import (
     DOCUMENTED,
@@ -28,6 +28,7 @@ from bench.experiments.filters.story import (
 )
 from bench.harness import experiment, records
 from bench.harness.experiment import Results
+from bench.harness.intervals import clustered_interval
 from lsmkv.encoding.words import COMPILED
 from lsmkv.filters import hash_key
 from lsmkv.filters.policy import POLICIES
@@ -140,7 +141,10 @@ def test_a_denied_key_fails_the_experiment() -> None:
 )
 def test_the_interval_tells_independent_probes_from_double_hashing(name: str, right: bool) -> None:
     found = count(tasks.Task(name, 30, 0.01, 1970, filter_count=700, per_filter=100))
-    low, high = interval(found.hits, found.per_filter).low, interval(found.hits, 100).high
+    low, high = (
+        clustered_interval(found.hits, found.per_filter).low,
+        clustered_interval(found.hits, 100).high,
+    )
     assert (low <= found.rate <= high) == right
     assert right or low > found.rate
     assert found.false_negatives == 0
@@ -172,7 +176,7 @@ def test_the_document_shows_the_tables_of_a_block_and_of_ten(tmp_path: Path) -> 
 
 def test_the_interval_of_independent_trials_is_clopper_and_pearsons() -> None:
     hits = [1] * 50 + [0] * 4950
-    found = interval(hits, 1)
+    found = clustered_interval(hits, 1)
     exact = stats.binomtest(50, 5000).proportion_ci(method="exact")
     assert (found.low, found.high) == pytest.approx((exact.low, exact.high), rel=0.002)
 
@@ -187,7 +191,7 @@ def test_the_interval_covers_the_rate_though_filters_differ() -> None:
     for _ in range(300):
         rates = [min(1.0, draw.expovariate(50)) for _ in range(60)]
         hits = [sum(draw.random() < rate for _ in range(100)) for rate in rates]
-        found = interval(hits, 100)
+        found = clustered_interval(hits, 100)
         covered += found.low <= 0.02 <= found.high
         naive = stats.binomtest(sum(hits), 6000).proportion_ci(method="exact")
         as_if_independent += naive.low <= 0.02 <= naive.high
@@ -197,14 +201,14 @@ def test_the_interval_covers_the_rate_though_filters_differ() -> None:
 
 @pytest.mark.parametrize("hits", [[0, 0, 0], [4, 4, 4]])
 def test_the_interval_of_none_and_of_all(hits: list[int]) -> None:
-    found = interval(hits, 4)
+    found = clustered_interval(hits, 4)
     assert (found.low, found.high) == ((0.0, found.high) if not hits[0] else (found.low, 1.0))
     assert 0.2 < found.high - found.low < 1.0
 
 
 def test_one_filter_is_not_enough() -> None:
     with pytest.raises(ValueError, match="one filter"):
-        interval([3], 100)
+        clustered_interval([3], 100)
 
 
 def test_contenders_get_the_same_distinct_keys() -> None:

@@ -26,11 +26,12 @@ from bench.experiments.granularity.groups import contender as contender_of
 from bench.experiments.granularity.measure import (
     ORDERS,
     fence_searches,
+    keys_to_ask,
     measure,
 )
 from bench.experiments.granularity.rows import Row
 from bench.experiments.granularity.shapes import BLOCK_KEYS, STYLES, Load, Style, fill, plan
-from bench.experiments.granularity.story import BUDGET_TOLERANCE, failures
+from bench.experiments.granularity.story import BUDGET_TOLERANCE, failures, story
 from bench.experiments.granularity.tasks import Effort, Task
 from bench.harness.experiment import Plan, Results, run, write
 from bench.harness.records import repeatable
@@ -304,3 +305,20 @@ def test_options_out_of_range_are_refused(
     with pytest.raises(SystemExit):
         run(EXPERIMENT, ["--out", "unused", *option])
     assert "must" in capsys.readouterr().err
+
+
+def test_no_absent_key_is_looked_up_twice_while_there_are_enough() -> None:
+    load = tiny_load("leveled")
+    few, many = (
+        keys_to_ask(load, dataclasses.replace(TINY, absent=count))[0]
+        for count in (load.entries // 2, 2 * (load.entries - 1))
+    )
+    assert len(set(few)) == len(few) == load.entries // 2
+    assert 2 * len(set(many)) == len(many)
+
+
+def test_the_factor_of_monkey_has_its_interval(results: Results[Row]) -> None:
+    (finding, *_) = [text for text in story(results.rows).findings if text.startswith("Monkey")]
+    parts = re.findall(r"([\d.]+) counted, 95 % interval ([\d.]+) to ([\d.]+)", finding)
+    assert parts
+    assert all(float(low) < float(factor) < float(high) for factor, low, high in parts)

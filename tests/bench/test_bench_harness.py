@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -150,3 +151,25 @@ def test_intervals_hold_the_rate_and_need_trials() -> None:
     assert low < 0.01 < high
     assert rate_interval(0, 0) == (0.0, 1.0)
     assert math.isnan(percentiles([]).p50)
+
+
+def test_a_first_table_comes_before_findings_and_other_tables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def with_first(rows: list[Row]) -> Story:
+        first = Table("The answer", ("the square of", "is"), [["4", "16"]], "How to read it.")
+        return dataclasses.replace(story(rows), first=first)
+
+    page = tmp_path / "page.md"
+    page.write_text("<!-- bench squares -->\n<!-- end -->\n")
+    out = tmp_path / "out"
+    experiment.main(
+        dataclasses.replace(SQUARES, story=with_first),
+        ["--out", str(out), "--quick", "--seed", "4", "--into", str(page)],
+    )
+    report = (out / "report.html").read_text()
+    for text in (report, page.read_text(), capsys.readouterr().out):
+        places = [text.index(part) for part in ("The answer", "Squares were taken.")]
+        places.append(text.rindex("Squares"))
+        assert places == sorted(places)
+        assert text.count("The answer") == text.count("How to read it.") == 1

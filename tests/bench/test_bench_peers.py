@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -178,6 +179,14 @@ def test_reads_of_absent_keys_stand_beside_the_rate_in_theory() -> None:
         filter_false_positives=3,
         filter_negatives=297,
     )
+    # A second repetition that asks for every absent key again gets the same answers.
+    everything = replace(cold, operations=cold.entries)
+    again = replace(everything, repetition=1)
+    intervals = [
+        re.findall(r"pass \((.*?)\)", " ".join(story(rows).findings))
+        for rows in ([everything], [everything, again])
+    ]
+    assert intervals[0] == intervals[1] != []
     findings = " ".join(story([cold]).findings)
     assert "let 1.000% pass" in findings and "a lookup read 0.0100 data blocks" in findings
     assert "lets 0.820% pass" in findings

@@ -13,13 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from scipy import stats
-
 from bench.experiments.filters.contenders import REFUSALS, contender_named
 from bench.experiments.filters.stopwatch import Stopwatch, Timings
 from bench.experiments.filters.tasks import Effort, Task, effort_of, keys_of
 from bench.harness.experiment import Plan
-from bench.harness.intervals import CONFIDENCE
 from bench.harness.sweep import Step
 
 PRESENT_ASKED: Final = 16
@@ -52,19 +49,6 @@ class Counts:
         return len(self.hits) * self.per_filter
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A measured rate, its interval, and its design effect.
-
-    The design effect is the variance over that of independent trials.
-    """
-
-    rate: float
-    low: float
-    high: float
-    design_effect: float
-
-
 def count(what: Task) -> Counts:
     """Fill filters, and count the absent keys that pass.
 
@@ -94,40 +78,6 @@ def count(what: Task) -> Counts:
         rates.append(rate)
     rate = statistics.fmean(rates)
     return Counts(tuple(hits), what.per_filter, bits, rate, refused, false_negatives)
-
-
-def interval(hits: Sequence[int], per_filter: int) -> Interval:
-    """The false-positive rate with its 95 % interval, by clustered trials.
-
-    The trials of one filter are a cluster.  Clopper and Pearson's interval for the effective number of
-    trials: all trials divided by the design effect (the variance between filters over the binomial one,
-    at least 1), and multiplied by the square of t for the trials over t for the filters.  E. L. Korn,
-    B. I. Graubard, "Confidence intervals for proportions with small expected number of positive counts
-    estimated from survey data", Survey Methodology 24(2), 1998.  Needs two filters or more.
-
-    >>> interval([1] * 100, 100)  # evenly spread: as if independent
-    Interval(rate=0.01, low=0.0081..., high=0.0121..., design_effect=1.0)
-    >>> interval([10] * 10 + [0] * 90, 100)  # from a tenth of the filters: much wider
-    Interval(rate=0.01, low=0.0049..., high=0.0179..., design_effect=9.18...)
-    """
-    filters = len(hits)
-    if filters < 2:
-        raise ValueError("one filter does not tell how filters differ")
-    trials = filters * per_filter
-    rate = sum(hits) / trials
-    binomial = per_filter * rate * (1.0 - rate)
-    effect = max(1.0, statistics.variance(hits) / binomial) if binomial else 1.0
-    tail = (1.0 - CONFIDENCE) / 2.0
-    few = float(stats.t.ppf(tail, trials - 1) / stats.t.ppf(tail, filters - 1))
-    effective = trials / effect * few * few
-    positive = effective * rate
-    low = float(stats.beta.ppf(tail, positive, effective - positive + 1.0)) if rate else 0.0
-    high = (
-        float(stats.beta.ppf(1.0 - tail, positive + 1.0, effective - positive))
-        if rate < 1.0
-        else 1.0
-    )
-    return Interval(rate, low, high, effect)
 
 
 @dataclass(frozen=True, slots=True)

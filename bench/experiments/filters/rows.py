@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.experiments.filters.contenders import CONTENDERS, Basis, Code, Group, contender_named
-from bench.experiments.filters.measure import Found, interval
+from bench.experiments.filters.measure import Found
+from bench.harness.intervals import clustered_interval
 from bench.harness.ratios import Spread
 from bench.harness.records import column
 
@@ -115,7 +116,7 @@ def _row(found: Found) -> Row:
     what, counts, timings = found.what, found.counts, found.timings
     assert timings is not None, "rows are made after everything has been timed"
     contender = contender_named(what.contender)
-    measured = interval(counts.hits, counts.per_filter)
+    measured = clustered_interval(counts.hits, counts.per_filter)
     bits_per_key = counts.bits / len(counts.hits) / what.key_count
     # A contender that may miss its rate in theory is judged by the measured one.
     bound = _lower_bound(measured.rate if contender.basis == "ideal" else counts.rate)

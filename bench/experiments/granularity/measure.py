@@ -6,6 +6,7 @@ import dataclasses
 import os
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -13,12 +14,12 @@ import lsmkv
 from bench.experiments.granularity.contenders import Contender
 from bench.experiments.granularity.expected import expect_absent, table_spans
 from bench.experiments.granularity.rows import Row
-from bench.experiments.granularity.shapes import BLOCK_KEYS, PlannedTable, fill, plan
-from bench.experiments.granularity.tasks import Task
+from bench.experiments.granularity.shapes import BLOCK_KEYS, Load, PlannedTable, fill, plan
+from bench.experiments.granularity.tasks import Effort, Task
 from bench.experiments.granularity.timing import open_tables, time_store
-from bench.harness.intervals import rate_interval
+from bench.harness.intervals import effective_trials, rate_interval
 from bench.harness.shapes import filter_disk_bytes
-from bench.workloads.keys import absent_key, present_key
+from bench.workloads.keys import absent_key, passes, present_key
 from lsmkv.inspection.store_info import StoreInfo
 from lsmkv.stats import Stats
 from reports.environment import build
@@ -41,9 +42,7 @@ def measure(task: Task, directory: str) -> Row:
         load_s = time.perf_counter() - began
         info = db.inspect()
         index_bytes = db.memory_usage().indexes
-    draw = random.Random(f"granularity/{load.seed}")
-    absent = [absent_key(draw.randrange(load.entries - 1)) for _ in range(effort.absent)]
-    present = [present_key(draw.randrange(load.entries)) for _ in range(effort.present)]
+    absent, present = keys_to_ask(load, effort)
     times = time_store(path, options, info, absent[: effort.timed], present[: effort.timed])
     return Row(
         **_settings(task, rate, info),
@@ -55,6 +54,20 @@ def measure(task: Task, directory: str) -> Row:
         lsmkv_build=build(),
         load_s=load_s,
     )
+
+
+def keys_to_ask(load: Load, effort: Effort) -> tuple[list[bytes], list[bytes]]:
+    """Absent and present keys in random order.
+
+    A filter gives one answer to a key, however often it is asked: no key comes twice if there are
+    enough.
+    """
+    draw = random.Random(f"granularity/{load.seed}")
+    absent = [absent_key(number) for number in passes(range(load.entries - 1), effort.absent, draw)]
+    present = [present_key(number) for number in passes(range(load.entries), effort.present, draw)]
+    draw.shuffle(absent)
+    draw.shuffle(present)
+    return absent, present
 
 
 def _settings(task: Task, rate: float, info: StoreInfo) -> dict[str, Any]:
@@ -138,7 +151,8 @@ def _counts(
     miscounted = abs(gone.range_negatives - expected.out_of_range) + abs(asked - expected.probes)
     if contender.granularity == "block":
         miscounted += abs(gone.fence_negatives - expected.between_blocks)
-    low, high = rate_interval(hits, probes)
+    repeated = len(absent) / effective_trials(Counter(absent).values())
+    low, high = rate_interval(hits, probes, effective=probes / repeated)
     found: dict[str, Any] = {
         "absent_block_reads_expected": expected.block_reads / len(absent),
         "false_positives": hits,

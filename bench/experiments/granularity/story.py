@@ -35,6 +35,7 @@ from bench.experiments.granularity.verdict import (
     filter_reads,
     verdicts,
 )
+from bench.harness.intervals import ratio_interval
 from bench.harness.story import Story
 from lsmkv.options import FilterAllocation
 
@@ -131,7 +132,8 @@ def _monkey(rows: Sequence[Row], style: str) -> str:
         measured = "no read seen"
         if monkey.absent_block_reads_per_lookup:
             ratio = alike.absent_block_reads_per_lookup / monkey.absent_block_reads_per_lookup
-            measured = f"{ratio:.2f} counted"
+            low, high = _counted_interval(alike, monkey)
+            measured = f"{ratio:.2f} counted, 95 % interval {low:.2f} to {high:.2f}"
         ideal = textbook_reads(alike.run_entries, bits, "uniform") / textbook_reads(
             alike.run_entries, bits, "monkey"
         )
@@ -140,6 +142,15 @@ def _monkey(rows: Sequence[Row], style: str) -> str:
         f"Monkey divides the reads of absent keys, {style}, one Bloom filter per table, equal memory, "
         f"by {', '.join(parts)}."
     )
+
+
+def _counted_interval(row: Row, other: Row) -> tuple[float, float]:
+    """The interval of how many times fewer blocks ``other`` read; the same keys were asked in both."""
+    reads, fewer = (
+        round(each.absent_block_reads_per_lookup * each.absent_lookups) for each in (row, other)
+    )
+    repeated = max(1.0, row.absent_lookups / row.entries)
+    return ratio_interval(reads, fewer, repeated, repeated)
 
 
 def _monkey_memory(rows: Sequence[Row]) -> str:

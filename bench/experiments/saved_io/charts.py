@@ -1,4 +1,4 @@
-"""The charts of ``saved-io``."""
+"""The charts of ``saved-io``.  The error rate p falls to the right in all of them."""
 
 from __future__ import annotations
 
@@ -8,77 +8,96 @@ from typing import Any, Final
 
 import numpy
 from matplotlib.figure import Figure
+from matplotlib.ticker import MultipleLocator
 
 from bench.experiments.saved_io import theory
 from bench.experiments.saved_io.datasets import ALONE, DIGITS
 from bench.experiments.saved_io.rows import Row
-from bench.harness.charts import THEORY, Chart, legend_below, percent_axis, plain_axis, series
+from bench.experiments.saved_io.tables import shape_name
+from bench.harness.charts import (
+    THEORY,
+    Chart,
+    legend_below,
+    percent_axis,
+    plain_log_axis,
+    series,
+)
 from lsmkv.options import KIB
 
-_RATES: Final = numpy.logspace(-4, numpy.log10(0.5), 80)
-LOOKUPS_PER_KEY: Final = (0.002, 0.02, 0.2, 2.0)
-"""Lookups per key between two openings, which share the load of the filters."""
+READS_LEFT: Final = "reads-left"
+"""The name of the first chart."""
+
+_LEAST_RATE: Final = 1e-4
+_RATES: Final = numpy.logspace(numpy.log10(_LEAST_RATE), numpy.log10(0.5), 80)
+_TICKS: Final = (0.5, 0.1, 0.01, 0.001, 0.0001)
+_NO_FILTER: Final = 1.6  # its place on the axis, left of 50 %
+_BOUND: Final[dict[str, Any]] = {"color": "#999999", "linestyle": ":", "linewidth": 1.3}
+_NONE_SEEN: Final = " A hollow triangle: none seen, and the upper end of the interval."
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:
     """The charts that the rows are enough for."""
     rates = Chart(
         "error-rates",
-        "False-positive rate: asked for, in theory, and measured",
-        "Left, in stores: measured rates with 95 % intervals against the rates asked for. Right, "
-        "filters of one block's keys: measured over exact rate for several ways to derive the "
-        "probes from the key; 1: the measured rate is the theory's.",
+        "False-positive rate: measured over exact",
+        "Left, stores. Right, filters of one block's keys, for several ways to derive the probes from "
+        "the key. Bars: 95 % intervals; 1 is the theory." + _NONE_SEEN,
         partial(_draw_rates, rows),
-        width=8.2,
+        width=8.6,
+        height=4.6,
     )
-    stores = [row for row in rows if row.is_store and row.repetition == 0]
+    stores = [row for row in rows if row.is_store and not row.repetition]
     if not stores:
         return [rates]
     shown = DIGITS if any(row.dataset == DIGITS for row in stores) else stores[0].dataset
     policy = stores[0].filter_policy
     stores = [row for row in stores if row.filter_policy == policy]
     filtered = [row for row in stores if row.error_rate_requested is not None]
-    return [
+    few = _few(stores)
+    absent = [row for row in few if not row.hit_ratio]
+    found = [
         Chart(
-            "reads-saved",
-            "Disk reads saved against the false-positive rate",
-            "Share of data-block reads that filters save, by how many lookups find their key; "
-            "points are counts, dashed lines theory, (1 - p) of the searches that a filter can spare. "
-            "A present key needs its one read whatever the filter.",
-            partial(_draw_saved, [row for row in filtered if row.dataset == shown]),
-            width=7.6,
+            READS_LEFT,
+            "Disk reads left for an absent key",
+            "Data blocks read for a lookup of an absent key, with 95 % intervals; at the left, without "
+            "filters. Dashed: p times the blocks that would be searched, which is each run but for keys "
+            "between two blocks. Series are shifted sideways a little." + _NONE_SEEN,
+            partial(_draw_left, absent),
+            width=7.2,
+            height=4.6,
         ),
         Chart(
-            "reads-left",
-            "Disk reads left for an absent key",
-            "Data-block reads for each lookup of an absent key, by block size and number of runs; "
-            "dashed: p times the number of runs. The leftmost point of each line is without filters.",
-            partial(_draw_left, [row for row in stores if not row.hit_ratio]),
+            "reads-left-by-hits",
+            "Share of the disk reads that filters leave",
+            "Data blocks read with filters by those read without, by how many lookups find their key. "
+            "A present key needs its one read whatever the filter; filters spare reads of other runs. "
+            "Bars: 95 % intervals; dashed: theory, as above.",
+            partial(_draw_shares, [row for row in filtered if row.dataset == shown]),
+            width=7.6,
         ),
         rates,
         Chart(
             "memory",
             "What memory buys",
-            "Share of absent lookups' reads that are left, against the size of the filters; dashed: "
-            "the least rate of any Bloom filter of that size, 0.6185 to the power of bits per key.",
-            partial(_draw_memory, [row for row in filtered if not row.hit_ratio]),
-        ),
-        Chart(
-            "cold-latency",
-            "Cold latency against the false-positive rate",
-            "Mean time of a lookup whose every read goes to the device (direct reads, block cache "
-            "off); the hollow marks at the right are without filters.",
-            partial(_draw_latency, [row for row in stores if row.dataset == shown]),
-        ),
-        Chart(
-            "knee",
-            "Where a lower rate stops paying",
-            "Bytes read for an absent lookup, filters' own load included, against the size of the "
-            "filters: the fewer lookups follow an opening, the sooner larger filters cost more than "
-            "they save. Marks: the best of the measured rates.",
-            partial(_draw_knee, [row for row in filtered if not row.hit_ratio]),
+            "Share of absent lookups' reads that is left, against the size of the filters, with 95 % "
+            "intervals. No filter can be below the lower line, and the command fails if an interval "
+            "is." + _NONE_SEEN,
+            partial(_draw_memory, [row for row in absent if row.error_rate_requested is not None]),
+            height=4.6,
         ),
     ]
+    timed = [row for row in stores if row.dataset == shown and row.cold_us_mean]
+    if timed:
+        found.append(
+            Chart(
+                "cold-latency",
+                "Cold latency",
+                "Mean time of a lookup whose every read goes to the device (direct reads, block cache "
+                "off); at the left, without filters. One pass: device and machine decide.",
+                partial(_draw_latency, timed),
+            )
+        )
+    return found
 
 
 Key = Callable[[Row], Any]
@@ -91,20 +110,114 @@ def _groups(rows: Sequence[Row], key: Key) -> dict[Any, list[Row]]:
     return found
 
 
-def _shape(row: Row) -> str:
-    runs = f"{row.run_count} run{'s' * (row.run_count != 1)}"
-    return f"{row.dataset}, {(row.block_size_bytes or 0) // KIB} KiB, {runs}"
+def _few(rows: Sequence[Row]) -> list[Row]:
+    """The rows of the smallest blocks of each data set: larger ones would lie over them."""
+    smallest = {
+        dataset: min(row.block_size_bytes or 0 for row in found)
+        for dataset, found in _groups(rows, lambda row: row.dataset).items()
+    }
+    return [row for row in rows if row.block_size_bytes == smallest[row.dataset]]
 
 
-def _rate_ticks(axes: Any) -> None:
+def _gap_share(row: Row) -> float:
+    """The share of searches whose key falls between two blocks: one for each block's keys."""
+    return (row.block_count or 0) / row.entry_count
+
+
+def _rate_axis(axes: Any, *, with_none: bool = False, built: bool = True) -> None:
+    """p falls to the right; ``with_none`` has a place for stores without filters."""
     axes.set_xscale("log")
-    axes.set_xticks([0.0001, 0.001, 0.01, 0.1, 0.5])
+    axes.set_xlim(_NO_FILTER * 1.5 if with_none else 0.75, _LEAST_RATE / 1.5)
+    ticks = [_NO_FILTER, *_TICKS] if with_none else list(_TICKS)
+    axes.set_xticks(ticks, ["no\nfilter"] * with_none + [f"{tick * 100:g}" for tick in _TICKS])
     axes.minorticks_off()
-    percent_axis(axes.xaxis)
-    axes.set_xlabel("false-positive rate p of the filters as built, %")
+    which = "of the filters as built" if built else "asked for"
+    axes.set_xlabel(f"false-positive rate p {which}, %")
 
 
-def _draw_saved(rows: Sequence[Row], figure: Figure) -> None:
+def _points(
+    axes: Any,
+    places: Sequence[float],
+    spans: Sequence[tuple[float, float, float]],
+    number: int,
+    label: str,
+) -> None:
+    """Points with their intervals (low, middle, high) on a logarithmic axis.
+
+    Where nothing was seen there is no point, but a hollow triangle at the upper end.
+    """
+    seen = [(x, span) for x, span in zip(places, spans, strict=True) if span[1]]
+    look = series(number)
+    axes.errorbar(
+        [x for x, _ in seen],
+        [middle for _, (_, middle, _) in seen],
+        (
+            [middle - low for _, (low, middle, _) in seen],
+            [high - middle for _, (_, middle, high) in seen],
+        ),
+        linestyle="none",
+        capsize=2,
+        elinewidth=0.9,
+        label=label,
+        **look,
+    )
+    for x, (_, middle, high) in zip(places, spans, strict=True):
+        if not middle:
+            axes.plot(x, high, marker="v", fillstyle="none", color=look["color"])
+
+
+def _apart(rate: float, number: int, count: int) -> float:
+    """A place beside ``rate``, so that the intervals of several series can be told apart."""
+    return float(rate * 1.07 ** (number - (count - 1) / 2))
+
+
+def _interval_of_reads(row: Row, whole: float) -> tuple[float, float, float]:
+    """Block reads by ``whole``, with the ends of the interval.
+
+    Reads that filters cannot spare have no interval.
+    """
+    trials = row.filter_trials or 0
+    needed = (row.data_block_reads or 0) - row.filter_false_positives
+    rates = row.error_rate_low or 0.0, row.error_rate_measured or 0.0, row.error_rate_high or 0.0
+    low, middle, high = ((needed + rate * trials) / whole for rate in rates)
+    return low, middle, high
+
+
+def _draw_left(rows: Sequence[Row], figure: Figure) -> None:
+    axes = figure.subplots()
+    shapes = _groups(rows, shape_name)
+    for number, (shape, group) in enumerate(shapes.items()):
+        filtered = [row for row in group if row.error_rate_exact]
+        _points(
+            axes,
+            [_apart(row.error_rate_exact or 0.0, number, len(shapes)) for row in filtered],
+            [_interval_of_reads(row, row.lookup_count) for row in filtered],
+            number,
+            shape,
+        )
+        for row in group:
+            if row.error_rate_requested is None:
+                reads = (row.data_block_reads or 0) / row.lookup_count
+                axes.plot(_apart(_NO_FILTER, number, len(shapes)), reads, **series(number))
+    by_runs = _groups(rows, lambda row: row.run_count)
+    for label, (runs, group) in zip(
+        ["theory", *[None] * len(by_runs)], by_runs.items(), strict=False
+    ):
+        gaps = _gap_share(group[0])
+        expected = [theory.reads_per_lookup(p, 0.0, runs, gaps) for p in _RATES]
+        axes.plot(_RATES, expected, **THEORY, label=label)
+    _rate_axis(axes, with_none=True)
+    _log_axis(axes)
+    axes.set_ylabel("data blocks read per absent lookup")
+    axes.legend()
+
+
+def _log_axis(axes: Any) -> None:
+    axes.set_yscale("log")
+    plain_log_axis(axes.yaxis, axes.get_ylim(), 30.0)
+
+
+def _draw_shares(rows: Sequence[Row], figure: Figure) -> None:
     smallest = min(row.block_size_bytes or 0 for row in rows)
     panels = _groups(
         [row for row in rows if row.block_size_bytes == smallest], lambda row: row.run_count
@@ -112,107 +225,75 @@ def _draw_saved(rows: Sequence[Row], figure: Figure) -> None:
     grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (runs, found) in zip(grid, panels.items(), strict=True):
         for number, (hit_ratio, group) in enumerate(_groups(found, lambda r: r.hit_ratio).items()):
-            expected = [theory.saved_share(p, hit_ratio, runs) for p in _RATES]
-            axes.plot(_RATES, expected, **THEORY)
-            axes.plot(
-                [row.error_rate_exact for row in group],
-                [row.reads_saved_gross_share for row in group],
-                linestyle="none",
-                label=f"{hit_ratio * 100:g} % present",
-                **series(number),
+            gaps = _gap_share(group[0])
+            expected = [theory.left_share(p, hit_ratio, runs, gaps) for p in _RATES]
+            axes.plot(_RATES, expected, **THEORY, label=None if number else "theory")
+            _points(
+                axes,
+                [row.error_rate_exact or 1.0 for row in group],
+                [_interval_of_reads(row, row.data_block_reads_unfiltered or 1) for row in group],
+                number,
+                f"{hit_ratio * 100:g} % present",
             )
-        _rate_ticks(axes)
+        _rate_axis(axes)
+        axes.set_xlabel("p of the filters as built, %")
         axes.set_title(f"{smallest // KIB} KiB blocks, {runs} run{'s' * (runs != 1)}")
-        axes.set_ylim(-0.03, 1.03)
+        axes.set_yscale("log")
         percent_axis(axes.yaxis)
-    grid[0].set_ylabel("data-block reads saved, %")
-    legend_below(figure, grid[0], 5)
-
-
-def _draw_left(rows: Sequence[Row], figure: Figure) -> None:
-    axes = figure.subplots()
-    for number, (shape, group) in enumerate(_groups(rows, _shape).items()):
-        ordered = sorted(group, key=lambda row: -(row.error_rate_exact or 1.0))
-        points = [
-            (row.error_rate_exact or 1.0, (row.data_block_reads or 0) / row.lookup_count)
-            for row in ordered
-        ]
-        shown = [(rate, reads) for rate, reads in points if reads]
-        axes.plot(*zip(*shown, strict=True), linestyle="none", label=shape, **series(number))
-    for runs in sorted({row.run_count or 1 for row in rows}):
-        rates = numpy.append(_RATES, 1.0)
-        axes.plot(rates, [theory.reads_per_lookup(p, 0.0, runs) for p in rates], **THEORY)
-    _rate_ticks(axes)
-    axes.set_xticks([0.0001, 0.001, 0.01, 0.1, 1])
-    axes.set_xlabel("false-positive rate p of the filters as built, % (100: no filter)")
-    axes.invert_xaxis()
-    axes.set_yscale("log")
-    plain_axis(axes.yaxis)
-    axes.set_ylabel("data-block reads per absent lookup")
-    axes.legend()
+    grid[0].set_ylabel("data-block reads left, %")
+    legend_below(figure, grid[0], 6)
 
 
 def _draw_rates(rows: Sequence[Row], figure: Figure) -> None:
-    left, right = figure.subplots(1, 2)
-    stores = [
-        row for row in rows if row.is_store and not row.hit_ratio and row.error_rate_requested
+    asked = [
+        row for row in rows if not row.hit_ratio and row.error_rate_exact and not row.repetition
     ]
-    for number, (shape, group) in enumerate(_groups(stores, _shape).items()):
-        _with_intervals(left, group, number, shape, relative=False)
-    left.plot(_RATES, _RATES, **THEORY)
-    left.set_yscale("log")
-    percent_axis(left.yaxis)
-    left.set_ylabel("measured, %")
-    left.set_title("in stores")
-    alone = [row for row in rows if row.dataset == ALONE and row.repetition == 0]
-    for number, (strategy, group) in enumerate(
-        _groups(alone, lambda row: row.hash_strategy).items()
-    ):
-        _with_intervals(right, group, number, strategy, relative=True)
-    right.axhline(1.0, **THEORY)
-    right.set_yscale("log")
-    right.set_yticks([0.5, 1, 2, 5, 10], ["0.5", "1", "2", "5", "10"])
-    right.set_ylabel("measured / exact")
-    size = f" of {alone[0].entry_count} keys" if alone else ""
-    right.set_title(f"filters{size}, by hash strategy")
-    for axes in (left, right):
-        _rate_ticks(axes)
-        axes.set_xlabel("false-positive rate asked for, %")
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(loc="best")
+    stores = _few([row for row in asked if row.is_store])
+    alone = [row for row in asked if row.dataset == ALONE]
+    by_strategy: Key = lambda row: row.hash_strategy  # noqa: E731
+    panels = [
+        (stores, shape_name, "stores"),
+        (alone, by_strategy, f"filters of {alone[0].entry_count} keys" if alone else ""),
+    ]
+    panels = [panel for panel in panels if panel[0]]
+    grid = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, (found, key, title) in zip(grid, panels, strict=True):
+        groups = _groups(found, key)
+        axes.plot(_RATES, [1.0] * len(_RATES), **THEORY, label="theory")
+        for number, (name, group) in enumerate(groups.items()):
+            places = [_apart(row.error_rate_requested or 1.0, number, len(groups)) for row in group]
+            _points(axes, places, [_over_exact(row) for row in group], number, name)
+        _rate_axis(axes, built=False)
+        axes.set_yscale("log")
+        plain_log_axis(axes.yaxis, axes.get_ylim(), 300.0)
+        axes.set_title(title)
+        axes.legend(fontsize="small")
+    grid[0].set_ylabel("measured / exact")
 
 
-def _with_intervals(
-    axes: Any, group: Sequence[Row], number: int, label: str, relative: bool
-) -> None:
-    rates, middles, below, above = [], [], [], []
-    for row in group:
-        if not row.error_rate_measured or not row.error_rate_exact:
-            continue
-        scale = row.error_rate_exact if relative else 1.0
-        # Side by side, so that intervals of several series can be told apart.
-        rates.append((row.error_rate_requested or 1.0) * 1.05 ** (number - 2))
-        middles.append(row.error_rate_measured / scale)
-        below.append((row.error_rate_measured - (row.error_rate_low or 0.0)) / scale)
-        above.append(((row.error_rate_high or 1.0) - row.error_rate_measured) / scale)
-    axes.errorbar(
-        rates, middles, (below, above), linestyle="none", capsize=2, label=label, **series(number)
-    )
+def _over_exact(row: Row) -> tuple[float, float, float]:
+    exact = row.error_rate_exact or 1.0
+    low, high = row.error_rate_low or 0.0, row.error_rate_high or 0.0
+    return low / exact, (row.error_rate_measured or 0.0) / exact, high / exact
 
 
 def _draw_memory(rows: Sequence[Row], figure: Figure) -> None:
     axes = figure.subplots()
-    for number, (shape, group) in enumerate(_groups(rows, _shape).items()):
-        shown = [
-            (row.filter_bits_per_key, (row.data_block_reads or 0) / unfiltered)
-            for row in group
-            if (unfiltered := row.data_block_reads_unfiltered) and row.data_block_reads
-        ]
-        axes.plot(*zip(*shown, strict=True), linestyle="none", label=shape, **series(number))
-    bits = numpy.linspace(1, 20, 50)
-    axes.plot(bits, 0.6185**bits, **THEORY)
+    for number, (shape, group) in enumerate(_groups(rows, shape_name).items()):
+        shown = [row for row in group if row.data_block_reads_unfiltered]
+        _points(
+            axes,
+            [row.filter_bits_per_key for row in shown],
+            [_interval_of_reads(row, row.data_block_reads_unfiltered or 1) for row in shown],
+            number,
+            shape,
+        )
+    bits = numpy.linspace(1, max(row.filter_bits_per_key for row in rows) + 0.5, 50)
+    axes.plot(bits, 0.6185**bits, **THEORY, label="the best Bloom filter, $0.6185^{bits}$")
+    axes.plot(bits, 0.5**bits, **_BOUND, label="lower bound of any filter, $2^{-bits}$")
     axes.set_yscale("log")
     percent_axis(axes.yaxis)
+    axes.xaxis.set_major_locator(MultipleLocator(2))
     axes.set_xlabel("filter size, bits per key")
     axes.set_ylabel("reads of absent lookups left, %")
     axes.legend()
@@ -224,54 +305,12 @@ def _draw_latency(rows: Sequence[Row], figure: Figure) -> None:
     shown = [row for row in rows if row.block_size_bytes == smallest and row.run_count == most_runs]
     axes = figure.subplots()
     for number, (hit_ratio, group) in enumerate(_groups(shown, lambda r: r.hit_ratio).items()):
-        timed: list[Any] = [row for row in group if row.cold_us_mean and row.error_rate_exact]
+        points = [(row.error_rate_exact or _NO_FILTER, row.cold_us_mean) for row in group]
         axes.plot(
-            [row.error_rate_exact for row in timed],
-            [row.cold_us_mean for row in timed],
-            label=f"{hit_ratio * 100:g} % present",
-            **series(number),
+            *zip(*points, strict=True), label=f"{hit_ratio * 100:g} % present", **series(number)
         )
-        for row in group:
-            if row.error_rate_requested is None and row.cold_us_mean:
-                axes.plot(1.0, row.cold_us_mean, fillstyle="none", **series(number))
-    _rate_ticks(axes)
-    axes.set_xticks([0.0001, 0.001, 0.01, 0.1, 1])
-    axes.set_xlabel("false-positive rate p of the filters as built, % (100: no filter)")
-    axes.set_yscale("log")
-    plain_axis(axes.yaxis)
+    _rate_axis(axes, with_none=True)
+    _log_axis(axes)
     axes.set_ylabel("mean cold lookup, microseconds")
-    axes.set_title(f"{smallest // KIB} KiB blocks, {most_runs} runs")
+    axes.set_title(f"{smallest // KIB} KiB blocks, {most_runs} run{'s' * (most_runs != 1)}")
     axes.legend()
-
-
-def _draw_knee(rows: Sequence[Row], figure: Figure) -> None:
-    axes = figure.subplots()
-    group = knee_rows(rows)
-    for number, per_key in enumerate(LOOKUPS_PER_KEY):
-        points = [(row.filter_bits_per_key, cost(row, per_key)) for row in group]
-        best = min(points, key=lambda point: point[1])
-        axes.plot(*zip(*points, strict=True), label=f"{per_key:g}", **series(number))
-        axes.plot(*best, "o", color="#000000", fillstyle="none", markersize=10)
-    axes.set_yscale("log")
-    axes.set_xlabel("filter size, bits per key")
-    plain_axis(axes.yaxis)
-    axes.set_ylabel("bytes read per absent lookup")
-    axes.set_title(_shape(group[0]))
-    axes.legend(title="lookups per key\nbetween two openings")
-
-
-def knee_rows(rows: Sequence[Row]) -> list[Row]:
-    """The rows of the first shape, for the knee."""
-    shape = _shape(rows[0])
-    return sorted(
-        (row for row in rows if _shape(row) == shape), key=lambda row: row.filter_bits_per_key
-    )
-
-
-def cost(row: Row, lookups_per_key: float) -> float:
-    """Bytes read for a lookup, with its share of the filters."""
-    return theory.cost_bytes(
-        (row.data_block_read_bytes or 0) / row.lookup_count,
-        row.filter_read_bytes or 0,
-        lookups_per_key * row.entry_count,
-    )

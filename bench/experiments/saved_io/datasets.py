@@ -19,6 +19,9 @@ DATASETS: Final = (DIGITS, HBASE, PATHS)
 """``digits``: 16-byte keys, 100-byte values.  ``hbase``: cells of 200 bytes, key included.
 ``paths``: the files of this Python, path to description, as the demonstration stores them."""
 
+_APART: Final = 10**9  # more than a data set has entries
+_SEEDS: Final = 10**6  # keys have 16 digits
+
 ALONE: Final = "alone"
 """In place of a data set: filters without a store, to compare hash strategies."""
 
@@ -40,10 +43,13 @@ def dataset(name: str, entries: int, seed: int) -> Dataset:
         raise ValueError(f"dataset {name!r}: must be one of {', '.join(DATASETS)}")
     length = 100 if name == DIGITS else HBASE_CELL_BYTES - KEY_BYTES
     values = Values(length, seed)
+    # Each seed has its own keys: the same keys would make the same filters.
+    first = seed % _SEEDS * _APART
+    numbers = range(first, first + entries)
     return Dataset(
-        [(present_key(number), values.of(number)) for number in range(entries)],
+        [(present_key(number), values.of(number)) for number in numbers],
         # None after the last key: all lie between two present keys.
-        [absent_key(number) for number in range(entries - 1)],
+        [absent_key(number) for number in numbers[:-1]],
     )
 
 

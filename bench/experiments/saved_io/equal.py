@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import lsmkv
 from bench.experiments.saved_io.datasets import Dataset, dataset
 from bench.experiments.saved_io.rows import EQUAL_BYTES, EQUAL_RATE, REFERENCE, REFERENCE_RATE, Row
-from bench.experiments.saved_io.stores import Built, build, costs, count, rates
+from bench.experiments.saved_io.stores import Built, build, count, counts
 from bench.experiments.saved_io.tasks import EqualTask
 from bench.harness.ribbon_sizes import fit
 from bench.harness.shapes import block_keys
@@ -77,20 +77,8 @@ def _row(
         repetition=task.repetition,
         seed=task.seed,
         lookup_count=len(keys),
-        entry_count=built.entry_count,
-        table_count=built.table_count,
-        block_count=built.block_count,
-        data_bytes=built.data_bytes,
-        found_count=counted.get_hits,
-        **rates(built.error_rate_exact, counted),
-        fence_negatives=counted.fence_negatives,
-        data_block_reads=counted.block_reads,
+        **counts(built, counted),
         # Without filters each search that one was asked for would be a read.
-        data_block_reads_unfiltered=counted.filter_negatives + counted.filter_false_positives,
-        data_block_read_bytes=counted.block_read_bytes,
-        filter_reads=counted.filter_reads,
-        filter_read_bytes=counted.filter_read_bytes,
-        index_read_bytes=counted.index_read_bytes,
-        **costs(built),
+        data_block_reads_unfiltered=sum(counted.answers.trials),
         os_check="not told: counted only",
     )

@@ -39,7 +39,7 @@ class Comparison:
     @property
     def fewer_reads_interval(self) -> tuple[float, float]:
         """The 95 % interval of the ratio, whose counts are a sample."""
-        return ratio_interval(_reads(self.bloom), _reads(self.equal_bytes))
+        return _ratio_interval(self.bloom, self.equal_bytes)
 
     @property
     def fewer_reads_exact(self) -> float:
@@ -76,6 +76,11 @@ def _reads(row: Row) -> int:
     return row.data_block_reads or 0
 
 
+def _ratio_interval(row: Row, other: Row) -> tuple[float, float]:
+    effects = row.design_effect or 1.0, other.design_effect or 1.0
+    return ratio_interval(_reads(row), _reads(other), *effects)
+
+
 def _blocks(row: Row) -> str:
     keys = row.entry_count / (row.block_count or 1)
     return f"{(row.block_size_bytes or 0) // KIB} KiB, {keys:.0f} keys"
@@ -94,7 +99,7 @@ def _table(found: Sequence[Comparison]) -> Table:
         bloom = bloom_of[id(row)]
         if row is bloom or not _reads(row):
             return "-"
-        low, high = ratio_interval(_reads(bloom), _reads(row))
+        low, high = _ratio_interval(bloom, row)
         return f"{_reads(bloom) / _reads(row):.2f} ({low:.2f}-{high:.2f})"
 
     return table_of(

@@ -9,7 +9,7 @@ from typing import Final
 from bench.experiments.saved_io.datasets import ALONE, DATASETS, DIGITS, HBASE, PATHS
 from bench.experiments.saved_io.measure import measure
 from bench.experiments.saved_io.rows import Row, join
-from bench.experiments.saved_io.story import story
+from bench.experiments.saved_io.story import section, story, write_picture
 from bench.experiments.saved_io.tasks import EqualTask, StoreTask, StrategyTask, Task
 from bench.harness.experiment import Experiment, Plan
 from lsmkv.filters.family import strategies
@@ -46,6 +46,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=int,
         help="lookups that are counted for each hit ratio, of which the first are timed too; "
         "default: 10,000 or 100,000",
+    )
+    parser.add_argument(
+        "--counts-only", action="store_true", help="no timed lookups, and no count by the system"
     )
     parser.add_argument(
         "--datasets",
@@ -114,7 +117,7 @@ def _stores(
     runs = (1, 4) if quick else (1, 4, 10)
     ratios = (0.0, 0.5, 1.0) if quick else (0.0, 0.1, 0.5, 0.9, 1.0)
     lookups = _lookups(plan)
-    cold, warm = lookups // 10, lookups // 5
+    cold, warm = (0, 0) if plan.options.counts_only else (lookups // 10, lookups // 5)
 
     def each(
         dataset: str,
@@ -154,8 +157,8 @@ def _strategies(plan: Plan, seed: int, repetition: int) -> Iterator[StrategyTask
 EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     name="saved-io",
     title="Disk reads saved by block filters",
-    question="How many disk reads does a Bloom filter in every block save, as its false-positive rate "
-    "p varies, and what does it cost?",
+    question="How many disk reads does a filter in every block save, as its false-positive rate p "
+    "varies, and what does it cost?",
     method=(
         "Each store is written for the purpose: its entries, in a seeded random order, go to a number "
         "of sorted runs that all span the whole range of keys. Tables are not compressed. The rows "
@@ -163,18 +166,27 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
         "blocks, which is checked.",
         "Absent keys lie just after present ones, so that no range of a table answers for the filter; "
         "the few that fall between two blocks cost nothing with or without filters, and are no "
-        "saving: the baseline is what the same lookups read without filters. Lookups are drawn "
-        "with repetition, uniformly.",
+        "saving: the baseline is what the same lookups read without filters. No key is looked up "
+        "twice while there are enough keys; more lookups than keys are whole passes over all of them, "
+        "and a sample.",
         "Counts come from lookups with lsmkv's block cache off: each search of a block is a read. "
-        "Net means: less the reads that load the filters when the store is opened, once for these "
-        "lookups. Bytes of blocks include the filters inside them.",
+        "Net means: less the load of the filters when the store is opened, once for these lookups. In "
+        "reads it counts read calls: one for the filters of each table, whatever their size. In bytes it "
+        "counts what was read: logical bytes as requested, and bytes of the whole 4 KiB pages that they "
+        "touch, as a device reads them: a block that straddles pages costs all of them. Bytes of blocks "
+        "include the filters inside them. The bytes of the index, which hardly depend on "
+        "filters, are left out.",
+        "A second count looks up each different key once in the tables' indexes and filters, and counts "
+        "for each filter how often it was asked, and which blocks were read. It must agree with the "
+        "store's counters, or the command fails. Bytes of pages come from the blocks' places in the "
+        "files; direct reads count the same.",
         "Ribbon beside Bloom: three stores of the same entries, counted with lookups of absent keys "
         "alone. One has Bloom filters of 1 %; one ribbon filters of 1 %; and one ribbon filters of the "
         "lowest rate whose bytes, all together, are not more than those of the Bloom filters. That "
         "rate is calculated from the keys of each block and the mean sizes of ribbon filters; a "
         "store that is written with more bytes than that is written again with a higher rate. The "
-        "interval of how many times fewer reads there are takes both counts as binomial, of equally "
-        "many filters asked.",
+        "interval of how many times fewer reads there are takes each count for a binomial one with the "
+        "design effect of its rate, of equally many filters asked.",
         "Cold lookups read with O_DIRECT, past the page cache, block cache off; the bytes that "
         "lsmkv counted, opening included, are held against the operating system's count for the "
         "thread (read_bytes of /proc/thread-self/io). A row where they differ by more than 1 % is "
@@ -182,8 +194,12 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
         "Each lookup is timed alone, garbage collector off; reading the clock is included.",
         "Exact rates are E[(X/m)^k] with X the number of distinct bits set (Bose et al. 2008), for "
         "the m, n and k of each block, weighted by its keys. Measured rates are false positives over "
-        "all times a filter was asked for a key that it does not hold; intervals are Clopper and "
-        "Pearson's, 95 %. They are not corrected for many comparisons.",
+        "all times a filter was asked for a key that it does not hold (present keys ask the filters of "
+        "other runs). A block's filter is a cluster of trials: how full it happens to be affects all "
+        "its answers, and a key asked twice gets one answer. Intervals, 95 %, are Clopper and Pearson's "
+        "for the effective number of trials (Korn and Graubard 1998): the number asked over the design "
+        "effect, which is estimated from the filters, and is at least what the repeated keys make it "
+        "(Kish). They are not corrected for many comparisons, and cover this one data set's keys.",
     ),
     row_type=Row,
     tasks=tasks,
@@ -192,4 +208,6 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     story=story,
     libraries=("numpy", "scipy", "matplotlib"),
     add_options=add_options,
+    document=section,
+    write_more=write_picture,
 )

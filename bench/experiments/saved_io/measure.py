@@ -16,9 +16,9 @@ import lsmkv
 from bench.experiments.saved_io.datasets import ALONE, dataset
 from bench.experiments.saved_io.equal import measure_equal
 from bench.experiments.saved_io.rows import OS_TOLERANCE, Row
-from bench.experiments.saved_io.stores import Built, build, costs, count, rates
+from bench.experiments.saved_io.stores import Built, Counted, build, count, counts
 from bench.experiments.saved_io.tasks import EqualTask, StoreTask, StrategyTask, Task
-from bench.harness.intervals import percentiles, rate_interval
+from bench.harness.intervals import clustered_interval, percentiles
 from bench.harness.process_meter import os_read_bytes
 from bench.harness.stopwatch import each_us
 from bench.workloads.keys import lookups
@@ -62,6 +62,8 @@ class Cold:
 
 def cold_pass(directory: str, keys: Sequence[bytes]) -> Cold:
     """Open the store with direct reads and look up ``keys``; the block cache is off."""
+    if not keys:
+        return Cold([], 0, None, "not told: counted only")
     before = os_read_bytes("thread-self")
     try:
         with lsmkv.open(
@@ -90,6 +92,8 @@ def os_check(counted_bytes: int, os_bytes: int) -> str:
 
 def warm_pass(directory: str, keys: Sequence[bytes]) -> list[float]:
     """Microseconds per lookup, with every needed block in the block cache."""
+    if not keys:
+        return []
     with lsmkv.open(directory, read_only=True, block_cache_size_bytes=_EVERYTHING) as db:
         for key in keys:
             db.get(key)
@@ -101,7 +105,7 @@ def _row(
     built: Built,
     hit_ratio: float,
     lookup_count: int,
-    counted: lsmkv.Stats,
+    counted: Counted,
     cold: Cold,
     warm_us: list[float],
 ) -> Row:
@@ -117,19 +121,7 @@ def _row(
         seed=task.seed,
         lookup_count=lookup_count,
         cold_lookup_count=len(cold.us),
-        entry_count=built.entry_count,
-        table_count=built.table_count,
-        block_count=built.block_count,
-        data_bytes=built.data_bytes,
-        found_count=counted.get_hits,
-        **rates(built.error_rate_exact, counted),
-        fence_negatives=counted.fence_negatives,
-        data_block_reads=counted.block_reads,
-        data_block_read_bytes=counted.block_read_bytes,
-        filter_reads=counted.filter_reads,
-        filter_read_bytes=counted.filter_read_bytes,
-        index_read_bytes=counted.index_read_bytes,
-        **costs(built),
+        **counts(built, counted),
         counted_read_bytes=cold.counted_bytes,
         os_read_bytes=cold.os_bytes,
         os_check=cold.os_check,
@@ -153,20 +145,25 @@ def _measure_strategy(task: StrategyTask) -> Row:
     """False positives of many filters alone, each with keys of its own."""
     draw = random.Random(f"strategy/{task.seed}/{task.error_rate}")
     strategy = strategy_named(task.strategy)
-    hits = trials = 0
+    hits: list[int] = []
     exact = 0.0
     filled = StrategyBloomFilter.for_keys(task.key_count, task.error_rate, strategy)
-    while trials < task.trials:
+    while len(hits) * _TRIALS_PER_FILTER < task.trials:
         filled = StrategyBloomFilter.for_keys(task.key_count, task.error_rate, strategy)
         exact = filled.ideal_rate(task.key_count)
         for _ in range(task.key_count):
             filled.add(draw.randbytes(_STRATEGY_KEY_BYTES))
         may_contain = filled.may_contain
-        hits += sum(
-            [may_contain(draw.randbytes(_STRATEGY_KEY_BYTES)) for _ in range(_TRIALS_PER_FILTER)]
+        hits.append(
+            sum(
+                [
+                    may_contain(draw.randbytes(_STRATEGY_KEY_BYTES))
+                    for _ in range(_TRIALS_PER_FILTER)
+                ]
+            )
         )
-        trials += _TRIALS_PER_FILTER
-    low, high = rate_interval(hits, trials)
+    trials = len(hits) * _TRIALS_PER_FILTER
+    rate = clustered_interval(hits, _TRIALS_PER_FILTER)
     return Row(
         dataset=ALONE,
         filter_policy="bloom",
@@ -178,10 +175,12 @@ def _measure_strategy(task: StrategyTask) -> Row:
         lookup_count=trials,
         entry_count=task.key_count,
         error_rate_exact=exact,
-        error_rate_measured=hits / trials,
-        error_rate_low=low,
-        error_rate_high=high,
-        filter_false_positives=hits,
+        error_rate_measured=rate.rate,
+        error_rate_low=rate.low,
+        error_rate_high=rate.high,
+        design_effect=rate.design_effect,
+        filter_trials=trials,
+        filter_false_positives=sum(hits),
         filter_bits_per_key=filled.bit_count / task.key_count,
         filter_bytes_per_key=filled.bit_count / 8 / task.key_count,
         os_check="not told: no store",

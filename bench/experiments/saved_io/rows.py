@@ -68,11 +68,23 @@ class Row:
     error_rate_measured: float | None = optional(
         "filter_false_positives over the times a filter was asked for an absent key"
     )
-    error_rate_low: float | None = optional("lower end of its 95 % interval (Clopper-Pearson)")
+    error_rate_low: float | None = optional(
+        "lower end of its 95 % interval (Korn and Graubard: filters are clusters of trials, and keys may "
+        "repeat)"
+    )
     error_rate_high: float | None = optional("upper end")
+    design_effect: float | None = optional(
+        "the variance of error_rate_measured over that of independent trials"
+    )
+    filter_trials: int | None = optional(
+        "times a filter was asked for a key that it does not hold, found keys' lookups included"
+    )
     filter_negatives: int | None = optional("block searches that a filter spared")
     filter_false_positives: int = column("times a filter let an absent key pass")
     fence_negatives: int | None = optional("runs where the key fell between two blocks: no cost")
+    miscounted: int | None = optional(
+        "by how much the store's counters differ from a second count, filter by filter; 0"
+    )
 
     data_block_reads: int | None = optional(
         "data blocks read, block cache off", heading="block\nreads", form=","
@@ -82,17 +94,35 @@ class Row:
     )
     data_block_read_bytes: int | None = optional("bytes of these reads, filters in blocks included")
     data_block_read_bytes_unfiltered: int | None = optional("bytes without filters")
-    filter_reads: int | None = optional("reads of filters alone: once for each table, at open")
+    data_block_page_bytes: int | None = optional(
+        "bytes of the whole 4 KiB pages that these reads touch, as a device reads them"
+    )
+    data_block_page_bytes_unfiltered: int | None = optional("the same without filters")
+    filter_reads: int | None = optional(
+        "read calls that load filters: one for each table, at open, whatever its size"
+    )
     filter_read_bytes: int | None = optional("bytes of these reads")
+    filter_page_bytes: int | None = optional("bytes of the whole 4 KiB pages that they touch")
     index_read_bytes: int | None = optional("footers, properties and indexes read at open")
     reads_saved_gross: int | None = optional("data_block_reads_unfiltered - data_block_reads")
-    reads_saved_net: int | None = optional("reads_saved_gross - filter_reads")
+    reads_saved_net: int | None = optional(
+        "reads_saved_gross - filter_reads: read calls, of blocks and of filters"
+    )
     reads_saved_gross_share: float | None = optional(
         "reads_saved_gross over data_block_reads_unfiltered"
     )
     reads_saved_net_share: float | None = optional("reads_saved_net over the same")
     bytes_saved_gross: int | None = optional("bytes of data blocks not read")
     bytes_saved_net: int | None = optional("bytes_saved_gross - filter_read_bytes")
+    bytes_saved_net_share: float | None = optional(
+        "bytes_saved_net over data_block_read_bytes_unfiltered"
+    )
+    page_bytes_saved_net: int | None = optional(
+        "bytes of whole pages not read: of data blocks, less filter_page_bytes"
+    )
+    page_bytes_saved_net_share: float | None = optional(
+        "page_bytes_saved_net over data_block_page_bytes_unfiltered"
+    )
 
     filter_bytes: int | None = optional(
         "bytes of filters, one copy", heading="filter\nbytes", form=","
@@ -181,17 +211,24 @@ def _beside(row: Row, base: Row) -> Row:
             "without filters: not the same store"
         )
     reads, read_bytes = base.data_block_reads or 0, base.data_block_read_bytes or 0
+    page_bytes = base.data_block_page_bytes or 0
     gross = reads - (row.data_block_reads or 0)
     net = gross - (row.filter_reads or 0)
     gross_bytes = read_bytes - (row.data_block_read_bytes or 0)
+    net_bytes = gross_bytes - (row.filter_read_bytes or 0)
+    net_pages = page_bytes - (row.data_block_page_bytes or 0) - (row.filter_page_bytes or 0)
     return dataclasses.replace(
         row,
         data_block_reads_unfiltered=reads,
         data_block_read_bytes_unfiltered=read_bytes,
+        data_block_page_bytes_unfiltered=page_bytes,
         reads_saved_gross=gross,
         reads_saved_net=net,
         reads_saved_gross_share=gross / reads if reads else None,
         reads_saved_net_share=net / reads if reads else None,
         bytes_saved_gross=gross_bytes,
-        bytes_saved_net=gross_bytes - (row.filter_read_bytes or 0),
+        bytes_saved_net=net_bytes,
+        bytes_saved_net_share=net_bytes / read_bytes if read_bytes else None,
+        page_bytes_saved_net=net_pages,
+        page_bytes_saved_net_share=net_pages / page_bytes if page_bytes else None,
     )

@@ -8,13 +8,13 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import lsmkv
 from bench.experiments.saved_io.datasets import Dataset
 from bench.experiments.saved_io.tasks import StoreTask
-from bench.harness.intervals import rate_interval
+from bench.harness.filter_answers import Answers, answers, filter_page_bytes
 from bench.harness.shapes import block_count, exact_rate, filter_disk_bytes
 from bench.workloads.keys import chunks
 
@@ -34,6 +34,7 @@ class Built:
     filter_bytes: int
     filter_disk_bytes: int
     filter_memory_bytes: int
+    filter_page_bytes: int
     filter_build_ns: int
     load_s: float
 
@@ -62,7 +63,7 @@ def build(task: StoreTask, data: Dataset, directory: str) -> Built:
             db.flush()
         load_s = time.perf_counter() - began
         view = db.inspect()
-        return Built(
+        built = Built(
             entry_count=view.entry_count,
             table_count=len(list(view.tables())),
             block_count=block_count(view),
@@ -71,30 +72,71 @@ def build(task: StoreTask, data: Dataset, directory: str) -> Built:
             filter_bytes=view.filter_bytes,
             filter_disk_bytes=filter_disk_bytes(view),
             filter_memory_bytes=view.filter_memory_bytes,
+            filter_page_bytes=0,
             filter_build_ns=db.stats().filter_build_ns,
             load_s=load_s,
         )
+    return replace(built, filter_page_bytes=filter_page_bytes(directory, view))
 
 
-def count(directory: str, keys: Sequence[bytes]) -> lsmkv.Stats:
-    """The counters of looking up ``keys`` in a newly opened, uncached store."""
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The lookups of some keys, counted twice: by the store, and filter by filter."""
+
+    stats: lsmkv.Stats
+    answers: Answers
+
+    @property
+    def miscounted(self) -> int:
+        """By how much the two counts differ, all together."""
+        stats, found = self.stats, self.answers
+        pairs = (
+            (stats.filter_false_positives, sum(found.hits)),
+            (stats.filter_negatives + stats.filter_false_positives, sum(found.trials)),
+            (stats.block_reads, found.block_reads),
+            (stats.block_read_bytes, found.block_read_bytes),
+        )
+        return sum(abs(ours - theirs) for ours, theirs in pairs)
+
+
+def count(directory: str, keys: Sequence[bytes]) -> Counted:
+    """Look ``keys`` up in a newly opened, uncached store."""
     with lsmkv.open(directory, read_only=True, block_cache_size_bytes=0) as db:
         for key in keys:
             db.get(key)
-        return db.stats()
+        stats = db.stats()
+    return Counted(stats, answers(directory, keys))
 
 
-def rates(exact: float | None, counted: lsmkv.Stats) -> dict[str, Any]:
-    hits = counted.filter_false_positives
-    trials = hits + counted.filter_negatives
-    low, high = rate_interval(hits, trials) if trials else (None, None)
+def counts(built: Built, counted: Counted) -> dict[str, Any]:
+    """The columns that are counted."""
+    stats, found = counted.stats, counted.answers
+    rate = found.interval()
+    trials = sum(found.trials)
     return {
-        "error_rate_exact": exact,
-        "error_rate_measured": hits / trials if trials else None,
-        "error_rate_low": low,
-        "error_rate_high": high,
-        "filter_negatives": counted.filter_negatives,
-        "filter_false_positives": hits,
+        "entry_count": built.entry_count,
+        "table_count": built.table_count,
+        "block_count": built.block_count,
+        "data_bytes": built.data_bytes,
+        "found_count": stats.get_hits,
+        "error_rate_exact": built.error_rate_exact,
+        "error_rate_measured": rate.rate if rate else None,
+        "error_rate_low": rate.low if rate else None,
+        "error_rate_high": rate.high if rate else None,
+        "design_effect": rate.design_effect if rate else None,
+        "filter_trials": trials,
+        "filter_negatives": stats.filter_negatives,
+        "filter_false_positives": stats.filter_false_positives,
+        "fence_negatives": stats.fence_negatives,
+        "miscounted": counted.miscounted,
+        "data_block_reads": stats.block_reads,
+        "data_block_read_bytes": stats.block_read_bytes,
+        "data_block_page_bytes": found.block_page_bytes,
+        "filter_reads": stats.filter_reads,
+        "filter_read_bytes": stats.filter_read_bytes,
+        "filter_page_bytes": built.filter_page_bytes,
+        "index_read_bytes": stats.index_read_bytes,
+        **costs(built),
     }
 
 

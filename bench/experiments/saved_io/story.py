@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
-from functools import partial
 from typing import Final
 
+from scipy.stats import binom
+
 from bench.experiments.saved_io import tables
-from bench.experiments.saved_io.charts import LOOKUPS_PER_KEY, charts, cost, knee_rows
-from bench.experiments.saved_io.datasets import ALONE, HBASE
+from bench.experiments.saved_io.charts import READS_LEFT, charts
+from bench.experiments.saved_io.datasets import ALONE, DIGITS, HBASE
 from bench.experiments.saved_io.equal_story import equal_story
 from bench.experiments.saved_io.rows import REFERENCE_RATE, Row
-from bench.harness.intervals import rate_interval
+from bench.harness import pictures
+from bench.harness.experiment import Results
+from bench.harness.intervals import CONFIDENCE, rate_interval
 from bench.harness.story import Story
-from bench.harness.tables import percent
+from reports.document import provenance
+
+HEADLINE_RATES: Final = (0.1, 0.01, 0.001, 0.0001)
+"""The rates of the first table."""
+
+HEADLINE_RUNS: Final = 4
+
+_CHANCE: Final = 1e-5  # less likely is no chance
 
 BAR: Final = 0.99
 """The share of the reads of absent lookups that filters of 1 % must save."""
@@ -23,16 +34,18 @@ def story(rows: Sequence[Row]) -> Story:
     """Findings, tables and charts, all computed from ``rows``."""
     stores = [row for row in rows if row.is_store]
     findings, failures = _strategies(rows), list[str]()
-    found = []
+    first, found = None, []
     if stores:
         saved, failures = _saved(stores)
+        holding, doubts = _rates(stores)
         agreement, disagreements = _agreement(stores)
-        findings = [saved, *_hits(stores), _rates(stores), *findings, agreement]
-        findings += _latency(stores) + _hbase(stores) + _knee(stores)
-        failures += disagreements
-        found.append(
-            tables.summary([row for row in stores if not row.hit_ratio and not row.repetition])
-        )
+        findings = [*saved, *_hits(stores), *holding, *findings, agreement]
+        findings += _latency(stores) + _hbase(stores)
+        failures += [*doubts, *disagreements, *_miscounted(stores), *_below_bound(stores)]
+        absent = [row for row in stores if not row.hit_ratio and not row.repetition]
+        asked = headline_rows(stores)
+        first = tables.headline(asked) if asked else None
+        found.append(tables.summary(absent))
         found += [
             tables.of_store([row for row in stores if _shape(row) == shape])
             for shape in dict.fromkeys(map(_shape, stores))
@@ -44,7 +57,34 @@ def story(rows: Sequence[Row]) -> Story:
     strategies = [row for row in rows if row.dataset == ALONE]
     if strategies:
         found.append(tables.of_strategies(strategies))
-    return Story(findings, found, charts(rows), failures)
+    return Story(findings, found, charts(rows), failures, first)
+
+
+def headline_rows(rows: Sequence[Row]) -> list[Row]:
+    """The rows of :data:`HEADLINE_RATES` for absent keys, in stores of one shape.
+
+    The shape is that of the data set ``digits``, if measured, with the smallest blocks, in
+    :data:`HEADLINE_RUNS` runs if there are such stores.
+    """
+    here = [
+        row
+        for row in rows
+        if row.is_store
+        and not row.hit_ratio
+        and not row.repetition
+        and row.error_rate_requested in HEADLINE_RATES
+    ]
+    if not here:
+        return []
+    best = min(
+        here,
+        key=lambda row: (
+            row.dataset != DIGITS,
+            row.block_size_bytes,
+            row.run_count != HEADLINE_RUNS,
+        ),
+    )
+    return [row for row in here if _shape(row) == _shape(best)]
 
 
 def _shape(row: Row) -> tuple[object, ...]:
@@ -59,23 +99,29 @@ def _at_reference(rows: Sequence[Row], hit_ratio: float) -> list[Row]:
     ]
 
 
-def _saved(stores: Sequence[Row]) -> tuple[str, list[str]]:
+def _saved(stores: Sequence[Row]) -> tuple[list[str], list[str]]:
     rows = _at_reference(stores, 0.0)
     asked = sum(row.data_block_reads_unfiltered or 0 for row in rows)
+    if not asked:
+        return [], []
     left = sum(row.data_block_reads or 0 for row in rows)
-    low, high = rate_interval(left, asked)
+    # The stores have different filters: their variances add up.
+    weighed = sum((row.data_block_reads_unfiltered or 0) * (row.design_effect or 1) for row in rows)
+    low, high = rate_interval(left, asked, effective=asked * asked / weighed)
     shares = [row.reads_saved_gross_share or 0.0 for row in rows]
     nets = [row.reads_saved_net_share or 0.0 for row in rows]
+    pages = [row.page_bytes_saved_net_share or 0.0 for row in rows]
     finding = (
         f"At p = 1 % filters save {(1 - left / asked):.2%} of the data-block reads of absent lookups "
         f"({asked:,} without filters, {left:,} with; 95 % interval {1 - high:.2%} to {1 - low:.2%}); "
-        f"by store {min(shares):.2%} to {max(shares):.2%}, and net of loading the filters "
-        f"{min(nets):.2%} to {max(nets):.2%}."
+        f"by store {min(shares):.2%} to {max(shares):.2%}. Net of loading the filters once it is "
+        f"{min(nets):.2%} to {max(nets):.2%} of the read calls, and {min(pages):.2%} to "
+        f"{max(pages):.2%} of the bytes of pages."
     )
     # A sample may fall short of what holds by theory; it fails when chance does not explain it.
     if 1 - low < BAR:
-        return finding, [f"filters of 1 % save only {1 - left / asked:.2%} of absent reads"]
-    return finding, []
+        return [finding], [f"filters of 1 % save only {1 - left / asked:.2%} of absent reads"]
+    return [finding], []
 
 
 def _hits(stores: Sequence[Row]) -> list[str]:
@@ -90,13 +136,40 @@ def _hits(stores: Sequence[Row]) -> list[str]:
     return found
 
 
-def _rates(stores: Sequence[Row]) -> str:
+def _rates(stores: Sequence[Row]) -> tuple[list[str], list[str]]:
     judged = [row for row in stores if row.error_rate_measured is not None and not row.hit_ratio]
+    if not judged:
+        return [], []
     holding = sum(row.holds_exact for row in judged)
-    return (
+    finding = (
         f"The exact rate of the filters as built lies in the 95 % interval of the measured one in "
         f"{holding} of {len(judged)} stores (19 of 20 are to be expected)."
     )
+    if binom.cdf(holding, len(judged), CONFIDENCE) < _CHANCE:
+        return [finding], [
+            f"the exact rate lies in only {holding} of {len(judged)} 95 % intervals: the theory or the "
+            "intervals are wrong"
+        ]
+    return [finding], []
+
+
+def _below_bound(stores: Sequence[Row]) -> list[str]:
+    return [
+        f"{tables.shape_name(row)}, p {row.error_rate_requested}: a measured rate up to "
+        f"{row.error_rate_high or 0.0:.3%} is below the bound of any filter of "
+        f"{row.filter_bits_per_key:.2f} bits per key"
+        for row in stores
+        if row.error_rate_high is not None and row.error_rate_high < 2.0**-row.filter_bits_per_key
+    ]
+
+
+def _miscounted(stores: Sequence[Row]) -> list[str]:
+    return [
+        f"{tables.shape_name(row)}, p {row.error_rate_requested}, hits {row.hit_ratio}: the store's "
+        f"counters are off by {row.miscounted} from a second count"
+        for row in stores
+        if row.miscounted
+    ]
 
 
 def _strategies(rows: Sequence[Row]) -> list[str]:
@@ -170,29 +243,26 @@ def _hbase(stores: Sequence[Row]) -> list[str]:
     return [
         f"HBase's shape (64 KiB blocks, 200-byte cells, {(row.data_bytes or 0) / 2**20:,.0f} MiB): at "
         f"p = 1 % a filter costs {row.filter_bytes_per_key:.2f} bytes a cell, "
-        f"{row.filter_bytes_per_key * 2**30 / 200 / 1e6:.2f} MB for each GiB of cells, and saves "
-        f"{row.reads_saved_net_share or 0.0:.2%} of absent reads, net."
+        f"{row.filter_bytes_per_key * 2**30 / 200 / 1e6:.2f} MB for each GiB of cells, and saves, net, "
+        f"{row.reads_saved_net_share or 0.0:.2%} of the read calls of {row.lookup_count:,} absent "
+        f"lookups and {row.page_bytes_saved_net_share or 0.0:.2%} of their bytes of pages."
         for row in rows[:1]
     ]
 
 
-def _knee(stores: Sequence[Row]) -> list[str]:
-    group = knee_rows(
-        [
-            row
-            for row in stores
-            if row.error_rate_requested is not None and not row.hit_ratio and not row.repetition
-        ]
-    )
-    best = {
-        per_key: min(group, key=partial(cost, lookups_per_key=per_key))
-        for per_key in LOOKUPS_PER_KEY
-    }
-    said = "; ".join(
-        f"{per_key:g}: p = {percent(row.error_rate_requested or 0.0)} %"
-        for per_key, row in best.items()
-    )
-    return [
-        "The rate with the fewest bytes read, filters' load included, by the absent lookups per key "
-        f"between two openings of the store: {said}."
-    ]
+def section(results: Results[Row]) -> str:
+    """The section of a document: the first table, the first chart, and the findings."""
+    told = story(results.rows)
+    parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
+    if told.first is not None:
+        parts.append(told.first.to_markdown())
+    if any(chart.name == READS_LEFT for chart in told.charts):
+        parts.append(pictures.link(READS_LEFT, "Data blocks read for an absent key, by p"))
+    parts.append("\n".join(f"- {finding}" for finding in told.findings))
+    return "\n\n".join(parts) + "\n"
+
+
+def write_picture(results: Results[Row], given: argparse.Namespace) -> list[str]:
+    """With ``--into``: the first chart as a picture beside the document, if there is one."""
+    drawn = any(row.is_store for row in results.rows)
+    return pictures.copy_beside(given, READS_LEFT) if drawn else []

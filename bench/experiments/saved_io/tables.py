@@ -22,7 +22,7 @@ def measured_rate(row: Row) -> str | None:
 
 
 def _saved(row: Row, share: float | None) -> str:
-    return "" if row.error_rate_requested is None else f"{(share or 0.0) * 100:.2f}"
+    return "" if row.error_rate_requested is None else f"{(share or 0.0) * 100:.3f}"
 
 
 def _os_check(row: Row) -> str:
@@ -32,14 +32,52 @@ def _os_check(row: Row) -> str:
     return ratio + (" FAILED" if row.os_check == "FAILED" else "")
 
 
-_RATES: Final = (Shown("p asked\n%", _requested), "error_rate_exact")
-_READS: Final = (
+_RATES: Final = (Shown("asked\np, %", _requested), "error_rate_exact")
+_MEASURED: Final = Shown("measured, %\n(95 % interval)", measured_rate)
+_SAVED: Final = Shown("reads\nsaved, %", lambda row: _saved(row, row.reads_saved_gross_share))
+_NET: Final = (
+    Shown("net,\nreads, %", lambda row: _saved(row, row.reads_saved_net_share)),
+    Shown("net,\nbytes, %", lambda row: _saved(row, row.page_bytes_saved_net_share)),
+)
+_READS: Final = ("data_block_reads", _SAVED, *_NET, "filter_bytes_per_key")
+_MORE_READS: Final = (
     "data_block_reads",
     "data_block_reads_unfiltered",
-    Shown("saved\n%", lambda row: _saved(row, row.reads_saved_gross_share)),
-    Shown("net\n%", lambda row: _saved(row, row.reads_saved_net_share)),
+    _SAVED,
+    *_NET,
+    Shown("logical\nbytes, %", lambda row: _saved(row, row.bytes_saved_net_share)),
     "filter_bytes_per_key",
 )
+_COLD: Final = (Shown("cold\nµs", "cold_us_mean", ".1f"),)
+_TIMES: Final = (
+    "cold_us_mean",
+    "cold_us_p99",
+    "warm_us_mean",
+    "warm_us_p99",
+    Shown("bytes by OS\n/ ours", _os_check),
+)
+NET_NOTE: Final = (
+    "Net: less the load of the filters, once for these lookups. Reads are read calls: a table's filters "
+    "take one, whatever their size. Bytes are of whole 4 KiB pages, as a device reads them."
+)
+
+
+def shape_name(row: Row) -> str:
+    """Data set, block size and runs."""
+    runs = f"{row.run_count} run{'s' * (row.run_count != 1)}"
+    return f"{row.dataset}, {(row.block_size_bytes or 0) // KIB} KiB blocks, {runs}"
+
+
+def headline(rows: Sequence[Row]) -> Table:
+    """The answer: lookups of absent keys in the stores of one shape."""
+    first = rows[0]
+    return table_of(
+        f"{first.lookup_count:,} lookups of absent keys ({shape_name(first)}, {first.filter_policy})",
+        rows,
+        (Shown("asked\np, %", _requested), "error_rate_exact", _MEASURED, _SAVED, *_NET),
+        NET_NOTE,
+        left=0,
+    )
 
 
 def summary(rows: Sequence[Row]) -> Table:
@@ -53,40 +91,27 @@ def summary(rows: Sequence[Row]) -> Table:
     return table_of(
         "Absent keys (data set, block size x runs)",
         rows,
-        (
-            Shown("store", store),
-            *_RATES,
-            Shown("measured, %\n(95 % interval)", measured_rate),
-            *_READS,
-            Shown("cold\nµs", "cold_us_mean", ".1f"),
-            Shown("OS bytes\n/ ours", _os_check),
-        ),
-        "p none: tables without filters. Reads are of data blocks, block cache off.",
+        (Shown("store", store), *_RATES, _MEASURED, *_READS, *(_COLD if _timed(rows) else ())),
+        f"p none: tables without filters. Reads are of data blocks, block cache off. {NET_NOTE}",
     )
 
 
 def of_store(rows: Sequence[Row]) -> Table:
     """The lookups in the stores of one shape."""
     first = rows[0]
-    kib, runs = (first.block_size_bytes or 0) // KIB, first.run_count
     return table_of(
-        f"{first.dataset}: {first.entry_count:,} entries, {kib} KiB blocks ({first.block_count:,}), "
-        f"{runs} run{'s' * (runs != 1)}, {first.filter_policy}",
+        f"{shape_name(first)}, {first.filter_policy}: {first.entry_count:,} entries, "
+        f"{first.block_count:,} blocks",
         [row for row in rows if row.repetition == 0],
-        (
-            "hit_ratio",
-            *_RATES,
-            Shown("measured\n% (95 % interval)", measured_rate),
-            *_READS,
-            "cold_us_mean",
-            "cold_us_p99",
-            "warm_us_mean",
-            "warm_us_p99",
-            Shown("bytes by OS\n/ ours", _os_check),
-        ),
+        ("hit_ratio", *_RATES, _MEASURED, *_MORE_READS, *(_TIMES if _timed(rows) else ())),
+        "Logical bytes: net, as requested, without the rest of the pages.",
         left=0,
         brief=False,
     )
+
+
+def _timed(rows: Sequence[Row]) -> bool:
+    return any(row.cold_lookup_count for row in rows)
 
 
 def of_strategies(rows: Sequence[Row]) -> Table:

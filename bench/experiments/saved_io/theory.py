@@ -3,41 +3,42 @@
 from __future__ import annotations
 
 
-def saved_share(error_rate: float, hit_ratio: float, run_count: int) -> float:
-    """The share of data-block reads that filters of one rate save.
+def searches(hit_ratio: float, run_count: int, gap_share: float = 0.0) -> tuple[float, float]:
+    """Block searches of a lookup that filters can spare, and those that are needed.
 
     A lookup of an absent key searches every run.  A present key is in each run with the same chance,
     so the lookup searches (runs - 1) / 2 other runs first, on average.  Filters spare searches there,
-    but not in the key's own run.  ``hit_ratio`` is the share of lookups of present keys.
+    but not in the key's own run.  A key that falls between two blocks of a run costs nothing there,
+    with or without filters: ``gap_share`` of the searches, one by the keys of a block.
 
-    >>> saved_share(0.01, hit_ratio=0.0, run_count=4)
-    0.99
-    >>> saved_share(0.01, hit_ratio=1.0, run_count=1)
-    0.0
+    >>> searches(hit_ratio=0.5, run_count=5)
+    (3.5, 0.5)
     """
     spared = (1 - hit_ratio) * run_count + hit_ratio * (run_count - 1) / 2
-    needed = hit_ratio
-    return (1 - error_rate) * spared / (spared + needed)
+    return spared * (1 - gap_share), hit_ratio
 
 
-def reads_per_lookup(error_rate: float, hit_ratio: float, run_count: int) -> float:
-    """Data-block reads of a lookup that remain after :func:`saved_share`.
+def left_share(
+    error_rate: float, hit_ratio: float, run_count: int, gap_share: float = 0.0
+) -> float:
+    """The share of data-block reads that filters of one rate leave.
+
+    >>> left_share(0.01, hit_ratio=0.0, run_count=4)
+    0.01
+    >>> left_share(0.01, hit_ratio=1.0, run_count=1)
+    1.0
+    """
+    spared, needed = searches(hit_ratio, run_count, gap_share)
+    return (error_rate * spared + needed) / (spared + needed)
+
+
+def reads_per_lookup(
+    error_rate: float, hit_ratio: float, run_count: int, gap_share: float = 0.0
+) -> float:
+    """Data-block reads that a lookup is left with.
 
     >>> reads_per_lookup(0.01, hit_ratio=0.0, run_count=10)
     0.1
     """
-    spared = (1 - hit_ratio) * run_count + hit_ratio * (run_count - 1) / 2
-    return error_rate * spared + hit_ratio
-
-
-def cost_bytes(
-    read_bytes_per_lookup: float, filter_read_bytes: float, lookups_between_opens: float
-) -> float:
-    """Bytes read for a lookup, with its share of loading the filters.
-
-    It has a minimum: a lower error rate reads fewer blocks, but loads larger filters.
-
-    >>> cost_bytes(40.0, 50_000, 10_000)
-    45.0
-    """
-    return read_bytes_per_lookup + filter_read_bytes / lookups_between_opens
+    spared, needed = searches(hit_ratio, run_count, gap_share)
+    return error_rate * spared + needed

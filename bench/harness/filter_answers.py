@@ -1,0 +1,146 @@
+"""What each filter of a store answers, and what each block costs to read: a second count of lookups.
+
+The store's counters are sums.  Intervals need to know how often each filter was asked, because the
+answers of one filter depend on how full it is, and because one key asked twice gives one answer.
+Bytes of the device need to know which blocks were read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import lsmkv
+from bench.harness.intervals import Interval, clustered_interval, effective_trials, rate_interval
+from lsmkv.filters.hashing import hash_key
+from lsmkv.inspection.store_info import StoreInfo
+from lsmkv.sstable.block_cache import BlockCache
+from lsmkv.sstable.reader import TableReader
+from lsmkv.stats import Stats
+from lsmkv.storage.storage import Storage
+
+PAGE_BYTES: Final = 4096
+"""The unit that a device reads: direct reads are aligned to it, and so are page caches."""
+
+_CACHE_BYTES: Final = 64 * 1024 * 1024
+
+
+def page_bytes(offset: int, length: int) -> int:
+    """The bytes of the whole pages that hold a range.
+
+    >>> page_bytes(0, 4096), page_bytes(4000, 4096), page_bytes(10, 0)
+    (4096, 8192, 0)
+    """
+    if not length:
+        return 0
+    first, last = offset // PAGE_BYTES, (offset + length - 1) // PAGE_BYTES
+    return (last - first + 1) * PAGE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What the lookups of some keys ask and read, without a block cache.
+
+    Attributes:
+        trials, hits: by filter, how often it was asked for a key that it does not hold, and how often
+            it let that pass.
+        effective: how many independent trials the trials are worth as far as keys repeat.
+        block_reads, block_read_bytes: as the store counts them.
+        block_page_bytes: bytes of whole pages that these reads touch.
+    """
+
+    trials: tuple[int, ...]
+    hits: tuple[int, ...]
+    effective: float
+    block_reads: int
+    block_read_bytes: int
+    block_page_bytes: int
+
+    def interval(self) -> Interval | None:
+        """The rate of false positives with its 95 % interval; None if no filter was asked."""
+        trials, hits = sum(self.trials), sum(self.hits)
+        if not trials:
+            return None
+        repeated = trials / self.effective
+        if len(self.trials) > 1:
+            return clustered_interval(self.hits, self.trials, repeated)
+        low, high = rate_interval(hits, trials, effective=self.effective)
+        return Interval(hits / trials, low, high, repeated)
+
+
+def open_tables(directory: str, info: StoreInfo, stats: Stats) -> list[TableReader]:
+    """Readers of a closed store's tables, newest data first."""
+    storage, cache = Storage(stats), BlockCache(_CACHE_BYTES, stats)
+    return [
+        TableReader(
+            storage,
+            os.path.join(directory, table.file_name),
+            cache,
+            meta=None,
+            filter_residency="resident",
+        )
+        for table in info.tables()
+    ]
+
+
+def filter_page_bytes(directory: str, info: StoreInfo) -> int:
+    """Bytes of whole pages that loading all filters of a store touches: one read for each table."""
+    footers = [table.footer for table in open_tables(directory, info, Stats())]
+    return sum(page_bytes(footer.filters_offset, footer.filters_length) for footer in footers)
+
+
+def answers(directory: str, keys: Iterable[bytes]) -> Answers:
+    """Look up ``keys`` in a store with a filter per block, or none, in which each run is one table.
+
+    Each different key is looked up once and counted as often as it occurs.
+    """
+    with lsmkv.open(directory, read_only=True) as db:
+        info = db.inspect()
+    tables = open_tables(directory, info, Stats())
+    asked = Counter(keys)
+    trials = [[0] * table.index.block_count for table in tables]
+    passed = [[0] * table.index.block_count for table in tables]
+    reads = [[0] * table.index.block_count for table in tables]
+    repeats: Counter[int] = Counter()
+    # In order, so that a small cache has the block.
+    for key in sorted(asked):
+        times, h = asked[key], hash_key(key)
+        for number, table in enumerate(tables):
+            if not table.smallest <= key <= table.largest:
+                continue
+            block = int(table.index.find(key))
+            if block < 0:
+                continue
+            filters = table.filters
+            may_hold = filters.may_hold(block, h)
+            if may_hold:
+                reads[number][block] += times
+                if table.block(block, True).find(key, h) >= 0:
+                    break
+            if filters.exist:
+                trials[number][block] += times
+                repeats[times] += 1
+                passed[number][block] += times * may_hold
+    read_bytes = pages = 0
+    for table, counts in zip(tables, reads, strict=True):
+        for block, count in enumerate(counts):
+            offset, length = table.index.offset(block), table.block_length(block)
+            read_bytes += count * length
+            pages += count * page_bytes(offset, length)
+    were_asked = [
+        (trial, hit)
+        for of_trials, of_hits in zip(trials, passed, strict=True)
+        for trial, hit in zip(of_trials, of_hits, strict=True)
+        if trial
+    ]
+    return Answers(
+        trials=tuple(trial for trial, _ in were_asked),
+        hits=tuple(hit for _, hit in were_asked),
+        effective=effective_trials(repeats.elements()),
+        block_reads=sum(map(sum, reads)),
+        block_read_bytes=read_bytes,
+        block_page_bytes=pages,
+    )
