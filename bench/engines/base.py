@@ -75,8 +75,8 @@ def walk(entries: Iterable[Any], limit: int | None = None) -> int:
 class Store(ABC):
     """An open store.
 
-    One thread may read while others write.  Take ``get`` from the store again after a write: a store
-    may replace it (LMDB does, by that of a newer snapshot).
+    One thread may read while others write; several threads read through :meth:`getters`.  Take ``get``
+    from the store again after a write: a store may replace it (LMDB does, by that of a newer snapshot).
 
     Attributes:
         get: returns the value of a key, or None.
@@ -110,6 +110,14 @@ class Store(ABC):
     @abstractmethod
     def settle(self) -> None:
         """Wait until all writes are in files and background work is done."""
+
+    def compact(self) -> None:
+        """Merge everything into one sorted run, and settle; without runs, just settle."""
+        self.settle()
+
+    def getters(self, count: int) -> list[Callable[[bytes], bytes | None]]:
+        """Functions like ``get`` for so many threads at once, until a write or ``close``."""
+        return [self.get] * count
 
     @abstractmethod
     def counters(self) -> dict[str, int]:

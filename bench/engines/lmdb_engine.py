@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
 from bench.engines.base import Engine, Pairs, Settings, Store, walk
@@ -35,6 +35,7 @@ class LMDBStore(Store):
             metasync=settings.synced,
         )
         self._reader: Any = None
+        self._more_readers: list[Any] = []
         self._stale = True
         self.get = self._renewed_get
         self.put = self._put
@@ -106,6 +107,11 @@ class LMDBStore(Store):
     def settle(self) -> None:
         """Do nothing: a commit writes its pages to the file."""
 
+    def getters(self, count: int) -> list[Callable[[bytes], bytes | None]]:
+        """A read transaction for each thread: threads may not share one."""
+        self._more_readers += [self._env.begin() for _ in range(count)]
+        return [reader.get for reader in self._more_readers[-count:]]
+
     def counters(self) -> dict[str, int]:
         return {}
 
@@ -116,6 +122,8 @@ class LMDBStore(Store):
 
     def close(self) -> None:
         self._release()
+        for reader in self._more_readers:
+            reader.abort()
         self._env.close()
 
 

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
 from collections.abc import Iterable
 from typing import Final
 
 import bench.engines  # registers the built-in ones  # noqa: F401
 from bench.engines.base import MIB, engine_named, engines, missing_engines
 from bench.experiments.peers.measure import Measured, measure
-from bench.experiments.peers.phases import PHASES
+from bench.experiments.peers.phases import LIMITED, PHASES
 from bench.experiments.peers.rows import Row, rows
 from bench.experiments.peers.story import story
 from bench.experiments.peers.tasks import VALUE_BYTES, Task
+from bench.harness import page_cache
 from bench.harness.experiment import Experiment, Plan, positive
+from bench.harness.ratios import FEWEST
 from bench.workloads.keys import KEY_BYTES
 
 _QUICK_ENTRIES: Final = 50_000
 _ENTRIES: Final = 500_000
-_QUICK_REPETITIONS: Final = 3
-_REPETITIONS: Final = 5
+_QUICK_REPETITIONS: Final = FEWEST
+_REPETITIONS: Final = 9
+_QUICK_PASSES: Final = 3
+_PASSES: Final = 5
+_LIMIT_PART: Final = 4
+"""The data by the page cache of the phases that limit it."""
 
 METHOD: Final = (
     "Each engine has a process of its own, new in each repetition.  All are alive at once and work "
@@ -56,9 +63,7 @@ METHOD: Final = (
     "LMDB's reads go through one read transaction, begun anew after a write; its mapped pages count as "
     "its memory.  SQLite has a connection for reads and one for writes.",
     "The phases, in their order.  "
-    + "  ".join(
-        f"{name}: {' '.join((phase.__doc__ or '').split())}" for name, phase in PHASES.items()
-    ),
+    + "  ".join(f"{name}: {phase.meaning}" for name, phase in PHASES.items()),
 )
 
 
@@ -71,7 +76,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--repetitions",
         type=positive,
-        help=f"default: {_REPETITIONS}; with --quick {_QUICK_REPETITIONS}",
+        help=f"default: {_REPETITIONS}; with --quick {_QUICK_REPETITIONS}; with fewer than {FEWEST} no "
+        "ratio has an interval",
+    )
+    parser.add_argument(
+        "--passes",
+        type=positive,
+        help="of each reading phase in a repetition, by turns between the engines; "
+        f"default: {_PASSES}; with --quick {_QUICK_PASSES}",
+    )
+    parser.add_argument(
+        "--memory-mib",
+        type=positive,
+        metavar="N",
+        help=f"page cache in the phases that limit it ({', '.join(LIMITED)}); default: a quarter of "
+        "the data",
     )
     parser.add_argument("--bits-per-key", type=float, default=10.0, help="default: %(default)s")
     parser.add_argument(
@@ -94,9 +113,11 @@ def tasks(plan: Plan) -> list[Task]:
     here = tuple(name for name in wanted if engine_named(name).is_installed())
     if not here:
         raise SystemExit("bench: no engine that was asked for is installed")
-    phases = _chosen("phase", options.phases, PHASES)
     entries = options.entries or (_QUICK_ENTRIES if plan.quick else _ENTRIES)
-    everything = max(64 * MIB, 4 * entries * (KEY_BYTES + VALUE_BYTES))
+    data_bytes = entries * (KEY_BYTES + VALUE_BYTES)
+    limit_bytes = options.memory_mib * MIB if options.memory_mib else data_bytes // _LIMIT_PART
+    phases = _measurable(options, _chosen("phase", options.phases, PHASES), limit_bytes, data_bytes)
+    everything = max(64 * MIB, 4 * data_bytes)
     return [
         Task(
             number=number,
@@ -108,12 +129,43 @@ def tasks(plan: Plan) -> list[Task]:
             cache_size_bytes=options.cache_mib * MIB if options.cache_mib else everything,
             compression=options.compression,
             background=options.background,
+            passes=options.passes or (_QUICK_PASSES if plan.quick else _PASSES),
+            page_cache_limit_bytes=limit_bytes,
             plugins=tuple(options.plugin),
         )
         for number in range(
             options.repetitions or (_QUICK_REPETITIONS if plan.quick else _REPETITIONS)
         )
     ]
+
+
+def _measurable(
+    options: argparse.Namespace, phases: tuple[str, ...], limit_bytes: int, data_bytes: int
+) -> tuple[str, ...]:
+    """The phases, without those that limit the page cache if that works only elsewhere.
+
+    Raises:
+        SystemExit: they were asked for, by name or with ``--memory-mib``.
+    """
+    asked = options.memory_mib is not None or options.phases != "all"
+    if not set(phases) & set(LIMITED):
+        if options.memory_mib is not None:
+            raise SystemExit(
+                f"bench: --memory-mib {options.memory_mib}: limits only the phases "
+                f"{', '.join(LIMITED)}; name one with --phases"
+            )
+        return phases
+    why = page_cache.why_not_dropped(options.work or tempfile.gettempdir())
+    if limit_bytes >= data_bytes:
+        why = f"{limit_bytes:,} bytes hold all of the data ({data_bytes:,} bytes)"
+    if why is None:
+        return phases
+    if asked:
+        raise SystemExit(
+            f"bench: the page cache cannot be limited: {why}; name less memory, or a directory on a "
+            "disk with --work"
+        )
+    return tuple(name for name in phases if name not in LIMITED)
 
 
 def _chosen(kind: str, text: str, known: Iterable[str]) -> tuple[str, ...]:
