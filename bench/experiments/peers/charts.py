@@ -17,7 +17,7 @@ from bench.harness.ratios import Figures, Ratio, Spread
 _COLOURS = {"ahead": charts.COLOURS[2], "level": charts.COLOURS[6], "behind": charts.COLOURS[1]}
 _LABELS = {
     "ahead": "lsmkv ahead",
-    "level": "level: the interval includes 1",
+    "level": "level: the interval includes 1, or there is none",
     "behind": "lsmkv behind",
 }
 
@@ -129,22 +129,33 @@ def cold(rows: Sequence[Row], engines: Sequence[str]) -> list[Chart]:
     if not keys:
         return []
 
+    counting = [
+        engine
+        for engine in engines
+        if any(row.engine == engine and row.data_block_reads is not None for row in rows)
+    ]
+    reads = [("os_read_bytes_timed", "bytes read for a lookup", list(engines))]
+    if counting:
+        reads.append(("data_block_reads", "data blocks read for a lookup", counting))
+
     def draw(figure: Figure) -> None:
-        grid: Any = figure.subplots(2, len(keys), squeeze=False, sharey=True)
-        for across, kind in enumerate(keys):
-            lines = [line for line in phases if line.keys == kind]
-            for down, (column, what) in enumerate(_READS):
-                axes = grid[down][across]
-                _draw_reads(
-                    axes,
-                    [row for row in rows if getattr(row, column) is not None],
-                    lines,
-                    engines,
-                    column,
-                )
+        grid: Any = figure.subplots(
+            len(reads),
+            len(keys),
+            squeeze=False,
+            sharex="row",
+            sharey="row",
+            height_ratios=[1 + len(named) for *_, named in reads],
+        )
+        for panels, (column, what, named) in zip(grid, reads, strict=True):
+            known = [row for row in rows if getattr(row, column) is not None]
+            for axes, kind in zip(panels, keys, strict=True):
+                lines = [line for line in phases if line.keys == kind]
+                _draw_reads(axes, known, lines, named, column)
                 axes.set_xlabel(what)
-                if not down:
-                    axes.set_title(f"{kind} keys")
+            _wide_log_axis(panels)
+        for axes, kind in zip(grid[0], keys, strict=True):
+            axes.set_title(f"{kind} keys")
         handles: dict[str, Any] = {}
         for axes in grid.flat:
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -161,15 +172,11 @@ def cold(rows: Sequence[Row], engines: Sequence[str]) -> list[Chart]:
             "read.",
             draw,
             width=7.6,
-            height=5.2,
+            height=2.2 + 0.4 * len(engines) + 0.4 * len(counting),
         )
     ]
 
 
-_READS = (
-    ("os_read_bytes_timed", "bytes read for a lookup"),
-    ("data_block_reads", "data blocks read for a lookup"),
-)
 _WINDOWS = {"open + lookups": 0, "lookups": 1}
 
 
@@ -188,7 +195,13 @@ def _draw_reads(
             if (spread := figures.spread(line.phase, engine)) is not None
         ]
         for height, _ in (point for point in points if point[1].median <= 0):
-            axes.annotate("0", (0, height), xycoords=("axes fraction", "data"), va="center")
+            axes.annotate(
+                "0",
+                (0.02, height),
+                xycoords=("axes fraction", "data"),
+                va="center",
+                color=charts.COLOURS[nth],
+            )
         shown = [point for point in points if point[1].median > 0]
         charts.spread_bars(
             axes,
@@ -203,7 +216,19 @@ def _draw_reads(
     axes.set_yticks(range(len(engines)), list(reversed(engines)))
     axes.set_ylim(-0.6, len(engines) - 0.4)
     axes.grid(axis="y", visible=False)
-    _log_axis(axes)
+
+
+def _wide_log_axis(panels: Sequence[Any]) -> None:
+    """A logarithmic axis for all panels, wide enough for plain labels."""
+    points = [
+        float(x)
+        for axes in panels
+        for container in axes.containers
+        for x in container.lines[0].get_xdata()
+    ]
+    if points:
+        panels[0].set_xlim(min(points) / 3, max(points) * 3)
+        _log_axis(panels[0])
 
 
 def _log_axis(axes: Any) -> None:

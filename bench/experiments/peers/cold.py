@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bench.engines.base import Store
-from bench.experiments.peers.outcome import Outcome, Passes, timed
+from bench.experiments.peers.outcome import Outcome, Passes, timed, with_latencies
 from bench.experiments.peers.reading import found_of
 from bench.experiments.peers.stores import Stores
 from bench.harness import page_cache
@@ -24,9 +24,6 @@ from bench.harness.process_meter import Meter, cpu_s, os_read_bytes
 THREADS: Final = 8
 LOADING_STEP: Final = 1000
 """Before lookups that are measured alone, one absent key of so many neighbours is asked for."""
-
-_SLICE: Final = 16
-"""Lookups between two looks at the page cache where that is limited."""
 
 Keys = Callable[[Sequence[int]], list[bytes]]
 
@@ -203,10 +200,10 @@ def _joined(results: Sequence[tuple[int, int]]) -> tuple[int, int]:
 
 
 def _limited_gets(stores: Stores, keys_of: Keys) -> Passes:
-    """Lookups in slices; when a slice has taken the page cache beyond the limit, all pages go.
+    """When lookups have read as much as the page cache may hold, all pages are dropped.
 
-    The clock stands between the slices.  So the page cache has from nothing to the limit, and what one
-    slice reads above it.
+    The clock is read around each lookup.  So the page cache holds from nothing to the limit, and above
+    it at most what one lookup reads ahead.
     """
     numbers, limit = _cold_numbers(stores), stores.page_cache_limit_bytes()
     found = None
@@ -225,14 +222,12 @@ def _limited_gets(stores: Stores, keys_of: Keys) -> Passes:
                 f"{left:,} bytes of {directory} stay in the page cache: it cannot be limited to "
                 f"{limit:,} bytes here; name a directory on a disk with --work"
             )
-        get, clock, cpu_before = store.get, time.perf_counter, cpu_s()
-        seconds, most = 0.0, 0
-        for at in range(0, len(keys), _SLICE):
-            part = keys[at : at + _SLICE]
+        get, clock, cpu_before = store.get, time.perf_counter_ns, cpu_s()
+        taken, most = [], 0
+        for key in keys:
             began = clock()
-            for key in part:
-                get(key)
-            seconds += clock() - began
+            get(key)
+            taken.append(clock() - began)
             now = os_read_bytes() or 0
             if now - read >= limit:
                 most = max(most, page_cache.resident_bytes(directory))
@@ -242,12 +237,13 @@ def _limited_gets(stores: Stores, keys_of: Keys) -> Passes:
         after = os_read_bytes() or 0
         cpu = cpu_s() - cpu_before
         store.close()
-        yield Outcome(
+        outcome = Outcome(
             operations=len(keys),
-            seconds=seconds,
+            seconds=sum(taken) / 1e9,
             cpu_s=cpu,
             result_count=found,
             result_checksum=checksum,
             os_read_bytes_timed=after - before,
             page_cache_bytes_most=most,
         )
+        yield with_latencies(outcome, taken)

@@ -78,24 +78,27 @@ COLD_FIGURES: Final = (
 """Label, column, digits, and whether more is better."""
 
 
-def number(value: float) -> str:
-    """Three digits; k stands for thousands.
+def number(value: float, digits: int = 3) -> str:
+    """Three digits, or two; k stands for thousands.
 
     >>> number(0.1234), number(12.34), number(1234.5), number(40_790)
     ('0.123', '12.3', '1.23k', '40.8k')
+    >>> number(0.1234, 2), number(12.34, 2), number(1234.5, 2), number(0.999, 2)
+    ('0.12', '12', '1.2k', '1.0')
     """
-    unit = "" if abs(value) < 999.5 else "k"
+    unit = "" if abs(value) < 1000 - 5 * 10 ** (2 - digits) else "k"
     scaled = value / 1000 if unit else value
-    digits = (
-        3 if abs(scaled) < 0.9995 else 2 if abs(scaled) < 9.995 else 1 if abs(scaled) < 99.95 else 0
-    )
-    return f"{scaled:,.{digits}f}{unit}"
+    after = digits
+    for power in range(digits):
+        if abs(scaled) >= 10**power * (1 - 5 * 10 ** -(digits + 1)):
+            after = digits - 1 - power
+    return f"{scaled:,.{after}f}{unit}"
 
 
 def _spread(found: Spread | None) -> str:
     if found is None:
         return "-"
-    return f"{number(found.median)} ({number(found.least)}-{number(found.most)})"
+    return f"{number(found.median)} ({number(found.least, 2)}-{number(found.most, 2)})"
 
 
 def tables(
@@ -208,8 +211,8 @@ def _limited_table(rows: Sequence[Row], engines: Sequence[str]) -> Table:
         "Lookups with less page cache than data: medians",
         ["phase", "limit, MiB", "what", *engines],
         cells,
-        "at most: found when a slice of lookups had read so much that all pages were dropped; it may "
-        "exceed the limit by what one slice reads ahead",
+        "at most: found when lookups had read so much that all pages were dropped; it may exceed the "
+        "limit by what one lookup reads ahead",
         left=3,
     )
 
