@@ -35,6 +35,7 @@ class Settings:
         compression: ``"none"`` or ``"zstd"`` (LevelDB: Snappy instead).
         direct_reads: read past the page cache, where the engine can.
         synced: every write will be synced; LMDB must know this when it opens.
+        larger_than_memory: LMDB does not read ahead, as its manual advises for such data.
         count: fill :meth:`Store.counters`; RocksDB's statistics take time.
         background: where lsmkv flushes and compacts (the others use threads of their own).
     """
@@ -46,6 +47,7 @@ class Settings:
     compression: Literal["none", "zstd"] = "none"
     direct_reads: bool = False
     synced: bool = False
+    larger_than_memory: bool = False
     count: bool = False
     background: Literal["thread", "process"] = "thread"
 

@@ -33,6 +33,7 @@ class LMDBStore(Store):
             map_size=_MAP_SIZE_BYTES,
             sync=settings.synced,
             metasync=settings.synced,
+            readahead=not settings.larger_than_memory,
         )
         self._reader: Any = None
         self._more_readers: list[Any] = []
@@ -128,7 +129,7 @@ class LMDBStore(Store):
 
 
 class LMDB(Engine):
-    """LMDB; it ignores all settings but ``synced``."""
+    """LMDB; it ignores all settings but ``synced`` and ``larger_than_memory``."""
 
     name: ClassVar[str] = "lmdb"
     distribution: ClassVar[str] = "lmdb"

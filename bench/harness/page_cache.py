@@ -11,12 +11,14 @@ import contextlib
 import ctypes
 import mmap
 import os
+import time
 from typing import Any, Final
 
 from bench.harness.process_meter import drop_pages, files_below, os_read_bytes
 
 _MADV_PAGEOUT: Final = 21  # Linux 5.4
 _PROBE_BYTES: Final = 1 << 20
+_PAUSE_S: Final = 0.002
 
 _libc: Any = ctypes.CDLL(None, use_errno=True)
 
@@ -48,11 +50,24 @@ def _resident(path: str) -> int:
     return sum(page & 1 for page in pages) * mmap.PAGESIZE
 
 
-def drop(directory: str) -> int:
+def drop(directory: str, tries: int = 20) -> int:
     """Drop the files below ``directory`` from the page cache; the bytes that have stayed.
 
-    Pages that this process has mapped go too, and stay mapped.
+    Pages that this process has mapped go too, and stay mapped.  The kernel leaves pages that it is just
+    reading ahead or moving between its lists, so this tries again after a moment.
     """
+    for turn in range(tries):
+        if turn:
+            time.sleep(_PAUSE_S)
+        _page_out_mapped(directory)
+        drop_pages(directory)
+        left = resident_bytes(directory)
+        if not left:
+            break
+    return left
+
+
+def _page_out_mapped(directory: str) -> None:
     below = os.path.realpath(directory) + os.sep
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
@@ -60,8 +75,6 @@ def drop(directory: str) -> int:
             if len(rest) == 5 and rest[4].startswith(below):
                 start, end = (int(part, 16) for part in place.split("-"))
                 _libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_PAGEOUT)
-    drop_pages(directory)
-    return resident_bytes(directory)
 
 
 def why_not_dropped(directory: str) -> str | None:

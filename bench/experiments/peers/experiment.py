@@ -25,6 +25,7 @@ _QUICK_REPETITIONS: Final = FEWEST
 _REPETITIONS: Final = 9
 _QUICK_PASSES: Final = 3
 _PASSES: Final = 5
+_MOST_BITS: Final = 64
 _LIMIT_PART: Final = 4
 """The data by the page cache of the phases that limit it."""
 
@@ -90,9 +91,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=positive,
         metavar="N",
         help=f"page cache in the phases that limit it ({', '.join(LIMITED)}); default: a quarter of "
-        "the data",
+        "the data, or 1",
     )
-    parser.add_argument("--bits-per-key", type=float, default=10.0, help="default: %(default)s")
+    parser.add_argument(
+        "--bits-per-key",
+        type=_bits,
+        default=10.0,
+        help="of Bloom filters; 0: none; default: %(default)s",
+    )
     parser.add_argument(
         "--cache-mib", type=positive, help="for warm reads; default: what holds everything"
     )
@@ -107,6 +113,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _bits(text: str) -> float:
+    """The type of ``--bits-per-key``."""
+    bits = float(text)
+    if not 0.0 <= bits <= _MOST_BITS:
+        raise argparse.ArgumentTypeError(f"{text}: must be from 0 to {_MOST_BITS}")
+    return bits
+
+
 def tasks(plan: Plan) -> list[Task]:
     options = plan.options
     wanted = _chosen("engine", options.engines, [engine.name for engine in engines()])
@@ -115,7 +129,7 @@ def tasks(plan: Plan) -> list[Task]:
         raise SystemExit("bench: no engine that was asked for is installed")
     entries = options.entries or (_QUICK_ENTRIES if plan.quick else _ENTRIES)
     data_bytes = entries * (KEY_BYTES + VALUE_BYTES)
-    limit_bytes = options.memory_mib * MIB if options.memory_mib else data_bytes // _LIMIT_PART
+    limit_bytes = MIB * (options.memory_mib or max(1, data_bytes // (_LIMIT_PART * MIB)))
     phases = _measurable(options, _chosen("phase", options.phases, PHASES), limit_bytes, data_bytes)
     everything = max(64 * MIB, 4 * data_bytes)
     return [
