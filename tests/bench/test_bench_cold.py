@@ -13,6 +13,7 @@ import pytest
 
 from bench.engines.base import engine_named
 from bench.experiments.peers.beside import beside
+from bench.experiments.peers.changing import share_inside
 from bench.experiments.peers.experiment import EXPERIMENT
 from bench.experiments.peers.outcome import Outcome
 from bench.experiments.peers.phases import PHASES
@@ -129,8 +130,8 @@ def test_the_window_with_opening_contains_what_is_loaded(stores: Stores) -> None
 @on_a_disk
 def test_each_cold_pass_reads_again(stores: Stores) -> None:
     first, second = passes(stores, "readrandom_cold", 2)
-    assert first.os_read_bytes_timed == second.os_read_bytes_timed
     assert (first.os_read_bytes_timed or 0) > 0
+    assert (second.os_read_bytes_timed or 0) > (first.os_read_bytes_timed or 0) // 2
     assert first.data_block_reads is not None
     assert second.data_block_reads is None  # counted once
 
@@ -212,8 +213,13 @@ def test_lookups_beside_compactions_find_every_other_key(engine: str, tmp_path: 
     stores = stores_of(engine, tmp_path)
     first, second = passes(stores, "readcompacting", 2)
     assert first.result_count == second.result_count == first.operations // 2
-    assert 0.0 < (first.compacting_share or 0.0) <= 1.0
+    assert first.compacting_share is not None and 0.0 <= first.compacting_share <= 1.0
     assert os.listdir(stores.path("compacting")) == []  # the store is gone
+
+
+def test_the_share_of_compactions_is_that_of_the_time_of_the_lookups() -> None:
+    assert share_inside([(0.0, 2.0), (3.0, 9.0)], 1.0, 5.0) == 0.75
+    assert share_inside([(0.0, 1.0), (6.0, 9.0)], 1.0, 5.0) == 0.0
 
 
 def test_an_error_beside_lookups_is_raised() -> None:

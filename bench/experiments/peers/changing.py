@@ -71,14 +71,14 @@ def readcompacting(stores: Stores) -> Passes:
                 meter, taken = gets_with_latencies(store, keys)
                 ended = time.perf_counter()
             outcome = with_latencies(timed(meter, len(keys), found, checksum), taken)
-            outcome.compacting_share = _share(compacted, began, ended)
+            outcome.compacting_share = share_inside(compacted, began, ended)
             yield outcome
 
 
-def _share(spans: list[tuple[float, float]], began: float, ended: float) -> float:
+def share_inside(spans: list[tuple[float, float]], began: float, ended: float) -> float:
     """The part of the time between two moments that lies in these spans.
 
-    >>> _share([(0.0, 2.0), (3.0, 9.0)], 1.0, 5.0)
+    >>> share_inside([(0.0, 2.0), (3.0, 9.0)], 1.0, 5.0)
     0.75
     """
     inside = (min(end, ended) - max(start, began) for start, end in spans)
