@@ -33,6 +33,12 @@ def provenance(header: dict[str, Any]) -> str:
         for name, version in where["versions"].items()
         if version != "not installed"
     ]
-    machine = f"{where['processor']}, {where['cpu_count']} CPUs, {where['file_system']}"
-    described = [f"Seed {header['seed']}", machine, f"{where['python']}, {where['lsmkv_build']}"]
+    machine = f"{where['processor']}, {where['cpu_count']} CPUs"
+    device = f"{where['file_system']} on {where['device']}, virtual: {where['device_virtual']}"
+    described = [
+        f"Seed {header['seed']}",
+        machine,
+        device,
+        f"{where['python']}, {where['lsmkv_build']}",
+    ]
     return "; ".join([*described, ", ".join(versions)]) + "."

@@ -9,19 +9,23 @@ from importlib import metadata
 from typing import Any, Final
 
 from lsmkv.filters import bloom
+from reports.block_device import block_device, memory_limit_bytes, takes_direct_reads
 
 LIBRARIES: Final = ("lsmkv", "mmh3", "librt", "xxhash", "zstandard")
 """What lsmkv itself runs on."""
 
 
 def environment(directory: str, libraries: Iterable[str] = ()) -> dict[str, Any]:
-    """Machine, file system of ``directory``, Python, and versions of distributions."""
+    """Machine, file system and device of ``directory``, Python, and versions of distributions."""
     return {
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "processor": processor(),
         "cpu_count": os.cpu_count(),
         "memory_bytes": _memory_bytes(),
+        "memory_limit_bytes": memory_limit_bytes(),
         "file_system": file_system(directory),
+        **block_device(directory),
+        "direct_reads": takes_direct_reads(directory),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "lsmkv_build": build(),
         "versions": {name: version(name) for name in (*LIBRARIES, *libraries)},

@@ -35,6 +35,7 @@ class Settings:
         compression: ``"none"`` or ``"zstd"`` (LevelDB: Snappy instead).
         direct_reads: read past the page cache, where the engine can.
         synced: every write will be synced; LMDB must know this when it opens.
+        larger_than_memory: LMDB does not read ahead, as its manual advises for such data.
         count: fill :meth:`Store.counters`; RocksDB's statistics take time.
         background: where lsmkv flushes and compacts (the others use threads of their own).
     """
@@ -46,6 +47,7 @@ class Settings:
     compression: Literal["none", "zstd"] = "none"
     direct_reads: bool = False
     synced: bool = False
+    larger_than_memory: bool = False
     count: bool = False
     background: Literal["thread", "process"] = "thread"
 
@@ -75,8 +77,8 @@ def walk(entries: Iterable[Any], limit: int | None = None) -> int:
 class Store(ABC):
     """An open store.
 
-    One thread may read while others write.  Take ``get`` from the store again after a write: a store
-    may replace it (LMDB does, by that of a newer snapshot).
+    One thread may read while others write; several threads read through :meth:`getters`.  Take ``get``
+    from the store again after a write: a store may replace it (LMDB does, by that of a newer snapshot).
 
     Attributes:
         get: returns the value of a key, or None.
@@ -110,6 +112,14 @@ class Store(ABC):
     @abstractmethod
     def settle(self) -> None:
         """Wait until all writes are in files and background work is done."""
+
+    def compact(self) -> None:
+        """Merge everything into one sorted run, and settle; without runs, just settle."""
+        self.settle()
+
+    def getters(self, count: int) -> list[Callable[[bytes], bytes | None]]:
+        """Functions like ``get`` for so many threads at once, until a write or ``close``."""
+        return [self.get] * count
 
     @abstractmethod
     def counters(self) -> dict[str, int]:

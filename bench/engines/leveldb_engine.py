@@ -63,8 +63,11 @@ class LevelDBStore(Store):
             time.sleep(_POLL_S)
 
     def compact(self) -> None:
-        """Merge everything into one sorted run."""
-        self._db.compact_range()
+        """Merge everything into one sorted run.
+
+        Without bounds plyvel's ``compact_range`` compacts no table at all.
+        """
+        self._db.compact_range(start=b"\0", stop=_BEYOND)
         self.settle()
 
     def cached_bytes(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
 from bench.engines.base import Engine, Pairs, Settings, Store, walk
@@ -33,8 +33,10 @@ class LMDBStore(Store):
             map_size=_MAP_SIZE_BYTES,
             sync=settings.synced,
             metasync=settings.synced,
+            readahead=not settings.larger_than_memory,
         )
         self._reader: Any = None
+        self._more_readers: list[Any] = []
         self._stale = True
         self.get = self._renewed_get
         self.put = self._put
@@ -106,6 +108,11 @@ class LMDBStore(Store):
     def settle(self) -> None:
         """Do nothing: a commit writes its pages to the file."""
 
+    def getters(self, count: int) -> list[Callable[[bytes], bytes | None]]:
+        """A read transaction for each thread: threads may not share one."""
+        self._more_readers += [self._env.begin() for _ in range(count)]
+        return [reader.get for reader in self._more_readers[-count:]]
+
     def counters(self) -> dict[str, int]:
         return {}
 
@@ -116,11 +123,13 @@ class LMDBStore(Store):
 
     def close(self) -> None:
         self._release()
+        for reader in self._more_readers:
+            reader.abort()
         self._env.close()
 
 
 class LMDB(Engine):
-    """LMDB; it ignores all settings but ``synced``."""
+    """LMDB; it ignores all settings but ``synced`` and ``larger_than_memory``."""
 
     name: ClassVar[str] = "lmdb"
     distribution: ClassVar[str] = "lmdb"

@@ -62,6 +62,10 @@ class LsmkvStore(Store):
         self._db.flush()
         self._db.wait_until_settled()
 
+    def compact(self) -> None:
+        self._db.compact_range()
+        self.settle()
+
     def counters(self) -> dict[str, int]:
         stats = self._db.stats()
         return {

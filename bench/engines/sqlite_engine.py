@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from bench.engines.base import KIB, Engine, Pairs, Settings, Store, walk
@@ -34,7 +35,9 @@ class SQLiteStore(Store):
         )
         self._synced_writer = self._connect(settings, "FULL")
         self._reader = self._connect(settings, "OFF")
-        self.get = self._getter()
+        self._settings = settings
+        self._more_readers: list[sqlite3.Connection] = []
+        self.get = self._getter(self._reader)
         self.put = self._putter(self._writer)
         self.put_sync = self._putter(self._synced_writer)
 
@@ -50,8 +53,8 @@ class SQLiteStore(Store):
         connection.execute(f"PRAGMA cache_size = {-max(1, settings.cache_size_bytes // KIB)}")
         return connection
 
-    def _getter(self) -> Callable[[bytes], bytes | None]:
-        execute = self._reader.execute
+    def _getter(self, connection: sqlite3.Connection) -> Callable[[bytes], bytes | None]:
+        execute = connection.execute
 
         def get(key: bytes) -> bytes | None:
             row = execute(_GET, (key,)).fetchone()
@@ -107,11 +110,18 @@ class SQLiteStore(Store):
         with self._lock:
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
+    def getters(self, count: int) -> list[Callable[[bytes], bytes | None]]:
+        """A connection for each thread; together they have as much cache as the store."""
+        part = replace(self._settings, cache_size_bytes=self._settings.cache_size_bytes // count)
+        made = [self._connect(part, "OFF") for _ in range(count)]
+        self._more_readers += made
+        return [self._getter(connection) for connection in made]
+
     def counters(self) -> dict[str, int]:
         return {}
 
     def close(self) -> None:
-        for connection in (self._reader, self._synced_writer, self._writer):
+        for connection in (*self._more_readers, self._reader, self._synced_writer, self._writer):
             connection.close()
 
 

@@ -7,6 +7,7 @@ import gc
 import os
 import resource
 import time
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Literal, Self
 
@@ -97,39 +98,33 @@ def os_read_bytes(of: Literal["self", "thread-self"] = "self") -> int | None:
 def sync_files(directory: str) -> int:
     """Sync every file below ``directory``, and return their size in bytes."""
     total = 0
-    for path in _files(directory):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-            total += os.fstat(descriptor).st_size
-        finally:
-            os.close(descriptor)
+    for descriptor in _opened(directory):
+        os.fsync(descriptor)
+        total += os.fstat(descriptor).st_size
     return total
 
 
 def drop_pages(directory: str) -> None:
-    """Drop every file below ``directory`` from the page cache; nobody may have mapped one."""
+    """Drop every file below ``directory`` from the page cache.
+
+    Pages that a process has mapped stay: see :mod:`bench.harness.page_cache`.
+    """
     sync_files(directory)  # only clean pages can be dropped
-    for path in _files(directory):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(descriptor)
+    for descriptor in _opened(directory):
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _files(directory: str) -> list[str]:
-    return [os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names]
-
-
-def takes_direct_reads(directory: str) -> bool:
-    """Whether files below ``directory`` can be read past the page cache."""
-    path = os.path.join(directory, "direct-reads")
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_DIRECT, 0o600))
-    except OSError:
-        return False
-    finally:
+def _opened(directory: str) -> Iterator[int]:
+    """A descriptor of each file below ``directory``, but for those that an open store removes."""
+    for path in files_below(directory):
         with contextlib.suppress(FileNotFoundError):
-            os.remove(path)
-    return True
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                yield descriptor
+            finally:
+                os.close(descriptor)
+
+
+def files_below(directory: str) -> list[str]:
+    """The paths of all files below ``directory``."""
+    return [os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names]

@@ -3,14 +3,22 @@
 A ratio is a peer's figure by lsmkv's, of times, bytes and reads alike: over 1, lsmkv is ahead.  It is
 taken within each repetition, where both engines ran one after the other.  A ratio of two medians
 would mix the machine's state at different times.
+
+The verdict comes from the 95 % interval of the median ratio over all repetitions there might be on
+this machine, on this day, with this build.  It does not cover other machines, days and builds.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, Literal, Protocol, TypeVar
+
+from scipy.stats import binom
+
+from bench.harness.intervals import CONFIDENCE
 
 OURS: Final = "lsmkv"
 
@@ -48,6 +56,27 @@ def spread(figures: Iterable[float]) -> Spread:
     return Spread(statistics.median(known), known[0], known[-1])
 
 
+FEWEST: Final = 6
+"""The fewest figures whose median has an interval: five are all on one side of it in 1 of 16 cases."""
+
+
+def median_interval(figures: Iterable[float]) -> tuple[float, float]:
+    """The 95 % interval of the median of positive figures, by ranks (the sign test's).
+
+    Whatever their distribution, n independent figures lie to either side of the median as n coins
+    fall.  The interval is the shortest between two figures of opposite ranks that holds the median in
+    95 of 100 cases at least; fewer than 6 figures have none.
+
+    >>> median_interval([5, 1, 4, 2, 3]), median_interval([5, 1, 4, 2, 3, 6])
+    ((0.0, inf), (1, 6))
+    >>> median_interval(range(1, 10)), median_interval(range(1, 31))
+    ((2, 8), (10, 21))
+    """
+    known = sorted(figures)
+    rank = int(binom.ppf((1.0 - CONFIDENCE) / 2.0, len(known), 0.5))
+    return (known[rank - 1], known[-rank]) if rank else (0.0, math.inf)
+
+
 @dataclass(frozen=True, slots=True)
 class Ratio:
     """A phase's ratios to the peer of best median, by repetition."""
@@ -62,11 +91,17 @@ class Ratio:
         return spread(self.each)
 
     @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the median; from 0 to infinity if the repetitions are too few."""
+        return median_interval(self.each)
+
+    @property
     def verdict(self) -> Literal["ahead", "behind", "level"]:
-        """Whether lsmkv is ahead or behind in every repetition, or neither."""
-        if min(self.each) > 1.0:
+        """Whether lsmkv is ahead or behind by the whole interval; level if it includes 1."""
+        low, high = self.interval
+        if low > 1.0:
             return "ahead"
-        return "behind" if max(self.each) < 1.0 else "level"
+        return "behind" if high < 1.0 else "level"
 
 
 class Figures(Generic[M]):

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -157,6 +157,55 @@ def test_settling_changes_no_answer(store: Store) -> None:
     assert store.scan(None, None) == 3000
     assert store.get(present_key(2999)) == values.of(2999)
     assert store.get(absent_key(2999)) is None
+
+
+@pytest.mark.parametrize("name", ["lsmkv", "rocksdb", "leveldb"])
+def test_a_compaction_removes_what_was_overwritten(name: str, tmp_path: Path) -> None:
+    engine = installed(name)
+    store = engine.open(str(tmp_path), Settings())  # one memtable holds everything
+    fill(store, 3000)
+    store.settle()
+    fill(store, 3000)
+    store.compact()
+    store.close()
+    size = sum(file.stat().st_size for file in tmp_path.iterdir() if file.suffix != ".log")
+    assert size < 1.5 * 3000 * 116
+
+
+def test_a_compaction_changes_no_answer(store: Store) -> None:
+    fill(store, 500)
+    store.delete(present_key(7))
+    store.compact()
+    assert store.scan(None, None) == 499
+    assert store.get(present_key(7)) is None
+    assert store.get(present_key(8)) == Values(100, seed=1).of(8)
+
+
+def test_getters_answer_eight_threads_at_once(store: Store) -> None:
+    fill(store, 800)
+    found: dict[int, list[bytes | None]] = {}
+
+    def read(part: int, get: Callable[[bytes], bytes | None]) -> None:
+        found[part] = [get(present_key(number)) for number in range(part, 1000, 8)]
+
+    threads = [
+        threading.Thread(target=read, args=(part, get)) for part, get in enumerate(store.getters(8))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    values = Values(100, seed=1)
+    for part in range(8):
+        numbers = range(part, 1000, 8)
+        assert found[part] == [values.of(n) if n < 800 else None for n in numbers]
+
+
+def test_data_larger_than_memory_is_read_as_usual(engine: Engine, tmp_path: Path) -> None:
+    store = engine.open(str(tmp_path), replace(SMALL, larger_than_memory=True))
+    fill(store, 100)
+    assert store.scan(None, None) == 100
+    store.close()
 
 
 def test_all_data_survives_reopening(engine: Engine, tmp_path: Path) -> None:

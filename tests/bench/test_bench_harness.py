@@ -142,6 +142,7 @@ def test_a_document_without_the_section_is_refused_before_anything_is_measured(
 def test_the_environment_names_what_results_depend_on(tmp_path: Path) -> None:
     found = environment(str(tmp_path), ["numpy", "no-such-library"])
     assert found["file_system"] == file_system(str(tmp_path)) != ""
+    assert {"device", "device_model", "device_scheduler", "direct_reads"} < found.keys()
     assert found["versions"]["no-such-library"] == "not installed"
     assert found["lsmkv_build"] in ("compiled", "interpreted")
 

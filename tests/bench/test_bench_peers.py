@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import random
 import re
 import sys
 from collections.abc import Iterator
@@ -19,19 +20,25 @@ from bench.engines import base
 from bench.engines.base import engines
 from bench.experiments.peers.experiment import EXPERIMENT, tasks
 from bench.experiments.peers.measure import Measured, measure
-from bench.experiments.peers.outcome import Outcome, steps, timed, with_latencies
-from bench.experiments.peers.phases import PHASES
+from bench.experiments.peers.outcome import (
+    Outcome,
+    median_outcome,
+    steps,
+    timed,
+    with_latencies,
+)
+from bench.experiments.peers.phases import LIMITED, PHASES
 from bench.experiments.peers.rows import Row
-from bench.experiments.peers.stores import Stores
 from bench.experiments.peers.story import disagreements, story
 from bench.experiments.peers.tables import number
 from bench.experiments.peers.tasks import Task
 from bench.harness import experiment, records
 from bench.harness.experiment import DEFAULT_SEED, Plan, Results, run, write
 from bench.harness.process_meter import Meter
-from bench.harness.ratios import Figures, Spread
+from bench.harness.ratios import FEWEST, Figures, Spread, median_interval
+from lsmkv.options import MIB
 
-TINY = ("--entries", "300", "--repetitions", "2", "--engines", "lsmkv,sqlite")
+TINY = ("--entries", "300", "--repetitions", "2", "--passes", "2", "--engines", "lsmkv,sqlite")
 FEW_PHASES = ("--phases", "fillbatch,readrandom,readmissing_cold")
 
 PLUGIN = """
@@ -102,11 +109,46 @@ def test_each_phase_has_its_own_best_peer() -> None:
 
 @pytest.mark.parametrize(
     ("theirs", "verdict"),
-    [([1.1, 2.0], "ahead"), ([0.5, 0.9], "behind"), ([0.9, 1.1], "level"), ([1.0, 1.0], "level")],
+    [
+        ([1.1, 2.0, 1.5, 1.2, 1.1, 1.3], "ahead"),
+        ([0.5, 0.9, 0.8, 0.7, 0.9, 0.9], "behind"),
+        ([0.9, 1.1, 1.1, 1.1, 1.1, 1.1], "level"),
+        ([1.0] * 6, "level"),
+        ([2.0] * 5, "level"),  # too few to have an interval
+        ([0.5] + [2.0] * 8, "ahead"),  # one of nine may differ
+        ([0.5] * 2 + [2.0] * 7, "level"),
+    ],
 )
-def test_the_verdict_needs_every_repetition(theirs: list[float | None], verdict: str) -> None:
-    (ratio,) = compared(figures("get", lsmkv=[1.0, 1.0], rocksdb=theirs)).ratios()
+def test_the_verdict_is_level_whenever_the_interval_includes_1(
+    theirs: list[float | None], verdict: str
+) -> None:
+    (ratio,) = compared(figures("get", lsmkv=[1.0] * len(theirs), rocksdb=theirs)).ratios()
     assert ratio.verdict == verdict
+
+
+@pytest.mark.parametrize("count", [6, 9, 12, 15, 30])
+def test_the_interval_holds_the_median_in_at_least_95_of_100_cases(count: int) -> None:
+    draw = random.Random(count)
+    held = 0
+    for _ in range(2000):
+        low, high = median_interval(draw.lognormvariate(0.0, 1.0) for _ in range(count))
+        held += low <= 1.0 <= high
+    assert held / 2000 > 0.94  # at least 0.95, but for three standard deviations of chance
+
+
+def test_the_median_outcome_leaves_out_passes_without_a_figure() -> None:
+    passes = [
+        Outcome(operations=4, seconds=seconds, cpu_s=0.0, result_count=4, os_read_bytes=read)
+        for seconds, read in ((3.0, 7), (1.0, None), (2.0, None))
+    ]
+    found = median_outcome(passes)
+    assert (found.seconds, found.os_read_bytes, found.disk_bytes) == (2.0, 7, None)
+
+
+def test_passes_that_find_different_things_are_refused() -> None:
+    passes = [Outcome(operations=4, seconds=1.0, cpu_s=0.0, result_count=n) for n in (4, 3)]
+    with pytest.raises(ValueError, match=r"result_count differs between passes: \[4, 3\]"):
+        median_outcome(passes)
 
 
 def test_without_lsmkv_or_without_a_peer_there_is_no_ratio() -> None:
@@ -149,17 +191,67 @@ def row(engine: str, phase: str = "readrandom", repetition: int = 0, us: float =
     content: dict[str, Any] = dict.fromkeys(column["name"] for column in records.columns(Row))
     content |= {"engine": engine, "engine_version": "1", "phase": phase, "repetition": repetition}
     content |= {"entries": 300, "bits_per_key": 10.0, "operations": 300, "us_per_operation": us}
-    content |= {"result_count": 300, "result_checksum": 7}
+    content |= {"result_count": 300, "result_checksum": 7, "passes": 1}
     return Row(**content)
 
 
 def test_the_story_counts_the_phases_ahead_and_behind() -> None:
-    rows = [row("lsmkv"), row("lmdb", us=2.0)]
-    rows += [row("lsmkv", "readseq"), row("lmdb", "readseq", us=0.25)]
+    rows = []
+    for turn in range(FEWEST):
+        rows += [row("lsmkv", "readrandom", turn), row("lmdb", "readrandom", turn, us=2.0)]
+        rows += [row("lsmkv", "readseq", turn), row("lmdb", "readseq", turn, us=0.25)]
     findings = " ".join(story(rows).findings)
     assert "ahead in 1 (readrandom)" in findings
     assert "behind in 1 (readseq)" in findings
     assert "readseq, lmdb takes 0.25 times" in findings
+
+
+def test_too_few_repetitions_are_said_to_say_nothing() -> None:
+    findings = " ".join(story([row("lsmkv"), row("lmdb", us=2.0)]).findings)
+    assert "level in 1 (readrandom)" in findings
+    assert "With fewer than 6 repetitions no ratio has an interval" in findings
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (0, "No cold pass began with a page"),
+        (4096, "Not cold: readrandom_cold of lsmkv began with"),
+    ],
+)
+def test_the_story_says_whether_cold_passes_were_cold(left: int, said: str) -> None:
+    cold = replace(row("lsmkv", "readrandom_cold"), page_cache_bytes_before=left)
+    assert said in " ".join(story([cold]).findings)
+
+
+def test_the_story_says_how_much_a_limited_page_cache_held() -> None:
+    limited = [
+        replace(
+            row(engine, "readrandom_limited"),
+            page_cache_limit_bytes=MIB,
+            page_cache_bytes_most=most,
+        )
+        for engine, most in (("lsmkv", MIB // 2), ("lmdb", 3 * MIB))
+    ]
+    findings = " ".join(story(limited).findings)
+    assert "limited to 1.00 MiB, it held at most, in MiB: lsmkv 0.500, lmdb 3.00." in findings
+    assert "Above it by what a lookup reads ahead: lmdb." in findings
+
+
+@pytest.mark.parametrize("keys", ["absent", "present"])
+def test_cold_reads_of_both_windows_stand_in_the_table(keys: str) -> None:
+    name = {"absent": "readmissing", "present": "readrandom"}[keys]
+    rows = [
+        replace(row(engine, f"{name}_{window}"), data_block_reads=reads, os_read_bytes_timed=300)
+        for engine in ("lsmkv", "rocksdb")
+        for window, reads in (("cold_open", 300), ("cold", 150))
+    ]
+    (table,) = [table for table in story(rows).tables if table.title.startswith("Cold")]
+    assert [line[:5] for line in table.cells if line[2] == "block reads"] == [
+        [keys, "open + lookups", "block reads", "1.0000", "1.0000"],
+        [keys, "lookups", "block reads", "0.5000", "0.5000"],
+    ]
+    assert "peers-cold" in [chart.name for chart in story(rows).charts]
 
 
 def test_engines_that_find_different_things_are_a_failure() -> None:
@@ -199,16 +291,16 @@ def test_reads_of_absent_keys_stand_beside_the_rate_in_theory() -> None:
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Results[Row]:
     """One tiny run of every phase on every installed engine."""
     work = str(tmp_path_factory.mktemp("work"))
-    return run(
-        EXPERIMENT, ["--out", "unused", "--work", work, "--entries", "300", "--repetitions", "1"]
-    )
+    arguments = ["--out", "unused", "--work", work, "--entries", "300", "--repetitions", "1"]
+    return run(EXPERIMENT, [*arguments, "--passes", "1"])
 
 
 def test_every_phase_is_measured_on_every_installed_engine(outcome: Results[Row]) -> None:
     here = {engine.name for engine in engines() if engine.is_installed()}
     measured = {(row.engine, row.phase) for row in outcome.rows}
     assert {"lsmkv", "sqlite"} <= here
-    assert measured >= {(engine, phase) for engine in here for phase in PHASES}
+    phases = set(PHASES) - {*LIMITED}  # so little data fits into any page cache
+    assert measured >= {(engine, phase) for engine in here for phase in phases}
 
 
 def test_all_engines_find_the_same(outcome: Results[Row]) -> None:
@@ -228,7 +320,8 @@ def test_timed_phases_have_a_time_and_the_others_a_size(outcome: Results[Row]) -
 
 def test_phases_with_latencies_have_them(outcome: Results[Row]) -> None:
     having = {row.phase for row in outcome.rows if row.latency_us_p999 is not None}
-    assert having == {"sustained", "fillsync", "fillsync_8", "readwhilewriting"}
+    writing = {"sustained", "fillsync", "fillsync_8"}
+    assert having == writing | {"readwhilewriting", "readcompacting"}
 
 
 def test_lsmkv_counts_cold_reads(outcome: Results[Row]) -> None:
@@ -246,7 +339,8 @@ def test_the_sustained_fill_reports_memory(outcome: Results[Row]) -> None:
 def test_every_file_is_written(outcome: Results[Row], tmp_path: Path) -> None:
     write(EXPERIMENT, outcome, str(tmp_path))
     names = {path.name for path in tmp_path.iterdir()}
-    charts = {f"peers-{chart}.{kind}" for chart in ("ratios", "times") for kind in ("png", "svg")}
+    names_of_charts = ("ratios", "times", "cold")
+    charts = {f"peers-{chart}.{kind}" for chart in names_of_charts for kind in ("png", "svg")}
     assert names == {"peers.json", "peers.csv", "report.html", *charts}
     content = json.loads((tmp_path / "peers.json").read_text())
     with (tmp_path / "peers.csv").open(newline="") as file:
@@ -306,9 +400,12 @@ def test_engines_come_from_plugins_and_a_missing_one_is_reported(
     assert results.header["missing"] == EXPERIMENT.missing() == ["absent"]
 
 
-def test_a_failing_engine_is_named_with_its_error(tmp_path: Path) -> None:
-    task = repetition(0, engines=("sqlite",), phases=("no such phase",))
-    with pytest.raises(RuntimeError, match=r"sqlite: no such phase failed:(.|\n)*KeyError"):
+def test_a_failing_engine_is_named_with_its_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PHASES, "known only here", PHASES["fillseq"])
+    task = repetition(0, engines=("sqlite",), phases=("known only here",))
+    with pytest.raises(RuntimeError, match=r"sqlite: known only here failed:(.|\n)*KeyError"):
         measure(task, str(tmp_path))
 
 
@@ -331,6 +428,10 @@ def test_another_engine_begins_each_repetition() -> None:
     assert repetition(1).order() == ("b", "c", "a")
 
 
+def test_another_engine_begins_each_pass() -> None:
+    assert [repetition(1).order(number)[0] for number in range(4)] == ["b", "c", "a", "b"]
+
+
 def options(**changes: object) -> argparse.Namespace:
     return argparse.Namespace(
         **{
@@ -342,6 +443,9 @@ def options(**changes: object) -> argparse.Namespace:
             "cache_mib": None,
             "compression": "none",
             "background": "thread",
+            "passes": None,
+            "memory_mib": None,
+            "work": None,
             "plugin": [],
             **changes,
         }
@@ -367,17 +471,13 @@ def test_unknown_names_are_refused_with_the_known_ones(wrong: dict[str, str]) ->
         tasks(Plan(False, 1, options(**wrong)))
 
 
-@pytest.mark.parametrize("phase", ["readrandom", "readwhilewriting", "readmissing_cold", "open"])
-def test_a_reading_phase_alone_fills_its_store_itself(phase: str, tmp_path: Path) -> None:
-    stores = Stores(repetition(0), "lsmkv", str(tmp_path), direct_reads=False)
-    found = PHASES[phase](stores)
-    stores.close()
-    assert isinstance(found, Outcome)
-    assert found.result_count == (0 if phase == "readmissing_cold" else found.operations)
-
-
 def test_a_measurement_keeps_its_repetition() -> None:
     task = repetition(2)
-    outcome = Outcome(operations=4, seconds=8e-6, cpu_s=0.0, result_count=4)
-    (made,) = EXPERIMENT.rows([[Measured(task, "a", "1", "fillseq", outcome)]])
-    assert (made.repetition, made.us_per_operation, made.disk_bytes) == (2, 2.0, None)
+    outcomes = tuple(
+        Outcome(operations=4, seconds=seconds, cpu_s=0.0, result_count=4)
+        for seconds in (12e-6, 4e-6, 8e-6)
+    )
+    (made,) = EXPERIMENT.rows([[Measured(task, "a", "1", "fillseq", outcomes)]])
+    assert (made.repetition, made.passes, made.disk_bytes) == (2, 3, None)
+    assert (made.us_per_operation, made.us_per_operation_least) == (2.0, 1.0)
+    assert made.us_per_operation_most == 3.0

@@ -33,6 +33,7 @@ from bench.experiments.ycsb.workloads import (
 )
 from bench.harness import experiment, records
 from bench.harness.experiment import Plan, parser_for
+from bench.harness.ratios import FEWEST
 from bench.workloads.keys import Values
 
 RECORDS = 1000
@@ -412,11 +413,46 @@ def test_quick_is_small() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--engines", "nothing"], ["--workloads", "X"], ["--workloads", ""]]
+    ("arguments", "said"),
+    [
+        (["--engines", "nothing"], "engine 'nothing': must be one of lsmkv, rocksdb"),
+        (["--workloads", "AX"], "workloads 'AX': must be letters of ABC"),
+        (["--workloads", ""], "workloads '': must be letters of ABC"),
+    ],
 )
-def test_unknown_names_are_refused(arguments: list[str]) -> None:
-    with pytest.raises(SystemExit, match="bench: "):
+def test_unknown_names_are_refused(arguments: list[str], said: str) -> None:
+    with pytest.raises(SystemExit, match=f"bench: {said}"):
         planned(*arguments)
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--records", "--operations", "--repetitions", "--cache-size-mib", "--write-buffer-size-mib"],
+)
+@pytest.mark.parametrize(("value", "said"), [("0", "0: must be 1 or more"), ("x", "invalid")])
+def test_wrong_numbers_are_refused_by_name(
+    option: str, value: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        planned(option, value)
+    assert f"argument {option}: {said}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("quick", [[], ["--quick"]])
+def test_every_option_reaches_the_measurement(tmp_path: Path, quick: list[str]) -> None:
+    arguments = ["--records", "50", "--operations", "20", "--repetitions", "1", *quick]
+    arguments += ["--cache-size-mib", "3", "--write-buffer-size-mib", "5", "--workloads", "C"]
+    arguments += ["--out", str(tmp_path), "--work", str(tmp_path), "--engines", "sqlite"]
+    rows = experiment.run(EXPERIMENT, arguments).rows
+    assert {(row.cache_size_bytes, row.write_buffer_size_bytes) for row in rows} == {
+        (3 * KIB * KIB, 5 * KIB * KIB)
+    }
+    assert {row.operations for row in rows if row.workload == "C"} == {20}
+
+
+def test_there_are_as_many_repetitions_as_an_interval_needs() -> None:
+    assert max(task.repetition for task in planned()) == FEWEST
+    assert max(task.repetition for task in planned("--quick")) == FEWEST
 
 
 def test_an_engine_that_is_not_installed_is_left_out_and_named(

@@ -3,45 +3,82 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
 from collections.abc import Iterable
 from typing import Final
 
 import bench.engines  # registers the built-in ones  # noqa: F401
 from bench.engines.base import MIB, engine_named, engines, missing_engines
 from bench.experiments.peers.measure import Measured, measure
-from bench.experiments.peers.phases import PHASES
+from bench.experiments.peers.phases import LIMITED, PHASES
 from bench.experiments.peers.rows import Row, rows
 from bench.experiments.peers.story import story
 from bench.experiments.peers.tasks import VALUE_BYTES, Task
+from bench.harness import page_cache
 from bench.harness.experiment import Experiment, Plan, positive
+from bench.harness.ratios import FEWEST
 from bench.workloads.keys import KEY_BYTES
 
 _QUICK_ENTRIES: Final = 50_000
 _ENTRIES: Final = 500_000
-_QUICK_REPETITIONS: Final = 3
-_REPETITIONS: Final = 5
+_QUICK_REPETITIONS: Final = FEWEST
+_REPETITIONS: Final = 9
+_QUICK_PASSES: Final = 3
+_PASSES: Final = 5
+_MOST_BITS: Final = 64
+_LIMIT_PART: Final = 4
+"""The data by the page cache of the phases that limit it."""
 
 METHOD: Final = (
     "Each engine has a process of its own, new in each repetition.  All are alive at once and work "
     "one at a time: a phase is measured on every engine in turn before the next phase begins, and "
-    "each repetition begins with another engine.  Keys have 16 bytes, values 100, half of them "
+    "each repetition begins with another engine.  Phases that read have several passes in a "
+    "repetition, by turns too, each begun by another engine; their median is the repetition's figure. "
+    "Keys have 16 bytes, values 100, half of them "
     "random; keys, values and orders are the same for all engines and come from the seed.  They are "
     "made before the clock starts, and a timed loop contains only the operation, called from "
     "Python.  What is found is counted outside the clock and must be the same for all engines.",
+    "A ratio is taken within each repetition.  The interval of the median ratio is that of the sign "
+    "test: between two ratios of opposite ranks, it holds the median of all repetitions there might be "
+    "in at least 95 of 100 cases, however times are distributed.  Fewer than 6 repetitions have no "
+    "interval.  The verdict is 'level' whenever the interval includes 1.  It covers this machine, this "
+    "day and this build.  A ratio near 1 can be on the other side of 1 on another machine or in another "
+    "run; only ratios whose interval excludes 1 mean something.  Verdicts are not corrected for their "
+    "number: of twenty phases in which engines are equal, one is called ahead or behind.  The best peer "
+    "is chosen by the same figures, which favours it.",
     "Fills begin with an empty store, a write buffer of 64 MiB and no sync.  'sustained' is a random "
     "fill with a write buffer of a sixteenth of the data, up to the moment when no flush and no "
     "compaction is due; it is repeated for latencies.  Its memory is the peak of the process and its "
     "children above what it held before the store was opened.  Reads are of the store that "
     "'fillrandom' leaves, settled: nothing is left in a write buffer.  They are warm: the cache holds "
     "everything, and one pass that is not timed comes first.",
-    "Cold lookups: the files' pages are dropped from the page cache, and the store is opened with a "
-    "cache of a 64th of the data.  One pass is timed, reading through the page cache in every engine; "
-    "before another one pages are dropped again, and counts are taken, with direct reads in the "
-    "engines that have them (lsmkv, RocksDB) and with RocksDB's statistics, which take time, on.  "
-    "What the operating system read for the pass that is timed is counted too: lsmkv, after some "
-    "hundred blocks of a table, LevelDB and LMDB make it read ahead.  "
-    "lsmkv and LevelDB read a table's filters and index at the first lookup in it, so that their reads "
-    "contain these, which RocksDB reads when it opens.",
+    "Cold lookups: the files' pages are dropped from the page cache, those that the process has mapped "
+    "too, and the store is opened with a cache of a 64th of the data.  Engines load indexes and filters "
+    "at different times: RocksDB when it opens, lsmkv and LevelDB at the first lookup in a table.  So "
+    "there are two windows.  '..._cold_open' contains opening and lookups.  '..._cold' begins when "
+    "everything is loaded: after opening, one absent key of each 1000 neighbours is asked for, which "
+    "makes every table load its index and filters and reads next to no data block where there are "
+    "filters; then pages are dropped again.  So it does not contain what an engine keeps in its own "
+    "memory, and contains all that it reads through the page cache: in LMDB the inner pages of the tree, "
+    "in LevelDB, which maps its tables, indexes and filters too.  What is left in the page cache when "
+    "lookups begin is measured.",
+    "Timed passes read through the page cache in every engine.  One more pass counts, with direct reads "
+    "in the engines that have them (lsmkv, RocksDB) and with RocksDB's statistics, which take time.  "
+    "What the operating system reads is counted in both; lsmkv, after some hundred blocks of a table, "
+    "LevelDB and LMDB make it read ahead.  '..._8' asks from eight threads at once, which have a read "
+    "transaction each in LMDB, and in SQLite a connection and an eighth of the cache each.",
+    "'..._limited' has less page cache than data: when lookups have read as much as it may hold, all "
+    "pages are dropped, outside the clock, which is read around each lookup.  So it holds from nothing "
+    "to the limit (and what one lookup reads ahead), on average half of it; a kernel under pressure "
+    "would keep the pages used last.  Other lookups fill half of it before the clock starts.  Indexes, "
+    "filters and an engine's own cache (a 64th of the data) are not part of it.  LMDB is opened "
+    "without reading ahead, as its manual advises for such data.",
+    "'readdeleted' and 'scandeleted' use a store of which every other stretch of 100 neighbouring keys "
+    "was deleted, while the others were overwritten three times, with a write buffer of a sixteenth of "
+    "the data; what flushes and compactions were due are done, and no others.  Half of the lookups ask "
+    "for deleted keys.  Beside 'readcompacting' a thread overwrites a sixteenth of the keys in batches "
+    "and compacts the whole store, again and again; the part of the time in which a compaction ran is "
+    "in the tables.  LMDB and SQLite have no compaction: there the thread only overwrites.",
     "Equal settings: bits per key of Bloom filters (lsmkv: the error rate that those bits give), "
     "cache, write buffer, block or page size of 4 KiB, compression (LevelDB: Snappy where zstd is asked "
     "for; LMDB and SQLite: none).  All else is each engine's default; with --background process "
@@ -53,12 +90,10 @@ METHOD: Final = (
     "less here, which makes them faster: a power failure may break the store.  Synced puts ('fillsync': "
     "one thread, 'fillsync_8': eight) survive it in all engines; LMDB is opened with sync for them, and "
     "SQLite's connection is synchronous=FULL.  A put is a transaction in LMDB and SQLite.",
-    "LMDB's reads go through one read transaction, begun anew after a write; its mapped pages count as "
-    "its memory.  SQLite has a connection for reads and one for writes.",
+    "LMDB's reads go through one read transaction (of each thread), begun anew after a write; its mapped "
+    "pages count as its memory.  SQLite has a connection for reads and one for writes.",
     "The phases, in their order.  "
-    + "  ".join(
-        f"{name}: {' '.join((phase.__doc__ or '').split())}" for name, phase in PHASES.items()
-    ),
+    + "  ".join(f"{name}: {phase.meaning}" for name, phase in PHASES.items()),
 )
 
 
@@ -71,9 +106,28 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--repetitions",
         type=positive,
-        help=f"default: {_REPETITIONS}; with --quick {_QUICK_REPETITIONS}",
+        help=f"default: {_REPETITIONS}; with --quick {_QUICK_REPETITIONS}; with fewer than {FEWEST} no "
+        "ratio has an interval",
     )
-    parser.add_argument("--bits-per-key", type=float, default=10.0, help="default: %(default)s")
+    parser.add_argument(
+        "--passes",
+        type=positive,
+        help="of each reading phase in a repetition, by turns between the engines; "
+        f"default: {_PASSES}; with --quick {_QUICK_PASSES}",
+    )
+    parser.add_argument(
+        "--memory-mib",
+        type=positive,
+        metavar="N",
+        help=f"page cache in the phases that limit it ({', '.join(LIMITED)}); default: a quarter of "
+        "the data, or 1",
+    )
+    parser.add_argument(
+        "--bits-per-key",
+        type=_bits,
+        default=10.0,
+        help="of Bloom filters; 0: none; default: %(default)s",
+    )
     parser.add_argument(
         "--cache-mib", type=positive, help="for warm reads; default: what holds everything"
     )
@@ -88,15 +142,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _bits(text: str) -> float:
+    """The type of ``--bits-per-key``."""
+    bits = float(text)
+    if not 0.0 <= bits <= _MOST_BITS:
+        raise argparse.ArgumentTypeError(f"{text}: must be from 0 to {_MOST_BITS}")
+    return bits
+
+
 def tasks(plan: Plan) -> list[Task]:
     options = plan.options
     wanted = _chosen("engine", options.engines, [engine.name for engine in engines()])
     here = tuple(name for name in wanted if engine_named(name).is_installed())
     if not here:
         raise SystemExit("bench: no engine that was asked for is installed")
-    phases = _chosen("phase", options.phases, PHASES)
     entries = options.entries or (_QUICK_ENTRIES if plan.quick else _ENTRIES)
-    everything = max(64 * MIB, 4 * entries * (KEY_BYTES + VALUE_BYTES))
+    data_bytes = entries * (KEY_BYTES + VALUE_BYTES)
+    limit_bytes = MIB * (options.memory_mib or max(1, data_bytes // (_LIMIT_PART * MIB)))
+    phases = _measurable(options, _chosen("phase", options.phases, PHASES), limit_bytes, data_bytes)
+    everything = max(64 * MIB, 4 * data_bytes)
     return [
         Task(
             number=number,
@@ -108,12 +172,43 @@ def tasks(plan: Plan) -> list[Task]:
             cache_size_bytes=options.cache_mib * MIB if options.cache_mib else everything,
             compression=options.compression,
             background=options.background,
+            passes=options.passes or (_QUICK_PASSES if plan.quick else _PASSES),
+            page_cache_limit_bytes=limit_bytes,
             plugins=tuple(options.plugin),
         )
         for number in range(
             options.repetitions or (_QUICK_REPETITIONS if plan.quick else _REPETITIONS)
         )
     ]
+
+
+def _measurable(
+    options: argparse.Namespace, phases: tuple[str, ...], limit_bytes: int, data_bytes: int
+) -> tuple[str, ...]:
+    """The phases, without those that limit the page cache if that works only elsewhere.
+
+    Raises:
+        SystemExit: they were asked for, by name or with ``--memory-mib``.
+    """
+    asked = options.memory_mib is not None or options.phases != "all"
+    if not set(phases) & set(LIMITED):
+        if options.memory_mib is not None:
+            raise SystemExit(
+                f"bench: --memory-mib {options.memory_mib}: limits only the phases "
+                f"{', '.join(LIMITED)}; name one with --phases"
+            )
+        return phases
+    why = page_cache.why_not_dropped(options.work or tempfile.gettempdir())
+    if limit_bytes >= data_bytes:
+        why = f"{limit_bytes:,} bytes hold all of the data ({data_bytes:,} bytes)"
+    if why is None:
+        return phases
+    if asked:
+        raise SystemExit(
+            f"bench: the page cache cannot be limited: {why}; name less memory, or a directory on a "
+            "disk with --work"
+        )
+    return tuple(name for name in phases if name not in LIMITED)
 
 
 def _chosen(kind: str, text: str, known: Iterable[str]) -> tuple[str, ...]:

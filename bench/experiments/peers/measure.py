@@ -1,4 +1,4 @@
-"""One repetition: every engine in a process of its own, which take turns at each phase.
+"""One repetition: every engine in a process of its own, which take turns at each pass of each phase.
 
 All processes are alive at once, and one works at a time, so that drift of the machine hits all
 engines alike.
@@ -15,12 +15,13 @@ from typing import ParamSpec, TypeVar
 
 import bench.engines  # registers the built-in ones  # noqa: F401
 from bench.engines.base import engine_named
-from bench.experiments.peers.outcome import Outcome
+from bench.experiments.peers.outcome import Outcome, Passes
 from bench.experiments.peers.phases import PHASES
 from bench.experiments.peers.stores import Stores
 from bench.experiments.peers.tasks import Task
-from bench.harness import plugins, process_meter
+from bench.harness import plugins
 from bench.harness.workers import Worker
+from reports.block_device import takes_direct_reads
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,13 +29,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One phase on one engine."""
+    """One phase on one engine, with an outcome for each pass."""
 
     task: Task
     engine: str
     engine_version: str
     phase: str
-    outcome: Outcome
+    outcomes: tuple[Outcome, ...]
 
 
 def measure(task: Task, directory: str) -> list[Measured]:
@@ -44,7 +45,7 @@ def measure(task: Task, directory: str) -> list[Measured]:
         RuntimeError: an engine failed; the message names engine and phase.
     """
     found: list[Measured] = []
-    direct_reads = process_meter.takes_direct_reads(directory)
+    direct_reads = takes_direct_reads(directory)
     with ExitStack() as stack:
         workers = {engine: stack.enter_context(Worker()) for engine in task.order()}
         for engine, worker in workers.items():
@@ -53,9 +54,16 @@ def measure(task: Task, directory: str) -> list[Measured]:
             _call(worker, engine, "starting", _begin, task, engine, path, direct_reads)
         versions = {name: engine_named(name).version() for name in task.engines}
         for phase in task.phases:
+            outcomes: dict[str, list[Outcome]] = {engine: [] for engine in workers}
+            for number in range(task.passes if PHASES[phase].repeated else 1):
+                for engine in task.order(number):
+                    outcome = _call(workers[engine], engine, phase, _measure_pass, phase)
+                    outcomes[engine].append(outcome)
             for engine, worker in workers.items():
-                outcome = _call(worker, engine, phase, _measure_phase, phase)
-                found.append(Measured(task, engine, versions[engine], phase, outcome))
+                _call(worker, engine, phase, _end_phase)
+                found.append(
+                    Measured(task, engine, versions[engine], phase, tuple(outcomes[engine]))
+                )
         for engine, worker in workers.items():
             _call(worker, engine, "closing", _end)
     return found
@@ -78,6 +86,7 @@ def _call(
 # These run in the workers, each of which has the stores of one engine.
 
 _stores: list[Stores] = []
+_phase: list[Passes] = []
 
 
 def _begin(task: Task, engine: str, directory: str, direct_reads: bool) -> None:
@@ -87,8 +96,15 @@ def _begin(task: Task, engine: str, directory: str, direct_reads: bool) -> None:
     gc.freeze()  # the collector skips modules while something is timed
 
 
-def _measure_phase(name: str) -> Outcome:
-    return PHASES[name](_stores[0])
+def _measure_pass(name: str) -> Outcome:
+    """The next pass of the phase, which the first one prepares."""
+    if not _phase:
+        _phase.append(PHASES[name].outcomes(_stores[0]))
+    return next(_phase[0])
+
+
+def _end_phase() -> None:
+    _phase.pop().close()
 
 
 def _end() -> None:

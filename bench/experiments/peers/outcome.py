@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, fields
 from itertools import pairwise
+from statistics import median, median_low
+from typing import Any, Final
 
 from bench.harness.process_meter import Meter
 
@@ -25,20 +27,52 @@ class Outcome:
     filter_false_positives: int | None = None
     os_read_bytes: int | None = None
     os_read_bytes_timed: int | None = None
+    page_cache_bytes_before: int | None = None
+    page_cache_bytes_most: int | None = None
     latency_us_p50: float | None = None
     latency_us_p99: float | None = None
     latency_us_p999: float | None = None
     writer_operations: int | None = None
+    compacting_share: float | None = None
 
 
-def timed(meter: Meter, operations: int, result_count: int) -> Outcome:
+Passes = Generator[Outcome, None, None]
+"""One outcome after another of the same work."""
+
+
+def timed(meter: Meter, operations: int, result_count: int, result_checksum: int = 0) -> Outcome:
     """An outcome with the meter's times."""
     return Outcome(
         operations=operations,
         seconds=meter.seconds,
         cpu_s=meter.cpu_s,
         result_count=result_count,
+        result_checksum=result_checksum,
     )
+
+
+_RESULTS: Final = ("operations", "result_count", "result_checksum")
+
+
+def median_outcome(passes: Sequence[Outcome]) -> Outcome:
+    """The median of each column over several passes; of those that have it.
+
+    Raises:
+        ValueError: the passes found different things.
+    """
+    columns: dict[str, Any] = {}
+    for field in fields(Outcome):
+        known = [value for one in passes if (value := getattr(one, field.name)) is not None]
+        if field.name in _RESULTS:
+            if len(set(known)) > 1:
+                raise ValueError(f"{field.name} differs between passes: {known}")
+            columns[field.name] = known[0]
+        elif known:
+            whole = all(isinstance(value, int) for value in known)
+            columns[field.name] = (median_low if whole else median)(known)
+        else:
+            columns[field.name] = None
+    return Outcome(**columns)
 
 
 def with_latencies(outcome: Outcome, taken_ns: Iterable[int]) -> Outcome:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-import time
 import zlib
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from typing import Final
 
-from bench.experiments.peers.outcome import Outcome, steps, timed, with_latencies
+from bench.engines.base import Store
+from bench.experiments.peers.beside import beside, gets_with_latencies
+from bench.experiments.peers.outcome import Outcome, Passes, timed, with_latencies
 from bench.experiments.peers.stores import Stores
 from bench.harness.process_meter import Meter
 
@@ -27,153 +29,143 @@ def found_of(get: Callable[[bytes], bytes | None], keys: Sequence[bytes]) -> tup
     return found, checksum
 
 
-def _warm_gets(stores: Stores, warm: Sequence[bytes], keys: Sequence[bytes]) -> Outcome:
-    store = stores.for_reads()
-    found, checksum = found_of(store.get, warm)
-    get = store.get
-    with Meter() as meter:
-        for key in keys:
-            get(key)
-    outcome = timed(meter, len(keys), found)
-    outcome.result_checksum = checksum
-    return outcome
+def _warm_gets(stores: Stores, keys_of: Callable[[Sequence[int]], list[bytes]]) -> Passes:
+    numbers = stores.asked()
+    found, checksum = found_of(stores.for_reads().get, keys_of(numbers))
+    while True:
+        keys = keys_of(numbers)
+        get = stores.for_reads().get
+        with Meter() as meter:
+            for key in keys:
+                get(key)
+        yield timed(meter, len(keys), found, checksum)
 
 
-def readrandom(stores: Stores) -> Outcome:
+def readrandom(stores: Stores) -> Passes:
     """Lookups of present keys."""
-    numbers = stores.asked()
-    return _warm_gets(stores, stores.present(numbers), stores.present(numbers))
+    return _warm_gets(stores, stores.present)
 
 
-def readmissing(stores: Stores) -> Outcome:
+def readmissing(stores: Stores) -> Passes:
     """Lookups of absent keys that lie between present ones."""
-    numbers = stores.asked()
-    return _warm_gets(stores, stores.absent(numbers), stores.absent(numbers))
+    return _warm_gets(stores, stores.absent)
 
 
-def multi_get(stores: Stores) -> Outcome:
+def multi_get(stores: Stores) -> Passes:
     """Lookups of 100 present keys a call; per key.
 
     The library takes them in one call if it can.
     """
     numbers = stores.asked()
-    calls = []
-    for _ in range(2):
+
+    def calls() -> list[list[bytes]]:
         keys = stores.present(numbers)
-        calls.append([keys[at : at + MULTI_GET_KEYS] for at in range(0, len(keys), MULTI_GET_KEYS)])
+        return [keys[at : at + MULTI_GET_KEYS] for at in range(0, len(keys), MULTI_GET_KEYS)]
+
     store = stores.for_reads()
     found = checksum = 0
-    for call in calls[0]:
+    for call in calls():
         for value in store.multi_get(call):
             if value is not None:
                 found += 1
                 checksum = zlib.crc32(value, checksum)
-    ask = store.multi_get
-    with Meter() as meter:
-        for call in calls[1]:
-            ask(call)
-    outcome = timed(meter, len(numbers), found)
-    outcome.result_checksum = checksum
-    return outcome
+    while True:
+        fresh = calls()
+        ask = stores.for_reads().multi_get
+        with Meter() as meter:
+            for call in fresh:
+                ask(call)
+        yield timed(meter, len(numbers), found, checksum)
 
 
-def _warm_scan(stores: Stores, reverse: bool) -> Outcome:
-    store = stores.for_reads()
-    store.scan(None, None, reverse)
-    with Meter() as meter:
-        taken = store.scan(None, None, reverse)
-    return timed(meter, taken, taken)
+def _warm_scan(stores: Stores, reverse: bool) -> Passes:
+    stores.for_reads().scan(None, None, reverse)
+    while True:
+        store = stores.for_reads()
+        with Meter() as meter:
+            taken = store.scan(None, None, reverse)
+        yield timed(meter, taken, taken)
 
 
-def readseq(stores: Stores) -> Outcome:
+def readseq(stores: Stores) -> Passes:
     """All entries in key order; per entry."""
     return _warm_scan(stores, reverse=False)
 
 
-def readreverse(stores: Stores) -> Outcome:
+def readreverse(stores: Stores) -> Passes:
     """All entries in the opposite order; per entry."""
     return _warm_scan(stores, reverse=True)
 
 
-def _warm_seeks(stores: Stores, count: int, limit: int) -> Outcome:
-    store = stores.for_reads()
+def warm_seeks(stores: Stores, open_store: Callable[[], Store], count: int, limit: int) -> Passes:
+    """Scans of ``limit`` entries from random keys."""
+    store = open_store()
     store.scan(None, None)
     numbers = stores.order(2)[:count]
-    keys = stores.present(numbers)
     entries = sum([store.scan(key, limit) for key in stores.present(numbers)])
-    scan = store.scan
-    with Meter() as meter:
-        for key in keys:
-            scan(key, limit)
-    return timed(meter, len(keys), entries)
+    while True:
+        keys = stores.present(numbers)
+        scan = open_store().scan
+        with Meter() as meter:
+            for key in keys:
+                scan(key, limit)
+        yield timed(meter, len(keys), entries)
 
 
-def seekrandom(stores: Stores) -> Outcome:
+def seekrandom(stores: Stores) -> Passes:
     """Scans of 10 entries from a random key; per scan."""
-    return _warm_seeks(stores, max(100, stores.entries // 50), 10)
+    return warm_seeks(stores, stores.for_reads, max(100, stores.entries // 50), 10)
 
 
-def seekrandom_100(stores: Stores) -> Outcome:
+def seekrandom_100(stores: Stores) -> Passes:
     """Scans of 100 entries from a random key; per scan."""
-    return _warm_seeks(stores, max(100, stores.entries // 100), 100)
+    return warm_seeks(stores, stores.for_reads, max(100, stores.entries // 100), 100)
 
 
-def reopen(stores: Stores) -> Outcome:
+def reopen(stores: Stores) -> Passes:
     """Opening the settled store, and one lookup; per opening.
 
     Some engines open lazily.
     """
-    stores.closed_for_reads()
-    keys = stores.present(stores.order(2)[:OPENINGS])
-    seconds = cpu = 0.0
-    found = 0
-    for key in keys:
-        with Meter() as meter:
-            store = stores.open("reads")
-            found += store.get(key) is not None
-        seconds += meter.seconds
-        cpu += meter.cpu_s
-        store.close()
-    return Outcome(operations=len(keys), seconds=seconds, cpu_s=cpu, result_count=found)
+    while True:
+        stores.closed_for_reads()
+        keys = stores.present(stores.order(2)[:OPENINGS])
+        seconds = cpu = 0.0
+        found = 0
+        for key in keys:
+            with Meter() as meter:
+                store = stores.open("reads")
+                found += store.get(key) is not None
+            seconds += meter.seconds
+            cpu += meter.cpu_s
+            store.close()
+        yield Outcome(operations=len(keys), seconds=seconds, cpu_s=cpu, result_count=found)
 
 
-def readwhilewriting(stores: Stores) -> Outcome:
+def readwhilewriting(stores: Stores) -> Passes:
     """Lookups of present keys while another thread overwrites keys at full speed."""
-    count = max(500, stores.entries // 10)
-    keys = stores.present(stores.order(2)[:count])
-    numbers = stores.order(3)
-    written_keys, values = stores.present(numbers), stores.values(numbers)
-    store = stores.for_reads()
-    found, _ = found_of(store.get, keys)
-    stop, begun = threading.Event(), threading.Event()
+    numbers = stores.order(2)[: max(500, stores.entries // 10)]
+    found, _ = found_of(stores.for_reads().get, stores.present(numbers))
+    written_numbers = stores.order(3)
+    pairs = list(zip(stores.present(written_numbers), stores.values(written_numbers), strict=True))
     written = 0
 
-    def write() -> None:
+    def write(begun: threading.Event, stop: threading.Event) -> None:
         nonlocal written
-        put, stopped = store.put, stop.is_set
-        while True:
-            for key, value in zip(written_keys, values, strict=True):
-                put(key, value)
-                written += 1
-                begun.set()
-                if stopped():
-                    return
+        put, stopped = stores.for_reads().put, stop.is_set
+        for key, value in cycle(pairs):
+            put(key, value)
+            written += 1
+            begun.set()
+            if stopped():
+                return
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    begun.wait()
-    clock = time.perf_counter_ns
-    written_before = written
-    try:
-        with Meter() as meter:
-            stamps = [clock()]
-            for key in keys:
-                store.get(key)  # the store may replace ``get``: see Store
-                stamps.append(clock())
-        written_after = written
-    finally:
-        stop.set()
-        writer.join()
-    outcome = with_latencies(timed(meter, len(keys), found), steps(stamps))
-    outcome.writer_operations = written_after - written_before
-    return outcome
+    while True:
+        store, keys = stores.for_reads(), stores.present(numbers)
+        with beside(write):
+            written_before = written
+            meter, taken = gets_with_latencies(store, keys)
+            written_after = written
+        outcome = with_latencies(timed(meter, len(keys), found), taken)
+        outcome.writer_operations = written_after - written_before
+        yield outcome

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from bench.experiments.peers.measure import Measured
+from bench.experiments.peers.outcome import median_outcome
 from bench.harness.records import column
 
 
@@ -17,6 +18,8 @@ class Row:
     engine_version: str = column("version of its library", "setting")
     phase: str = column("what was measured", "setting")
     repetition: int = column("from 0; the engine that begins is another one in each", "setting")
+    passes: int = column("passes of the phase, by turns; times are their medians", "setting")
+    page_cache_limit_bytes: int = column("of the phases that limit the page cache", "setting")
     entries: int = column("entries of a large store", "setting")
     bits_per_key: float = column("of Bloom filters, where the engine has any", "setting")
     compression: str = column("of data blocks, but in disk_none and disk_zstd", "setting")
@@ -27,6 +30,8 @@ class Row:
     )
     result_checksum: int = column("CRC-32 of the values found by lookups; the same for all engines")
     us_per_operation: float | None = column("microseconds for each operation", "time")
+    us_per_operation_least: float | None = column("the same in the fastest pass", "time")
+    us_per_operation_most: float | None = column("the same in the slowest pass", "time")
     latency_us_p50: float | None = column("median of single operations, microseconds", "time")
     latency_us_p99: float | None = column("99th percentile of the same", "time")
     latency_us_p999: float | None = column("99.9th percentile of the same", "time")
@@ -37,19 +42,30 @@ class Row:
     )
     disk_bytes: int | None = column("size of the closed store's files", "time")
     data_block_reads: int | None = column(
-        "data blocks that were not in the engine's cache, by its own count", "time"
+        "data blocks that were not in the engine's cache, by its own count, in a pass with direct reads",
+        "time",
     )
     filter_negatives: int | None = column("searches that filters spared, by its own count", "time")
     filter_false_positives: int | None = column(
         "false positives of its filters, by its own count", "time"
     )
     os_read_bytes: int | None = column(
-        "bytes read from storage by the lookups, by the operating system's count", "time"
+        "bytes read from storage in the pass with direct reads, by the operating system's count",
+        "time",
     )
     os_read_bytes_timed: int | None = column(
-        "the same in the pass that was timed, through the page cache", "time"
+        "the same in a pass that was timed, through the page cache", "time"
+    )
+    page_cache_bytes_before: int | None = column(
+        "bytes of the store's files in the page cache when a cold pass began", "time"
+    )
+    page_cache_bytes_most: int | None = column(
+        "the most that was found there in a pass with a limit", "time"
     )
     writer_operations: int | None = column("puts of the writing thread meanwhile", "time")
+    compacting_share: float | None = column(
+        "part of the time of the lookups in which a forced compaction ran", "time"
+    )
 
 
 def rows(measured: Iterable[list[Measured]]) -> list[Row]:
@@ -58,17 +74,24 @@ def rows(measured: Iterable[list[Measured]]) -> list[Row]:
 
 def _row(measured: Measured) -> Row:
     task = measured.task
-    columns = asdict(measured.outcome)
+    outcome = median_outcome(measured.outcomes)
+    columns = asdict(outcome)
     seconds = columns.pop("seconds")
+    each = [one.seconds for one in measured.outcomes if one.seconds is not None]
+    micro = 1e6 / outcome.operations
     return Row(
         engine=measured.engine,
         engine_version=measured.engine_version,
         phase=measured.phase,
         repetition=task.number,
+        passes=len(measured.outcomes),
+        page_cache_limit_bytes=task.page_cache_limit_bytes,
         entries=task.entries,
         bits_per_key=task.bits_per_key,
         compression=task.compression,
         background=task.background,
-        us_per_operation=None if seconds is None else seconds / measured.outcome.operations * 1e6,
+        us_per_operation=None if seconds is None else seconds * micro,
+        us_per_operation_least=min(each) * micro if each else None,
+        us_per_operation_most=max(each) * micro if each else None,
         **columns,
     )

@@ -18,6 +18,12 @@ MOST_LOOKUPS: Final = 1_000_000
 BATCH: Final = 1000
 """Operations of a batch."""
 
+STRETCH: Final = 100
+"""Neighbouring keys that are deleted, and that are left between two such stretches."""
+
+TURNS: Final = 3
+"""How often keys are overwritten, and a part of the others deleted."""
+
 
 class Stores:
     """One engine's stores in a directory, their keys and values.
@@ -36,6 +42,7 @@ class Stores:
         self._values = Values(VALUE_BYTES, self._seed)
         self._for_reads: Store | None = None
         self._was_read = False
+        self._with_deletions: Store | None = None
         self._orders: dict[int, list[int]] = {}
 
     @property
@@ -63,13 +70,18 @@ class Stores:
         """The absent keys just after these numbers' keys."""
         return [absent_key(number) for number in numbers]
 
+    def mixed(self, numbers: Sequence[int]) -> list[bytes]:
+        """These numbers' keys, of every other number the absent one."""
+        ways = (present_key, absent_key)
+        return [ways[at & 1](number) for at, number in enumerate(numbers)]
+
     def values(self, numbers: Sequence[int], shift: int = 0) -> list[bytes]:
         """The values of these numbers; another ``shift`` gives other values."""
         return [self._values.of(number + shift) for number in numbers]
 
-    def batches(self, numbers: Sequence[int]) -> list[Pairs]:
+    def batches(self, numbers: Sequence[int], shift: int = 0) -> list[Pairs]:
         """Keys and values of these numbers in batches of :data:`BATCH`."""
-        pairs = list(zip(self.present(numbers), self.values(numbers), strict=True))
+        pairs = list(zip(self.present(numbers), self.values(numbers, shift), strict=True))
         return [pairs[at : at + BATCH] for at in range(0, len(pairs), BATCH)]
 
     def settings(self, **changes: Any) -> Settings:
@@ -86,6 +98,10 @@ class Stores:
     def small_write_buffer_bytes(self) -> int:
         """A sixteenth of the data: a fill flushes and compacts while it goes on."""
         return max(64 * KIB, self.data_bytes // 16)
+
+    def page_cache_limit_bytes(self) -> int:
+        """How much of a store's files the page cache may hold in phases that limit it."""
+        return self._task.page_cache_limit_bytes
 
     def small_cache_bytes(self) -> int:
         """A 64th of the data: nearly every block asked for has to be read."""
@@ -149,7 +165,48 @@ class Stores:
         self.close()
         return self.path("reads")
 
+    # The store of which half was deleted
+
+    @staticmethod
+    def is_deleted(number: int) -> bool:
+        """Whether a key is in one of the deleted stretches: every other one."""
+        return number // STRETCH % 2 == 0
+
+    def with_deletions(self) -> Store:
+        """Open the settled store of which half was deleted, with a large enough cache.
+
+        As in :meth:`for_reads`, it was asked for every key once before.
+        """
+        if self._with_deletions is None:
+            if not os.listdir(self.path("deleted")):
+                buffer = self.small_write_buffer_bytes()
+                store = self.open("deleted", write_buffer_size_bytes=buffer)
+                self._fill_with_deletions(store)
+                for key in self.present(self.asked()):
+                    store.get(key)
+                store.settle()
+                store.close()
+            self._with_deletions = self.open("deleted")
+        return self._with_deletions
+
+    def _fill_with_deletions(self, store: Store) -> None:
+        """Fill it; then thrice overwrite what is to stay and delete a third of the rest."""
+        for batch in self.batches(self.order(0)):
+            store.put_batch(batch)
+        for turn in range(TURNS):
+            order = self.order(4 + turn)
+            for batch in self.batches(
+                [number for number in order if not self.is_deleted(number)], shift=1 + turn
+            ):
+                store.put_batch(batch)
+            for number in order:
+                if self.is_deleted(number) and number // (2 * STRETCH) % TURNS == turn:
+                    store.delete(present_key(number))
+        store.settle()
+
     def close(self) -> None:
-        if self._for_reads is not None:
-            self._for_reads.close()
-            self._for_reads = None
+        """Close the stores that are open."""
+        for store in (self._for_reads, self._with_deletions):
+            if store is not None:
+                store.close()
+        self._for_reads = self._with_deletions = None

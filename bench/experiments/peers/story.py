@@ -8,9 +8,10 @@ from bench.experiments.peers import charts, tables
 from bench.experiments.peers.rows import Row
 from bench.experiments.peers.tables import QUANTITIES, number
 from bench.harness.intervals import rate_interval
-from bench.harness.ratios import OURS, Figures, Ratio
+from bench.harness.ratios import FEWEST, OURS, Figures, Ratio
 from bench.harness.story import Story
 from lsmkv.filters.maths.sizing import rate_for
+from lsmkv.options import MIB
 
 
 def story(rows: list[Row]) -> Story:
@@ -23,12 +24,15 @@ def story(rows: list[Row]) -> Story:
     drawn = [charts.times(times, engines)]
     if ratios:
         drawn.insert(0, charts.ratios(ratios))
+    drawn += charts.cold(rows, engines)
     return Story(
         [
             _versions(rows),
             *_time_findings(ratios),
             *_quantity_findings(rows),
             *_filter_findings(rows),
+            *_warm_starts(rows),
+            *_limited(rows),
         ],
         found,
         drawn if times.phases else [],
@@ -54,12 +58,44 @@ def disagreements(rows: Iterable[Row]) -> list[str]:
     ]
 
 
+def _limited(rows: Sequence[Row]) -> list[str]:
+    """How much the page cache held where it was limited."""
+    most: dict[str, int] = {}
+    for row in rows:
+        if row.page_cache_bytes_most is not None:
+            most[row.engine] = max(most.get(row.engine, 0), row.page_cache_bytes_most)
+    if not most:
+        return []
+    limit = rows[0].page_cache_limit_bytes
+    held = ", ".join(f"{engine} {number(size / MIB)}" for engine, size in most.items())
+    above = [engine for engine, size in most.items() if size > 1.05 * limit]
+    ahead = f" Above it by what a lookup reads ahead: {', '.join(above)}." if above else ""
+    return [
+        f"Where the page cache was limited to {number(limit / MIB)} MiB, it held at most, in MiB: "
+        f"{held}.{ahead}"
+    ]
+
+
+def _warm_starts(rows: Sequence[Row]) -> list[str]:
+    """Cold passes that began with pages of the store in the page cache."""
+    begun = [row for row in rows if row.page_cache_bytes_before is not None]
+    if not begun:
+        return []
+    warm = [row for row in begun if row.page_cache_bytes_before]
+    if not warm:
+        return ["No cold pass began with a page of its store in the page cache."]
+    named = ", ".join(sorted({f"{row.phase} of {row.engine}" for row in warm}))
+    most = max(row.page_cache_bytes_before or 0 for row in warm)
+    return [f"Not cold: {named} began with up to {most:,} bytes in the page cache."]
+
+
 def _versions(rows: Sequence[Row]) -> str:
     versions = {row.engine: row.engine_version for row in rows}
     named = ", ".join(f"{engine} {version}" for engine, version in versions.items())
     return (
         f"Measured: {named}; {rows[0].entries:,} entries, "
-        f"repetitions: {len({row.repetition for row in rows})}."
+        f"repetitions: {len({row.repetition for row in rows})}, with up to "
+        f"{max(row.passes for row in rows)} passes of a reading phase."
     )
 
 
@@ -78,22 +114,32 @@ def _time_findings(ratios: Sequence[Ratio]) -> list[str]:
     worst = min(ratios, key=lambda ratio: ratio.ratio.median)
     return [
         f"Of {len(ratios)} timed phases lsmkv is, against the best peer of each: {counts}. "
-        "Level: ahead in some repetitions and not in others.",
+        f"{_meaning(ratios)}",
         f"Highest ratio: {_ratio(best)}. Lowest: {_ratio(worst)}.",
     ]
 
 
-def _ratio(ratio: Ratio) -> str:
-    found = ratio.ratio
+def _meaning(ratios: Sequence[Ratio]) -> str:
+    """How far the verdicts reach."""
+    few = min(len(ratio.each) for ratio in ratios)
+    if few < FEWEST:
+        return f"With fewer than {FEWEST} repetitions no ratio has an interval: level says nothing."
     return (
-        f"{ratio.phase}, {ratio.peer} takes {found.median:.2f} times lsmkv's time "
-        f"({found.least:.2f} to {found.most:.2f})"
+        "Level: the 95 % interval of the median ratio includes 1. Of twenty equal phases one would "
+        "still be called ahead or behind, and another machine may say otherwise of any ratio near 1."
+    )
+
+
+def _ratio(ratio: Ratio) -> str:
+    return (
+        f"{ratio.phase}, {ratio.peer} takes {ratio.ratio.median:.2f} times lsmkv's time "
+        f"(interval {tables.interval_text(ratio)})"
     )
 
 
 def _quantity_findings(rows: Sequence[Row]) -> list[str]:
     found = []
-    for quantity in QUANTITIES[:4]:
+    for quantity in QUANTITIES:
         figures = Figures([row for row in rows if row.phase == quantity.phase], quantity.figure)
         for ratio in figures.ratios():
             ours = figures.spread(quantity.phase, OURS)

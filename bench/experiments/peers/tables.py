@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Final
 
+from bench.experiments.peers.phases import LIMITED
 from bench.experiments.peers.rows import Row
 from bench.harness.ratios import Figures, Ratio, Spread
 from bench.harness.tables import Shown, Table, table_of
@@ -21,7 +23,7 @@ class Quantity:
         phase: the phase that tells it.
         column: the column of the rows.
         unit: the figure's unit in the column's units.
-        each: per operation.
+        each: divided by the operations.
         digits: digits after the decimal point.
     """
 
@@ -39,45 +41,64 @@ class Quantity:
         return None if value is None else value / (row.operations if self.each else self.unit)
 
 
-def _each(label: str, phase: str, column: str, digits: int = 1, better: bool = False) -> Quantity:
-    return Quantity(label, phase, column, digits, each=True, more_is_better=better)
-
-
 QUANTITIES: Final = (
     Quantity("disk, uncompressed, MiB", "disk_none", "disk_bytes", unit=MIB),
     Quantity("disk, zstd, MiB", "disk_zstd", "disk_bytes", unit=MIB),
     Quantity("sustained: peak memory, MiB", "sustained", "peak_memory_bytes", unit=MIB),
     Quantity("sustained: CPU, s", "sustained", "cpu_s", 2),
-    _each("absent, cold: block reads each", "readmissing_cold", "data_block_reads", 4),
-    _each(
-        "absent, cold: spared by filters", "readmissing_cold", "filter_negatives", 4, better=True
-    ),
-    _each("absent, cold: OS bytes each", "readmissing_cold", "os_read_bytes"),
-    _each("absent, cold, timed: OS bytes", "readmissing_cold", "os_read_bytes_timed"),
-    _each("present, cold: block reads each", "readrandom_cold", "data_block_reads", 4),
-    _each("present, cold: OS bytes each", "readrandom_cold", "os_read_bytes"),
-    _each("present, cold, timed: OS bytes", "readrandom_cold", "os_read_bytes_timed"),
 )
 
 
-def number(value: float) -> str:
-    """Three digits; k stands for thousands.
+@dataclass(frozen=True, slots=True)
+class ColdRow:
+    """One line of the table of cold lookups.
+
+    Attributes:
+        keys, window: the first cells.
+        phase: the phase that tells it.
+    """
+
+    keys: str
+    window: str
+    phase: str
+
+
+COLD_ROWS: Final = (
+    ColdRow("absent", "open + lookups", "readmissing_cold_open"),
+    ColdRow("absent", "lookups", "readmissing_cold"),
+    ColdRow("present", "open + lookups", "readrandom_cold_open"),
+    ColdRow("present", "lookups", "readrandom_cold"),
+)
+COLD_FIGURES: Final = (
+    ("block reads", "data_block_reads", 4, False),
+    ("spared by filters", "filter_negatives", 4, True),
+    ("OS bytes, direct", "os_read_bytes", 1, False),
+    ("OS bytes, page cache", "os_read_bytes_timed", 1, False),
+)
+"""Label, column, digits, and whether more is better."""
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Three digits, or two; k stands for thousands.
 
     >>> number(0.1234), number(12.34), number(1234.5), number(40_790)
     ('0.123', '12.3', '1.23k', '40.8k')
+    >>> number(0.1234, 2), number(12.34, 2), number(1234.5, 2), number(0.999, 2)
+    ('0.12', '12', '1.2k', '1.0')
     """
-    unit = "" if abs(value) < 999.5 else "k"
+    unit = "" if abs(value) < 1000 - 5 * 10 ** (2 - digits) else "k"
     scaled = value / 1000 if unit else value
-    digits = (
-        3 if abs(scaled) < 0.9995 else 2 if abs(scaled) < 9.995 else 1 if abs(scaled) < 99.95 else 0
-    )
-    return f"{scaled:,.{digits}f}{unit}"
+    after = digits
+    for power in range(digits):
+        if abs(scaled) >= 10**power * (1 - 5 * 10 ** -(digits + 1)):
+            after = digits - 1 - power
+    return f"{scaled:,.{after}f}{unit}"
 
 
 def _spread(found: Spread | None) -> str:
     if found is None:
         return "-"
-    return f"{number(found.median)} ({number(found.least)}-{number(found.most)})"
+    return f"{number(found.median)} ({number(found.least, 2)}-{number(found.most, 2)})"
 
 
 def tables(
@@ -86,7 +107,12 @@ def tables(
     found = [_times_table(times, engines)]
     if ratios:
         found.append(_ratio_table(ratios))
-    found += [_quantities_table(rows, engines), _latency_table(rows, engines)]
+    found += [
+        _quantities_table(rows, engines),
+        _cold_table(rows, engines),
+        _limited_table(rows, engines),
+        _latency_table(rows, engines),
+    ]
     return [table for table in found if table.cells]
 
 
@@ -98,7 +124,8 @@ def _times_table(times: Figures[Row], engines: Sequence[str]) -> Table:
             [phase, *(_spread(times.spread(phase, engine)) for engine in engines)]
             for phase in times.phases
         ],
-        "readseq, readreverse: per entry; multi_get: per key; seekrandom: per scan; k: thousands",
+        "over the repetitions, of which each has the median of its passes. readseq, readreverse: per "
+        "entry; multi_get: per key; seekrandom, scandeleted: per scan; k: thousands",
     )
 
 
@@ -111,12 +138,20 @@ def _ratio_table(ratios: Sequence[Ratio]) -> Table:
             Shown("best peer", "peer"),
             Shown("verdict", "verdict"),
             Shown("ratio", lambda found: found.ratio.median, ".2f"),
+            Shown("95 % interval", lambda found: interval_text(found)),
             Shown("least", lambda found: found.ratio.least, ".2f"),
             Shown("most", lambda found: found.ratio.most, ".2f"),
         ),
-        "taken within each repetition; ahead or behind: in all of them",
+        "taken within each repetition; interval: of the median, by ranks, with 6 repetitions or more; "
+        "ahead, behind: it excludes 1; level: it does not, and the ratio says nothing",
         left=3,
     )
+
+
+def interval_text(ratio: Ratio) -> str:
+    """Both ends, or a dash where the repetitions are too few."""
+    low, high = ratio.interval
+    return f"{low:.2f}-{high:.2f}" if isfinite(high) else "-"
 
 
 def _quantities_table(rows: Sequence[Row], engines: Sequence[str]) -> Table:
@@ -130,14 +165,55 @@ def _quantities_table(rows: Sequence[Row], engines: Sequence[str]) -> Table:
         ratios = [] if quantity.more_is_better else figures.ratios()
         compared = f"{ratios[0].ratio.median:.2f} ({ratios[0].peer})" if ratios else "-"
         cells.append([quantity.label, *line, compared])
+    return Table("Size, memory and CPU: medians", ["", *engines, "best peer / lsmkv"], cells)
+
+
+def _cold_table(rows: Sequence[Row], engines: Sequence[str]) -> Table:
+    cells = []
+    for line in COLD_ROWS:
+        for label, column, digits, better in COLD_FIGURES:
+            each = Quantity(label, line.phase, column, each=True, more_is_better=better)
+            figures = Figures([row for row in rows if row.phase == line.phase], each.figure)
+            if not figures.phases:
+                continue
+            spreads = [figures.spread(line.phase, engine) for engine in engines]
+            texts = ["-" if s is None else f"{s.median:,.{digits}f}" for s in spreads]
+            ratios = [] if better else figures.ratios()
+            compared = f"{ratios[0].ratio.median:.2f} ({ratios[0].peer})" if ratios else "-"
+            cells.append([line.keys, line.window, label, *texts, compared])
     return Table(
-        "Size, memory, CPU and reads: medians",
-        ["", *engines, "best peer / lsmkv"],
+        "Cold lookups, read for each: medians",
+        ["keys", "window", "what", *engines, "best peer / lsmkv"],
         cells,
-        "block reads and filters: by the engines' own counts; OS bytes: by the operating system's. "
-        "Direct reads of lsmkv are of whole 4 KiB pages, of RocksDB of sectors. Timed: in the pass that "
-        "is timed, through the page cache, into which lsmkv, LevelDB and LMDB have more read than is "
-        "asked for",
+        "block reads, filters: by the engines' own counts, in the pass with direct reads. OS bytes: by "
+        "the operating system's; direct: with direct reads where an engine has them (lsmkv reads whole "
+        "4 KiB pages, RocksDB sectors); page cache: in the passes that are timed, with what is read "
+        "ahead",
+        left=3,
+    )
+
+
+def _limited_table(rows: Sequence[Row], engines: Sequence[str]) -> Table:
+    cells = []
+    for phase in LIMITED:
+        mine = [row for row in rows if row.phase == phase]
+        for label, figure in (
+            ("OS bytes each", lambda row: (row.os_read_bytes_timed or 0) / row.operations),
+            ("page cache at most, MiB", lambda row: (row.page_cache_bytes_most or 0) / MIB),
+        ):
+            figures = Figures(mine, figure)
+            if figures.phases:
+                spreads = [figures.spread(phase, engine) for engine in engines]
+                limit = f"{mine[0].page_cache_limit_bytes / MIB:,.1f}"
+                medians = ["-" if s is None else f"{s.median:,.1f}" for s in spreads]
+                cells.append([phase, limit, label, *medians])
+    return Table(
+        "Lookups with less page cache than data: medians",
+        ["phase", "limit, MiB", "what", *engines],
+        cells,
+        "at most: found when lookups had read so much that all pages were dropped; it may exceed the "
+        "limit by what one lookup reads ahead",
+        left=3,
     )
 
 
@@ -149,6 +225,7 @@ def _latency_table(rows: Sequence[Row], engines: Sequence[str]) -> Table:
             ("p99", lambda row: row.latency_us_p99),
             ("p99.9", lambda row: row.latency_us_p999),
             ("puts by the writer", lambda row: row.writer_operations),
+            ("part with a compaction", lambda row: row.compacting_share),
         ):
             figures = Figures([row for row in rows if row.phase == phase], figure)
             if figures.phases:

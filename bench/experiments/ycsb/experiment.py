@@ -13,6 +13,7 @@ from bench.experiments.ycsb.story import story
 from bench.experiments.ycsb.tasks import Task
 from bench.experiments.ycsb.workloads import WORKLOADS
 from bench.harness.experiment import Experiment, Plan, positive
+from bench.harness.ratios import FEWEST
 
 FRESH: Final = "E"
 """E has a store of its own, as in YCSB: D's inserts would change it."""
@@ -23,7 +24,7 @@ def tasks(plan: Plan) -> list[Task]:
     given = plan.options
     names = _engine_names(given.engines)
     groups = _groups(given.workloads)
-    repetitions = _default(given.repetitions, 3 if plan.quick else 5)
+    repetitions = _default(given.repetitions, FEWEST)
     small, large = (2, 20_000) if plan.quick else (64, 1_000_000)
     found = []
     for repetition in range(repetitions + 1):
@@ -85,7 +86,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--operations", type=positive, help="of each workload; default: 1,000,000; quick 20,000"
     )
-    parser.add_argument("--repetitions", type=positive, help="default: 5; quick 3")
+    parser.add_argument(
+        "--repetitions",
+        type=positive,
+        help=f"default: {FEWEST}; with fewer no ratio has an interval",
+    )
     parser.add_argument(
         "--engines", metavar="NAMES", help="separated by commas; default: all there are"
     )

@@ -89,9 +89,9 @@ def _margins(ratios: Sequence[Ratio], version: str) -> list[str]:
     """Sentences on the workloads that lsmkv leads, or does not."""
     ours = f"lsmkv {version}"
     what = {
-        "ahead": f"In every repetition {ours} did more operations a second than its best peer in",
-        "behind": f"In every repetition {ours} did fewer operations a second than its best peer in",
-        "level": f"The repetitions do not agree whether {ours} or its best peer does more in",
+        "ahead": f"{ours} did more operations a second than its best peer in",
+        "behind": f"{ours} did fewer operations a second than its best peer in",
+        "level": f"The repetitions do not tell whether {ours} or its best peer does more in",
     }
     found = []
     for verdict, sentence in what.items():
@@ -101,7 +101,7 @@ def _margins(ratios: Sequence[Ratio], version: str) -> list[str]:
         if named:
             found.append(
                 f"{sentence}: {', '.join(named)}; the figure is the median ratio of lsmkv to the peer "
-                "named."
+                f"named, and its 95 % interval {'includes' if verdict == 'level' else 'excludes'} 1."
             )
     return found
 

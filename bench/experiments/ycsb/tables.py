@@ -66,10 +66,12 @@ def ratio_table(ratios: Sequence[Ratio]) -> Table:
             Shown("Workload", "phase"),
             Shown("Best peer", "peer"),
             Shown("Median", lambda found: found.ratio.median, ".2f"),
-            Shown("Least-most", lambda r: f"{r.ratio.least:.2f}-{r.ratio.most:.2f}"),
+            Shown("95 % interval", lambda r: f"{r.interval[0]:.2f}-{r.interval[1]:.2f}"),
+            Shown("Verdict", "verdict"),
             Shown("By repetition", lambda r: ", ".join(f"{ratio:.2f}" for ratio in r.each)),
         ),
-        "The best peer is the one of the highest median. Above 1 lsmkv does more.",
+        "The best peer is the one of the highest median. Above 1 lsmkv does more; level: the interval "
+        "of the median includes 1 (with fewer than 6 repetitions there is none).",
         left=2,
     )
 

@@ -1,0 +1,53 @@
+"""Lookups beside a thread that does something else to the store."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from bench.engines.base import Store
+from bench.experiments.peers.outcome import steps
+from bench.harness.process_meter import Meter
+
+
+@contextmanager
+def beside(work: Callable[[threading.Event, threading.Event], None]) -> Iterator[None]:
+    """Run ``work(begun, stop)`` in a thread until the end of the ``with`` block.
+
+    It sets ``begun`` when it has begun, which this awaits, and returns soon after ``stop`` is set.  Its
+    error is raised at the end.
+    """
+    begun, stop = threading.Event(), threading.Event()
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work(begun, stop)
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            begun.set()  # or it would be awaited for ever
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    begun.wait()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def gets_with_latencies(store: Store, keys: Sequence[bytes]) -> tuple[Meter, list[int]]:
+    """Look all keys up; also the nanoseconds of each lookup."""
+    clock = time.perf_counter_ns
+    with Meter() as meter:
+        stamps = [clock()]
+        for key in keys:
+            store.get(key)  # the store may replace ``get``: see Store
+            stamps.append(clock())
+    return meter, steps(stamps)

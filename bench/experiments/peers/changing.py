@@ -1,0 +1,85 @@
+"""The phases that read what deletions, overwrites and compactions have made of a store."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from bench.experiments.peers.beside import beside, gets_with_latencies
+from bench.experiments.peers.outcome import Passes, timed, with_latencies
+from bench.experiments.peers.reading import found_of, warm_seeks
+from bench.experiments.peers.stores import Stores
+from bench.harness.process_meter import Meter
+
+
+def readdeleted(stores: Stores) -> Passes:
+    """Lookups after half of the keys were deleted and the others overwritten three times.
+
+    Keys were deleted in stretches of 100 neighbours.  Half of the lookups ask for deleted keys.
+    Flushes and compactions that were due are done; tombstones may be left.
+    """
+    numbers = stores.asked()
+    found, checksum = found_of(stores.with_deletions().get, stores.present(numbers))
+    while True:
+        keys = stores.present(numbers)
+        get = stores.with_deletions().get
+        with Meter() as meter:
+            for key in keys:
+                get(key)
+        yield timed(meter, len(keys), found, checksum)
+
+
+def scandeleted(stores: Stores) -> Passes:
+    """Scans of 100 entries from a random key of the same store; per scan.
+
+    Each crosses a deleted stretch.
+    """
+    return warm_seeks(stores, stores.with_deletions, max(100, stores.entries // 100), 100)
+
+
+def readcompacting(stores: Stores) -> Passes:
+    """Lookups while another thread forces compactions, every other key absent.
+
+    The thread overwrites a sixteenth of the keys in batches and compacts the whole store, again and
+    again.  LMDB and SQLite have nothing to compact: they only overwrite, and SQLite empties its log.
+    """
+    batches = stores.batches(stores.order(3)[: max(1, stores.entries // 16)])
+    numbers = stores.order(2)[: max(500, stores.entries // 10)]
+    with stores.fresh(
+        "compacting", write_buffer_size_bytes=stores.small_write_buffer_bytes()
+    ) as store:
+        for batch in stores.batches(stores.order(0)):
+            store.put_batch(batch)
+        store.settle()
+        found, checksum = found_of(store.get, stores.mixed(numbers))
+        compacted: list[tuple[float, float]] = []
+
+        def compact(begun: threading.Event, stop: threading.Event) -> None:
+            while not stop.is_set():
+                for batch in batches:
+                    store.put_batch(batch)
+                began = time.perf_counter()
+                begun.set()
+                store.compact()
+                compacted.append((began, time.perf_counter()))
+
+        while True:
+            compacted.clear()
+            keys = stores.mixed(numbers)
+            with beside(compact):
+                began = time.perf_counter()
+                meter, taken = gets_with_latencies(store, keys)
+                ended = time.perf_counter()
+            outcome = with_latencies(timed(meter, len(keys), found, checksum), taken)
+            outcome.compacting_share = share_inside(compacted, began, ended)
+            yield outcome
+
+
+def share_inside(spans: list[tuple[float, float]], began: float, ended: float) -> float:
+    """The part of the time between two moments that lies in these spans.
+
+    >>> share_inside([(0.0, 2.0), (3.0, 9.0)], 1.0, 5.0)
+    0.75
+    """
+    inside = (min(end, ended) - max(start, began) for start, end in spans)
+    return sum(max(0.0, part) for part in inside) / (ended - began)

@@ -1,0 +1,288 @@
+"""Phases of ``peers`` one by one: dropped pages, two windows, threads, deletions and compactions."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.engines.base import engine_named
+from bench.experiments.peers.beside import beside
+from bench.experiments.peers.changing import share_inside
+from bench.experiments.peers.experiment import EXPERIMENT
+from bench.experiments.peers.outcome import Outcome
+from bench.experiments.peers.phases import PHASES
+from bench.experiments.peers.rows import Row
+from bench.experiments.peers.stores import STRETCH, Stores
+from bench.experiments.peers.tasks import Task
+from bench.harness import page_cache
+from bench.harness.experiment import Results, run
+from bench.harness.process_meter import os_read_bytes
+from lsmkv.options import MIB
+
+ENGINES = ("lsmkv", "rocksdb", "leveldb", "lmdb", "sqlite")
+ENTRIES = 2000
+
+on_a_disk = pytest.mark.skipif(
+    page_cache.why_not_dropped(tempfile.gettempdir()) is not None,
+    reason="pages of files in the temporary directory cannot be dropped",
+)
+
+
+def stores_of(engine: str, path: Path, entries: int = ENTRIES) -> Stores:
+    if not engine_named(engine).is_installed():
+        pytest.skip(f"{engine} is not installed")
+    path.mkdir(exist_ok=True)
+    task = Task(
+        number=0,
+        engines=(engine,),
+        phases=(),
+        entries=entries,
+        seed=1,
+        bits_per_key=10.0,
+        cache_size_bytes=MIB,
+        compression="none",
+    )
+    return Stores(task, engine, str(path), direct_reads=False)
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[Stores]:
+    made = stores_of("lsmkv", tmp_path)
+    yield made
+    made.close()
+
+
+def passes(stores: Stores, phase: str, count: int = 1) -> list[Outcome]:
+    running = PHASES[phase].outcomes(stores)
+    try:
+        return [next(running) for _ in range(count)]
+    finally:
+        running.close()
+
+
+# The page cache
+
+
+@on_a_disk
+def test_dropped_pages_are_gone_and_read_again(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(os.urandom(MIB))
+    assert page_cache.resident_bytes(str(tmp_path)) == MIB
+    assert page_cache.drop(str(tmp_path)) == 0
+    before = os_read_bytes() or 0
+    (tmp_path / "file").read_bytes()
+    assert (os_read_bytes() or 0) - before >= MIB
+    assert page_cache.resident_bytes(str(tmp_path)) == MIB
+
+
+@on_a_disk
+def test_pages_that_this_process_has_mapped_are_dropped_too(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"content!" * (MIB // 8))
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        assert sum(mapped[at] for at in range(0, MIB, mmap.PAGESIZE)) > 0
+        assert page_cache.drop(str(tmp_path)) == 0
+        assert mapped[:8] == b"content!"
+
+
+def test_an_empty_file_has_no_pages(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert page_cache.resident_bytes(str(tmp_path)) == 0
+
+
+def test_a_memory_file_system_is_named_as_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_cache, "drop", lambda directory, tries=1: 4096)
+    why = page_cache.why_not_dropped(tempfile.gettempdir())
+    assert why is not None and "stay in memory when they are dropped" in why
+
+
+def test_the_probe_leaves_nothing_behind(tmp_path: Path) -> None:
+    page_cache.why_not_dropped(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+# Cold lookups
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("keys", ["readrandom", "readmissing"])
+def test_windows_and_threads_find_the_same(engine: str, keys: str, tmp_path: Path) -> None:
+    stores = stores_of(engine, tmp_path, entries=600)
+    found = [passes(stores, f"{keys}_cold{form}")[0] for form in ("_open", "", "_8")]
+    stores.close()
+    expected = 500 if keys == "readrandom" else 0
+    assert [outcome.result_count for outcome in found] == [expected] * 3
+    assert found[0].result_checksum == found[1].result_checksum
+
+
+@on_a_disk
+def test_the_window_with_opening_contains_what_is_loaded(stores: Stores) -> None:
+    ((opened,), (alone,)) = (passes(stores, f"readmissing_cold{form}") for form in ("_open", ""))
+    assert (opened.os_read_bytes_timed or 0) > (alone.os_read_bytes_timed or 0)
+    assert opened.page_cache_bytes_before == alone.page_cache_bytes_before == 0
+
+
+@on_a_disk
+def test_each_cold_pass_reads_again(stores: Stores) -> None:
+    first, second = passes(stores, "readrandom_cold", 2)
+    assert (first.os_read_bytes_timed or 0) > 0
+    assert (second.os_read_bytes_timed or 0) > (first.os_read_bytes_timed or 0) // 2
+    assert first.data_block_reads is not None
+    assert second.data_block_reads is None  # counted once
+
+
+# Less page cache than data
+
+
+def limited_run(tmp_path: Path, *more: str) -> Results[Row]:
+    arguments = ["--out", "unused", "--work", str(tmp_path), "--repetitions", "1", "--passes", "1"]
+    arguments += ["--entries", "12000", "--engines", "sqlite", "--memory-mib", "1", *more]
+    return run(EXPERIMENT, arguments)
+
+
+@on_a_disk
+def test_the_page_cache_is_limited(tmp_path: Path) -> None:
+    rows = limited_run(tmp_path, "--phases", "readrandom_limited,readmissing_limited").rows
+    assert {row.page_cache_limit_bytes for row in rows} == {MIB}
+    for row in rows:
+        assert (row.os_read_bytes_timed or 0) > MIB
+        assert MIB // 2 < (row.page_cache_bytes_most or 0) < 1.5 * MIB
+
+
+def test_where_pages_stay_a_limit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_cache, "why_not_dropped", lambda directory: f"{directory} is memory")
+    with pytest.raises(SystemExit, match=r"cannot be limited: .* is memory; .*--work"):
+        limited_run(tmp_path)
+
+
+def test_a_limit_that_holds_all_of_the_data_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"1,048,576 bytes hold all of the data \(34,800 bytes\)"):
+        limited_run(tmp_path, "--entries", "300")
+
+
+def test_a_limit_without_a_phase_that_heeds_it_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"--memory-mib 1: limits only .*readrandom_limited"):
+        limited_run(tmp_path, "--phases", "fillbatch")
+
+
+def test_pages_that_stay_during_the_phase_end_it(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_cache, "drop", lambda directory, tries=1: 1 << 30)
+    with pytest.raises(RuntimeError, match=r"bytes of .* stay in the page cache: .*--work"):
+        passes(stores, "readrandom_limited")
+
+
+# Deletions, overwrites and compactions
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_half_of_the_keys_are_deleted_and_the_others_have_their_last_value(
+    engine: str, tmp_path: Path
+) -> None:
+    stores = stores_of(engine, tmp_path, entries=1000)
+    store = stores.with_deletions()
+    for number in range(0, 1000, 7):
+        expected = None if number // STRETCH % 2 == 0 else stores.values([number], shift=3)[0]
+        assert store.get(stores.present([number])[0]) == expected
+    assert store.scan(None, None) == 500
+    stores.close()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_lookups_and_scans_beside_deletions_agree(engine: str, tmp_path: Path) -> None:
+    stores = stores_of(engine, tmp_path, entries=1000)
+    (got,), (scanned,) = (passes(stores, phase) for phase in ("readdeleted", "scandeleted"))
+    stores.close()
+    ours = stores_of("lsmkv", tmp_path / "ours", entries=1000)
+    (our_got,), (our_scanned,) = (passes(ours, phase) for phase in ("readdeleted", "scandeleted"))
+    ours.close()
+    assert (got.result_count, got.result_checksum) == (500, our_got.result_checksum)
+    assert scanned.result_count == our_scanned.result_count > 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_lookups_beside_compactions_find_every_other_key(engine: str, tmp_path: Path) -> None:
+    stores = stores_of(engine, tmp_path)
+    first, second = passes(stores, "readcompacting", 2)
+    assert first.result_count == second.result_count == first.operations // 2
+    assert first.compacting_share is not None and 0.0 <= first.compacting_share <= 1.0
+    assert os.listdir(stores.path("compacting")) == []  # the store is gone
+
+
+def test_the_share_of_compactions_is_that_of_the_time_of_the_lookups() -> None:
+    assert share_inside([(0.0, 2.0), (3.0, 9.0)], 1.0, 5.0) == 0.75
+    assert share_inside([(0.0, 1.0), (6.0, 9.0)], 1.0, 5.0) == 0.0
+
+
+def test_an_error_beside_lookups_is_raised() -> None:
+    def fail(begun: threading.Event, stop: threading.Event) -> None:
+        raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="the disk is full"), beside(fail):
+        pass
+
+
+# Every phase by itself
+
+
+@pytest.mark.parametrize("phase", [name for name in PHASES if name.startswith(("read", "open"))])
+def test_a_reading_phase_alone_fills_its_store_itself(phase: str, tmp_path: Path) -> None:
+    stores = stores_of("lsmkv", tmp_path, entries=300)
+    (found,) = passes(stores, phase)
+    stores.close()
+    absent = phase.startswith("readmissing")
+    half = {"readcompacting": found.operations // 2, "readdeleted": STRETCH}
+    assert found.result_count == half.get(phase, 0 if absent else found.operations)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        ["--compression", "none"],
+        ["--compression", "zstd"],
+        ["--background", "thread"],
+        ["--background", "process"],
+        ["--bits-per-key", "0"],
+        ["--bits-per-key", "7.5"],
+        ["--cache-mib", "1"],
+        ["--quick"],
+    ],
+    ids=" ".join,
+)
+def test_every_choice_of_every_option_runs(choice: list[str], tmp_path: Path) -> None:
+    arguments = ["--out", "unused", "--work", str(tmp_path), "--entries", "300", "--passes", "1"]
+    arguments += ["--repetitions", "1", "--engines", "lsmkv", "--phases", "fillbatch,readmissing"]
+    rows = run(EXPERIMENT, [*arguments, *choice]).rows
+    assert [(row.phase, row.result_count) for row in rows] == [
+        ("fillbatch", 300),
+        ("readmissing", 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["--compression", "lz4"], "invalid choice: 'lz4'"),
+        (["--background", "fork"], "invalid choice: 'fork'"),
+        (["--bits-per-key", "-1"], "-1: must be from 0 to 64"),
+        (["--bits-per-key", "nan"], "nan: must be from 0 to 64"),
+        (["--cache-mib", "0"], "0: must be 1 or more"),
+        (["--memory-mib", "0"], "0: must be 1 or more"),
+        (["--passes", "0"], "0: must be 1 or more"),
+        (["--repetitions", "none"], "invalid positive value: 'none'"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name(
+    wrong: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run(EXPERIMENT, ["--out", "unused", *wrong])
+    assert f"argument {wrong[0]}: {said}" in capsys.readouterr().err
