@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from bench.experiments.figures import report as figures
 from bench.experiments.reproduce.agreement import compare
 from bench.experiments.reproduce.command import main, measure_again
 from bench.experiments.reproduce.published import Section, sections
@@ -111,37 +111,23 @@ def test_a_command_that_fails_is_reported_with_its_last_line(tmp_path: Path) -> 
     assert failure.startswith("exit status 2: ") and "--bits" in failure
 
 
-def test_counts_of_a_published_section_come_out_again(tmp_path: Path) -> None:
-    """The section of the first run is published; the second run finds each count in it."""
-    docs = tmp_path / "docs"
-    (docs / "pictures").mkdir(parents=True)
-    first = measure_again(section(docs, ""), tmp_path, None)
+def test_what_another_run_wrote_comes_out_again_and_what_nobody_measured_does_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published = section(tmp_path / "docs", TABLE)
+    (tmp_path / "docs" / "pictures").mkdir()
+    with pytest.raises(SystemExit, match=r"not reproduced: wasted-reads in page\.md"):
+        main(["--documents", str(published.document), "--out", str(tmp_path)])
+    written = (tmp_path / "reproduced.md").read_text()
+    assert "| wasted-reads in page.md | counts differ |" in written
+    assert "Reads: published a table, here nothing" in written
+    assert "wasted-reads in page.md ..." in capsys.readouterr().out
     made = tmp_path / "page-wasted-reads" / "docs"
-    assert first.cells and {cell.verdict for cell in first.cells} == {"differs"}
-    (docs / "page.md").write_text((made / "page.md").read_text())
-    for picture in (made / "pictures").iterdir():
-        (docs / "pictures" / picture.name).write_bytes(picture.read_bytes())
-    (again,) = sections([docs / "page.md"])
+    shutil.copytree(made, tmp_path / "docs", dirs_exist_ok=True)
+    (again,) = sections([tmp_path / "docs" / "page.md"])
     outcome = measure_again(again, tmp_path / "again", None)
     assert outcome.agrees and outcome.count("same") == len(outcome.cells) > 20
     assert outcome.pictures == (1, 1)
-
-
-def test_the_command_writes_what_agreed_and_fails_where_counts_differ(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    document = tmp_path / "page.md"
-    document.write_text(
-        f"{figures.BEGIN}\nCommand: `python -m bench figures --into x.md`.\n\n"
-        "| | stated | here |\n|---|---|---|\n"
-        "| classic, 1,000 keys, p = 1 % | 9586 bits | 9587 bits |\n\n" + figures.END
-    )
-    with pytest.raises(SystemExit, match=r"not reproduced: figures in page\.md"):
-        main(["--documents", str(document), "--out", str(tmp_path / "out")])
-    written = (tmp_path / "out" / "reproduced.md").read_text()
-    assert "| figures in page.md | counts differ |" in written
-    assert "p = 1 %, here: published 9587 bits, here 9586 bits" in written
-    assert "figures in page.md ..." in capsys.readouterr().out
 
 
 def test_an_unknown_section_is_refused_with_the_known_ones(tmp_path: Path) -> None:
