@@ -84,9 +84,9 @@ test-sanitized: $(VENV)/installed-dev  ## Run tests and torture with AddressSani
 bench-compiled: build/compiled  ## Measure the compiled build beside the peers: a report in out/peers, tables in docs/performance.md
 	@cd $< && $(abspath $(RUN)) -m bench peers --out ../../out/peers --into ../../docs/performance.md
 
-LARGE := --entries 5000000 --engines lsmkv,rocksdb,leveldb,lmdb --phases $\
+LARGE := --entries 5000000 --repetitions 6 --passes 3 --engines lsmkv,rocksdb,leveldb,lmdb --phases $\
 	readrandom,readmissing,multi_get,readseq,readreverse,seekrandom,seekrandom_100,readmissing_cold,open
-LARGE_FILL := --entries 5000000 --engines lsmkv,rocksdb,leveldb --phases sustained,fillbatch,disk_zstd
+LARGE_FILL := --entries 5000000 --repetitions 6 --engines lsmkv,rocksdb,leveldb --phases sustained,fillbatch,disk_zstd
 
 bench-compiled-large: build/compiled  ## The same with 5,000,000 entries (an hour): docs/performance-large.md, -large-fill.md
 	@cd $< && $(abspath $(RUN)) -m bench peers $(LARGE) --out ../../out/peers-large --into ../../docs/performance-large.md
