@@ -87,7 +87,8 @@ class Options:
             for measurements.  False.
         read_around: once many single blocks of a table were read, have the operating system prefetch
             its other blocks, one MiB at a time.  Has no effect with ``direct_reads``, or while all
-            tables take more than half of the machine's memory.  True.
+            tables take more than half of the memory of the machine, or of the limit of this process's
+            control group (a container's, for example).  True.
 
     Filters
         error_rate: false-positive rate p for which filters are sized, 0 < p < 1.  A tenth of it costs

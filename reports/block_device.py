@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-from collections.abc import Iterator
 from typing import Any, Final
 
 NOT_TOLD: Final = "not told"
-CGROUPS = "/sys/fs/cgroup"
 
-_NO_LIMIT: Final = 1 << 60  # version 1 has a huge number for none
 _BLOCK_BYTES: Final = 4096
 _VIRTUAL: Final = ("virtio", "/virtual/", "xen", "vmbus", "/vbd-")
 
@@ -93,33 +90,3 @@ def takes_direct_reads(directory: str) -> bool:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.remove(path)
-
-
-def memory_limit_bytes(groups: str = "/proc/self/cgroup") -> int | None:
-    """The memory that this process's control group may use, page cache included; None: no limit.
-
-    The limits of version 2's ``memory.max`` and version 1's ``memory.limit_in_bytes``, of the group and
-    of those above it.
-    """
-    limits = []
-    for directory, name in _memory_groups(groups):
-        text = _text(directory, name)
-        if text.isdigit() and int(text) < _NO_LIMIT:
-            limits.append(int(text))
-    return min(limits, default=None)
-
-
-def _memory_groups(groups: str) -> Iterator[tuple[str, str]]:
-    """The directory of each group that may limit memory, and the name of its file."""
-    with contextlib.suppress(OSError), open(groups, encoding="utf-8") as file:
-        for line in file:
-            _, controllers, group = line.rstrip("\n").split(":", 2)
-            if controllers == "":
-                root, name = CGROUPS, "memory.max"
-            elif "memory" in controllers.split(","):
-                root, name = os.path.join(CGROUPS, "memory"), "memory.limit_in_bytes"
-            else:
-                continue
-            names = group.strip("/").split("/")
-            for count in range(len(names) + 1):
-                yield os.path.join(root, *names[:count]), name

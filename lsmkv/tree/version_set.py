@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ from lsmkv.sstable.multi_writer import TableJob, remove_tables
 from lsmkv.sstable.reader import TableReader, open_table
 from lsmkv.sstable.writer import TableFormat
 from lsmkv.storage.file_names import parse_file_name, table_path
+from lsmkv.storage.memory_limit import usable_memory_bytes
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.levels import Levels
 from lsmkv.tree.manifest import Manifest, State, VersionEdit
@@ -86,8 +86,7 @@ class VersionSet:
     def _may_read_around(self, levels: Levels) -> bool:
         """Whether memory has room for all tables twice."""
         size_bytes = sum([table.size_bytes for table in levels.tables()])
-        pages = os.sysconf("SC_PHYS_PAGES") if "SC_PHYS_PAGES" in os.sysconf_names else 0
-        return self.options.read_around and 2 * size_bytes <= os.sysconf("SC_PAGE_SIZE") * pages
+        return self.options.read_around and 2 * size_bytes <= usable_memory_bytes()
 
     def _open(self, meta: TableMeta, read_around: bool) -> TableReader:
         options = self.options

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from reports import block_device as module
 from reports.block_device import (
     NOT_TOLD,
     block_device,
-    memory_limit_bytes,
     takes_direct_reads,
 )
 
@@ -75,29 +73,3 @@ def test_without_the_flag_there_are_no_direct_reads(
 
 def test_a_directory_that_is_not_there_takes_no_direct_reads(tmp_path: Path) -> None:
     assert not takes_direct_reads(str(tmp_path / "nothing"))
-
-
-@pytest.mark.parametrize(
-    ("groups", "limits", "expected"),
-    [
-        ("0::/a/b\n", {"a/b/memory.max": "max", "a/memory.max": "1048576"}, 1 << 20),
-        ("0::/a/b\n", {"a/b/memory.max": "4096", "a/memory.max": "1048576"}, 4096),
-        ("4:memory:/a\n0::/\n", {"memory/a/memory.limit_in_bytes": "8192"}, 8192),
-        ("4:memory:/a\n", {"memory/a/memory.limit_in_bytes": "9223372036854771712"}, None),
-        ("2:cpu,cpuacct:/a\n", {}, None),
-    ],
-)
-def test_the_smallest_limit_of_the_control_groups_counts(
-    groups: str,
-    limits: dict[str, str],
-    expected: int | None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name, text in limits.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text + "\n")
-    (tmp_path / "groups").write_text(groups)
-    monkeypatch.setattr(module, "CGROUPS", str(tmp_path))
-    assert memory_limit_bytes(str(tmp_path / "groups")) == expected

@@ -15,6 +15,7 @@ import lsmkv
 from bench.harness.process_meter import os_read_bytes
 from lsmkv.sstable.read_around import PART_BYTES, ReadAround
 from lsmkv.stats import Stats
+from lsmkv.storage import memory_limit
 from lsmkv.storage.files import RandomFile
 from lsmkv.storage.storage import Storage
 
@@ -175,6 +176,13 @@ def test_a_store_of_more_than_half_of_the_memory_is_not_fetched(
     monkeypatch.setattr(os, "sysconf", lambda name: fake.get(name) or real(name))
     if pages == 0:  # not known
         monkeypatch.setattr(os, "sysconf_names", {})
+    assert _fetched_by_lookups(path) == 0
+
+
+def test_a_store_of_more_than_half_of_its_control_group_s_limit_is_not_fetched(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_limit, "memory_limit_bytes", lambda: 1 << 20)
     assert _fetched_by_lookups(path) == 0
 
 
