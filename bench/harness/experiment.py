@@ -230,6 +230,8 @@ def section(header: dict[str, Any], story: Story) -> str:
     """Command, findings and brief tables as a section of a Markdown document."""
     parts = [f"Command: `{header['command']}`. {provenance(header)}"]
     parts.append("\n".join(f"- {finding}" for finding in story.findings))
+    if story.headline is not None:
+        parts.insert(1, story.headline.to_markdown())
     parts += [table.to_markdown() for table in story.tables if table.brief]
     return "\n\n".join(parts) + "\n"
 
@@ -247,6 +249,8 @@ def main(experiment: Experiment[Any, Any, Any], arguments: Sequence[str]) -> Non
     for name in results.header["missing"]:
         console.print(f"{name} is not installed, and was not measured: pip install 'lsmkv[bench]'")
     story = experiment.story(results.rows)
+    if story.headline is not None:
+        console.print(story.headline.to_rich())
     for table in story.tables:
         if table.brief:
             console.print(table.to_rich())

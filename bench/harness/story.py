@@ -14,6 +14,7 @@ class Story:
 
     Attributes:
         findings: sentences computed from the rows.
+        headline: the table that answers the question; it and the first chart come before the words.
         failures: broken promises (counts that disagree, for example): the command exits with 1.
     """
 
@@ -21,3 +22,4 @@ class Story:
     tables: list[Table] = field(default_factory=list)
     charts: list[Chart] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    headline: Table | None = None
