@@ -86,7 +86,17 @@ def series(number: int) -> dict[str, Any]:
 
 def plain_axis(axis: Any) -> None:
     """Label an axis with plain numbers, a logarithmic one too."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: plain_number(value)))
+
+
+def plain_number(value: float) -> str:
+    """A number without a power of ten.
+
+    >>> plain_number(0.00001), plain_number(2_500_000), plain_number(0.5)
+    ('0.00001', '2,500,000', '0.5')
+    """
+    text = f"{value:,.10f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
 
 
 def plain_log_axis(axis: Any, ends: tuple[float, float], few: float) -> None:
