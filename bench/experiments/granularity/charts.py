@@ -89,7 +89,7 @@ def _panels(
 def _draw_reads(figure: Figure, rows: Sequence[Row]) -> None:
     names = styles(rows)
     axes = figure.subplots(len(_ALLOCATIONS), len(names), sharex=True, sharey=True, squeeze=False)
-    low, high = budgets(rows)[0], budgets(rows)[-1]
+    low, high = budgets(rows)[0] - 0.5, budgets(rows)[-1] + 0.5
     steps = [low + (high - low) * part / 40 for part in range(41)]
     for across, style in enumerate(names):
         first = next(row for row in rows if row.style == style)
@@ -192,12 +192,13 @@ def _draw_cached(figure: Figure, rows: Sequence[Row], bits: float) -> None:
                     markersize=6,
                     label=words if mark != "x" else None,
                 )
-        axis.set_yticks(range(len(here)), [kind(row) for row in here])
+        axis.set_yticks(range(len(here)), [kind(row).replace(" (", "\n(") for row in here])
         axis.set_xscale("log")
         axis.set_xlabel("filter bytes read per lookup")
     figure.axes[0].invert_yaxis()
     for axis in figure.axes:
         plain_log_axis(axis.xaxis, axis.get_xlim(), 50)
+        axis.tick_params(axis="x", labelsize=7.5)
     handles, _ = figure.axes[0].get_legend_handles_labels()
     if any(row.rocksdb_filter_bits_per_key is not None for row in rows):
         own = Line2D([], [], color="black", marker="x", linestyle="none", label="RocksDB itself")

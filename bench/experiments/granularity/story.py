@@ -33,7 +33,7 @@ from bench.experiments.granularity.groups import (
     typical_budget,
 )
 from bench.experiments.granularity.rows import Row
-from bench.experiments.granularity.tables import beside_rocksdb, summary, tables
+from bench.experiments.granularity.tables import summary, tables
 from bench.experiments.granularity.verdict import (
     ORDERS,
     filter_read_bytes,
@@ -73,6 +73,7 @@ def story(rows: list[Row]) -> Story:
         headline = summary(rows, styles(rows)[0])
         findings = [
             *_counted(rows),
+            _searches(rows),
             *verdicts(rows),
             *(_least_reads(rows, style) for style in styles(rows)),
             _monkey_memory(rows),
@@ -91,7 +92,6 @@ def _counted(rows: Sequence[Row]) -> list[str]:
     """The first findings, which consist of counts."""
     return [
         _alike(rows),
-        _searches(rows),
         *(_loaded(rows, style) for style in styles(rows)),
         *_rocksdb(rows),
         _small_filters(rows),
@@ -116,7 +116,6 @@ def section(results: Results[Row]) -> str:
                 note,
                 f"![Filter bytes read for an absent key, cached]({PICTURES}/{FIRST}.svg)",
                 "\n".join(f"- {finding}" for finding in _counted(rows)),
-                *(table.to_markdown() for table in beside_rocksdb(rows)),
             ]
         )
         + "\n"
@@ -235,7 +234,7 @@ def _loaded(rows: Sequence[Row], style: str) -> str:
         parts.append(f"{row.granularity} ({most}) {figures}")
     table = here[-1]
     largest, cache = table.largest_filter_read_bytes, table.filter_bytes * table.cached_share
-    fits = "fits" if largest <= cache else "does not fit"
+    fits = "fits, and drives others out" if largest <= cache else "does not fit, and is not kept"
     return (
         f"Filter bytes read for an absent key, {style}, {bits:g} bits, through a cache of "
         f"{cache:,.0f} bytes, {table.cached_share:.0%} of the filters: {'; '.join(parts)}. The largest "

@@ -39,15 +39,13 @@ def summary(rows: Sequence[Row], style: str) -> Table:
         here,
         (
             Shown("filters", kind),
-            "filter_bits_per_key",
             Shown("wasted\nreads", "absent_block_reads_per_lookup", ".4f"),
             Shown("95 %\ninterval", _reads_ends),
             Shown("cached: filter\nreads", lambda row: _filtered(row, filter_reads), _count),
             Shown("\nbytes", lambda row: _filtered(row, filter_read_bytes), ",.0f"),
-            Shown("searches of\nblock index", "absent_fence_searches_per_lookup", ".3f"),
-            Shown("\nchunk index", "absent_chunk_searches_per_lookup", ".2f"),
-            Shown("memory, bytes/key\nfilters", "filter_bytes_per_key", ".3f"),
-            Shown("\nindexes", _index_bytes_per_key, ".3f"),
+            Shown("index searches:\nblocks", "absent_fence_searches_per_lookup", ".3f"),
+            Shown("\nchunks", "absent_chunk_searches_per_lookup", ".2f"),
+            Shown("memory,\nbytes/key", _memory),
         ),
         SUMMARY_NOTE.format(share=here[0].cached_share),
     )
@@ -56,7 +54,8 @@ def summary(rows: Sequence[Row], style: str) -> Table:
 SUMMARY_NOTE: Final = (
     "Per lookup of an absent key, uniform rates. wasted reads: data blocks read, all filters in memory, "
     "no block cache. cached: filters read on demand through a block cache of {share:.0%} of their size, "
-    "random keys. Binary fuse and ribbon filters per table have sizes of their own."
+    "random keys. memory: filters + indexes, all of them in memory. Binary fuse and ribbon filters per "
+    "table have sizes of their own."
 )
 
 
@@ -75,8 +74,9 @@ def _reads_ends(row: Row) -> str:
     return f"{low:.4f}-{high:.4f}"
 
 
-def _index_bytes_per_key(row: Row) -> float:
-    return (row.index_bytes + row.chunk_index_bytes) / row.entries
+def _memory(row: Row) -> str:
+    indexes = (row.index_bytes + row.chunk_index_bytes) / row.entries
+    return f"{row.filter_bytes_per_key:.3f} + {indexes:.3f}"
 
 
 def beside_rocksdb(rows: Sequence[Row]) -> list[Table]:
