@@ -157,7 +157,7 @@ EXPERIMENT: Final[Experiment[Task, Row, Row]] = Experiment(
         "RocksDB itself. Where rocksdict is installed, RocksDB counts the filter blocks that it reads, "
         "partitioned and not, in tables of level 0 with the same keys, the same bits per key asked "
         "for, the same orders, and a cache of the same size with cache_index_and_filter_blocks. It "
-        "keeps index blocks in that cache too. Its partitions are cut with those of its index.",
+        "keeps index blocks in that cache too, and its partitions come out somewhat below 4 KiB.",
         "Equal memory. A budget is filter bits per key over the whole tree. The error_rate "
         "that comes nearest to it is calculated: the store's own choice of compactions, run without "
         "data, tells which tables there will be and what Monkey will ask of each; "
