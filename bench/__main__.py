@@ -22,7 +22,7 @@ EXPERIMENTS: Final = {
     ),
     "granularity": (
         "bench.experiments.granularity.experiment",
-        "a filter per block or per table, at equal memory",
+        "a filter per block, per chunk or per table, at equal memory",
     ),
     "growth": (
         "bench.experiments.growth.experiment",

@@ -1,7 +1,8 @@
-"""The comparison of filters per block and per table: trees, budgets, counts, report."""
+"""The comparison of filters per block, chunk and table: trees, budgets, counts, report, page."""
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 import math
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-import lsmkv
+from bench.experiments.granularity import rocksdb
+from bench.experiments.granularity.charts import FIRST
 from bench.experiments.granularity.contenders import Contender
 from bench.experiments.granularity.expected import TableSpans, expect_absent
 from bench.experiments.granularity.experiment import (
@@ -19,35 +21,48 @@ from bench.experiments.granularity.experiment import (
     FULL_BITS,
     QUICK_FLUSH_ENTRIES,
     contenders,
+    missing,
     tasks,
 )
-from bench.experiments.granularity.groups import at_budget, reads_at
-from bench.experiments.granularity.groups import contender as contender_of
-from bench.experiments.granularity.measure import (
-    ORDERS,
-    fence_searches,
-    keys_to_ask,
-    measure,
+from bench.experiments.granularity.groups import (
+    BLOCK_BLOOM,
+    BLOCK_RIBBON,
+    BLOOM_KINDS,
+    CHUNK_BLOOM,
+    KINDS,
+    PARTITION_BLOOM,
+    TABLE_BLOCKED,
+    TABLE_BLOOM,
+    TABLE_RIBBON,
+    at_budget,
+    reads_at,
+    reads_interval,
 )
+from bench.experiments.granularity.groups import contender as contender_of
+from bench.experiments.granularity.measure import absent_keys, fence_searches, measure
+from bench.experiments.granularity.orders import ORDERS
 from bench.experiments.granularity.rows import Row
-from bench.experiments.granularity.shapes import BLOCK_KEYS, STYLES, Load, Style, fill, plan
-from bench.experiments.granularity.story import BUDGET_TOLERANCE, failures, story
+from bench.experiments.granularity.shapes import BLOCK_KEYS, STYLES, Load, Style, plan
+from bench.experiments.granularity.story import (
+    BUDGET_TOLERANCE,
+    failures,
+    section,
+    story,
+    write_picture,
+)
+from bench.experiments.granularity.tables import summary
 from bench.experiments.granularity.tasks import Effort, Task
 from bench.harness.experiment import Plan, Results, run, write
 from bench.harness.records import repeatable
 from bench.harness.sweep import executor_for, sweep
+from granularity_trees import UNIFORM, built, tiny_load
 from lsmkv.inspection.store_info import StoreInfo
 from lsmkv.options import FilterGranularity
 from lsmkv.stats import Stats
 
 BITS = 8.0
 TINY = Effort(absent=600, present=50, cached=40, timed=20)
-UNIFORM = Contender("block", "bloom", "uniform")
 MONKEY = Contender("table", "bloom", "monkey")
-
-
-def tiny_load(style: Style) -> Load:
-    return Load(style, flushes=31, flush_entries=128, seed=1)
 
 
 def tiny_tasks(given: Plan) -> list[Task]:
@@ -61,14 +76,6 @@ def tiny_tasks(given: Plan) -> list[Task]:
 def results() -> Results[Row]:
     experiment = dataclasses.replace(EXPERIMENT, tasks=tiny_tasks)
     return run(experiment, ["--out", "unused", "--quick", "--bits", f"{BITS:g}"])
-
-
-def built(
-    path: Path, load: Load, contender: Contender = UNIFORM, error_rate: float = 0.02
-) -> StoreInfo:
-    with lsmkv.open(path, contender.options(load.options(), error_rate)) as db:
-        fill(db, load)
-        return db.inspect()
 
 
 def shape(info: StoreInfo) -> list[tuple[int, int]]:
@@ -184,7 +191,7 @@ def test_without_filters_every_block_that_spans_a_key_is_read(results: Results[R
 
 def test_monkey_wastes_no_more_reads_at_equal_memory(results: Results[Row]) -> None:
     for style in STYLES:
-        for kind in ("per block, bloom", "per table, bloom", "per table, blocked-bloom"):
+        for kind in (*BLOOM_KINDS, TABLE_BLOCKED):
             alike = at_budget(results.rows, style, kind, "uniform", BITS)
             monkey = at_budget(results.rows, style, kind, "monkey", BITS)
             assert reads_at(monkey, BITS) < reads_at(alike, BITS)
@@ -194,9 +201,8 @@ def test_ribbon_filters_waste_fewer_reads_than_bloom_filters_of_the_same_memory(
     results: Results[Row],
 ) -> None:
     for style in STYLES:
-        for granularity in ("block", "table"):
-            bloom = at_budget(results.rows, style, f"per {granularity}, bloom", "uniform", BITS)
-            ribbon = at_budget(results.rows, style, f"per {granularity}, ribbon", "uniform", BITS)
+        for kinds in ((BLOCK_BLOOM, BLOCK_RIBBON), (TABLE_BLOOM, TABLE_RIBBON)):
+            bloom, ribbon = (at_budget(results.rows, style, k, "uniform", BITS) for k in kinds)
             # 2^-(8/1.07) by 0.6185^8 is a quarter; small tables have few filters to mix.
             assert ribbon.absent_block_reads_expected < 0.5 * reads_at(
                 bloom, ribbon.filter_bits_per_key
@@ -205,15 +211,15 @@ def test_ribbon_filters_waste_fewer_reads_than_bloom_filters_of_the_same_memory(
 
 def test_monkey_as_delivered_takes_more_memory_at_one_error_rate(results: Results[Row]) -> None:
     for style in STYLES:
-        row = at_budget(results.rows, style, "per table, bloom", "monkey", BITS)
+        row = at_budget(results.rows, style, TABLE_BLOOM, "monkey", BITS)
         assert row.same_rate_uniform_bits_per_key is not None
         assert row.same_rate_uniform_bits_per_key < row.filter_bits_per_key
 
 
 def test_per_block_searches_every_index_and_per_table_hardly_any(results: Results[Row]) -> None:
     for style in STYLES:
-        block = at_budget(results.rows, style, "per block, bloom", "uniform", BITS)
-        table = at_budget(results.rows, style, "per table, bloom", "uniform", BITS)
+        block = at_budget(results.rows, style, BLOCK_BLOOM, "uniform", BITS)
+        table = at_budget(results.rows, style, TABLE_BLOOM, "uniform", BITS)
         assert block.absent_fence_searches_per_lookup > 0.9 * block.runs
         searches = table.absent_fence_searches_per_lookup * table.absent_lookups
         assert searches == pytest.approx(table.false_positives)
@@ -222,7 +228,7 @@ def test_per_block_searches_every_index_and_per_table_hardly_any(results: Result
 
 
 def test_cached_filters_are_read_whole_per_table(results: Results[Row]) -> None:
-    row = at_budget(results.rows, "leveled", "per table, bloom", "uniform", BITS)
+    row = at_budget(results.rows, "leveled", TABLE_BLOOM, "uniform", BITS)
     assert row.largest_filter_read_bytes == pytest.approx(row.filter_bytes * 24 / 31, rel=0.01)
     # A cache of three quarters of all filters cannot hold the largest: each lookup reads it.
     assert row.cached_uniform_filter_read_bytes_per_lookup >= row.largest_filter_read_bytes
@@ -249,20 +255,25 @@ def test_fence_searches_follow_the_order_of_a_lookup() -> None:
     )
     assert fence_searches(counted, UNIFORM) == 16
     assert fence_searches(counted, MONKEY) == 5
+    assert fence_searches(counted, Contender("chunk", "bloom", "uniform")) == 5
     bare = Stats(fence_negatives=1, unfiltered_probes=7)
     assert fence_searches(bare, Contender("table", "none", "uniform")) == 8
 
 
 def test_a_key_between_blocks_costs_no_read() -> None:
-    per_block = TableSpans(b"b", b"m", [b"b", b"k"], [b"f", b"m"], 1.0, [0.25, 0.5])
+    per_block = TableSpans(b"b", b"m", [b"b", b"k"], [b"f", b"m"], [b"b"], [1.0], [0.25, 0.5])
     keys = [b"a", b"c", b"g", b"l", b"z"]  # outside, block 0, between, block 1, outside
-    found = expect_absent([per_block], keys, "block")
+    found = expect_absent([per_block], keys, False)
     assert (found.out_of_range, found.between_blocks, found.probes) == (2, 1, 2)
     assert found.false_positives == found.block_reads == 0.75
-    per_table = dataclasses.replace(per_block, rate=0.1, block_rates=[1.0, 1.0])
-    found = expect_absent([per_table], keys, "table")
+    per_table = dataclasses.replace(per_block, rates=[0.1], block_rates=[1.0, 1.0])
+    found = expect_absent([per_table], keys, True)
     assert found.probes == 3
     assert (found.false_positives, found.block_reads) == pytest.approx((0.3, 0.2))
+    per_chunk = dataclasses.replace(per_table, chunk_firsts=[b"b", b"h"], rates=[0.1, 0.5])
+    found = expect_absent([per_chunk], keys, True)
+    assert found.probes == 3
+    assert (found.false_positives, found.block_reads) == pytest.approx((0.7, 0.6))
 
 
 @pytest.mark.parametrize("name", ORDERS)
@@ -285,13 +296,20 @@ def test_broken_promises_fail_the_report(results: Results[Row]) -> None:
         assert any(reason in failure for failure in failures([*results.rows, changed]))
 
 
-def test_files_are_written(tmp_path: Path, results: Results[Row]) -> None:
-    written = write(EXPERIMENT, results, str(tmp_path))
-    names = {Path(path).name for path in written}
+@pytest.fixture(scope="module")
+def files(results: Results[Row], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of all files that a run writes."""
+    folder = tmp_path_factory.mktemp("files")
+    assert {Path(path).parent for path in write(EXPERIMENT, results, str(folder))} == {folder}
+    return folder
+
+
+def test_files_are_written(files: Path, results: Results[Row]) -> None:
+    names = {path.name for path in files.iterdir()}
     assert {"report.html", "granularity.json", "granularity.csv", "granularity-reads.svg"} <= names
-    content = json.loads((tmp_path / "granularity.json").read_text())
-    assert len(content["rows"]) == len(results.rows) == 28
-    page = (tmp_path / "report.html").read_text()
+    content = json.loads((files / "granularity.json").read_text())
+    assert len(content["rows"]) == len(results.rows) == 36
+    page = (files / "report.html").read_text()
     assert re.search(r"Per table is right|Per block is right", page)
     assert "nan" not in re.sub(r"base64,[^\"]*", "", page)
 
@@ -307,18 +325,143 @@ def test_options_out_of_range_are_refused(
     assert "must" in capsys.readouterr().err
 
 
-def test_no_absent_key_is_looked_up_twice_while_there_are_enough() -> None:
-    load = tiny_load("leveled")
-    few, many = (
-        keys_to_ask(load, dataclasses.replace(TINY, absent=count))[0]
-        for count in (load.entries // 2, 2 * (load.entries - 1))
+def test_rows_of_chunks_that_hold_whole_tables_are_those_per_table(results: Results[Row]) -> None:
+    names = ["absent_block_reads_per_lookup", "filter_bytes", "absent_fence_searches_per_lookup"]
+    for order in ORDERS:
+        names += [f"cached_{order}_filter_{what}_per_lookup" for what in ("reads", "read_bytes")]
+    for style in STYLES:
+        chunk, table = (
+            at_budget(results.rows, style, kind, "uniform", BITS)
+            for kind in (CHUNK_BLOOM, TABLE_BLOOM)
+        )
+        assert [getattr(chunk, name) for name in names] == [getattr(table, name) for name in names]
+        assert chunk.absent_chunk_searches_per_lookup == 0
+        assert math.isnan(chunk.absent_warm_us_p50)
+        assert not math.isnan(table.absent_warm_us_p50)
+
+
+def test_rocksdb_is_asked_where_it_has_such_filters(results: Results[Row]) -> None:
+    assert missing() == []
+    asked = {row.granularity for row in results.rows if row.rocksdb_filter_bits_per_key is not None}
+    assert asked == {"partition", "table"}
+    for row in results.rows:
+        if row.rocksdb_filter_bits_per_key is not None:
+            assert (row.policy, row.allocation) == ("bloom", "uniform")
+    (table,) = (table for table in story(results.rows).tables if table.title.startswith("RocksDB"))
+    assert len(table.cells) == len(STYLES) * len(asked) * len(ORDERS)
+
+
+def test_without_rocksdb_the_report_says_so(
+    results: Results[Row], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rocksdb, "is_installed", lambda: False)
+    assert missing() == ["rocksdb"]
+    nothing = {
+        field.name: None for field in dataclasses.fields(Row) if field.name.startswith("rocksdb")
+    }
+    without = [dataclasses.replace(row, **nothing) for row in results.rows]  # type: ignore[arg-type]
+    told = story(without)
+    assert told.failures == []
+    assert all("RocksDB's own" not in finding for finding in told.findings)
+    header = {**results.header, "missing": ["rocksdb"]}
+    assert "rocksdb is not installed, and was not asked." in section(Results(header, without))
+
+
+# Draws, intervals, failures
+
+
+def test_absent_keys_do_not_repeat() -> None:
+    keys = absent_keys(1000, 900, random.Random(1))
+    assert len(set(keys)) == len(keys) == 900
+    assert len(set(absent_keys(1000, 5000, random.Random(1)))) == 999
+
+
+def test_monkey_has_an_interval(results: Results[Row]) -> None:
+    told = [text for text in story(results.rows).findings if text.startswith("Monkey divides")]
+    assert len(told) == len(STYLES)
+    for text in told:
+        ratio, low, high = (
+            float(part) for part in re.findall(r"\(([\d.]+) counted, ([\d.]+)-([\d.]+)", text)[0]
+        )
+        assert low < ratio < high
+
+
+def test_the_interval_of_reads_holds_the_reads(results: Results[Row]) -> None:
+    for row in results.rows:
+        if row.filter_probes:
+            low, high = reads_interval(row)
+            assert low <= row.absent_block_reads_per_lookup <= high
+
+
+def test_chunks_that_waste_more_than_tables_fail_the_report(results: Results[Row]) -> None:
+    row = at_budget(results.rows, "leveled", PARTITION_BLOOM, "uniform", BITS)
+    reads = row.absent_block_reads_expected
+    changed = dataclasses.replace(row, absent_block_reads_expected=1.1 * reads)
+    others = [other for other in results.rows if other is not row]
+    (failure,) = failures([*others, changed])
+    assert "from those per table" in failure
+
+
+def test_a_rocksdb_that_reads_much_else_fails_the_report(results: Results[Row]) -> None:
+    row = at_budget(results.rows, "leveled", PARTITION_BLOOM, "uniform", BITS)
+    large = dataclasses.replace(
+        row,
+        filter_bytes=1 << 20,
+        cached_lookups=1000,
+        cached_uniform_filter_reads_per_lookup=0.5,
+        cached_uniform_filter_read_bytes_per_lookup=2000.0,
+        rocksdb_uniform_filter_read_bytes_per_lookup=7000.0,
     )
-    assert len(set(few)) == len(few) == load.entries // 2
-    assert 2 * len(set(many)) == len(many)
+    others = [other for other in results.rows if other is not row]
+    (failure,) = failures([*others, large])
+    assert "RocksDB reads 7,000 bytes" in failure
+    near = dataclasses.replace(large, rocksdb_uniform_filter_read_bytes_per_lookup=2500.0)
+    assert failures([*others, near]) == []
 
 
-def test_the_factor_of_monkey_has_its_interval(results: Results[Row]) -> None:
-    (finding, *_) = [text for text in story(results.rows).findings if text.startswith("Monkey")]
-    parts = re.findall(r"([\d.]+) counted, 95 % interval ([\d.]+) to ([\d.]+)", finding)
-    assert parts
-    assert all(float(low) < float(factor) < float(high) for factor, low, high in parts)
+# The report's first screen, and the page
+
+
+def test_the_question_is_short() -> None:
+    assert len(EXPERIMENT.question.split()) <= 60
+
+
+def test_table_and_chart_come_before_the_words(files: Path, results: Results[Row]) -> None:
+    page = (files / "report.html").read_text()
+    told = story(results.rows)
+    assert told.first is not None
+    places = [
+        page.index(f"<h3>{told.first.title}</h3>"),
+        page.index(f'<figure id="{FIRST}">'),
+        page.index('<ul class="findings">'),
+        page.index('<figure id="granularity-reads">'),
+    ]
+    assert places == sorted(places)
+    assert page.count(f'<figure id="{FIRST}">') == 1
+    assert page.count("<th") > 20
+    assert "&lt;table" not in page
+
+
+def test_the_summary_has_every_contender_once(results: Results[Row]) -> None:
+    table = summary(results.rows, "tiered")
+    assert [line[0] for line in table.cells] == ["no filters", *KINDS]
+    bloom = at_budget(results.rows, "tiered", TABLE_BLOOM, "uniform", BITS)
+    (line,) = [line for line in table.cells if line[0] == TABLE_BLOOM]
+    assert line[1] == f"{bloom.absent_block_reads_per_lookup:.4f}"
+    assert line[4] == f"{bloom.cached_uniform_filter_read_bytes_per_lookup:,.0f}"
+
+
+def test_the_section_has_tables_of_counts_the_picture_and_no_times(
+    results: Results[Row], files: Path, tmp_path: Path
+) -> None:
+    text = section(results)
+    assert text.count("| no filters |") == len(STYLES)
+    assert f"](pictures/{FIRST}.svg)" in text
+    assert "µs" not in text
+    assert "RocksDB's own bytes of filter partitions" in text
+    document = tmp_path / "docs" / "page.md"
+    document.parent.mkdir()
+    given = argparse.Namespace(into=str(document), out=str(files))
+    (picture,) = write_picture(results, given)
+    assert Path(picture) == document.parent / "pictures" / f"{FIRST}.svg"
+    assert write_picture(results, argparse.Namespace(into=None, out="unused")) == []

@@ -1,8 +1,9 @@
-"""The contenders: filters per block or per table, their kind and allocation, and their memory."""
+"""The contenders: what one filter covers, its kind and allocation, and the memory of all."""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -11,10 +12,25 @@ from bench.experiments.granularity.shapes import BLOCK_KEYS, PlannedTable
 from bench.harness.ribbon_sizes import expected_bytes
 from lsmkv.filters.fuse import HEADER_BYTES
 from lsmkv.filters.maths.layouts import LINE_BYTES, blocked_lines_for, fuse_bits_for
-from lsmkv.filters.maths.sizing import filter_bytes_for
-from lsmkv.options import FilterAllocation, FilterGranularity, Options
+from lsmkv.filters.maths.sizing import filter_bytes_for, keys_for
+from lsmkv.options import KIB, FilterAllocation, Options
 
 Policy = Literal["none", "bloom", "blocked-bloom", "binary-fuse", "ribbon"]
+Granularity = Literal["block", "partition", "chunk", "table"]
+
+CHUNK_BYTES: Final[dict[Granularity, int]] = {"partition": 4 * KIB, "chunk": 128 * KIB}
+"""The most bytes of one filter of consecutive keys.
+
+Partitions are RocksDB's (``partition_filters`` with the default ``metadata_block_size``), chunks
+HBase's (the default ``io.storefile.bloom.block.size``).  lsmkv has neither: the experiment adds them.
+"""
+
+_NAMES: Final[dict[Granularity, str]] = {
+    "block": "per block",
+    "partition": "per 4 KiB partition (RocksDB's)",
+    "chunk": "per 128 KiB chunk (HBase's)",
+    "table": "per table",
+}
 
 _HALVINGS: Final = 40
 _MOST_NATS: Final = 30.0  # -ln of the lowest rate tried
@@ -24,23 +40,35 @@ _MOST_NATS: Final = 30.0  # -ln of the lowest rate tried
 class Contender:
     """One use of filter memory."""
 
-    granularity: FilterGranularity
+    granularity: Granularity
     policy: Policy
     allocation: FilterAllocation
 
     @property
     def kind(self) -> str:
         """Granularity and filter in words."""
-        return "no filters" if self.policy == "none" else f"per {self.granularity}, {self.policy}"
+        return (
+            "no filters" if self.policy == "none" else f"{_NAMES[self.granularity]}, {self.policy}"
+        )
 
     def __str__(self) -> str:
         return f"{self.kind}{', Monkey' if self.allocation == 'monkey' else ''}"
 
+    @property
+    def chunk_bytes(self) -> int | None:
+        """The most bytes of a filter that the experiment adds; None where the store has filters."""
+        return CHUNK_BYTES.get(self.granularity)
+
+    @property
+    def asks_filter_first(self) -> bool:
+        """Whether a filter is asked before the index of blocks is searched."""
+        return self.policy != "none" and self.granularity != "block"
+
     def options(self, base: Options, error_rate: float) -> Options:
-        """``base`` with these filters."""
+        """``base`` with these filters; without any where the experiment adds them."""
         return base.replace(
-            filter_granularity=self.granularity,
-            filter_policy=self.policy,
+            filter_granularity="block" if self.granularity == "block" else "table",
+            filter_policy="none" if self.chunk_bytes else self.policy,
             filter_allocation=self.allocation,
             error_rate=error_rate,
         )
@@ -54,8 +82,11 @@ class Contender:
         """The bytes of a table's filters; of ribbon filters the mean."""
         if self.granularity == "table":
             return filter_bytes(self.policy, entries, error_rate)
-        blocks, rest = divmod(entries, BLOCK_KEYS)
-        return blocks * filter_bytes(self.policy, BLOCK_KEYS, error_rate) + filter_bytes(
+        covered = BLOCK_KEYS
+        if self.chunk_bytes:
+            covered = keys_within(self.chunk_bytes, error_rate)
+        full, rest = divmod(entries, covered)
+        return full * filter_bytes(self.policy, covered, error_rate) + filter_bytes(
             self.policy, rest, error_rate
         )
 
@@ -82,6 +113,17 @@ class Contender:
                 break
             low, high = (low, middle) if over > 0 else (middle, high)
         return best
+
+
+def keys_within(chunk_bytes: int, error_rate: float) -> int:
+    """The most keys whose Bloom filter has at most ``chunk_bytes``; at least 1.
+
+    >>> keys_within(128 * KIB, 0.01), keys_within(4 * KIB, 0.01)
+    (109396, 3418)
+    """
+    if error_rate >= 1.0:
+        return sys.maxsize
+    return max(1, keys_for(chunk_bytes * 8, error_rate))
 
 
 def filter_bytes(policy: Policy, key_count: int, error_rate: float) -> float:

@@ -8,6 +8,7 @@ from typing import Final
 
 from bench.experiments.granularity.contenders import Contender
 from bench.experiments.granularity.rows import Row
+from bench.harness.intervals import rate_interval
 from lsmkv.filters.maths.allocation import expected_wasted_reads, monkey_error_rates
 from lsmkv.options import FilterAllocation
 
@@ -15,14 +16,21 @@ LN2_SQUARED: Final = math.log(2.0) ** 2
 _RIBBON_NATS_PER_BIT: Final = math.log(2.0) / 1.07  # a column halves the rate, for 1.05 to 1.1 bits
 TYPICAL_BITS: Final = 10.0
 
-BLOCK_BLOOM: Final = "per block, bloom"
-BLOCK_RIBBON: Final = "per block, ribbon"
-TABLE_BLOOM: Final = "per table, bloom"
-TABLE_BLOCKED: Final = "per table, blocked-bloom"
-TABLE_FUSE: Final = "per table, binary-fuse"
-TABLE_RIBBON: Final = "per table, ribbon"
+BLOCK_BLOOM: Final = Contender("block", "bloom", "uniform").kind
+BLOCK_RIBBON: Final = Contender("block", "ribbon", "uniform").kind
+PARTITION_BLOOM: Final = Contender("partition", "bloom", "uniform").kind
+CHUNK_BLOOM: Final = Contender("chunk", "bloom", "uniform").kind
+TABLE_BLOOM: Final = Contender("table", "bloom", "uniform").kind
+TABLE_BLOCKED: Final = Contender("table", "blocked-bloom", "uniform").kind
+TABLE_FUSE: Final = Contender("table", "binary-fuse", "uniform").kind
+TABLE_RIBBON: Final = Contender("table", "ribbon", "uniform").kind
 TABLE_KINDS: Final = (TABLE_BLOOM, TABLE_BLOCKED, TABLE_FUSE, TABLE_RIBBON)
-KINDS: Final = (BLOCK_BLOOM, BLOCK_RIBBON, *TABLE_KINDS)
+BLOOM_KINDS: Final = (BLOCK_BLOOM, PARTITION_BLOOM, CHUNK_BLOOM, TABLE_BLOOM)
+"""The same kind of filter at each granularity, the finest first."""
+
+KINDS: Final = (BLOCK_BLOOM, BLOCK_RIBBON, PARTITION_BLOOM, CHUNK_BLOOM, *TABLE_KINDS)
+STORED_KINDS: Final = (BLOCK_BLOOM, BLOCK_RIBBON, *TABLE_KINDS)
+"""The kinds that the store itself has, and whose lookups are timed."""
 
 
 def contender(row: Row) -> Contender:
@@ -68,6 +76,17 @@ def at_budget(
     )
 
 
+def reads_interval(row: Row) -> tuple[float, float]:
+    """The 95 % interval of wasted reads per lookup.
+
+    Clopper and Pearson's of all filters asked; filters are taken as given.
+    """
+    reads = round(row.absent_block_reads_per_lookup * row.absent_lookups)
+    low, high = rate_interval(reads, row.filter_probes)
+    asked = row.filter_probes / row.absent_lookups
+    return low * asked, high * asked
+
+
 def reads_at(row: Row, bits: float) -> float:
     """Expected reads of an absent key, scaled to ``bits`` per key.
 
@@ -88,7 +107,11 @@ def textbook_reads(run_entries: Sequence[int], bits: float, allocation: FilterAl
 
 def fence_search_ns(rows: Sequence[Row], style: str) -> float:
     """The time of an index search alone: the least of the rows, which have equal indexes."""
-    return min(row.fence_search_ns for row in rows if row.style == style)
+    return min(
+        row.fence_search_ns
+        for row in rows
+        if row.style == style and not math.isnan(row.fence_search_ns)
+    )
 
 
 def filter_probe_ns(rows: Sequence[Row], like: Row) -> float:

@@ -6,27 +6,38 @@ import dataclasses
 import os
 import random
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
 import lsmkv
+from bench.experiments.granularity import rocksdb
+from bench.experiments.granularity.chunks import ChunkedStore, ChunkFile, write_chunks
 from bench.experiments.granularity.contenders import Contender
 from bench.experiments.granularity.expected import expect_absent, table_spans
+from bench.experiments.granularity.orders import ORDERS, passes
+from bench.experiments.granularity.readers import keys_of, open_tables
 from bench.experiments.granularity.rows import Row
-from bench.experiments.granularity.shapes import BLOCK_KEYS, Load, PlannedTable, fill, plan
-from bench.experiments.granularity.tasks import Effort, Task
-from bench.experiments.granularity.timing import open_tables, time_store
-from bench.harness.intervals import effective_trials, rate_interval
+from bench.experiments.granularity.shapes import BLOCK_KEYS, PlannedTable, fill, plan
+from bench.experiments.granularity.tasks import Task
+from bench.experiments.granularity.timing import NO_TIMES, time_store
+from bench.harness.intervals import rate_interval
 from bench.harness.shapes import filter_disk_bytes
-from bench.workloads.keys import absent_key, passes, present_key
+from bench.workloads.keys import absent_key, present_key
 from lsmkv.inspection.store_info import StoreInfo
 from lsmkv.stats import Stats
 from reports.environment import build
 
-HOT_SHARE: Final = 0.01
-HOT_LOOKUPS: Final = 0.9
-NEAR_KEYS: Final = 64
+_ROCKSDB: Final[dict[str, bool]] = {"table": False, "partition": True}
+"""The granularities that RocksDB has, and whether its filters are partitioned then."""
+
+
+class _Asked(Protocol):
+    """A store, or a store with filters beside it."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+    def stats(self) -> Stats: ...
 
 
 def measure(task: Task, directory: str) -> Row:
@@ -42,32 +53,73 @@ def measure(task: Task, directory: str) -> Row:
         load_s = time.perf_counter() - began
         info = db.inspect()
         index_bytes = db.memory_usage().indexes
-    absent, present = keys_to_ask(load, effort)
-    times = time_store(path, options, info, absent[: effort.timed], present[: effort.timed])
+    filters = None
+    if contender.chunk_bytes:
+        rates = [table.error_rate(options) for table in tables]
+        beside = os.path.join(directory, "filters")
+        filters = write_chunks(path, info, rates, contender.chunk_bytes, beside)
+    store = _Store(path, info, filters)
+    draw = random.Random(f"granularity/{load.seed}")
+    absent = absent_keys(load.entries, effort.absent, draw)
+    present = [present_key(draw.randrange(load.entries)) for _ in range(effort.present)]
+    times = NO_TIMES
+    if filters is None:
+        times = time_store(path, options, info, absent[: effort.timed], present[: effort.timed])
     return Row(
         **_settings(task, rate, info),
-        **_sizes(task, tables, rate, path, info),
+        **_sizes(task, tables, rate, store),
         index_bytes=index_bytes,
-        **_counts(path, contender, absent, present),
-        **_cached_counts(path, task, info.filter_memory_bytes),
+        absent_lookups=len(absent),
+        **_counts(store, contender, absent, present),
+        **_cached_counts(store, task),
+        **_rocksdb_counts(directory, store, task),
         **dataclasses.asdict(times),
         lsmkv_build=build(),
         load_s=load_s,
     )
 
 
-def keys_to_ask(load: Load, effort: Effort) -> tuple[list[bytes], list[bytes]]:
-    """Absent and present keys in random order.
+@dataclass(frozen=True, slots=True)
+class _Store:
+    """A store as built, and the filters beside it."""
 
-    A filter gives one answer to a key, however often it is asked: no key comes twice if there are
-    enough.
-    """
-    draw = random.Random(f"granularity/{load.seed}")
-    absent = [absent_key(number) for number in passes(range(load.entries - 1), effort.absent, draw)]
-    present = [present_key(number) for number in passes(range(load.entries), effort.present, draw)]
-    draw.shuffle(absent)
-    draw.shuffle(present)
-    return absent, present
+    path: str
+    info: StoreInfo
+    filters: ChunkFile | None
+
+    @property
+    def filter_bytes(self) -> int:
+        return self.info.filter_memory_bytes if self.filters is None else self.filters.filter_bytes
+
+    @contextmanager
+    def opened(self, cache_bytes: int | None = None) -> Iterator[_Asked]:
+        """The store with filters cached within so many bytes; None: resident, and no cache."""
+        if self.filters is not None:
+            with ChunkedStore(self.path, self.info, self.filters, cache_bytes) as chunked:
+                yield chunked
+            return
+        with lsmkv.open(
+            self.path,
+            read_only=True,
+            filter_residency="resident" if cache_bytes is None else "cached",
+            block_cache_size_bytes=cache_bytes or 0,
+        ) as db:
+            yield db
+
+    def largest_filter_read_bytes(self) -> int:
+        if self.filters is not None:
+            return max(chunk.length for chunk in self.filters.chunks())
+        return max(
+            table.filters.bytes_to_read(block)
+            for table in open_tables(self.path, self.info, "cached")
+            for block in range(table.index.block_count)
+        )
+
+
+def absent_keys(entries: int, count: int, draw: random.Random) -> list[bytes]:
+    """Absent keys without repetition: ``count``, or all between two present keys if these are fewer."""
+    between = entries - 1
+    return [absent_key(number) for number in draw.sample(range(between), min(count, between))]
 
 
 def _settings(task: Task, rate: float, info: StoreInfo) -> dict[str, Any]:
@@ -83,7 +135,6 @@ def _settings(task: Task, rate: float, info: StoreInfo) -> dict[str, Any]:
         "shape": " ".join(
             f"{level.number}:{run.entry_count}" for level in info.levels for run in level.runs
         ),
-        "absent_lookups": task.effort.absent,
         "present_lookups": task.effort.present,
         "cached_lookups": task.effort.cached,
         "cached_share": task.cache_share,
@@ -91,33 +142,31 @@ def _settings(task: Task, rate: float, info: StoreInfo) -> dict[str, Any]:
 
 
 def _sizes(
-    task: Task, tables: Sequence[PlannedTable], rate: float, path: str, info: StoreInfo
+    task: Task, tables: Sequence[PlannedTable], rate: float, store: _Store
 ) -> dict[str, Any]:
-    entries, contender = info.entry_count, task.contender
+    info, filters, contender = store.info, store.filters, task.contender
+    entries = info.entry_count
     uniform = Contender(contender.granularity, contender.policy, "uniform")
     uniform_bytes = uniform.memory_bytes(tables, task.load.options(), rate)
-    disk_bytes = filter_disk_bytes(info)
+    disk_bytes = filter_disk_bytes(info) if filters is None else filters.filter_bytes
     runs = [run.entry_count for level in info.levels for run in level.runs]
     return {
         "runs": len(runs),
         "run_entries": tuple(runs),
         "block_keys": BLOCK_KEYS,
-        "filter_bytes": info.filter_memory_bytes,
-        "filter_bytes_per_key": info.filter_memory_bytes / entries,
-        "filter_bits_per_key": info.filter_memory_bytes * 8 / entries,
+        "filter_bytes": store.filter_bytes,
+        "filter_bytes_per_key": store.filter_bytes / entries,
+        "filter_bits_per_key": store.filter_bytes * 8 / entries,
+        "chunk_index_bytes": 0 if filters is None else filters.index_bytes,
         "same_rate_uniform_bits_per_key": uniform_bytes * 8 / entries,
         "filter_disk_bytes": disk_bytes,
         "filter_disk_bytes_per_key": disk_bytes / entries,
-        "largest_filter_read_bytes": max(
-            table.filters.bytes_to_read(block)
-            for table in open_tables(path, info, "cached")
-            for block in range(table.index.block_count)
-        ),
-        "store_bytes": info.size_bytes,
+        "largest_filter_read_bytes": store.largest_filter_read_bytes(),
+        "store_bytes": info.size_bytes + (0 if filters is None else filters.filter_bytes),
     }
 
 
-def _look_up(db: lsmkv.DB, keys: Sequence[bytes]) -> Stats:
+def _look_up(db: _Asked, keys: Sequence[bytes]) -> Stats:
     before = db.stats()
     for key in keys:
         db.get(key)
@@ -130,29 +179,32 @@ def _probes(counted: Stats) -> int:
 
 
 def fence_searches(counted: Stats, contender: Contender) -> int:
-    """Index searches if every table has filters or none has.
+    """Searches of an index of blocks if every table has filters or none has.
 
-    With a filter per table only its "maybe" leads to a search.  Otherwise the search comes first, and
-    ends between two blocks, at a filter, or at an unfiltered block.
+    With a filter per table, or per chunk, only its "maybe" leads to a search.  Otherwise the search
+    comes first, and ends between two blocks, at a filter, or at an unfiltered block.
     """
-    if contender.granularity == "table" and contender.policy != "none":
+    if contender.asks_filter_first:
         return counted.filter_true_positives + counted.filter_false_positives
     return counted.fence_negatives + _probes(counted) + counted.unfiltered_probes
 
 
 def _counts(
-    path: str, contender: Contender, absent: Sequence[bytes], present: Sequence[bytes]
+    store: _Store, contender: Contender, absent: Sequence[bytes], present: Sequence[bytes]
 ) -> dict[str, Any]:
-    with lsmkv.open(path, read_only=True, block_cache_size_bytes=0) as db:
-        expected = expect_absent(table_spans(db), absent, contender.granularity)
-        gone, here = _look_up(db, absent), _look_up(db, present)
+    with lsmkv.open(store.path, read_only=True, block_cache_size_bytes=0) as db:
+        spans = table_spans(db, store.filters)
+    expected = expect_absent(spans, absent, contender.asks_filter_first)
+    with store.opened() as db:
+        gone = _look_up(db, absent)
+        chunk_searches = getattr(db, "chunk_searches", 0)
+        here = _look_up(db, present)
     probes, hits = _probes(gone), gone.filter_false_positives
     asked = probes + gone.unfiltered_probes
     miscounted = abs(gone.range_negatives - expected.out_of_range) + abs(asked - expected.probes)
     if contender.granularity == "block":
         miscounted += abs(gone.fence_negatives - expected.between_blocks)
-    repeated = len(absent) / effective_trials(Counter(absent).values())
-    low, high = rate_interval(hits, probes, effective=probes / repeated)
+    low, high = rate_interval(hits, probes)
     found: dict[str, Any] = {
         "absent_block_reads_expected": expected.block_reads / len(absent),
         "false_positives": hits,
@@ -161,6 +213,7 @@ def _counts(
         "false_positive_rate_low": low,
         "false_positive_rate_high": high,
         "false_positive_rate_exact": expected.false_positives / expected.probes,
+        "absent_chunk_searches_per_lookup": chunk_searches / len(absent),
         "wrong_answers": gone.get_hits + len(present) - here.get_hits,
         "miscounted": miscounted,
     }
@@ -174,52 +227,36 @@ def _counts(
     return found
 
 
-def _random_order(entries: int, count: int, draw: random.Random) -> list[bytes]:
-    return [absent_key(draw.randrange(entries)) for _ in range(count)]
-
-
-def _hot_order(entries: int, count: int, draw: random.Random) -> list[bytes]:
-    # Both passes use the same hundredth: caches know it from the first one.
-    hot = random.Random(f"hot/{entries}").sample(range(entries), max(1, round(entries * HOT_SHARE)))
-    return [
-        absent_key(draw.choice(hot) if draw.random() < HOT_LOOKUPS else draw.randrange(entries))
-        for _ in range(count)
-    ]
-
-
-def _near_order(entries: int, count: int, draw: random.Random) -> list[bytes]:
-    keys: list[bytes] = []
-    while len(keys) < count:
-        start = draw.randrange(max(1, entries - NEAR_KEYS))
-        keys += [absent_key(number) for number in range(start, start + NEAR_KEYS)]
-    return keys[:count]
-
-
-ORDERS: Final[dict[str, Callable[[int, int, random.Random], list[bytes]]]] = {
-    "uniform": _random_order,
-    "hot": _hot_order,
-    "near": _near_order,
-}
-"""Orders of absent keys, by their part of column names."""
-
-
-def _cached_counts(path: str, task: Task, filter_memory_bytes: int) -> dict[str, Any]:
+def _cached_counts(store: _Store, task: Task) -> dict[str, Any]:
     """The columns of cached filters, after as many warming lookups."""
     found: dict[str, Any] = {}
     count = task.effort.cached
-    for name, order in ORDERS.items():
-        draw = random.Random(f"cached/{task.load.seed}/{name}")
-        with lsmkv.open(
-            path,
-            read_only=True,
-            filter_residency="cached",
-            block_cache_size_bytes=round(filter_memory_bytes * task.cache_share),
-        ) as db:
-            _look_up(db, order(task.load.entries, count, draw))
-            counted = _look_up(db, order(task.load.entries, count, draw))
+    for name in ORDERS:
+        warming, keys = passes(name, task.load.entries, count, task.load.seed)
+        with store.opened(_cache_bytes(store, task)) as db:
+            _look_up(db, warming)
+            counted = _look_up(db, keys)
         found |= {
             f"cached_{name}_filter_reads_per_lookup": counted.filter_reads / count,
             f"cached_{name}_filter_read_bytes_per_lookup": counted.filter_read_bytes / count,
             f"cached_{name}_block_read_bytes_per_lookup": counted.block_read_bytes / count,
         }
     return found
+
+
+def _cache_bytes(store: _Store, task: Task) -> int:
+    return round(store.filter_bytes * task.cache_share)
+
+
+def _rocksdb_counts(directory: str, store: _Store, task: Task) -> dict[str, Any]:
+    """RocksDB's own counts of cached filters, where it has such filters and is installed."""
+    contender, load = task.contender, task.load
+    comparable = (contender.policy, contender.allocation) == ("bloom", "uniform")
+    partitioned = _ROCKSDB.get(contender.granularity)
+    if task.budget is None or not comparable or partitioned is None or not rocksdb.is_installed():
+        return {}
+    tables = [keys_of(table) for table in open_tables(store.path, store.info, "off")]
+    wanted = rocksdb.RocksFilters(task.budget, partitioned)
+    return rocksdb.count_filter_reads(
+        directory, tables, wanted, load, task.effort.cached, _cache_bytes(store, task)
+    )

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
-from bench.harness.records import column
+from bench.harness.records import column, optional
+
+
+def _tenths(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.1f}"
 
 
 def _whole(value: float) -> str:
     return "" if math.isnan(value) else f"{value:,.0f}"
+
+
+def _of_rocksdb(meaning: str, form: str) -> Any:
+    return optional(
+        f"RocksDB's own count in tables of the same keys, filters cached: {meaning}; its cache is "
+        "divided by a random hash, so the last digits may differ",
+        "time",
+        form=form,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +31,11 @@ class Row:
     """One tree with one use of filter memory."""
 
     style: str = column("compaction style", "setting")
-    granularity: str = column("one filter per block, or per table", "setting")
+    granularity: str = column(
+        "what one filter covers: a block, a table, or so many keys of one that the filter has "
+        "4 KiB (partition) or 128 KiB (chunk)",
+        "setting",
+    )
     policy: str = column("kind of filter; none: the same tree without filters", "setting")
     allocation: str = column("uniform rates, or Monkey's", "setting")
     budget_bits_per_key: float | None = column(
@@ -51,6 +69,9 @@ class Row:
         heading="largest\nread, bytes",
         form=",",
     )
+    chunk_index_bytes: int = column(
+        "indexes of partitions or chunks in memory: first key, offset and length of each"
+    )
     index_bytes: int = column("indexes (fence keys, offsets) held in memory")
     store_bytes: int = column("all table files")
 
@@ -65,7 +86,14 @@ class Row:
         "filters asked for an absent key", heading="\nprobes", form=".2f"
     )
     absent_fence_searches_per_lookup: float = column(
-        "index searches for an absent key", heading="index\nsearches", form=".3f"
+        "searches of an index of blocks for an absent key",
+        heading="index\nsearches",
+        form=".3f",
+    )
+    absent_chunk_searches_per_lookup: float = column(
+        "searches of an index of partitions or chunks for an absent key",
+        heading="\nof chunks",
+        form=".2f",
     )
     false_positives: int = column("filters that let an absent key pass")
     filter_probes: int = column("filters asked in all lookups of absent keys")
@@ -110,23 +138,49 @@ class Row:
     )
     cached_near_block_read_bytes_per_lookup: float = column("bytes of data blocks read then")
 
+    rocksdb_filter_bits_per_key: float | None = _of_rocksdb(
+        "filter bits per key, with the index of partitions", ".2f"
+    )
+    rocksdb_uniform_filter_reads_per_lookup: float | None = _of_rocksdb(
+        "filter reads, random absent keys", ".2f"
+    )
+    rocksdb_uniform_filter_read_bytes_per_lookup: float | None = _of_rocksdb(
+        "the bytes of those reads", ",.0f"
+    )
+    rocksdb_hot_filter_reads_per_lookup: float | None = _of_rocksdb(
+        "filter reads, 9 of 10 absent keys from a scattered hundredth", ".2f"
+    )
+    rocksdb_hot_filter_read_bytes_per_lookup: float | None = _of_rocksdb(
+        "the bytes of those reads", ",.0f"
+    )
+    rocksdb_near_filter_reads_per_lookup: float | None = _of_rocksdb(
+        "filter reads, stretches of 64 neighbouring absent keys", ".2f"
+    )
+    rocksdb_near_filter_read_bytes_per_lookup: float | None = _of_rocksdb(
+        "the bytes of those reads", ",.0f"
+    )
+
     lsmkv_build: str = column("whether lsmkv was compiled or interpreted", "time")
     absent_warm_us_p50: float = column(
         "lookup of an absent key, everything in memory: median, µs",
         "time",
         heading="absent, µs\np50",
-        form=".1f",
+        form=_tenths,
     )
-    absent_warm_us_p95: float = column("95th percentile, µs", "time", heading="\np95", form=".1f")
-    absent_warm_us_p99: float = column("99th percentile, µs", "time", heading="\np99", form=".1f")
+    absent_warm_us_p95: float = column("95th percentile, µs", "time", heading="\np95", form=_tenths)
+    absent_warm_us_p99: float = column("99th percentile, µs", "time", heading="\np99", form=_tenths)
     present_warm_us_p50: float = column(
         "lookup of a present key, everything in memory: median, µs",
         "time",
         heading="present, µs\np50",
-        form=".1f",
+        form=_tenths,
     )
-    present_warm_us_p95: float = column("95th percentile, µs", "time", heading="\np95", form=".1f")
-    present_warm_us_p99: float = column("99th percentile, µs", "time", heading="\np99", form=".1f")
+    present_warm_us_p95: float = column(
+        "95th percentile, µs", "time", heading="\np95", form=_tenths
+    )
+    present_warm_us_p99: float = column(
+        "99th percentile, µs", "time", heading="\np99", form=_tenths
+    )
     fence_search_ns: float = column(
         "one index search for an absent key, by itself, ns",
         "time",

@@ -1,16 +1,21 @@
-"""The story of ``granularity``: findings and failures."""
+"""The story of ``granularity``: findings, failures, and the section of a document."""
 
 from __future__ import annotations
 
+import argparse
 import math
+import os
+import shutil
 from collections.abc import Sequence
 from typing import Final
 
-from bench.experiments.granularity.charts import charts
+from bench.experiments.granularity.charts import FIRST, charts
 from bench.experiments.granularity.groups import (
     BLOCK_BLOOM,
     BLOCK_RIBBON,
+    BLOOM_KINDS,
     KINDS,
+    PARTITION_BLOOM,
     TABLE_BLOOM,
     TABLE_FUSE,
     TABLE_KINDS,
@@ -28,19 +33,34 @@ from bench.experiments.granularity.groups import (
     typical_budget,
 )
 from bench.experiments.granularity.rows import Row
-from bench.experiments.granularity.tables import tables
+from bench.experiments.granularity.tables import summary, tables
 from bench.experiments.granularity.verdict import (
     ORDERS,
     filter_read_bytes,
     filter_reads,
+    rocksdb_read_bytes,
     verdicts,
 )
+from bench.harness.experiment import Results
 from bench.harness.intervals import ratio_interval
 from bench.harness.story import Story
-from lsmkv.options import FilterAllocation
+from lsmkv.options import KIB, FilterAllocation
+from reports.document import provenance
 
 BUDGET_TOLERANCE: Final = 0.05
 """The largest accepted deviation of filter memory from its budget."""
+
+CHUNK_TOLERANCE: Final = 0.05
+"""The largest accepted deviation of the wasted reads of chunks from those per table, by exact rates."""
+
+ROCKSDB_FACTOR: Final = 3.0
+"""The largest accepted factor between RocksDB's bytes of partitions read and those here."""
+
+ROCKSDB_CACHE_BYTES: Final = 128 * KIB
+"""From this cache on they are compared: in a smaller one RocksDB's other blocks take the room."""
+
+_ROCKSDB_READS: Final = 100  # fewer are too few to compare
+PICTURES: Final = "pictures"
 
 _ALLOCATIONS: Final[dict[FilterAllocation, str]] = {"uniform": "uniform", "monkey": "Monkey"}
 
@@ -48,23 +68,69 @@ _ALLOCATIONS: Final[dict[FilterAllocation, str]] = {"uniform": "uniform", "monke
 def story(rows: list[Row]) -> Story:
     """Findings, tables and charts; failures where counts contradict each other."""
     findings = [_intervals(rows)]
+    first = None
     if budgets(rows):
+        first = summary(rows, styles(rows)[0])
         findings = [
+            *_counted(rows),
+            _searches(rows),
             *verdicts(rows),
             *(_least_reads(rows, style) for style in styles(rows)),
-            _small_filters(rows),
-            *(_monkey(rows, style) for style in styles(rows)),
             _monkey_memory(rows),
             *(_fuse(rows, style) for style in styles(rows)),
             *(_ribbon(rows, style) for style in styles(rows)),
             *(_index_search(rows, style) for style in styles(rows)),
             _bare(rows),
-            _cached(rows),
             _best_per_table(rows),
             _disk(rows),
             *findings,
         ]
-    return Story(findings, tables(rows), charts(rows), failures(rows))
+    return Story(findings, tables(rows), charts(rows), failures(rows), first)
+
+
+def _counted(rows: Sequence[Row]) -> list[str]:
+    """The first findings, which consist of counts."""
+    return [
+        _alike(rows),
+        *(_loaded(rows, style) for style in styles(rows)),
+        *_rocksdb(rows),
+        _small_filters(rows),
+        *(_monkey(rows, style) for style in styles(rows)),
+    ]
+
+
+def section(results: Results[Row]) -> str:
+    """The section of a document: tables of counts, the picture, and findings without times."""
+    rows = results.rows
+    found = [summary(rows, style).to_markdown() for style in styles(rows)]
+    note = summary(rows, styles(rows)[0]).note
+    return (
+        "\n\n".join(
+            [
+                f"Command: `{results.header['command']}`. {provenance(results.header)}",
+                *(
+                    f"{name} is not installed, and was not asked."
+                    for name in results.header["missing"]
+                ),
+                *(table.removesuffix(note).rstrip() for table in found),
+                note,
+                f"![Filter bytes read for an absent key, cached]({PICTURES}/{FIRST}.svg)",
+                "\n".join(f"- {finding}" for finding in _counted(rows)),
+            ]
+        )
+        + "\n"
+    )
+
+
+def write_picture(results: Results[Row], given: argparse.Namespace) -> list[str]:
+    """With ``--into``: the first chart as a picture beside the document."""
+    if not given.into:
+        return []
+    folder = os.path.join(os.path.dirname(given.into), PICTURES)
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, f"{FIRST}.svg")
+    shutil.copyfile(os.path.join(given.out, f"{FIRST}.svg"), path)
+    return [path]
 
 
 def failures(rows: Sequence[Row]) -> list[str]:
@@ -85,7 +151,116 @@ def failures(rows: Sequence[Row]) -> list[str]:
             off = abs(row.filter_bits_per_key / budget - 1)
             if off > BUDGET_TOLERANCE:
                 found.append(f"{name}: {off:.1%} off its budget of {budget:g} bits per key")
+        found += _chunk_failures(row, rows) + _rocksdb_failures(row)
     return found
+
+
+def _chunk_failures(row: Row, rows: Sequence[Row]) -> list[str]:
+    """Filters of chunks must be as good as those per table."""
+    budget = row.budget_bits_per_key
+    if contender(row).chunk_bytes is None or budget is None:
+        return []
+    table = at_budget(rows, row.style, TABLE_BLOOM, row.allocation, budget)  # type: ignore[arg-type]
+    apart = abs(reads_at(row, budget) / reads_at(table, budget) - 1)
+    if apart <= CHUNK_TOLERANCE:
+        return []
+    return [
+        f"{row.style}, {contender(row)}, {budget:g} bits: wasted reads {apart:.1%} from those per table"
+    ]
+
+
+def _rocksdb_failures(row: Row) -> list[str]:
+    """RocksDB must read about as many bytes of partitions as are read here."""
+    cache_bytes = row.filter_bytes * row.cached_share
+    if kind(row) != PARTITION_BLOOM or cache_bytes < ROCKSDB_CACHE_BYTES:
+        return []
+    found = []
+    for order, words in ORDERS.items():
+        ours, theirs = filter_read_bytes(row, order), rocksdb_read_bytes(row, order)
+        if theirs is None or filter_reads(row, order) * row.cached_lookups < _ROCKSDB_READS:
+            continue
+        if not 1 / ROCKSDB_FACTOR <= theirs / ours <= ROCKSDB_FACTOR:
+            found.append(
+                f"{row.style}, {contender(row)}, {words}: RocksDB reads {theirs:,.0f} bytes of filters "
+                f"for a lookup, {ours:,.0f} are read here"
+            )
+    return found
+
+
+def _alike(rows: Sequence[Row]) -> str:
+    """How little the granularity matters to wasted reads."""
+    bits, parts = typical_budget(rows), []
+    for style in styles(rows):
+        here = [at_budget(rows, style, wanted, "uniform", bits) for wanted in BLOOM_KINDS]
+        reads = [reads_at(row, bits) for row in here]
+        worst = here[reads.index(max(reads))]
+        parts.append(
+            f"{style} {min(reads):.4f} to {max(reads):.4f}, {max(reads) / min(reads) - 1:.1%} apart, "
+            f"most {kind(worst)}"
+        )
+    return (
+        f"Bloom filters of the same memory, whatever one covers, waste about the same reads of an "
+        f"absent key, by their exact rates: {'; '.join(parts)} ({bits:g} bits per key, uniform)."
+    )
+
+
+def _searches(rows: Sequence[Row]) -> str:
+    """Searches of indexes, by what one filter covers."""
+    bits, parts = typical_budget(rows), []
+    for style in styles(rows):
+        figures = []
+        for wanted in BLOOM_KINDS:
+            row = at_budget(rows, style, wanted, "uniform", bits)
+            figures.append(
+                f"{row.granularity} {row.absent_fence_searches_per_lookup:.2f} and "
+                f"{row.absent_chunk_searches_per_lookup:.2f}"
+            )
+        parts.append(f"{style} {', '.join(figures)}")
+    return (
+        "Searches of an index of blocks, and of a shorter one of filters, for an absent key: "
+        f"{'; '.join(parts)} ({bits:g} bits per key, uniform)."
+    )
+
+
+def _loaded(rows: Sequence[Row], style: str) -> str:
+    bits, parts = typical_budget(rows), []
+    here = [at_budget(rows, style, wanted, "uniform", bits) for wanted in BLOOM_KINDS]
+    for row in here:
+        figures = ", ".join(
+            f"{text} {filter_read_bytes(row, order):,.0f} in {filter_reads(row, order):.2f} reads"
+            for order, text in ORDERS.items()
+        )
+        most = f"at most {row.largest_filter_read_bytes:,} at once"
+        parts.append(f"{row.granularity} ({most}) {figures}")
+    table = here[-1]
+    largest, cache = table.largest_filter_read_bytes, table.filter_bytes * table.cached_share
+    fits = "fits, and drives others out" if largest <= cache else "does not fit, and is not kept"
+    return (
+        f"Filter bytes read for an absent key, {style}, {bits:g} bits, through a cache of "
+        f"{cache:,.0f} bytes, {table.cached_share:.0%} of the filters: {'; '.join(parts)}. The largest "
+        f"table's filter, {largest / table.filter_bytes:.0%} of all, {fits}."
+    )
+
+
+def _rocksdb(rows: Sequence[Row]) -> list[str]:
+    bits, parts = typical_budget(rows), []
+    for style in styles(rows):
+        row = at_budget(rows, style, PARTITION_BLOOM, "uniform", bits)
+        ratios = []
+        for order, words in ORDERS.items():
+            ours, theirs = filter_read_bytes(row, order), rocksdb_read_bytes(row, order)
+            if ours and theirs is not None:
+                ratios.append(f"{theirs / ours:.2f} ({words})")
+        if ratios:
+            parts.append(
+                f"{style} {', '.join(ratios)}, at {row.rocksdb_filter_bits_per_key:.2f} bits per key"
+            )
+    if not parts:
+        return []
+    return [
+        "RocksDB's own bytes of filter partitions read, in tables of the same keys and a cache of the "
+        f"same size, by those here: {'; '.join(parts)}."
+    ]
 
 
 def _least_reads(rows: Sequence[Row], style: str) -> str:
@@ -123,6 +298,11 @@ def _small_filters(rows: Sequence[Row]) -> str:
     )
 
 
+def _reads(row: Row) -> int:
+    """Data blocks read by all lookups of absent keys."""
+    return round(row.absent_block_reads_per_lookup * row.absent_lookups)
+
+
 def _monkey(rows: Sequence[Row], style: str) -> str:
     parts = []
     for bits in budgets(rows):
@@ -132,25 +312,16 @@ def _monkey(rows: Sequence[Row], style: str) -> str:
         measured = "no read seen"
         if monkey.absent_block_reads_per_lookup:
             ratio = alike.absent_block_reads_per_lookup / monkey.absent_block_reads_per_lookup
-            low, high = _counted_interval(alike, monkey)
-            measured = f"{ratio:.2f} counted, 95 % interval {low:.2f} to {high:.2f}"
+            low, high = ratio_interval(_reads(alike), _reads(monkey))
+            measured = f"{ratio:.2f} counted, {low:.2f}-{high:.2f}"
         ideal = textbook_reads(alike.run_entries, bits, "uniform") / textbook_reads(
             alike.run_entries, bits, "monkey"
         )
         parts.append(f"{factor:.2f} at {bits:g} bits ({measured}; {ideal:.2f} in theory)")
     return (
         f"Monkey divides the reads of absent keys, {style}, one Bloom filter per table, equal memory, "
-        f"by {', '.join(parts)}."
+        f"by {', '.join(parts)}. Ranges: 95 % intervals of the counted factors."
     )
-
-
-def _counted_interval(row: Row, other: Row) -> tuple[float, float]:
-    """The interval of how many times fewer blocks ``other`` read; the same keys were asked in both."""
-    reads, fewer = (
-        round(each.absent_block_reads_per_lookup * each.absent_lookups) for each in (row, other)
-    )
-    repeated = max(1.0, row.absent_lookups / row.entries)
-    return ratio_interval(reads, fewer, repeated, repeated)
 
 
 def _monkey_memory(rows: Sequence[Row]) -> str:
@@ -201,7 +372,11 @@ def _ribbon(rows: Sequence[Row], style: str) -> str:
             counted = "none counted"
             if ribbon.absent_block_reads_per_lookup:
                 ratio = bloom.absent_block_reads_per_lookup / ribbon.absent_block_reads_per_lookup
-                counted = f"{ratio:.2f} counted, Bloom's at {bloom.filter_bits_per_key:.2f}"
+                low, high = ratio_interval(_reads(bloom), _reads(ribbon))
+                counted = (
+                    f"{ratio:.2f} counted, {low:.2f}-{high:.2f}, Bloom's at "
+                    f"{bloom.filter_bits_per_key:.2f}"
+                )
             parts.append(
                 f"{reads_at(bloom, at) / ribbon.absent_block_reads_expected:.2f} {words} at "
                 f"{at:.2f} bits ({counted})"
@@ -241,32 +416,6 @@ def _bare(rows: Sequence[Row]) -> str:
         "With every block cached a filter saves only the search in the block. The median absent "
         f"lookup then takes: {'; '.join(parts)} ({bits:g} bits, {rows[0].lsmkv_build} build)."
     )
-
-
-def _cached(rows: Sequence[Row]) -> str:
-    bits, parts = typical_budget(rows), []
-    for style in styles(rows):
-        block = at_budget(rows, style, BLOCK_BLOOM, "uniform", bits)
-        table = at_budget(rows, style, TABLE_BLOOM, "uniform", bits)
-        cache = table.filter_bytes * table.cached_share
-        figures = ", ".join(
-            f"{text} {_ratio(filter_read_bytes(table, order), filter_read_bytes(block, order))} "
-            f"({filter_reads(block, order):.2f} and {filter_reads(table, order):.2f} reads)"
-            for order, text in ORDERS.items()
-        )
-        parts.append(
-            f"{style}, cache {cache:,.0f} bytes, one read at most {block.largest_filter_read_bytes:,} "
-            f"per block and {table.largest_filter_read_bytes:,} per table: {figures}"
-        )
-    return (
-        f"Filters fetched on demand, {bits:g} bits: bytes read for filters per table, as a multiple of "
-        "those per block (and reads for an absent lookup per block and per table): "
-        f"{'; '.join(parts)}."
-    )
-
-
-def _ratio(value: float, other: float) -> str:
-    return f"{value / other:.1f}" if other else "(per block none)"
 
 
 def _best_per_table(rows: Sequence[Row]) -> str:
@@ -310,5 +459,5 @@ def _intervals(rows: Sequence[Row]) -> str:
     )
     return (
         f"The exact rate lies in the 95 % interval of the measured one in {held} of "
-        f"{len(counted)} rows; rows of one tree share their absent keys."
+        f"{len(counted)} rows; rows of one tree share their absent keys, which do not repeat."
     )

@@ -1,20 +1,133 @@
-"""The tables of ``granularity``: reads, times, and the cost of cached filters in each tree."""
+"""The tables of ``granularity``: a summary, RocksDB's own counts, and each tree in detail."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from bench.experiments.granularity.groups import contender, index_share, styles
+from bench.experiments.granularity.groups import (
+    KINDS,
+    at_budget,
+    budgets,
+    contender,
+    index_share,
+    kind,
+    reads_interval,
+    styles,
+    typical_budget,
+)
 from bench.experiments.granularity.rows import Row
-from bench.experiments.granularity.verdict import ORDERS
+from bench.experiments.granularity.verdict import (
+    ORDERS,
+    filter_read_bytes,
+    filter_reads,
+    rocksdb_read_bytes,
+    rocksdb_reads,
+)
 from bench.harness.tables import Shown, Table, percent, table_of
 
 _NAME: Final = (Shown("filters", contender, str), "filter_bits_per_key")
 
 
+def summary(rows: Sequence[Row], style: str) -> Table:
+    """One tree at about 10 bits per key: what each granularity wastes, reads, searches and holds."""
+    bits = typical_budget(rows)
+    here = [row for row in rows if row.style == style and kind(row) == "no filters"]
+    here += [at_budget(rows, style, wanted, "uniform", bits) for wanted in KINDS]
+    return table_of(
+        f"{bits:g} bits per key, {style}, {here[0].runs} runs, {here[0].entries:,} entries",
+        here,
+        (
+            Shown("filters", kind),
+            Shown("wasted\nreads", "absent_block_reads_per_lookup", ".4f"),
+            Shown("95 %\ninterval", _reads_ends),
+            Shown("cached: filter\nreads", lambda row: _filtered(row, filter_reads), _count),
+            Shown("\nbytes", lambda row: _filtered(row, filter_read_bytes), ",.0f"),
+            Shown("index searches:\nblocks", "absent_fence_searches_per_lookup", ".3f"),
+            Shown("\nchunks", "absent_chunk_searches_per_lookup", ".2f"),
+            Shown("memory,\nbytes/key", _memory),
+        ),
+        SUMMARY_NOTE.format(share=here[0].cached_share),
+    )
+
+
+SUMMARY_NOTE: Final = (
+    "Per lookup of an absent key, uniform rates. wasted reads: data blocks read, all filters in memory, "
+    "no block cache; their interval is Clopper and Pearson's of all filters asked, and takes these "
+    "filters as given. cached: filters read on demand through a block cache of {share:.0%} of their "
+    "size, random keys. memory: filters + indexes, all of them in memory. Binary fuse and ribbon filters "
+    "per table have sizes of their own."
+)
+
+
+def _filtered(row: Row, figure: Callable[[Row, str], float]) -> float | None:
+    return figure(row, "uniform") if row.filter_bytes else None
+
+
+def _count(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def _reads_ends(row: Row) -> str:
+    if not row.filter_probes:
+        return ""
+    low, high = reads_interval(row)
+    return f"{low:.4f}-{high:.4f}"
+
+
+def _memory(row: Row) -> str:
+    indexes = (row.index_bytes + row.chunk_index_bytes) / row.entries
+    return f"{row.filter_bytes_per_key:.3f} + {indexes:.3f}"
+
+
+def beside_rocksdb(rows: Sequence[Row]) -> list[Table]:
+    """RocksDB's own counts beside those of the same filters here; none without RocksDB."""
+    bits, cells = typical_budget(rows), []
+    for style in styles(rows):
+        for wanted in KINDS:
+            row = at_budget(rows, style, wanted, "uniform", bits)
+            if row.rocksdb_filter_bits_per_key is None:
+                continue
+            for order, words in ORDERS.items():
+                theirs = rocksdb_read_bytes(row, order) or 0.0
+                ours = filter_read_bytes(row, order)
+                cells.append(
+                    [
+                        style,
+                        kind(row),
+                        words,
+                        f"{filter_reads(row, order):.2f}",
+                        f"{ours:,.0f}",
+                        f"{rocksdb_reads(row, order):.2f}",
+                        f"{theirs:,.0f}",
+                        f"{theirs / ours:.2f}" if ours else "",
+                    ]
+                )
+    if not cells:
+        return []
+    headings = [
+        "tree",
+        "filters",
+        "order",
+        "here:\nreads",
+        "\nbytes",
+        "RocksDB:\nreads",
+        "\nbytes",
+        "bytes,\nRocksDB/here",
+    ]
+    note = (
+        "Filter reads and their bytes per lookup of an absent key, cached, the same tables and cache "
+        "size. RocksDB keeps its index of blocks in that cache too, and a filter that is larger than "
+        "the cache drives everything else out of it; lsmkv's cache refuses such a filter."
+    )
+    return [Table("RocksDB's own counts", headings, cells, note, left=3)]
+
+
 def tables(rows: Sequence[Row]) -> list[Table]:
     found = []
+    if budgets(rows):
+        found += [summary(rows, style) for style in styles(rows)[1:]]
+        found += beside_rocksdb(rows)
     for style in styles(rows):
         here = [row for row in rows if row.style == style]
         found += [_reads(style, here), _times(style, here), _cached(style, here)]
@@ -44,6 +157,7 @@ def _reads(style: str, rows: Sequence[Row]) -> Table:
             Shown("\nexact", _exact_rate),
             "absent_filter_probes_per_lookup",
             "absent_fence_searches_per_lookup",
+            "absent_chunk_searches_per_lookup",
             "present_block_reads_per_lookup",
             "filter_disk_bytes_per_key",
         ),
@@ -54,7 +168,7 @@ def _reads(style: str, rows: Sequence[Row]) -> Table:
 def _times(style: str, rows: Sequence[Row]) -> Table:
     return table_of(
         f"Times, {style}",
-        rows,
+        [row for row in rows if contender(row).chunk_bytes is None],
         (
             *_NAME,
             *(f"{key}_warm_us_{part}" for key in ("absent", "present") for part in _PERCENTILES),

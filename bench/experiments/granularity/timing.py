@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import lsmkv
+from bench.experiments.granularity.readers import open_tables
 from bench.experiments.granularity.shapes import BLOCK_KEYS
 from bench.harness.intervals import percentiles
 from bench.harness.stopwatch import each_us, no_collection
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.policy import policy_named
 from lsmkv.inspection.store_info import StoreInfo
-from lsmkv.options import MIB, FilterResidency, Options
-from lsmkv.sstable.block_cache import BlockCache
+from lsmkv.options import MIB, Options
 from lsmkv.sstable.reader import TableReader
-from lsmkv.stats import Stats
-from lsmkv.storage.storage import Storage
 
 _WARM_CACHE_BYTES: Final = 1024 * MIB
 _TURNS: Final = 5
@@ -40,6 +38,10 @@ class Times:
     fence_search_ns: float
     filter_probe_ns: float
     filter_build_ns_per_key: float
+
+
+NO_TIMES: Final = Times(*[float("nan")] * len(dataclasses.fields(Times)))
+"""The times of filters that the experiment adds, whose lookups are no store's."""
 
 
 def time_store(
@@ -63,23 +65,6 @@ def time_store(
         probe_ns,
         _build_ns_per_key(options),
     )
-
-
-def open_tables(path: str, info: StoreInfo, residency: FilterResidency) -> list[TableReader]:
-    """Readers of a store's tables, newest data first, with nothing cached."""
-    stats = Stats()
-    storage = Storage(stats)
-    cache = BlockCache(0, stats)
-    return [
-        TableReader(
-            storage,
-            os.path.join(path, table.file_name),
-            cache,
-            meta=None,
-            filter_residency=residency,
-        )
-        for table in info.tables()
-    ]
 
 
 def _parts_ns(tables: Sequence[TableReader], keys: Sequence[bytes]) -> tuple[float, float]:

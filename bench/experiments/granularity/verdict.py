@@ -35,6 +35,17 @@ def filter_read_bytes(row: Row, order: str) -> float:
     return float(getattr(row, f"cached_{order}_filter_read_bytes_per_lookup"))
 
 
+def rocksdb_read_bytes(row: Row, order: str) -> float | None:
+    """The same as RocksDB counts it; None where it was not asked."""
+    found: float | None = getattr(row, f"rocksdb_{order}_filter_read_bytes_per_lookup")
+    return found
+
+
+def rocksdb_reads(row: Row, order: str) -> float | None:
+    found: float | None = getattr(row, f"rocksdb_{order}_filter_reads_per_lookup")
+    return found
+
+
 def filter_reads(row: Row, order: str) -> float:
     """Reads of filters for a lookup with cached filters."""
     return float(getattr(row, f"cached_{order}_filter_reads_per_lookup"))

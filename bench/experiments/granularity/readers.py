@@ -1,0 +1,43 @@
+"""Readers of a store's tables, without the store."""
+
+from __future__ import annotations
+
+import os
+
+from lsmkv.inspection.store_info import StoreInfo
+from lsmkv.options import FilterResidency
+from lsmkv.sstable.block_cache import BlockCache
+from lsmkv.sstable.reader import TableReader
+from lsmkv.stats import Stats
+from lsmkv.storage.storage import Storage
+
+
+def open_tables(
+    path: str,
+    info: StoreInfo,
+    residency: FilterResidency,
+    storage: Storage | None = None,
+    cache: BlockCache | None = None,
+) -> list[TableReader]:
+    """Readers of a store's tables, newest data first; by default nothing is cached."""
+    storage = storage or Storage(Stats())
+    if cache is None:
+        cache = BlockCache(0, storage.stats)
+    return [
+        TableReader(
+            storage,
+            os.path.join(path, table.file_name),
+            cache,
+            meta=None,
+            filter_residency=residency,
+        )
+        for table in info.tables()
+    ]
+
+
+def keys_of(table: TableReader) -> list[bytes]:
+    """A table's keys, in order."""
+    found: list[bytes] = []
+    for number in range(table.index.block_count):
+        found += table.block(number, False).keys()
+    return found
