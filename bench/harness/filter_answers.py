@@ -7,7 +7,6 @@ Bytes of the device need to know which blocks were read.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,10 +14,10 @@ from typing import Final
 
 import lsmkv
 from bench.harness.intervals import Interval, clustered_interval, effective_trials, rate_interval
+from bench.harness.table_readers import open_tables
 from lsmkv.filters.hashing import hash_key
 from lsmkv.inspection.store_info import StoreInfo
 from lsmkv.sstable.block_cache import BlockCache
-from lsmkv.sstable.reader import TableReader
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import Storage
 
@@ -71,24 +70,9 @@ class Answers:
         return Interval(hits / trials, low, high, repeated)
 
 
-def open_tables(directory: str, info: StoreInfo, stats: Stats) -> list[TableReader]:
-    """Readers of a closed store's tables, newest data first."""
-    storage, cache = Storage(stats), BlockCache(_CACHE_BYTES, stats)
-    return [
-        TableReader(
-            storage,
-            os.path.join(directory, table.file_name),
-            cache,
-            meta=None,
-            filter_residency="resident",
-        )
-        for table in info.tables()
-    ]
-
-
 def filter_page_bytes(directory: str, info: StoreInfo) -> int:
     """Bytes of whole pages that loading all filters of a store touches: one read for each table."""
-    footers = [table.footer for table in open_tables(directory, info, Stats())]
+    footers = [table.footer for table in open_tables(directory, info, "resident")]
     return sum(page_bytes(footer.filters_offset, footer.filters_length) for footer in footers)
 
 
@@ -99,7 +83,9 @@ def answers(directory: str, keys: Iterable[bytes]) -> Answers:
     """
     with lsmkv.open(directory, read_only=True) as db:
         info = db.inspect()
-    tables = open_tables(directory, info, Stats())
+    storage = Storage(Stats())
+    cache = BlockCache(_CACHE_BYTES, storage.stats)
+    tables = open_tables(directory, info, "resident", storage, cache)
     asked = Counter(keys)
     trials = [[0] * table.index.block_count for table in tables]
     passed = [[0] * table.index.block_count for table in tables]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bench.experiments.granularity.contenders import keys_within
-from bench.experiments.granularity.readers import keys_of, open_tables
+from bench.harness.table_readers import keys_of, open_tables
 from lsmkv.encoding.entries import MAX_SEQUENCE, Absent, Value
 from lsmkv.filters.bloom import may_contain
 from lsmkv.filters.hashing import digests, hash_key

@@ -17,13 +17,13 @@ from bench.experiments.granularity.chunks import ChunkedStore, ChunkFile, write_
 from bench.experiments.granularity.contenders import Contender
 from bench.experiments.granularity.expected import expect_absent, table_spans
 from bench.experiments.granularity.orders import ORDERS, passes
-from bench.experiments.granularity.readers import keys_of, open_tables
 from bench.experiments.granularity.rows import Row
 from bench.experiments.granularity.shapes import BLOCK_KEYS, PlannedTable, fill, plan
 from bench.experiments.granularity.tasks import Task
 from bench.experiments.granularity.timing import NO_TIMES, time_store
 from bench.harness.intervals import rate_interval
 from bench.harness.shapes import filter_disk_bytes
+from bench.harness.table_readers import keys_of, open_tables
 from bench.workloads.keys import absent_key, present_key
 from lsmkv.inspection.store_info import StoreInfo
 from lsmkv.stats import Stats

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
-import shutil
 from collections.abc import Sequence
 from typing import Final
 
@@ -43,6 +41,7 @@ from bench.experiments.granularity.verdict import (
 )
 from bench.harness.experiment import Results
 from bench.harness.intervals import ratio_interval
+from bench.harness.pictures import copy_beside, link
 from bench.harness.story import Story
 from lsmkv.options import KIB, FilterAllocation
 from reports.document import provenance
@@ -60,7 +59,6 @@ ROCKSDB_CACHE_BYTES: Final = 128 * KIB
 """From this cache on they are compared: in a smaller one RocksDB's other blocks take the room."""
 
 _ROCKSDB_READS: Final = 100  # fewer are too few to compare
-PICTURES: Final = "pictures"
 
 _ALLOCATIONS: Final[dict[FilterAllocation, str]] = {"uniform": "uniform", "monkey": "Monkey"}
 
@@ -114,7 +112,7 @@ def section(results: Results[Row]) -> str:
                 ),
                 *(table.removesuffix(note).rstrip() for table in found),
                 note,
-                f"![Filter bytes read for an absent key, cached]({PICTURES}/{FIRST}.svg)",
+                link(FIRST, "Filter bytes read for an absent key, cached"),
                 "\n".join(f"- {finding}" for finding in _counted(rows)),
             ]
         )
@@ -124,13 +122,7 @@ def section(results: Results[Row]) -> str:
 
 def write_picture(results: Results[Row], given: argparse.Namespace) -> list[str]:
     """With ``--into``: the first chart as a picture beside the document."""
-    if not given.into:
-        return []
-    folder = os.path.join(os.path.dirname(given.into), PICTURES)
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, f"{FIRST}.svg")
-    shutil.copyfile(os.path.join(given.out, f"{FIRST}.svg"), path)
-    return [path]
+    return copy_beside(given, FIRST)
 
 
 def failures(rows: Sequence[Row]) -> list[str]:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import lsmkv
-from bench.experiments.granularity.readers import open_tables
 from bench.experiments.granularity.shapes import BLOCK_KEYS
 from bench.harness.intervals import percentiles
 from bench.harness.stopwatch import each_us, no_collection
+from bench.harness.table_readers import open_tables
 from lsmkv.filters.hashing import hash_key
 from lsmkv.filters.policy import policy_named
 from lsmkv.inspection.store_info import StoreInfo

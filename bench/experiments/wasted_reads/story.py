@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 from collections.abc import Sequence
 from typing import Final
 
@@ -20,11 +18,11 @@ from bench.experiments.wasted_reads.tables import (
 )
 from bench.experiments.wasted_reads.tasks import NO_FILTER
 from bench.harness.experiment import Results
+from bench.harness.pictures import copy_beside, link
 from bench.harness.story import Story
 from reports.document import provenance
 
 OURS: Final = "lsmkv, ribbon"
-PICTURES: Final = "pictures"
 _UNBUDGETED: Final = ("leveldb",)
 """Engines whose filters cannot be made to fit into a budget."""
 
@@ -120,8 +118,10 @@ def section(results: Results[Row]) -> str:
     ]
     parts.append("\n".join(f"- {finding}" for finding in told.findings))
     parts.append(
-        "![Blocks read for absent keys, by the filters' bits per key, in RocksDB, LevelDB and lsmkv]"
-        f"({PICTURES}/{NAME}.svg)"
+        link(
+            NAME,
+            "Blocks read for absent keys, by the filters' bits per key, in RocksDB, LevelDB and lsmkv",
+        )
     )
     brief = [table.to_markdown() for table in told.tables if table.brief]
     parts += [table.replace(f"\n\n{NOTE}", "") for table in brief]
@@ -130,10 +130,4 @@ def section(results: Results[Row]) -> str:
 
 def write_picture(results: Results[Row], given: argparse.Namespace) -> list[str]:
     """With ``--into``: the chart as a picture beside the document."""
-    if not given.into:
-        return []
-    folder = os.path.join(os.path.dirname(given.into), PICTURES)
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, f"{NAME}.svg")
-    shutil.copyfile(os.path.join(given.out, f"{NAME}.svg"), path)
-    return [path]
+    return copy_beside(given, NAME)
