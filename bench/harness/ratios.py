@@ -22,6 +22,9 @@ from bench.harness.intervals import CONFIDENCE
 
 OURS: Final = "lsmkv"
 
+Verdict = Literal["ahead", "behind", "level", "no verdict"]
+"""The last where the repetitions are too few for an interval."""
+
 
 class Measurement(Protocol):
     """The attributes of a row that ratios need."""
@@ -96,8 +99,10 @@ class Ratio:
         return median_interval(self.each)
 
     @property
-    def verdict(self) -> Literal["ahead", "behind", "level"]:
+    def verdict(self) -> Verdict:
         """Whether lsmkv is ahead or behind by the whole interval; level if it includes 1."""
+        if len(self.each) < FEWEST:
+            return "no verdict"
         low, high = self.interval
         if low > 1.0:
             return "ahead"

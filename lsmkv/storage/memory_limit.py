@@ -1,4 +1,4 @@
-"""The memory that this process may use: the machine's, or less in a control group."""
+"""The memory that this process may use: the machine's, or a control group's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NO_LIMIT: Final = 1 << 60  # version 1 has a huge number for none
 
 
 def usable_memory_bytes() -> int:
-    """The machine's memory, or the limit of the control group where that is less; 0: not known."""
+    """The machine's memory, or its control group's lower limit; 0 if not known."""
     known = "SC_PHYS_PAGES" in os.sysconf_names
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if known else 0
     limit = memory_limit_bytes()

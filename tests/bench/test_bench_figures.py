@@ -65,10 +65,10 @@ def test_only_the_marked_section_of_a_file_is_replaced(
 def test_figures_of_sizes_and_hashes_are_those_that_documents_state(found: list[Figure]) -> None:
     rows = {system: (stated, here) for system, stated, here in found}
     same = [system for system, (stated, here) in rows.items() if stated == here]
-    for start in ("a set of 100,000,000", "SHA-1, SHA-256, SHA-512", "classic, 1,000"):
+    for start in ("a set of 100,000,000", "8 bytes each of SHA-1", "classic, 1,000"):
         named = [system for system in rows if system.startswith(start)]
         assert named and set(named) <= set(same)
-    assert rows["HBase's testSizing: keys of 128 KiB at 2.5 %"] == ("136570", "136570")
+    assert rows["HBase's testSizing: keys that fit into 128 KiB at 2.5 %"] == ("136570", "136570")
     answers = [here for system, (_, here) in rows.items() if "testBasicBloom" in system]
     assert answers == ["14 of 14"] * 3
 

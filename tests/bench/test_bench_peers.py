@@ -114,7 +114,7 @@ def test_each_phase_has_its_own_best_peer() -> None:
         ([0.5, 0.9, 0.8, 0.7, 0.9, 0.9], "behind"),
         ([0.9, 1.1, 1.1, 1.1, 1.1, 1.1], "level"),
         ([1.0] * 6, "level"),
-        ([2.0] * 5, "level"),  # too few to have an interval
+        ([2.0] * 5, "no verdict"),
         ([0.5] + [2.0] * 8, "ahead"),  # one of nine may differ
         ([0.5] * 2 + [2.0] * 7, "level"),
     ],
@@ -208,7 +208,7 @@ def test_the_story_counts_the_phases_ahead_and_behind() -> None:
 
 def test_too_few_repetitions_are_said_to_say_nothing() -> None:
     findings = " ".join(story([row("lsmkv"), row("lmdb", us=2.0)]).findings)
-    assert "level in 1 (readrandom)" in findings
+    assert "no verdict in 1 (readrandom)" in findings
     assert "With fewer than 6 repetitions no ratio has an interval" in findings
 
 

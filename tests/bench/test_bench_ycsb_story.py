@@ -57,7 +57,7 @@ def test_ratios_are_to_the_peer_of_the_highest_median_by_repetition() -> None:
     ]
     (found,) = ratios_of(by_cell(rows))
     assert (found.peer, found.each) == ("lmdb", (2.0, 0.9))
-    assert any("do not tell" in finding for finding in story(rows).findings)
+    assert any("Too few repetitions to tell" in finding for finding in story(rows).findings)
 
 
 @pytest.mark.parametrize("engine", ["lsmkv", "lmdb"])

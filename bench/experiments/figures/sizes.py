@@ -71,7 +71,7 @@ def _hbase() -> Iterator[Figure]:
         f"{row_bytes / 1e3:.0f} kB",
     )
     yield (
-        "HBase's testSizing: keys of 128 KiB at 2.5 %",
+        "HBase's testSizing: keys that fit into 128 KiB at 2.5 %",
         "136570",
         f"{filters.keys_for(8 * 128 * 1024, 0.025)}",
     )

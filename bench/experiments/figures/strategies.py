@@ -78,7 +78,11 @@ def _toy() -> Iterator[Figure]:
         if word in (b"loved", b"response"):  # the document has them in order
             bits = sorted(bits)
         shown = ", ".join(map(str, bits))
-        yield f"SHA-1, SHA-256, SHA-512 modulo 32: bits of {word.decode()}", stated, f"{{{shown}}}"
+        yield (
+            f"8 bytes each of SHA-1, SHA-256, SHA-512, modulo 32: bits of {word.decode()}",
+            stated,
+            f"{{{shown}}}",
+        )
     held = {*probes(b"loved", 32, 3), *probes(b"response", 32, 3)}
     held -= {*probes(b"loved", 32, 3)}
     denied = not held.issuperset(probes(b"response", 32, 3))

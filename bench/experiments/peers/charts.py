@@ -14,10 +14,16 @@ from bench.harness import charts
 from bench.harness.charts import Chart
 from bench.harness.ratios import Figures, Ratio, Spread
 
-_COLOURS = {"ahead": charts.COLOURS[2], "level": charts.COLOURS[6], "behind": charts.COLOURS[1]}
+_COLOURS = {
+    "ahead": charts.COLOURS[2],
+    "level": charts.COLOURS[6],
+    "behind": charts.COLOURS[1],
+    "no verdict": "#999999",
+}
 _LABELS = {
     "ahead": "lsmkv ahead",
-    "level": "level: the interval includes 1, or there is none",
+    "level": "level: the interval includes 1",
+    "no verdict": "no verdict: too few repetitions",
     "behind": "lsmkv behind",
 }
 
@@ -67,7 +73,7 @@ def ratios(found: Sequence[Ratio]) -> Chart:
         "peers-ratios",
         "The best peer's time by lsmkv's",
         "The median over the repetitions, with its 95 % interval (with fewer than 6 repetitions: the "
-        "least and the most, and every verdict is level). Beside each stands the peer: the one with the "
+        "least and the most, and there is no verdict). Beside each stands the peer: the one with the "
         "lowest median time in that phase.",
         draw,
         height=1.4 + 0.26 * len(found),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import get_args
 
 from bench.experiments.peers import charts, tables
 from bench.experiments.peers.rows import Row
 from bench.experiments.peers.tables import QUANTITIES, number
 from bench.harness.intervals import rate_interval
-from bench.harness.ratios import FEWEST, OURS, Figures, Ratio
+from bench.harness.ratios import FEWEST, OURS, Figures, Ratio, Verdict
 from bench.harness.story import Story
 from lsmkv.filters.maths.sizing import rate_for
 from lsmkv.options import MIB
@@ -104,11 +105,12 @@ def _time_findings(ratios: Sequence[Ratio]) -> list[str]:
         return []
     by_verdict = {
         verdict: [ratio.phase for ratio in ratios if ratio.verdict == verdict]
-        for verdict in ("ahead", "level", "behind")
+        for verdict in get_args(Verdict)
     }
     counts = "; ".join(
         f"{verdict} in {len(phases)}" + (f" ({', '.join(phases)})" if phases else "")
         for verdict, phases in by_verdict.items()
+        if phases or verdict != "no verdict"
     )
     best = max(ratios, key=lambda ratio: ratio.ratio.median)
     worst = min(ratios, key=lambda ratio: ratio.ratio.median)
@@ -123,7 +125,7 @@ def _meaning(ratios: Sequence[Ratio]) -> str:
     """How far the verdicts reach."""
     few = min(len(ratio.each) for ratio in ratios)
     if few < FEWEST:
-        return f"With fewer than {FEWEST} repetitions no ratio has an interval: level says nothing."
+        return f"With fewer than {FEWEST} repetitions no ratio has an interval, and none a verdict."
     return (
         "Level: the 95 % interval of the median ratio includes 1. Of twenty equal phases one would "
         "still be called ahead or behind, and another machine may say otherwise of any ratio near 1."

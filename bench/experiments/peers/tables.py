@@ -143,7 +143,8 @@ def _ratio_table(ratios: Sequence[Ratio]) -> Table:
             Shown("most", lambda found: found.ratio.most, ".2f"),
         ),
         "taken within each repetition; interval: of the median, by ranks, with 6 repetitions or more; "
-        "ahead, behind: it excludes 1; level: it does not, and the ratio says nothing",
+        "ahead, behind: it excludes 1; level: it does not, and the ratio says nothing; no "
+        "verdict: there is none",
         left=3,
     )
 

@@ -180,7 +180,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         document.around(given.into, "reproduce")  # before hours of work, not after them
     out = Path(given.out)
     out.mkdir(parents=True, exist_ok=True)
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = Console(
+        highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 130
+    )
     outcomes = []
     for section in found:
         console.print(f"{section} ...", soft_wrap=True)

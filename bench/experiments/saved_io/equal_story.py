@@ -103,7 +103,7 @@ def _table(found: Sequence[Comparison]) -> Table:
         return f"{_reads(bloom) / _reads(row):.2f} ({low:.2f}-{high:.2f})"
 
     return table_of(
-        "Ribbon beside Bloom at 1 %, absent keys",
+        f"Ribbon beside Bloom at 1 %: {found[0].bloom.lookup_count:,} absent keys",
         [row for each in found for row in _rows_of(each)],
         (
             Shown("blocks", _blocks),

@@ -39,7 +39,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--repetitions", type=int, default=1, help="with a seed of its own each; default: 1"
     )
     parser.add_argument(
-        "--entries", type=int, help="entries of a store of 'digits'; default: 50,000 or 500,000"
+        "--entries",
+        type=int,
+        help="entries of a store of 'digits' (default: 50,000 or 500,000) or 'hbase' (default: 64 MiB or "
+        "1 GiB of cells); 'paths' has what there is",
     )
     parser.add_argument(
         "--lookups",
@@ -87,8 +90,8 @@ def tasks(plan: Plan) -> list[Task]:
 def _comparisons(plan: Plan, seed: int, repetition: int) -> Iterator[EqualTask]:
     """Ribbon beside Bloom.
 
-    Four runs give four filters to ask for each lookup; more lookups than elsewhere make the intervals
-    of low rates narrow.
+    Four runs give four filters to ask for each lookup.  More lookups than elsewhere, where there are so
+    many absent keys, make the intervals of low rates narrow.
     """
     for kib in _block_kib(plan):
         yield EqualTask(
@@ -137,7 +140,7 @@ def _stores(
             for run_count in runs:
                 yield from each(DIGITS, entries, kib, run_count)
     if HBASE in wanted:
-        cells = (64 if quick else 1024) * MIB // 200
+        cells = plan.options.entries or (64 if quick else 1024) * MIB // 200
         yield from each(HBASE, cells, 64, 1, QUICK_HBASE_RATES if quick else ERROR_RATES)
     if PATHS in wanted:
         yield from each(PATHS, 8000 if quick else 100_000, 4, 4)

@@ -113,10 +113,9 @@ def _saved(stores: Sequence[Row]) -> tuple[list[str], list[str]]:
     pages = [row.page_bytes_saved_net_share or 0.0 for row in rows]
     finding = (
         f"At p = 1 % filters save {(1 - left / asked):.2%} of the data-block reads of absent lookups "
-        f"({asked:,} without filters, {left:,} with; 95 % interval {1 - high:.2%} to {1 - low:.2%}); "
-        f"by store {min(shares):.2%} to {max(shares):.2%}. Net of loading the filters once it is "
-        f"{min(nets):.2%} to {max(nets):.2%} of the read calls, and {min(pages):.2%} to "
-        f"{max(pages):.2%} of the bytes of pages."
+        f"({asked:,} without filters, {left:,} with; 95 % interval {1 - high:.2%} to {1 - low:.2%})"
+        f"{f'; by store {_span(shares)}' if len(rows) > 1 else ''}. Net of loading the filters once it "
+        f"is {_span(nets)} of the read calls, and {_span(pages)} of the bytes of pages."
     )
     # A sample may fall short of what holds by theory; it fails when chance does not explain it.
     if 1 - low < BAR:
@@ -124,14 +123,25 @@ def _saved(stores: Sequence[Row]) -> tuple[list[str], list[str]]:
     return [finding], []
 
 
+def _span(shares: Sequence[float], digits: int = 2) -> str:
+    """The least and the largest share, or the only one.
+
+    >>> _span([0.99, 0.985]), _span([0.99])
+    ('98.50% to 99.00%', '99.00%')
+    """
+    low, high = (f"{end:.{digits}%}" for end in (min(shares), max(shares)))
+    return low if low == high else f"{low} to {high}"
+
+
 def _hits(stores: Sequence[Row]) -> list[str]:
     found = []
+    more = ", more where more runs are searched without a find"
     for hit_ratio in sorted({row.hit_ratio for row in stores} - {0.0}):
         shares = [row.reads_saved_gross_share or 0.0 for row in _at_reference(stores, hit_ratio)]
         if shares:
             found.append(
-                f"{hit_ratio:.0%} of keys present: {min(shares):.1%} to {max(shares):.1%} of reads "
-                "saved at p = 1 %, more where more runs are searched without a find."
+                f"{hit_ratio:.0%} of keys present: {_span(shares, 1)} of reads saved at p = 1 %"
+                f"{more if len({row.run_count for row in stores}) > 1 else ''}."
             )
     return found
 

@@ -17,9 +17,12 @@ NOTE: Final = (
     "filter bytes: as written, one copy; lsmkv holds that in memory, and its files have each filter "
     "twice, in its block and in the table's section of filters. wasted reads: data blocks read by "
     "the lookups, which are all of absent keys. measured: false positives by filters asked; exact: "
-    "the theory's rate of lsmkv's filters as built. of bound: measured rate by 2^(-bits per key), "
+    "the theory's rate of lsmkv's filters as built. rate by bound: measured rate by 2^(-bits per key), "
     "which no filter can be below. RocksDB's Bloom / this: how many times fewer wasted reads than "
-    "RocksDB's Bloom filter, with the 95 % interval. lower bound: what filters of exactly the "
+    "RocksDB's Bloom filter, with the 95 % interval. Intervals take these filters as given: other "
+    "filters of such sizes differ by a little more than they say. Wasted reads are not just the measured "
+    "rate times the lookups: lsmkv reads nothing for a key that lies between two blocks, and RocksDB "
+    "reads two blocks for some of these. lower bound: what filters of exactly the "
     "budget cannot fall below. LevelDB exceeds the budget: it has whole bits per key, and offsets "
     "in its filter blocks. RocksDB has one filter per table, which for ribbon filters is closer to "
     "the bound than one per block. rocksdict has no method that sets ribbon filters; RocksDB's "
@@ -73,7 +76,7 @@ def _table(rows: Sequence[Row], bits: float) -> Table:
             "block_reads",
             Shown("measured, %\n(95 % interval)", _measured),
             "error_rate_exact",
-            Shown("of\nbound", lambda row: row.error_rate_measured / row.bound, ".2f"),
+            Shown("rate by\nbound", lambda row: row.error_rate_measured / row.bound, ".2f"),
             Shown("RocksDB's Bloom\n/ this", lambda row: fewer(row, base)),
         ),
         NOTE,

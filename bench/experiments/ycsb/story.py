@@ -92,7 +92,9 @@ def _margins(ratios: Sequence[Ratio], version: str) -> list[str]:
         "ahead": f"{ours} did more operations a second than its best peer in",
         "behind": f"{ours} did fewer operations a second than its best peer in",
         "level": f"The repetitions do not tell whether {ours} or its best peer does more in",
+        "no verdict": f"Too few repetitions to tell whether {ours} or its best peer does more in",
     }
+    intervals = {"level": ", and its 95 % interval includes 1", "no verdict": ""}
     found = []
     for verdict, sentence in what.items():
         named = [
@@ -101,7 +103,7 @@ def _margins(ratios: Sequence[Ratio], version: str) -> list[str]:
         if named:
             found.append(
                 f"{sentence}: {', '.join(named)}; the figure is the median ratio of lsmkv to the peer "
-                f"named, and its 95 % interval {'includes' if verdict == 'level' else 'excludes'} 1."
+                f"named{intervals.get(verdict, ', and its 95 % interval excludes 1')}."
             )
     return found
 

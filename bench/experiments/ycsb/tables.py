@@ -71,7 +71,7 @@ def ratio_table(ratios: Sequence[Ratio]) -> Table:
             Shown("By repetition", lambda r: ", ".join(f"{ratio:.2f}" for ratio in r.each)),
         ),
         "The best peer is the one of the highest median. Above 1 lsmkv does more; level: the interval "
-        "of the median includes 1 (with fewer than 6 repetitions there is none).",
+        "of the median includes 1; no verdict: fewer than 6 repetitions have no interval.",
         left=2,
     )
 
