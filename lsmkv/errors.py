@@ -7,6 +7,7 @@ are ``OSError``.
 from __future__ import annotations
 
 import os
+import threading
 from typing import Any, Final, TypeVar
 
 E = TypeVar("E", bound=BaseException)
@@ -151,11 +152,31 @@ class ForkedError(Error):
     """
 
 
-def note_rebuilt_filters(path: str, offset: int, chunk_count: int) -> None:
-    """Log that a table's damaged filters are read from its blocks instead."""
+_telling = threading.local()
+
+
+def _warn(message: str, path: str, offset: int, count: int) -> None:
+    """Log a warning; if a logging handler of this thread caused it, after that handler returns.
+
+    A handler that uses the store may meet the damage of another table, and so on.
+    """
+    waiting: list[tuple[str, str, int, int]] | None = getattr(_telling, "waiting", None)
+    if waiting is not None:
+        waiting.append((message, path, offset, count))
+        return
     import logging  # here, because most programs never need it
 
-    logging.getLogger("lsmkv").warning(
+    waiting = _telling.waiting = [(message, path, offset, count)]
+    try:
+        while waiting:
+            logging.getLogger("lsmkv").warning(*waiting.pop(0))
+    finally:
+        _telling.waiting = None
+
+
+def note_rebuilt_filters(path: str, offset: int, chunk_count: int) -> None:
+    """Log that a table's damaged filters are read from its blocks instead."""
+    _warn(
         "%s at offset %d: the checksum of a table's filters fails (in %d of their parts); the copies "
         "that its blocks hold are used instead. The file stays damaged until its keys are compacted: "
         "compact_range(force=True) rewrites it.",
@@ -167,9 +188,7 @@ def note_rebuilt_filters(path: str, offset: int, chunk_count: int) -> None:
 
 def note_lost_filters(path: str, offset: int, chunk_count: int) -> None:
     """Log that a table's filters are damaged in every copy."""
-    import logging
-
-    logging.getLogger("lsmkv").warning(
+    _warn(
         "%s at offset %d: the checksum of a table's filters fails (in %d of their parts), and there is "
         "no whole copy. Answers stay right, but lookups search the blocks without these filters, and "
         "read more, until the table's keys are compacted: compact_range(force=True) rewrites it.",

@@ -75,7 +75,8 @@ class FilterStep(Report):
             block was not read.  In place of k a ribbon filter has columns, a binary fuse filter the
             bits of a fingerprint.
         expected_rate: its exact false-positive rate, where n is known.
-        read_bytes: bytes of filters read from disk for it; 0 if they were in memory.
+        read_bytes: bytes of filters read from disk for it; 0 if they are resident (a table's first
+            lookup loads them, which is not counted here).
         probes: the key's bits in a Bloom filter, numbered from 0, in ascending order.  Two of its k
             probes may be the same bit.  Empty for other filters.
         unset_probes: those that are not set; one is enough for a no.
@@ -380,8 +381,9 @@ def _ask(table: TableReader, number: int, filter_hash: int) -> FilterStep:
         return FilterStep("lost", *shape)
     key_bits = _key_bits(policy, len(content), probes, filter_hash)
     unset = tuple(bit for bit in key_bits if not content[bit >> 3] >> (bit & 7) & 1)
-    verdict: Verdict = "maybe" if filters.may_hold(number, filter_hash) else "no"
-    was_learnt = filters.per_block and filters.lists(number, filter_hash)
+    allows = table.filter_policy.may_contain(content, 0, len(content), probes, filter_hash)
+    was_learnt = allows and filters.per_block and filters.lists(number, filter_hash)
+    verdict: Verdict = "maybe" if allows and not was_learnt else "no"
     return FilterStep(verdict, *shape, key_bits, unset, was_learnt)
 
 

@@ -19,12 +19,10 @@ from lsmkv.storage.storage import Storage
 UNREADABLE: Final = (CorruptionError, UnsupportedFormatError, OSError)
 
 
-def open_uncached(
-    storage: Storage, path: str, meta: TableMeta | None = None, *, filter_residency: str = "off"
-) -> TableReader:
-    """A reader that keeps no block; ``meta`` is what the table must be."""
+def open_uncached(storage: Storage, path: str, meta: TableMeta | None = None) -> TableReader:
+    """A reader that keeps no block and asks no filter; ``meta`` is what the table must be."""
     cache = BlockCache(0, storage.stats)
-    return TableReader(storage, path, cache, meta=meta, filter_residency=filter_residency)
+    return TableReader(storage, path, cache, meta=meta, filter_residency="off")
 
 
 @dataclass(frozen=True, slots=True)

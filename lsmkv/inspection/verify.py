@@ -108,7 +108,7 @@ def _opened_anew(
 ) -> tuple[TableReader, list[Problem]]:
     """The table opened from disk; if that fails, ``table`` and the reason."""
     try:
-        fresh = open_uncached(storage, table.path, table.meta, filter_residency="resident")
+        fresh = open_uncached(storage, table.path, table.meta)
     except FileNotFoundError as error:
         # A writer beside this reader removes the tables that it has replaced.
         state = _read_manifest(storage, directory, _LogCheck())

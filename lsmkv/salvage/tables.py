@@ -79,7 +79,7 @@ class TableRescue:
     def _keep(self, number: int, path: str, expected: TableMeta | None) -> RescuedTable | None:
         """The table if it is whole; else None, and its damage is noted."""
         try:
-            table = open_uncached(self._storage, path, expected, filter_residency="resident")
+            table = open_uncached(self._storage, path, expected)
         except (CorruptionError, OSError) as error:
             raise_unless_damage(error)
             self.problems.append(Problem.of(error, path))

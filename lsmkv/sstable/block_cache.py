@@ -54,7 +54,7 @@ class BlockCache:
         with self._lock:
             first_key = self._next_key
             self._next_key += slot_count
-            return TableCacheSlots(first_key, slot_count)
+        return TableCacheSlots(first_key, slot_count)
 
     def get(self, slots: TableCacheSlots, slot: i64) -> CacheItem | None:
         """The item in ``slot``, marked as visited; None if there is none.  O(1)."""

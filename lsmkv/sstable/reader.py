@@ -43,6 +43,13 @@ from lsmkv.sstable.table_filters import FilterKind, TableFilters, filter_kind
 from lsmkv.storage.file_names import table_path
 from lsmkv.storage.storage import RandomFile, ReadKind, Storage
 
+_PATIENCE_S: Final = 1.0
+"""How long a thread waits for another that loads the same table, before it loads it too.
+
+It must not wait for ever.  A finalizer may run in any thread that holds a lock (the block cache's, that of
+a logging handler, or one of these) and look keys up: two such threads would wait for each other.
+"""
+
 _CHECKSUM_STEP_BYTES: Final = 64 * 1024  # small enough for the allocator to reuse the memory
 
 
@@ -97,7 +104,8 @@ class TableReader:
             and self._filter_kind.policy.scheme == SCHEME_RIBBON
             and self._filter_kind.key.is_whole
         )
-        # Re-entrant: a finalizer may run while this thread loads, and load too; the results are equal.
+        # Spares threads from loading at once; what protects is that equal results are put in place by
+        # assignments, index and filters last.  Re-entrant: a finalizer may run while this thread loads.
         self._loading = threading.RLock()
         self._index: TableIndex | None = None
         self._filters: TableFilters | None = None
@@ -122,36 +130,53 @@ class TableReader:
             self._load_filters()
 
     def _load_index(self) -> TableIndex:
-        with self._loading:
+        waited = self._loading.acquire(timeout=_PATIENCE_S)
+        try:
             index = self._index
-            if index is None:
-                index = _read_index(self._file, self.footer, self.properties)
-                self._blocks = self._cache.slots(index.block_count)
-                if self._is_obsolete:
-                    self._cache.clear(self._blocks)
-                self._index = index  # last: whoever sees the index needs the slots
-            return index
+            if index is not None:
+                return index
+            loaded = _read_index(self._file, self.footer, self.properties)
+            blocks = self._cache.slots(loaded.block_count)
+            index = self._index
+            if index is not None:  # this thread's finalizer, or an impatient thread, was faster
+                return index
+            self._blocks = blocks
+            self._index = loaded  # last: whoever sees the index needs the slots
+        finally:
+            if waited:
+                self._loading.release()
+        if self._is_obsolete:
+            self._cache.clear(self._blocks)
+        return loaded
 
     def _load_filters(self) -> TableFilters:
         index = self.index
-        with self._loading:
+        waited = self._loading.acquire(timeout=_PATIENCE_S)
+        try:
             filters = self._filters
-            if filters is None:
-                filters = TableFilters(
-                    self._file,
-                    self.footer,
-                    self.properties,
-                    self._filter_kind,
-                    index,
-                    self._cache,
-                    self._filter_residency,
-                    self._stats,
-                )
-                if self._is_obsolete:
-                    filters.clear_cache()
-                self._filters = filters
-        filters.report_damage()
-        return filters
+            if filters is not None:
+                return filters
+            loaded = TableFilters(
+                self._file,
+                self.footer,
+                self.properties,
+                self._filter_kind,
+                index,
+                self._cache,
+                self._filter_residency,
+                self._stats,
+            )
+            filters = self._filters
+            if filters is not None:
+                return filters
+            self._filters = loaded
+        finally:
+            if waited:
+                self._loading.release()
+        if self._is_obsolete:
+            loaded.clear_cache()
+        loaded.report_damage()
+        return loaded
 
     @property
     def index_memory_bytes(self) -> int:
@@ -167,11 +192,11 @@ class TableReader:
 
     def leave_cache(self) -> None:
         """Drop the table's blocks from the cache for good: it left the tree."""
-        with self._loading:
-            self._is_obsolete = True
-            self._cache.clear(self._blocks)
-            if self._filters is not None:
-                self._filters.clear_cache()
+        self._is_obsolete = True  # first: who loads it now looks afterwards
+        self._cache.clear(self._blocks)
+        filters = self._filters
+        if filters is not None:
+            filters.clear_cache()
 
     # Lookups
 

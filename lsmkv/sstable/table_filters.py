@@ -101,7 +101,6 @@ class TableFilters:
         self.per_table: bool = self.exist and self._has_table_filter
         self.per_block: bool = self.exist and not self._has_table_filter
         self._check_shapes(properties)
-        self._rebuilding = threading.RLock()
         self._kept: dict[int, FilterChunk] = {}  # chunks kept for good, above all damaged ones
         self._unreported_rebuilt: list[int] = []  # offsets of damage not yet logged
         self._unreported_lost: list[int] = []
@@ -110,7 +109,7 @@ class TableFilters:
         self._resident: bytes | None = None
         if self.exist and residency == "resident":
             self._resident = self._read_resident()
-        # Re-entrant: a finalizer may run while this thread learns, and learn too.
+        # Never waited for.  Re-entrant: a finalizer may run while this thread learns, and learn too.
         self._learning = threading.RLock()
         self._lessons: i64 = 0
         self.listed: bytes = b""  # what filters let pass and cannot learn to deny
@@ -234,7 +233,9 @@ class TableFilters:
         start = self.index.filter_start(block_number)
         end = self.index.filter_start(block_number + 1)
         columns = self.index.probe_count(block_number)
-        with self._learning:
+        if not self._learning.acquire(blocking=False):
+            return  # another thread learns; to wait for it would risk a deadlock of finalizers
+        try:
             bits = self._resident
             if bits is None or not self.may_hold(block_number, filter_hash):
                 return  # another thread was faster: a second lesson might undo the first
@@ -246,6 +247,8 @@ class TableFilters:
             else:
                 self.listed = learning.with_listed(self.listed, block_number, filter_hash, lesson)
             self._stats.filter_lessons += 1
+        finally:
+            self._learning.release()
 
     # Reading the filter section
 
@@ -274,6 +277,7 @@ class TableFilters:
             error = self._damage(bits, 0, number)
             if error is not None:
                 recovered[number] = self._recovered(number, error)
+                self._note_damage(recovered[number], error)
         if not recovered:
             return bits
         chunks = [
@@ -329,26 +333,26 @@ class TableFilters:
     # Damaged chunks: recovered from the blocks, or lost
 
     def _recovered_once(self, chunk: i64, error: CorruptionError) -> FilterChunk:
-        """A damaged chunk, recovered by one thread and kept for good."""
-        with self._rebuilding:
-            kept = self._kept.get(chunk)
-            if kept is None:
-                kept = self._kept[chunk] = self._recovered(chunk, error)
-        self.report_damage()  # without the lock: a logging handler may use the store
+        """A damaged chunk, recovered and kept for good.
+
+        Threads that need it at once recover it each; the first one's is kept, and counted.
+        """
+        recovered = self._recovered(chunk, error)
+        kept = self._kept.setdefault(chunk, recovered)
+        if kept is recovered:
+            self._note_damage(recovered, error)
+            self.report_damage()
         return kept
 
     def _recovered(self, chunk: i64, error: CorruptionError) -> FilterChunk:
-        """A damaged chunk as its blocks have it, or without bits; ``error`` is the damage."""
-        assert error.offset is not None
-        bits = self._embedded_copies(chunk)
-        if bits:
-            self._stats.filter_rebuilds += 1
-            self._unreported_rebuilt.append(error.offset)
-        else:
-            self._stats.filter_losses += 1
-            self._unreported_lost.append(error.offset)
+        """A damaged chunk as its blocks have it, or without bits."""
         low, _ = self._span(chunk)
-        return FilterChunk(bits, low)
+        return FilterChunk(self._embedded_copies(chunk), low)
+
+    def _note_damage(self, recovered: FilterChunk, error: CorruptionError) -> None:
+        assert error.offset is not None
+        found = self._unreported_rebuilt if recovered.bits else self._unreported_lost
+        found.append(error.offset)
 
     def _embedded_copies(self, chunk: i64) -> bytes:
         """A chunk's filters as its blocks hold them; empty if these are damaged or there are none.
@@ -370,14 +374,19 @@ class TableFilters:
         return bits if checksum(bits, 0) == index.chunk_checksum(chunk) else b""
 
     def report_damage(self) -> None:
-        """Log the damage found since the last call."""
+        """Count and log the damage found since the last call.
+
+        Called without a lock: a logging handler may use the store.
+        """
         if self._unreported_rebuilt:
             offsets, self._unreported_rebuilt = self._unreported_rebuilt, []
             if offsets:  # another thread may have been faster
+                self._stats.filter_rebuilds += len(offsets)
                 note_rebuilt_filters(self._path, min(offsets), len(offsets))
         if self._unreported_lost:
             offsets, self._unreported_lost = self._unreported_lost, []
             if offsets:
+                self._stats.filter_losses += len(offsets)
                 note_lost_filters(self._path, min(offsets), len(offsets))
 
     def clear_cache(self) -> None:

@@ -188,8 +188,13 @@ def keys_by_fill(ones: float, bit_count: int, probe_count: int) -> float:
     ln(1 - X/m) / (k ln(1 - 1/m)), which inverts the mean of X (Swamidass and Baldi, "Mathematical
     correction for fingerprint similarity measures", J. Chem. Inf. Model. 47, 2007; Papapetrou et
     al., "Cardinality estimation and dynamic length adaptation for Bloom filters", 2010).  Infinite
-    when all bits are set.
+    when all bits are set, or some of the bits of arrays that have one each.
+
+    >>> keys_by_fill(0, 1, 8), keys_by_fill(0.5, 1, 8), round(keys_by_fill(50, 100, 1))
+    (0.0, inf, 69)
     """
-    if ones >= bit_count:
+    if ones <= 0:
+        return 0.0
+    if ones >= bit_count or bit_count == 1:
         return math.inf
     return math.log1p(-ones / bit_count) / (probe_count * math.log1p(-1.0 / bit_count))
