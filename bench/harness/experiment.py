@@ -121,7 +121,7 @@ def parser_for(experiment: Experiment[Any, Any, Any]) -> argparse.ArgumentParser
     if not experiment.alone:
         parser.add_argument(
             "--jobs",
-            type=int,
+            type=positive,
             default=1,
             help="processes that measure at once; more than one disturbs times, never counts; "
             "default: %(default)s",
@@ -153,7 +153,7 @@ def run(
     plugins.load(given.plugin)
     plan = Plan(given.quick, given.seed, given)
     tasks = experiment.tasks(plan)
-    jobs = 1 if experiment.alone else max(1, given.jobs)
+    jobs = 1 if experiment.alone else given.jobs
     dask = None if experiment.alone else given.dask
     began = time.monotonic()
     with _progress(experiment.name, len(tasks), console or Console(quiet=True)) as step:
@@ -251,15 +251,30 @@ def _print(console: Console, story: Story) -> None:
             console.print(table)
 
 
+def _check_places(experiment: Experiment[Any, Any, Any], given: argparse.Namespace) -> None:
+    """Exit with a message if a folder or document cannot be used: before an hour of work, not after."""
+    try:
+        os.makedirs(given.out, exist_ok=True)
+    except OSError as error:
+        raise SystemExit(f"bench: --out {given.out!r}: {error.strerror}") from error
+    if given.work is not None and not os.path.isdir(given.work):
+        raise SystemExit(f"bench: --work {given.work!r}: must be a folder that exists")
+    if given.into is not None:
+        try:
+            document.around(given.into, experiment.name)
+        except OSError as error:
+            raise SystemExit(f"bench: --into {given.into!r}: {error.strerror}") from error
+        except ValueError as error:
+            raise SystemExit(f"bench: --into: {error}") from error
+
+
 def main(experiment: Experiment[Any, Any, Any], arguments: Sequence[str]) -> None:
     """The command: measure, write, and print the findings."""
     console = Console(
         highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 130
     )
     given = parser_for(experiment).parse_args(arguments)
-    os.makedirs(given.out, exist_ok=True)  # before an hour of work, not after it
-    if given.into:
-        document.around(given.into, experiment.name)
+    _check_places(experiment, given)
     results = run(experiment, arguments, console)
     for name in results.header["missing"]:
         console.print(f"{name} is not installed, and was not measured: pip install 'lsmkv[bench]'")

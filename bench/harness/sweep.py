@@ -88,10 +88,11 @@ def executor_for(jobs: int, dask_address: str | None) -> Iterator[Executor | Non
             ):
                 yield executor
         else:
-            with (
-                distributed.Client(dask_address) as client,
-                client.get_executor(pure=False) as executor,
-            ):
+            try:
+                client = distributed.Client(dask_address)
+            except (OSError, ValueError) as error:
+                raise SystemExit(f"bench: --dask {dask_address!r}: {error}") from error
+            with client, client.get_executor(pure=False) as executor:
                 yield executor
     elif jobs > 1:
         # spawn: the workers share no state, open file or thread with this process.

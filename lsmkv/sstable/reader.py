@@ -46,8 +46,8 @@ from lsmkv.storage.storage import RandomFile, ReadKind, Storage
 _PATIENCE_S: Final = 1.0
 """How long a thread waits for another that loads the same table, before it loads it too.
 
-It must not wait for ever.  A finalizer may run in any thread that holds a lock (the block cache's, that of
-a logging handler, or one of these) and look keys up: two such threads would wait for each other.
+It must not wait for ever.  A finalizer may run in any thread that holds a lock (the block cache's, a
+logging handler's, or one of these) and look keys up: two such threads would wait for each other.
 """
 
 _CHECKSUM_STEP_BYTES: Final = 64 * 1024  # small enough for the allocator to reuse the memory

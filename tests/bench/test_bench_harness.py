@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from bench import __main__ as bench
 from bench.harness import experiment, records
 from bench.harness.experiment import Experiment, Plan
 from bench.harness.intervals import percentiles, rate_interval
@@ -133,7 +135,7 @@ def test_a_document_without_the_section_is_refused_before_anything_is_measured(
 ) -> None:
     page = tmp_path / "page.md"
     page.write_text("no marks")
-    with pytest.raises(ValueError, match="no section from <!-- bench squares -->"):
+    with pytest.raises(SystemExit, match="no section from <!-- bench squares -->"):
         experiment.main(SQUARES, ["--out", str(tmp_path / "out"), "--into", str(page)])
     assert page.read_text() == "no marks"
     assert not list((tmp_path / "out").iterdir())
@@ -174,3 +176,32 @@ def test_a_first_table_comes_before_findings_and_other_tables(
         places.append(text.rindex("Squares"))
         assert places == sorted(places)
         assert text.count("The answer") == text.count("How to read it.") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--out /dev/null/x", "--out '/dev/null/x': Not a directory"),
+        ("--out {out} --work /nonexistent", "--work '/nonexistent': must be a folder that exists"),
+        ("--out {out} --into /nonexistent.md", "--into '/nonexistent.md': No such file"),
+        ("--out {out} --into {page}", "no section from <!-- bench granularity -->"),
+        ("--out {out} --dask x", "--dask 'x': "),
+    ],
+)
+def test_places_that_cannot_be_used_are_refused_before_any_work(
+    options: str, said: str, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("no section\n")
+    given = options.format(out=tmp_path / "out", page=page).split()
+    with pytest.raises(SystemExit, match=re.escape(said)):
+        bench.main(["granularity", "--quick", *given])
+
+
+@pytest.mark.parametrize("jobs", ["0", "-1", "many"])
+def test_jobs_must_be_a_positive_number(
+    jobs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        bench.main(["granularity", "--out", str(tmp_path), "--jobs", jobs])
+    assert "--jobs" in capsys.readouterr().err
