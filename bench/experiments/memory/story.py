@@ -1,0 +1,185 @@
+"""The story of ``memory``: where filters pay against cache, where cached filters turn, the preset."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from collections.abc import Sequence
+from typing import Final
+
+from bench.experiments.memory.charts import PICTURED, charts
+from bench.experiments.memory.rows import Row
+from bench.experiments.memory.tables import (
+    LAW_NAMES,
+    PAYS,
+    best,
+    budgets,
+    key_counts,
+    memories,
+    number,
+    of_part,
+    page_bytes,
+    preset_rows,
+    run_counts,
+    size,
+    swept_rows,
+    tables,
+)
+from bench.experiments.memory.tasks import DIRECT, LAWS, PRESENT_SHARES, PRESET, RESIDENCY
+from bench.harness.experiment import Results
+from bench.harness.story import Story
+from bench.harness.tables import percent
+from reports.document import provenance
+
+PICTURES: Final = "pictures"
+NEARLY: Final = 0.05
+"""Cached filters are said to read hardly more than none within this part of the bytes."""
+
+
+def story(rows: Sequence[Row]) -> Story:
+    """Findings, tables and charts, all computed from ``rows``."""
+    findings = [_pays(rows, runs, share) for runs in run_counts(rows) for share in PRESENT_SHARES]
+    swept = of_part(rows, RESIDENCY)
+    for block_bytes in sorted({row.block_size_bytes for row in swept}):
+        findings += [_turn(swept, block_bytes, share) for share in (0.0, 1.0)]
+    preset = of_part(rows, PRESET)
+    if preset:
+        findings += [_preset(preset, law, share) for share in (0.0, 1.0) for law in LAWS]
+    return Story(findings, tables(rows), charts(rows), failures(rows))
+
+
+def failures(rows: Sequence[Row]) -> list[str]:
+    """The broken promises."""
+    found = []
+    for row in rows:
+        name = f"{row.part}, {row.filters} {row.error_rate:g}, {row.residency}, {row.law}"
+        if row.found_count != row.present_count:
+            found.append(
+                f"{name}: {row.found_count} of {row.present_count} present keys were found"
+            )
+        if row.residency not in ("cached",) and row.filter_reads:
+            found.append(f"{name}: {row.filter_reads} reads of filters that are not cached")
+    found += _page_failures(of_part(rows, DIRECT))
+    return found
+
+
+def _page_failures(rows: Sequence[Row]) -> list[str]:
+    """Pages counted of ordinary reads must be those of direct reads."""
+    if not rows:
+        return []
+    ordinary, direct = rows
+    return [
+        f"{what}: {getattr(ordinary, what):,} counted, {getattr(direct, what):,} read directly"
+        for what in ("block_page_bytes", "filter_page_bytes")
+        if getattr(ordinary, what) != getattr(direct, what)
+    ]
+
+
+def _pays(rows: Sequence[Row], runs: int, share: float) -> str:
+    """The budgets at which the best filters save a twentieth of the reads or more, for each law."""
+    parts = []
+    for law in LAWS:
+        name = LAW_NAMES[law]
+        found = [(budget, best(rows, runs, law, share, budget)) for budget in budgets(rows)]
+        paying = [(budget, here) for budget, here in found if here.pays]
+        if not paying:
+            parts.append(f"{name}: at no memory")
+            continue
+        budget, here = max(paying, key=lambda pair: pair[1].off.median - pair[1].reads.median)
+        parts.append(
+            f"{name}: from {percent(paying[0][0])} to {percent(paying[-1][0])} % of the data, most "
+            f"with {here.which.name} at {percent(budget)} % ({number(here.off.median)} reads become "
+            f"{number(here.reads.median)})"
+        )
+    what = "1 run" if runs == 1 else f"{runs} runs"
+    return (
+        f"Equal memory, {what}, {percent(share)} % of lookups present: filters leave at most "
+        f"{PAYS:.0%} of the reads of a larger cache {'; '.join(parts)}."
+    )
+
+
+def turn(rows: Sequence[Row], block_bytes: int, share: float, law: str) -> tuple[int | None, float]:
+    """The least cache from which on cached filters read hardly more than none; the worst ratio."""
+    worst = 0.0
+    least: int | None = None
+    for memory in memories(rows):
+        cached = swept_rows(rows, block_bytes, share, law, "cached", memory)
+        off = swept_rows(rows, block_bytes, share, law, "off", memory)
+        mine, other = page_bytes(cached).median, page_bytes(off).median
+        worst = max(worst, mine / max(other, 1.0))
+        if mine > (1.0 + NEARLY) * other:
+            least = None
+        elif least is None:
+            least = memory
+    return least, worst
+
+
+def _turn(rows: Sequence[Row], block_bytes: int, share: float) -> str:
+    here = [
+        row for row in rows if row.block_size_bytes == block_bytes and row.granularity == "block"
+    ]
+    parts = []
+    for law in LAWS:
+        least, worst = turn(here, block_bytes, share, law)
+        where = (
+            "at no cache tried"
+            if least is None
+            else ("at every cache" if not least else f"from {size(least)} on")
+        )
+        parts.append(f"{LAW_NAMES[law]} {where} (at worst {worst:.2f} times the bytes)")
+    what = "present" if share else "absent"
+    chunk = here[0].chunk_bytes or 0
+    return (
+        f"Blocks of {size(block_bytes)}, chunks of filters up to {chunk:,} bytes, all filters "
+        f"{here[0].filter_bytes:,}, {what} keys: cached filters read at most {NEARLY:.0%} more than no "
+        f"filters {'; '.join(parts)}."
+    )
+
+
+def _preset(rows: Sequence[Row], law: str, share: float) -> str:
+    pits = []
+    for keys in key_counts(rows):
+        cached = page_bytes(preset_rows(rows, keys, law, share, "cached")).median
+        off = page_bytes(preset_rows(rows, keys, law, share, "off")).median
+        if cached > (1.0 + NEARLY) * off:
+            pits.append((keys, cached / off))
+    what = "present" if share else "absent"
+    if not pits:
+        return (
+            f"small_memory(), {LAW_NAMES[law]}, {what} keys: cached filters read at most {NEARLY:.0%} "
+            f"more than no filters, up to {key_counts(rows)[-1]:,} keys."
+        )
+    first, last = pits[0], pits[-1]
+    return (
+        f"small_memory(), {LAW_NAMES[law]}, {what} keys: cached filters read more than no filters at "
+        f"{first[0]:,} keys ({first[1]:.2f} times) to {last[0]:,} ({last[1]:.2f} times)."
+    )
+
+
+def section(results: Results[Row]) -> str:
+    """The section of a document: findings, pictures, and brief tables."""
+    told = story(results.rows)
+    parts = [f"Command: `{results.header['command']}`. {provenance(results.header)}"]
+    parts.append("\n".join(f"- {finding}" for finding in told.findings))
+    parts += [
+        f"![{chart.title}]({PICTURES}/{chart.name}.svg)"
+        for chart in told.charts
+        if chart.name in PICTURED
+    ]
+    parts += [table.to_markdown() for table in told.tables if table.brief]
+    return "\n\n".join(parts) + "\n"
+
+
+def write_pictures(results: Results[Row], given: argparse.Namespace) -> list[str]:
+    """With ``--into``: the charts as pictures beside the document."""
+    if not given.into:
+        return []
+    folder = os.path.join(os.path.dirname(given.into), PICTURES)
+    os.makedirs(folder, exist_ok=True)
+    paths = []
+    for chart in charts(results.rows):
+        if chart.name in PICTURED:
+            paths.append(os.path.join(folder, f"{chart.name}.svg"))
+            shutil.copyfile(os.path.join(given.out, f"{chart.name}.svg"), paths[-1])
+    return paths
