@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from bench.experiments.memory.rows import Row
 from bench.experiments.memory.tables import (
@@ -118,13 +119,18 @@ def _draw_split(rows: Sequence[Row], runs: int, figure: Figure) -> None:
                 axes.set_ylim(bottom=0)
             axes.set_xticks([100 * budget for budget in budgets(rows)])
             plain_axis(axes.xaxis)
-            plain_axis(axes.yaxis)
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _decimal(value)))
             axes.minorticks_off()
             axes.set_title(f"{LAW_NAMES[law]}, {percent(share)} % present")
         line[0].set_ylabel("block reads per lookup")
     for axes in grid[-1]:
         axes.set_xlabel("filters + cache, % of the data")
     legend_below(figure, grid[-1][0], len(bloom))  # which has all lines
+
+
+def _decimal(value: float) -> str:
+    """A number without an exponent, however small."""
+    return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
 def _draw_residency(rows: Sequence[Row], block_bytes: int, figure: Figure) -> None:
@@ -231,7 +237,7 @@ def _draw_preset(rows: Sequence[Row], figure: Figure) -> None:
         axes.tick_params(axis="x", rotation=60)
         axes.minorticks_off()
         axes.set_ylim(bottom=0)
-        plain_axis(axes.xaxis)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         plain_axis(axes.yaxis)
         axes.set_title(f"uniform, {'present' if share else 'absent'} keys")
         axes.set_xlabel("keys")

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from bench.experiments.memory.charts import PICTURED, charts
+from bench.experiments.memory.measure import EQUAL
 from bench.experiments.memory.rows import Row
 from bench.experiments.memory.tables import (
     LAW_NAMES,
@@ -37,15 +38,20 @@ NEARLY: Final = 0.05
 """Cached filters are said to read hardly more than none within this part of the bytes."""
 
 
+MOST_EQUAL: Final = 1.1
+"""The command fails if resident filters read more than so much by cached ones in the same memory."""
+
+
 def story(rows: Sequence[Row]) -> Story:
     """Findings, tables and charts, all computed from ``rows``."""
     findings = [_pays(rows, runs, share) for runs in run_counts(rows) for share in PRESENT_SHARES]
     swept = of_part(rows, RESIDENCY)
     for block_bytes in sorted({row.block_size_bytes for row in swept}):
         findings += [_turn(swept, block_bytes, share) for share in (0.0, 1.0)]
+    findings += [_equal(swept)] if swept else []
     preset = of_part(rows, PRESET)
     if preset:
-        findings += [_preset(preset, law, share) for share in (0.0, 1.0) for law in LAWS]
+        findings += [_preset(preset, "uniform", share) for share in (0.0, 1.0)]
     return Story(findings, tables(rows), charts(rows), failures(rows))
 
 
@@ -60,6 +66,12 @@ def failures(rows: Sequence[Row]) -> list[str]:
             )
         if row.residency not in ("cached",) and row.filter_reads:
             found.append(f"{name}: {row.filter_reads} reads of filters that are not cached")
+    ratios = equal_ratios(of_part(rows, RESIDENCY))
+    if ratios and ratios[-1] > MOST_EQUAL:
+        found.append(
+            f"resident filters read up to {ratios[-1]:.2f} times the bytes of cached ones in the same "
+            "memory"
+        )
     found += _page_failures(of_part(rows, DIRECT))
     return found
 
@@ -95,7 +107,7 @@ def _pays(rows: Sequence[Row], runs: int, share: float) -> str:
     what = "1 run" if runs == 1 else f"{runs} runs"
     return (
         f"Equal memory, {what}, {percent(share)} % of lookups present: filters leave at most "
-        f"{PAYS:.0%} of the reads of a larger cache {'; '.join(parts)}."
+        f"{PAYS:.0%} of the reads of a larger cache: {'; '.join(parts)}."
     )
 
 
@@ -133,7 +145,37 @@ def _turn(rows: Sequence[Row], block_bytes: int, share: float) -> str:
     return (
         f"Blocks of {size(block_bytes)}, chunks of filters up to {chunk:,} bytes, all filters "
         f"{here[0].filter_bytes:,}, {what} keys: cached filters read at most {NEARLY:.0%} more than no "
-        f"filters {'; '.join(parts)}."
+        f"filters: {'; '.join(parts)}."
+    )
+
+
+def equal_ratios(rows: Sequence[Row]) -> list[float]:
+    """Bytes of resident filters by those of cached ones in the same memory, wherever the former fit.
+
+    Only where either are more than a hundredth of the bytes without filters.
+    """
+    found = []
+    for block_bytes in sorted({row.block_size_bytes for row in rows}):
+        for share in (0.0, 1.0):
+            for law in LAWS:
+                for memory in memories(rows):
+                    resident, cached, off = (
+                        swept_rows(rows, block_bytes, share, law, kind, memory)
+                        for kind in (EQUAL, "cached", "off")
+                    )
+                    if not resident:
+                        continue
+                    mine, other = page_bytes(resident).median, page_bytes(cached).median
+                    if max(mine, other) > page_bytes(off).median / 100:
+                        found.append(mine / max(other, 1.0))
+    return sorted(found)
+
+
+def _equal(rows: Sequence[Row]) -> str:
+    ratios = equal_ratios(rows)
+    return (
+        "Where all filters fit into the memory, resident filters, with the rest for the cache, read "
+        f"{ratios[0]:.2f} to {ratios[-1]:.2f} times the bytes of cached ones."
     )
 
 
@@ -150,10 +192,10 @@ def _preset(rows: Sequence[Row], law: str, share: float) -> str:
             f"small_memory(), {LAW_NAMES[law]}, {what} keys: cached filters read at most {NEARLY:.0%} "
             f"more than no filters, up to {key_counts(rows)[-1]:,} keys."
         )
-    first, last = pits[0], pits[-1]
+    where = ", ".join(f"{keys:,} ({ratio:.2f} times)" for keys, ratio in pits)
     return (
-        f"small_memory(), {LAW_NAMES[law]}, {what} keys: cached filters read more than no filters at "
-        f"{first[0]:,} keys ({first[1]:.2f} times) to {last[0]:,} ({last[1]:.2f} times)."
+        f"small_memory(), {LAW_NAMES[law]}, {what} keys: cached filters read over {NEARLY:.0%} more "
+        f"than no filters with this number of keys: {where}."
     )
 
 
