@@ -173,7 +173,7 @@ def test_the_section_shows_findings_picture_and_tables(
 ) -> None:
     text = section(results)
     assert "](pictures/openings.svg)" in text
-    assert text.count("**Best error rate, measured (theory)") == 2
+    assert text.count("**Best error rate, measured (theory)") == 1
     out, document = tmp_path / "out", tmp_path / "docs" / "page.md"
     write(EXPERIMENT, results, str(out))
     (picture,) = write_picture(results, argparse.Namespace(into=str(document), out=str(out)))

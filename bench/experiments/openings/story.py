@@ -37,7 +37,7 @@ _SIGMAS: Final = 6.0
 
 def story(rows: Sequence[Row]) -> Story:
     """Findings, tables and chart, all computed from ``rows``."""
-    found = [_default(rows, of, unit) for unit in (BYTES, MIXED) for of in shapes(rows, "resident")]
+    found = [_default(rows, unit) for unit in (BYTES, MIXED)]
     return Story(
         [*found, _agreement(rows), _cached(rows), _index(rows)],
         tables(rows),
@@ -71,29 +71,23 @@ def failures(rows: Sequence[Row]) -> list[str]:
     return found
 
 
-def _default(rows: Sequence[Row], of: Shape, unit: str) -> str:
-    """Where 1 % is nearly the best, and what it costs elsewhere."""
+def _default(rows: Sequence[Row], unit: str) -> str:
+    """Where 1 % is nearly the best, what it costs elsewhere, and where no filters are best."""
+    parts = [_default_in(rows, of, unit) for of in shapes(rows, "resident")]
+    return f"Cost in {unit_name(rows, unit)}: 1 % is within 5 % of the best in {'; '.join(parts)}."
+
+
+def _default_in(rows: Sequence[Row], of: Shape, unit: str) -> str:
     found = bests(rows, of, unit)
-    fits = [each for each in found if each.least <= 0.01 <= each.most]
-    where = "at none of the numbers tried"
-    if fits:
-        first, last = (lookups_text(each.lookups_per_key) for each in (fits[0], fits[-1]))
-        where = (
-            f"from {first} to {last} lookups per key"
-            if first != last
-            else f"at {first} lookups per key"
-        )
+    fits = [lookups_text(each.lookups_per_key) for each in found if each.least <= 0.01 <= each.most]
+    ends = list(dict.fromkeys((fits[0], fits[-1]))) if fits else []
+    where = f"at {' to '.join(ends)} lookups per key" if ends else "at none of the numbers tried"
     worst = max(found, key=lambda each: each.default / each.cost)
     off = [each for each in found if each.rate == 1]
-    none = (
-        f"no filters are best up to {lookups_text(off[-1].lookups_per_key)} lookups per key"
-        if off
-        else "filters are better than none at every number tried"
-    )
+    none = f"; no filters are best up to {lookups_text(off[-1].lookups_per_key)}" if off else ""
     return (
-        f"{of.name}, {unit_name(rows, unit)}: 1 % is within 5 % of the best {where}; it costs up to "
-        f"{worst.default / worst.cost:.1f} times the best (at {lookups_text(worst.lookups_per_key)}); "
-        f"{none}."
+        f"{of.name} {where} (up to {worst.default / worst.cost:.0f} times the best, at "
+        f"{lookups_text(worst.lookups_per_key)}{none})"
     )
 
 

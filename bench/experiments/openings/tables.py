@@ -152,6 +152,7 @@ def _summary(rows: Sequence[Row], of: Sequence[Shape], unit: str) -> Table:
         if unit == BYTES
         else "",
         left=0,
+        brief=unit == BYTES,
     )
 
 
