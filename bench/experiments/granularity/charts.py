@@ -58,7 +58,7 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
             "granularity-cached",
             "Filter bytes read for an absent key when filters are fetched on demand",
             f"About {bits:g} bits per key, uniform; block cache {rows[0].cached_share:.0%} of the "
-            "size of the filters. Per block, filters come in chunks of up to 16 KiB; per table, whole.",
+            "size of the filters. Per block, filters come in chunks of up to 4 KiB; per table, whole.",
             lambda figure: _draw_cached(figure, rows, bits),
             width=8.4,
             height=3.8,

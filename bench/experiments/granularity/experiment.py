@@ -151,7 +151,7 @@ EXPERIMENT: Final[Experiment[Task, Row, Row]] = Experiment(
         "processor caches are kinder than in a lookup; the least of five turns counts, and the least "
         "of all rows with the same indexes.",
         'Cached filters. With filter_residency="cached" filters are read when asked for, per block in '
-        "chunks of up to 16 KiB, per table whole, and kept in a block cache of a share of the "
+        "chunks of up to 4 KiB, per table whole, and kept in a block cache of a share of the "
         "filters' size. As many absent lookups go before as are counted. Three orders: random; nine "
         "of ten from a hundredth of the keys, scattered; stretches of 64 neighbours.",
     ),
