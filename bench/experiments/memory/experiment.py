@@ -87,7 +87,7 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
         "Residency (`residency`): Bloom filters of 1 %, blocks of 4 and of 64 KiB. `resident, beside "
         "the cache` has the filters in memory in addition; out of the same memory, the cache gets what "
         "they leave. Cached filters are read in chunks, with their checksum; one filter per table is "
-        "one chunk.",
+        "one chunk, measured with uniform lookups of absent keys.",
         "Preset (`preset`): `Options.small_memory()`, compressed blocks, one run in tables of 4 MiB; its "
         "cache, and beside its cached filters none and resident ones.",
         "Bytes: what the store asks for, and the 4 KiB pages that this touches, which is what a device "

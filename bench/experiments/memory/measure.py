@@ -96,7 +96,9 @@ def _residency(task: Task, directory: str) -> Iterator[Row]:
     yield from _rows(task, store, memories, (0.0, 1.0))
     table = base.replace(filter_granularity="table")
     store = _write(task, os.path.join(directory, "table"), table)
-    yield from _rows(task, store, [Memory("cached", size, size) for size in CACHES], (0.0,))
+    yield from _rows(
+        task, store, [Memory("cached", size, size) for size in CACHES], (0.0,), LAWS[:1]
+    )
 
 
 def _preset(task: Task, directory: str) -> Iterator[Row]:
@@ -188,9 +190,13 @@ def _store(path: str, options: Options) -> Store:
 
 
 def _rows(
-    task: Task, store: Store, memories: list[Memory], present_shares: tuple[float, ...]
+    task: Task,
+    store: Store,
+    memories: list[Memory],
+    present_shares: tuple[float, ...],
+    laws: tuple[str, ...] = LAWS,
 ) -> Iterator[Row]:
-    for law in LAWS:
+    for law in laws:
         for share in present_shares:
             for repetition in range(task.repetitions):
                 workload = Workload(law, share, task.key_count, task.seed + repetition)

@@ -44,10 +44,10 @@ MOST_EQUAL: Final = 1.1
 
 def story(rows: Sequence[Row]) -> Story:
     """Findings, tables and charts, all computed from ``rows``."""
-    findings = [_pays(rows, runs, share) for runs in run_counts(rows) for share in PRESENT_SHARES]
+    findings = [_pays(rows, runs) for runs in run_counts(rows)]
     swept = of_part(rows, RESIDENCY)
     for block_bytes in sorted({row.block_size_bytes for row in swept}):
-        findings += [_turn(swept, block_bytes, share) for share in (0.0, 1.0)]
+        findings.append(_turns(swept, block_bytes))
     findings += [_equal(swept)] if swept else []
     preset = of_part(rows, PRESET)
     if preset:
@@ -88,27 +88,34 @@ def _page_failures(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _pays(rows: Sequence[Row], runs: int, share: float) -> str:
-    """The budgets at which the best filters save a twentieth of the reads or more, for each law."""
-    parts = []
+def _pays(rows: Sequence[Row], runs: int) -> str:
+    parts = [
+        f"of {percent(share)} % present keys {_paying(rows, runs, share)}"
+        for share in PRESENT_SHARES
+    ]
+    what = "1 run" if runs == 1 else f"{runs} runs"
+    return (
+        f"Equal memory, {what}: filters leave at most {PAYS:.0%} of the reads of a larger cache, for "
+        f"lookups {'; '.join(parts)}."
+    )
+
+
+def _paying(rows: Sequence[Row], runs: int, share: float) -> str:
+    """The budgets at which the best filters pay, by law, and what they save where they save most."""
+    parts: dict[str, list[str]] = {}
     for law in LAWS:
-        name = LAW_NAMES[law]
         found = [(budget, best(rows, runs, law, share, budget)) for budget in budgets(rows)]
         paying = [(budget, here) for budget, here in found if here.pays]
         if not paying:
-            parts.append(f"{name}: at no memory")
+            parts.setdefault("at no memory", []).append(LAW_NAMES[law])
             continue
+        where = f"from {percent(paying[0][0])} to {percent(paying[-1][0])} % of the data"
         budget, here = max(paying, key=lambda pair: pair[1].off.median - pair[1].reads.median)
-        parts.append(
-            f"{name}: from {percent(paying[0][0])} to {percent(paying[-1][0])} % of the data, most "
-            f"with {here.which.name} at {percent(budget)} % ({number(here.off.median)} reads become "
-            f"{number(here.reads.median)})"
+        parts.setdefault(where, []).append(
+            f"{LAW_NAMES[law]}: at {percent(budget)} %, {number(here.off.median)} reads become "
+            f"{number(here.reads.median)} with {here.which.name}"
         )
-    what = "1 run" if runs == 1 else f"{runs} runs"
-    return (
-        f"Equal memory, {what}, {percent(share)} % of lookups present: filters leave at most "
-        f"{PAYS:.0%} of the reads of a larger cache: {'; '.join(parts)}."
-    )
+    return ", and ".join(f"{where} ({', '.join(laws)})" for where, laws in parts.items())
 
 
 def turn(rows: Sequence[Row], block_bytes: int, share: float, law: str) -> tuple[int | None, float]:
@@ -127,25 +134,26 @@ def turn(rows: Sequence[Row], block_bytes: int, share: float, law: str) -> tuple
     return least, worst
 
 
-def _turn(rows: Sequence[Row], block_bytes: int, share: float) -> str:
+def _turns(rows: Sequence[Row], block_bytes: int) -> str:
     here = [
         row for row in rows if row.block_size_bytes == block_bytes and row.granularity == "block"
     ]
     parts = []
-    for law in LAWS:
-        least, worst = turn(here, block_bytes, share, law)
-        where = (
-            "at no cache tried"
-            if least is None
-            else ("at every cache" if not least else f"from {size(least)} on")
-        )
-        parts.append(f"{LAW_NAMES[law]} {where} (at worst {worst:.2f} times the bytes)")
-    what = "present" if share else "absent"
+    for share, what in ((0.0, "absent"), (1.0, "present")):
+        each = []
+        for law in LAWS:
+            least, worst = turn(here, block_bytes, share, law)
+            if least is None:
+                where = "at no cache tried"
+            else:
+                where = f"from a cache of {size(least)} on" if least else "at every cache"
+            each.append(f"{LAW_NAMES[law]} {where}, at worst {worst:.2f} times the bytes")
+        parts.append(f"{what} keys ({'; '.join(each)})")
     chunk = here[0].chunk_bytes or 0
     return (
         f"Blocks of {size(block_bytes)}, chunks of filters up to {chunk:,} bytes, all filters "
-        f"{here[0].filter_bytes:,}, {what} keys: cached filters read at most {NEARLY:.0%} more than no "
-        f"filters: {'; '.join(parts)}."
+        f"{here[0].filter_bytes:,}: cached filters read at most {NEARLY:.0%} more than no filters for "
+        f"{' and for '.join(parts)}."
     )
 
 

@@ -150,7 +150,9 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     swept = of_part(rows, RESIDENCY)
     for block_bytes in sorted({row.block_size_bytes for row in swept}):
         for share in (0.0, 1.0):
-            found.append(_swept(swept, block_bytes, share))
+            found.append(_swept(swept, block_bytes, share, LAWS))
+            if block_bytes == 4 * KIB:
+                found.append(_swept(swept, block_bytes, share, LAWS[:1], brief=True))
     preset = of_part(rows, PRESET)
     return [*found, *([_preset(preset)] if preset else [])]
 
@@ -177,6 +179,7 @@ def _split(rows: Sequence[Row], runs: int) -> Table:
         "per lookup (medians) exceed the least by at most 5 %, or by a thousandth of the reads without "
         "filters; and these reads, where the cache gets all. "
         "ribbon=1 %: ribbon filters in the bytes of Bloom filters of 1 %.",
+        brief=runs == run_counts(rows)[0],
     )
 
 
@@ -229,9 +232,16 @@ def memories(rows: Iterable[Row]) -> list[int]:
     return sorted({row.memory_bytes for row in rows})
 
 
-def _swept(rows: Sequence[Row], block_bytes: int, share: float) -> Table:
+def _swept(
+    rows: Sequence[Row],
+    block_bytes: int,
+    share: float,
+    laws: Sequence[str],
+    *,
+    brief: bool = False,
+) -> Table:
     cells = []
-    for law in LAWS:
+    for law in laws:
         for kind, granularity in (*((kind, "block") for kind in RESIDENCIES), ("cached", "table")):
             line = [LAW_NAMES[law], RESIDENCY_NAMES[kind]]
             if granularity == "table":
@@ -249,7 +259,7 @@ def _swept(rows: Sequence[Row], block_bytes: int, share: float) -> Table:
         cells,
         f"Columns: the block cache. Medians; whole 4 KiB pages. All filters take {filters:,} bytes.",
         left=2,
-        brief=block_bytes == 4 * KIB and not share,
+        brief=brief,
     )
 
 
