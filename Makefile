@@ -35,7 +35,7 @@ $(VENV)/installed-bench: $(VENV)/installed
 demo: $(VENV)/installed  ## Write real data, look it up, and see the disk reads that the filters save
 	@$(RUN) -m bench.demo
 
-EXPERIMENTS := saved-io wasted-reads granularity compaction filters learning peers ycsb growth
+EXPERIMENTS := saved-io wasted-reads granularity compaction filters learning memory openings peers ycsb growth
 
 bench: $(VENV)/installed-bench  ## Measure everything, the quick form: a report for each experiment in out/
 	@set -e; for name in $(EXPERIMENTS); do \

@@ -32,6 +32,14 @@ EXPERIMENTS: Final = {
         "bench.experiments.learning.experiment",
         "wasted reads that `adaptive_filters` saves",
     ),
+    "memory": (
+        "bench.experiments.memory.experiment",
+        "filters or block cache, in the same memory; cached filters",
+    ),
+    "openings": (
+        "bench.experiments.openings.experiment",
+        "the best error rate by lookups between two openings",
+    ),
     "peers": (
         "bench.experiments.peers.experiment",
         "lsmkv beside RocksDB, LevelDB, LMDB and SQLite",

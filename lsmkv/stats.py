@@ -79,7 +79,7 @@ class Stats:
         read_around_bytes: bytes of tables to prefetch, because many of their blocks had been read
             (``Options.read_around``).
         filter_reads, filter_read_bytes: filters.
-        filter_rebuilds: damaged chunks of filters (about 16 KiB each) that were read from the copies
+        filter_rebuilds: damaged chunks of filters (mostly 4 KiB) that were read from the copies
             in the blocks.
         filter_losses: such chunks without a whole copy.  Their filters allow every key, which counts
             as a filter's maybe.

@@ -58,7 +58,12 @@ MUTANTS: Final = (
         "            return -1\n        if filters.per_block and",
         "            return -1\n        if False and",
     ),
-    Mutant("a filter has other hashes than stored ones", "filters/bloom.py", "* MULTIPLIER", "* 3"),
+    Mutant(
+        "a filter is asked for other bits than it was given",
+        "filters/bloom.py",
+        "((h >> 31) * bit_count) >> 32\n        if not (bits[start",
+        "((h >> 32) * bit_count) >> 32\n        if not (bits[start",
+    ),
     Mutant(
         "a lookup passes over one waiting memtable",
         "read/view.py",

@@ -45,7 +45,8 @@ from lsmkv.sstable.index_arrays import (
 )
 
 HEADER: Final = struct.Struct("<III")
-_FILTER_CHUNK_BYTES: Final = 16 * 1024
+# A chunk that is read to spare a block of 4 KiB must not be larger than that block.
+_FILTER_CHUNK_BYTES: Final = 4 * 1024
 _GROUP: Final = 16  # fences: two cache lines
 _CACHE_LINE_BYTES: Final = 64  # of most processors
 _MAX_BLOCK_BYTES: Final = i64(0xFFFF_FFFF)

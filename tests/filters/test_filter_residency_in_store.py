@@ -12,6 +12,7 @@ from filtered_stores import (
     counted,
     loaded,
     look_up,
+    present,
 )
 from lsmkv.storage.storage import ReadKind
 
@@ -56,6 +57,23 @@ def test_filters_are_written_while_they_are_switched_off(path: str) -> None:
 
 
 # Filters fetched on demand
+
+
+def test_filters_that_the_cache_cannot_keep_read_hardly_more_than_the_blocks_they_spare(
+    path: str,
+) -> None:
+    """The cache is empty at each lookup: a chunk is read to spare one block of 4 KiB."""
+    options = lsmkv.Options(compression="none", read_compaction_rate_bytes=0)
+    read = {}
+    with lsmkv.open(path, options) as db:
+        for number in range(20_000):
+            db[present(number)] = b"v" * 100
+        db.compact_range()
+    for residency in ("off", "cached"):
+        with counted(path, filter_residency=residency, block_cache_size_bytes=0) as (db, _):
+            counts = look_up(db, [absent(number, 0) for number in range(0, 20_000, 40)])
+            read[residency] = counts.block_read_bytes + counts.filter_read_bytes
+    assert read["cached"] < 1.25 * read["off"]
 
 
 def test_cached_filters_give_the_same_answers_and_reads(path: str) -> None:

@@ -247,11 +247,11 @@ def test_each_filter_lies_in_the_chunk_of_its_block(lengths: list[int]) -> None:
 
 
 @given(filter_length_lists)
-def test_a_chunk_is_over_16_kib_only_when_one_filter_is(lengths: list[int]) -> None:
+def test_a_chunk_is_over_4_kib_only_when_one_filter_is(lengths: list[int]) -> None:
     index = index_of(numbered_spans(len(lengths)), lengths)
     for chunk in range(index.chunk_count):
         low, high = index.chunk_span(chunk)
-        assert high - low <= max(16 * 1024, *lengths)
+        assert high - low <= max(4 * 1024, *lengths)
 
 
 @given(filter_length_lists)

@@ -419,11 +419,11 @@ def test_a_part_that_raises_fails_and_the_others_run(capsys: pytest.CaptureFixtu
 @pytest.mark.usefixtures("known")
 def test_a_run_goes_into_files_and_a_document(tmp_path: Path) -> None:
     document = tmp_path / "doc.md"
-    document.write_text("before\n<!-- bench torture -->\nold\n<!-- end -->\nafter\n")
+    document.write_text("before\n<!-- bench torture -->\nstale\n<!-- end -->\nafter\n")
     out = tmp_path / "out"
     cli.main(["fails", "--long", "--out", str(out), "--into", str(document)])
     text = document.read_text()
-    assert "old" not in text
+    assert "stale" not in text
     assert "| fails | things tried | 1,234 |" in text
     assert "- fails: skipped: nothing: no reason" in text
     assert "Scale long. Seed 1970;" in text

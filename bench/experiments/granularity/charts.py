@@ -44,7 +44,7 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
             "Filter bytes read for an absent key when filters are read on demand",
             f"About {bits:g} bits per key, uniform rates; block cache {rows[0].cached_share:.0%} of "
             "the size of the filters. Further left is better. Per block, lsmkv reads its filters in "
-            "pieces of up to 16 KiB; all others are read one whole filter at a time. Where nothing "
+            "pieces of up to 4 KiB; all others are read one whole filter at a time. Where nothing "
             "was read there is no mark. Crosses: RocksDB's own counts, in the rows of its two ways.",
             lambda figure: _draw_cached(figure, rows, bits),
             width=8.4,

@@ -181,7 +181,7 @@ EXPERIMENT: Final[Experiment[Task, Row, Row]] = Experiment(
         "processor caches are kinder than in a lookup; the least of five turns counts, and the least "
         "of all rows with the same indexes.",
         'Cached filters. With filter_residency="cached" filters are read when asked for, per block in '
-        "pieces of up to 16 KiB, the others one whole filter at a time, and kept in a block cache of a "
+        "pieces of up to 4 KiB, the others one whole filter at a time, and kept in a block cache of a "
         "share of the filters' size. As many absent lookups go before as are counted. Three orders: "
         "random; nine of ten from a hundredth of the keys, scattered; stretches of 64 neighbours. An "
         "item larger than the cache is not kept.",

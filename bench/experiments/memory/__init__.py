@@ -1,0 +1,1 @@
+"""Filters or block cache: ``python -m bench memory``."""

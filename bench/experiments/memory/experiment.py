@@ -1,0 +1,106 @@
+"""The experiment ``memory``: its options and its method."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from bench.experiments.memory.measure import measure
+from bench.experiments.memory.rows import Row
+from bench.experiments.memory.story import section, story, write_pictures
+from bench.experiments.memory.tasks import PARTS, REPETITIONS, Task, tasks
+from bench.harness.experiment import Experiment, positive
+
+_LEAST_KEYS: Final = 500
+
+
+def _keys(text: str) -> int:
+    keys = int(text)
+    if keys < _LEAST_KEYS:
+        raise argparse.ArgumentTypeError(f"{text}: must be {_LEAST_KEYS} or more")
+    return keys
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    parts = tuple(text.split(","))
+    unknown = [part for part in parts if part not in PARTS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{text}: must be of {', '.join(PARTS)}")
+    return parts
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--parts",
+        type=_parts,
+        default=PARTS,
+        metavar="P,..",
+        help=f"of {', '.join(PARTS)}; default: all",
+    )
+    parser.add_argument(
+        "--keys",
+        type=_keys,
+        help="entries of the stores; the residencies have twice as many; default: 20,000 or 100,000",
+    )
+    parser.add_argument(
+        "--lookups",
+        type=positive,
+        help="lookups counted for each row, ten times as many where filters spare nearly all reads; "
+        "default: 2000 or 10,000",
+    )
+    parser.add_argument(
+        "--repetitions",
+        type=positive,
+        help=f"with popular keys of its own each; default: 1 or {REPETITIONS}",
+    )
+    parser.add_argument(
+        "--runs",
+        type=positive,
+        action="append",
+        help="runs of the stores whose memory is split; may be repeated; default: 1, or 1 and 4",
+    )
+    parser.add_argument(
+        "--scale", type=positive, help="divides the preset's keys and cache; default: 16 or 1"
+    )
+
+
+EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
+    name="memory",
+    title="Filters or block cache: what to do with the memory",
+    question="Memory for filters is memory that the block cache does not get. How should a memory be "
+    "split between them, and when does it pay to keep filters in the cache?",
+    method=(
+        "All entries have 16-byte keys and 100-byte values. A lookup asks for a present key, or for an "
+        "absent one between two present ones. Keys are uniform, zipfian with the exponent 0.99 (Gray's "
+        "method), or of a hot set (90 % of the lookups ask for 1 % of the keys, which lie scattered). "
+        "Popular absent keys are others than popular present ones. Each repetition has popular keys of "
+        "its own; figures are medians of repetitions, with least and most, and no intervals.",
+        "Steady state: present keys are looked up, by the same law, until the block cache evicts (at "
+        "most 20,000, or the number counted), then the workload runs once, and once more with other "
+        "draws, which is counted.",
+        "Equal memory (`split`): uncompressed blocks of 4 KiB. A budget is a share of the bytes of all "
+        "entries (keys, values, 7 bytes each), for resident filters and block cache together. Filters "
+        "larger than the budget are not possible. Ribbon filters come as close as they can to the bytes "
+        "of Bloom filters of each rate, never above. Indexes are resident, and equal for all: they are "
+        "no part of the budget. The cache counts what a block takes in memory (some 400 bytes more "
+        "than its payload).",
+        "Residency (`residency`): Bloom filters of 1 %, blocks of 4 and of 64 KiB. `resident, beside "
+        "the cache` has the filters in memory in addition; out of the same memory, the cache gets what "
+        "they leave. Cached filters are read in chunks, with their checksum; one filter per table is "
+        "one chunk, measured with uniform lookups of absent keys.",
+        "Preset (`preset`): `Options.small_memory()`, compressed blocks, one run in tables of 4 MiB; its "
+        "cache, and beside its cached filters none and resident ones.",
+        "Bytes: what the store asks for, and the 4 KiB pages that this touches, which is what a device "
+        "reads. Some lookups are repeated with direct reads, for which the store itself counts whole "
+        "pages: both counts must agree, or the command fails. It also fails if an answer is wrong.",
+    ),
+    row_type=Row,
+    tasks=tasks,
+    measure=measure,
+    rows=lambda measured: [row for rows in measured for row in rows],
+    story=story,
+    libraries=("numpy", "matplotlib"),
+    add_options=add_options,
+    document=section,
+    write_more=write_pictures,
+)

@@ -1,0 +1,300 @@
+"""Measures one store of ``memory``: writes it, and counts lookups with the cache in its steady state."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import lsmkv
+from bench.experiments.memory.rows import Row
+from bench.experiments.memory.tasks import (
+    BUDGETS,
+    CACHES,
+    DIRECT,
+    ENTRY_BYTES,
+    LAWS,
+    NO_FILTER,
+    PRESENT_SHARES,
+    PRESET,
+    RESIDENCY,
+    SPLIT,
+    Task,
+    preset_cache_bytes,
+)
+from bench.experiments.memory.workloads import Lookups, Workload
+from bench.harness.page_storage import PageStorage
+from bench.harness.ribbon_sizes import fit
+from bench.harness.run_stores import VALUE_BYTES, write_runs
+from bench.harness.shapes import block_keys, exact_rate
+from bench.workloads.keys import Values, present_key, shuffled
+from lsmkv.options import MIB, Options
+from lsmkv.sstable.block_cache import BlockCache
+from lsmkv.sstable.reader import TableReader
+from lsmkv.stats import Stats
+from lsmkv.storage.storage import ReadKind, Storage
+
+EQUAL: Final = "equal"
+_NEVER: Final = 1000
+_FILL_STEP: Final = 1000
+_FILL_LOOKUPS: Final = 20_000
+_SMALL_BUFFER_BYTES: Final = 64 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A closed store, and what its filters take."""
+
+    path: str
+    options: Options
+    filter_bytes: int
+    chunk_bytes: int
+    error_rate_exact: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """How filters and blocks share the memory.
+
+    ``budget_bytes`` are those of the row; ``cache_bytes`` is negative where the filters exceed them.
+    """
+
+    residency: str
+    budget_bytes: int
+    cache_bytes: int
+    budget_share: float | None = None
+
+
+def measure(task: Task, directory: str) -> list[Row]:
+    """The rows of one store below ``directory``, which is empty."""
+    parts = {SPLIT: _split, RESIDENCY: _residency, PRESET: _preset, DIRECT: _direct}
+    return list(parts[task.part](task, directory))
+
+
+def _split(task: Task, directory: str) -> Iterator[Row]:
+    store = _filtered_store(task, directory)
+    data_bytes = task.key_count * ENTRY_BYTES
+    memories = []
+    for share in BUDGETS:
+        budget = round(share * data_bytes)
+        memories.append(Memory("resident", budget, budget - store.filter_bytes, share))
+    yield from _rows(task, store, memories, PRESENT_SHARES)
+
+
+def _residency(task: Task, directory: str) -> Iterator[Row]:
+    base = Options(error_rate=task.error_rate, block_size_bytes=task.block_size_bytes)
+    store = _write(task, os.path.join(directory, "block"), base)
+    memories = [
+        Memory(kind, size, size) for kind in ("resident", "cached", "off") for size in CACHES
+    ]
+    memories += [
+        Memory(EQUAL, size, size - store.filter_bytes)
+        for size in CACHES
+        if size >= store.filter_bytes
+    ]
+    yield from _rows(task, store, memories, (0.0, 1.0))
+    table = base.replace(filter_granularity="table")
+    store = _write(task, os.path.join(directory, "table"), table)
+    yield from _rows(
+        task, store, [Memory("cached", size, size) for size in CACHES], (0.0,), LAWS[:1]
+    )
+
+
+def _preset(task: Task, directory: str) -> Iterator[Row]:
+    """The preset, its tree at rest: one run, in the preset's tables."""
+    size = preset_cache_bytes(task)
+    options = Options.small_memory().replace(block_cache_size_bytes=size)
+    loading = options.replace(
+        write_buffer_size_bytes=_SMALL_BUFFER_BYTES,
+        level0_compaction_trigger=_NEVER,
+        level0_slowdown_trigger=_NEVER,
+        level0_stop_trigger=_NEVER,
+    )
+    path = os.path.join(directory, "store")
+    values = Values(VALUE_BYTES, task.seed)
+    with lsmkv.open(path, loading, error_if_exists=True) as db:
+        for number in shuffled(task.key_count, task.seed):
+            db[present_key(number)] = values.of(number)
+        db.compact_range()
+    memories = [Memory(kind, size, size) for kind in ("cached", "resident", "off")]
+    yield from _rows(task, _store(path, options), memories, (0.0, 1.0))
+
+
+def _direct(task: Task, directory: str) -> Iterator[Row]:
+    """Lookups of one workload, read directly and by way of the page cache."""
+    store = _filtered_store(task, directory)
+    workload = Workload("uniform", 0.5, task.key_count, task.seed)
+    lookups = workload.lookups(task.lookup_count, "counted")
+    for is_direct in (False, True):
+        storage = PageStorage(direct_reads=is_direct)
+        memory = Memory("cached", 0, 0)
+        try:
+            with _open(store, memory, storage) as db:
+                counted = _count(db, storage, lookups)
+        except OSError:
+            return  # this file system has no direct reads
+        if is_direct:  # what the store counts is pages then
+            counted["block_page_bytes"] = counted["block_read_bytes"]
+            counted["filter_page_bytes"] = counted["filter_read_bytes"]
+        yield _row(task, store, memory, workload, 0, counted)
+
+
+# Stores
+
+
+def _filtered_store(task: Task, directory: str) -> Store:
+    base = Options(error_rate=task.error_rate, block_size_bytes=task.block_size_bytes)
+    first = os.path.join(directory, "first")
+    if task.filters == NO_FILTER:
+        return _write(task, first, base.replace(filter_policy="none"))
+    bloom = _write(task, first, base)
+    if task.filters == "bloom":
+        return bloom
+    with lsmkv.open(first, read_only=True) as db:
+        filters = block_keys(db)
+    tried: list[Store] = []
+
+    def write(rate: float) -> int:
+        path = os.path.join(directory, f"try-{len(tried)}")
+        tried.append(_write(task, path, base.replace(filter_policy="ribbon", error_rate=rate)))
+        return tried[-1].filter_bytes
+
+    fit(filters, bloom.filter_bytes, write)
+    return tried[-1]
+
+
+def _write(task: Task, path: str, options: Options) -> Store:
+    write_runs(path, task.key_count, task.run_count, task.seed, options)
+    return _store(path, options)
+
+
+def _store(path: str, options: Options) -> Store:
+    chunk = 0
+    with lsmkv.open(path, read_only=True, block_cache_size_bytes=0) as db:
+        info = db.inspect()
+        is_per_block = info.filter_bytes and options.filter_granularity == "block"
+        rate = exact_rate(db) if is_per_block else None
+        stats = Stats()
+        for table in info.tables():
+            name = os.path.join(path, table.file_name)
+            reader = TableReader(Storage(stats), name, BlockCache(0, stats), None, "off")
+            index = reader.index
+            spans = [index.chunk_span(number) for number in range(index.chunk_count)]
+            largest = max(stop - start for start, stop in spans) if is_per_block else 0
+            chunk = max(chunk, largest or table.filter_bytes)
+    return Store(path, options, info.filter_bytes, chunk, rate)
+
+
+# Counts
+
+
+def _rows(
+    task: Task,
+    store: Store,
+    memories: list[Memory],
+    present_shares: tuple[float, ...],
+    laws: tuple[str, ...] = LAWS,
+) -> Iterator[Row]:
+    for law in laws:
+        for share in present_shares:
+            for repetition in range(task.repetitions):
+                workload = Workload(law, share, task.key_count, task.seed + repetition)
+                warming = workload.lookups(task.lookups(share), "warming")
+                counted = workload.lookups(task.lookups(share), "counted")
+                filling = workload.filling(min(_FILL_LOOKUPS, task.lookup_count))
+                for memory in memories:
+                    found: dict[str, Any] = {}
+                    if memory.cache_bytes >= 0:
+                        found = _steady(store, memory, filling, warming, counted)
+                    yield _row(task, store, memory, workload, repetition, found)
+
+
+def _open(store: Store, memory: Memory, storage: PageStorage) -> lsmkv.DB:
+    residency: Any = "resident" if memory.residency == EQUAL else memory.residency
+    options = store.options.replace(
+        filter_residency=residency, block_cache_size_bytes=memory.cache_bytes
+    )
+    return lsmkv.open(store.path, options, storage=storage, read_only=True)
+
+
+def _steady(
+    store: Store, memory: Memory, filling: list[bytes], warming: Lookups, counted: Lookups
+) -> dict[str, Any]:
+    """Counts of the lookups after the cache was filled and warmed."""
+    storage = PageStorage()
+    with _open(store, memory, storage) as db:
+        if memory.cache_bytes:
+            _fill(db, storage.stats, filling)
+        _count(db, storage, warming)
+        return _count(db, storage, counted)
+
+
+def _fill(db: lsmkv.DB, stats: Stats, keys: list[bytes]) -> None:
+    """Look keys up until the cache begins to evict."""
+    get = db.get
+    for at in range(0, len(keys), _FILL_STEP):
+        for key in keys[at : at + _FILL_STEP]:
+            get(key)
+        if stats.block_cache_evictions:
+            return
+
+
+def _count(db: lsmkv.DB, storage: PageStorage, lookups: Lookups) -> dict[str, Any]:
+    stats = storage.stats
+    before, pages = db.stats(), storage.page_bytes.copy()
+    get, found, wasted = db.get, 0, 0
+    for key, is_present in zip(lookups.keys, lookups.are_present, strict=True):
+        if is_present:
+            found += get(key) is not None
+        else:
+            reads = stats.block_reads
+            found += get(key) is not None
+            wasted += stats.block_reads - reads
+    done = db.stats() - before
+    return {
+        "index_memory_bytes": db.memory_usage().indexes,
+        "found_count": found,
+        "present_count": sum(lookups.are_present),
+        "block_reads": done.block_reads,
+        "absent_block_reads": wasted,
+        "block_read_bytes": done.block_read_bytes,
+        "block_page_bytes": storage.page_bytes[ReadKind.DATA] - pages[ReadKind.DATA],
+        "filter_reads": done.filter_reads,
+        "filter_read_bytes": done.filter_read_bytes,
+        "filter_page_bytes": storage.page_bytes[ReadKind.FILTER] - pages[ReadKind.FILTER],
+        "evictions": done.block_cache_evictions,
+    }
+
+
+def _row(
+    task: Task,
+    store: Store,
+    memory: Memory,
+    workload: Workload,
+    repetition: int,
+    counted: dict[str, Any],
+) -> Row:
+    return Row(
+        part=task.part,
+        filters=task.filters,
+        error_rate=task.error_rate,
+        granularity=store.options.filter_granularity,
+        residency=memory.residency,
+        run_count=task.run_count,
+        block_size_bytes=task.block_size_bytes,
+        budget_share=memory.budget_share,
+        law=workload.law,
+        present_share=workload.present_share,
+        repetition=repetition,
+        seed=workload.seed,
+        key_count=task.key_count,
+        lookup_count=task.lookups(workload.present_share),
+        data_bytes=task.key_count * ENTRY_BYTES,
+        error_rate_exact=store.error_rate_exact,
+        filter_bytes=store.filter_bytes,
+        chunk_bytes=store.chunk_bytes or None,
+        memory_bytes=memory.budget_bytes,
+        cache_bytes=memory.cache_bytes if memory.cache_bytes >= 0 else None,
+        **counted,
+    )

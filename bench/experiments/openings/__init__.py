@@ -1,0 +1,1 @@
+"""The best error rate by lookups between two openings: ``python -m bench openings``."""
