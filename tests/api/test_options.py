@@ -194,4 +194,4 @@ def test_the_small_memory_preset_fits_in_a_few_mib() -> None:
     options = Options.small_memory()
     buffers = options.write_buffer_size_bytes * (1 + options.max_immutable_memtables)
     assert buffers + options.block_cache_size_bytes <= 4 << 20
-    assert options.filter_residency == "cached"
+    assert options.filter_residency == "resident"

@@ -302,7 +302,7 @@ def _preset(rows: Sequence[Row]) -> Table:
             *(f"{what},\n{kind}" for what in ("absent", "present") for kind in kinds),
         ),
         cells,
-        "The preset has cached filters. Medians; whole 4 KiB pages. Resident filters are memory beside "
+        "The preset has resident filters. Medians; whole 4 KiB pages. Resident filters are memory beside "
         "the cache, as indexes always are.",
         left=0,
     )  # fmt: skip
