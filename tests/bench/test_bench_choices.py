@@ -11,22 +11,23 @@ from bench.__main__ import EXPERIMENTS, main
 from bench.experiments.compaction.loads import LOADS
 from bench.experiments.growth.experiment import STYLES
 
+pytestmark = pytest.mark.slow  # real stores of every configuration
+
 COMPACTION = "--write-buffers 16 --size-ratios 4 --error-rates 0.1"
 GROWTH = "--entries 2000 --repetitions 1 --lookups 200 --window 500"
 
 
-def choice(name: str, options: str, *, slow: bool = False) -> object:
-    marks = [pytest.mark.slow] if slow else []
-    return pytest.param(name, options, id=f"{name} {options}", marks=marks)
+def choice(name: str, options: str) -> object:
+    return pytest.param(name, options, id=f"{name} {options}")
 
 
 CHOICES = [
     *(choice("compaction", f"{COMPACTION} --loads {load}") for load in LOADS),
     choice("compaction", "--write-buffers 16 --size-ratios 2 --error-rates 0.001 --repeat 2"),
-    *(choice("growth", f"{GROWTH} --styles {style}", slow=True) for style in STYLES),
-    choice("growth", f"{GROWTH} --styles leveled,tiered --scale 256", slow=True),
-    choice("granularity", "--bits 3 --flush-entries 32 --cache-share 2", slow=True),
-    choice("learning", "--keys 2000 --repetitions 2", slow=True),
+    *(choice("growth", f"{GROWTH} --styles {style}") for style in STYLES),
+    choice("growth", f"{GROWTH} --styles leveled,tiered --scale 256"),
+    choice("granularity", "--bits 3 --flush-entries 32 --cache-share 2"),
+    choice("learning", "--keys 2000 --repetitions 2"),
     choice("wasted-reads", "--bits 10 --entries 1000 --passes 2 --block-size-kib 16"),
 ]
 

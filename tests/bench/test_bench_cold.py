@@ -25,6 +25,8 @@ from bench.harness.experiment import Results, run
 from bench.harness.process_meter import os_read_bytes
 from lsmkv.options import MIB
 
+pytestmark = pytest.mark.slow  # real stores of every configuration
+
 ENGINES = ("lsmkv", "rocksdb", "leveldb", "lmdb", "sqlite")
 ENTRIES = 2000
 

@@ -60,6 +60,8 @@ from lsmkv.inspection.store_info import StoreInfo
 from lsmkv.options import FilterGranularity
 from lsmkv.stats import Stats
 
+pytestmark = pytest.mark.slow  # real stores of every configuration
+
 BITS = 8.0
 TINY = Effort(absent=600, present=50, cached=40, timed=20)
 MONKEY = Contender("table", "bloom", "monkey")

@@ -40,6 +40,8 @@ from bench.experiments.memory.workloads import HOT_SHARE, Workload
 from bench.harness.experiment import Results, run, write
 from bench.harness.records import repeatable
 
+pytestmark = pytest.mark.slow  # real stores of every configuration
+
 TINY = [
     "--quick", "--out", "unused", "--keys", "1000", "--lookups", "150", "--repetitions", "1",
     "--scale", "512",

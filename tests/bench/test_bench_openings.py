@@ -29,6 +29,8 @@ from bench.harness.records import repeatable
 from bench.harness.run_stores import write_runs
 from lsmkv.options import Options
 
+pytestmark = pytest.mark.slow  # real stores of every configuration
+
 TINY = ["--out", "unused", "--keys", "1000", "--openings", "2", "--lookups", "4000"]
 PAGE = Path(__file__).parents[2] / "docs" / "openings.md"
 
