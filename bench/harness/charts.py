@@ -85,13 +85,13 @@ def series(number: int) -> dict[str, Any]:
 
 
 def plain_number(value: float) -> str:
-    """A number without a power of ten, however small.
+    """A number without a power of ten.
 
-    >>> plain_number(20_000), plain_number(0.1), plain_number(0.00001)
-    ('20,000', '0.1', '0.00001')
+    >>> plain_number(0.00001), plain_number(2_500_000), plain_number(0.5)
+    ('0.00001', '2,500,000', '0.5')
     """
-    few = f"{value:,g}"
-    return f"{value:.12f}".rstrip("0") if "e-" in few else few
+    text = f"{value:,.10f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
 
 
 def plain_axis(axis: Any) -> None:
