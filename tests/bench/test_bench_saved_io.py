@@ -54,6 +54,7 @@ def stores(rows: list[Row], **wanted: Any) -> list[Row]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dataset",
     [
