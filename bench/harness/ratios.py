@@ -82,7 +82,7 @@ def median_interval(figures: Iterable[float]) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A phase's ratios to the peer of best median, by repetition."""
+    """A phase's ratios to one peer, by repetition."""
 
     phase: str
     peer: str
@@ -130,20 +130,20 @@ class Figures(Generic[M]):
         return spread(figures.values()) if figures else None
 
     def ratios(self, *, more_is_better: bool = False) -> list[Ratio]:
-        """The ratios of phases with figures above 0.
+        """The ratios of phases with figures above 0, to the peer of best median.
 
         lsmkv and a peer must have them.  Where more is better it is lsmkv's figure by the peer's: over
         1, lsmkv is ahead there too.
         """
         found = (
-            self._ratio(phase, engines, more_is_better) for phase, engines in self._by_phase.items()
+            self._best_ratio(phase, engines, more_is_better)
+            for phase, engines in self._by_phase.items()
         )
         return [ratio for ratio in found if ratio is not None]
 
-    def _ratio(
+    def _best_ratio(
         self, phase: str, engines: Mapping[str, Mapping[int, float]], more_is_better: bool
     ) -> Ratio | None:
-        ours = engines.get(OURS, {})
         medians = {
             name: statistics.median(figures.values())
             for name, figures in engines.items()
@@ -152,6 +152,14 @@ class Figures(Generic[M]):
         if not medians:
             return None
         peer = (max if more_is_better else min)(medians, key=medians.__getitem__)
+        return self.ratio_to(phase, peer, more_is_better=more_is_better)
+
+    def ratio_to(self, phase: str, peer: str, *, more_is_better: bool = False) -> Ratio | None:
+        """The ratio of one phase to one peer; None where either has no figures."""
+        engines = self._by_phase.get(phase, {})
+        if peer not in engines:
+            return None
+        ours = engines.get(OURS, {})
         pairs = [
             (ours[number], engines[peer][number])
             for number in sorted(ours.keys() & engines[peer].keys())

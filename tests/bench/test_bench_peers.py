@@ -98,6 +98,17 @@ def test_the_best_peer_is_the_one_with_the_lowest_median() -> None:
     assert ratio.peer == "lmdb"
 
 
+def test_there_is_a_ratio_to_each_peer() -> None:
+    rows = figures("get", lsmkv=[1.0, 2.0], rocksdb=[0.5, 5.0], lmdb=[4.0, 4.0])
+    found = compared(rows)
+    ratios = {peer: found.ratio_to("get", peer) for peer in ("rocksdb", "lmdb", "sqlite")}
+    assert {peer: ratio and ratio.each for peer, ratio in ratios.items()} == {
+        "rocksdb": (0.5, 2.5),
+        "lmdb": (4.0, 2.0),
+        "sqlite": None,
+    }
+
+
 def test_each_phase_has_its_own_best_peer() -> None:
     rows = figures("get", lsmkv=[1.0], rocksdb=[2.0], lmdb=[3.0])
     rows += figures("put", lsmkv=[1.0], rocksdb=[3.0], lmdb=[2.0])
