@@ -393,6 +393,7 @@ class Page(_Part):
     """Everything on the page.
 
     Attributes:
+        revision: of a live store; see :class:`Pulse`.
         filters: bits of filters: those that recorded lookups asked, and of as many blocks as fit.
         lookups: recorded lookups, in the order in which they ran.
         lookups_tried: absent keys tried to find the false positives among ``lookups``.
@@ -402,6 +403,7 @@ class Page(_Part):
     """
 
     version: int
+    revision: int
     source: Source
     map: StoreMap
     filters: list[Filter]
@@ -467,8 +469,7 @@ class Pulse(_Part):
     """What a live page is told when the store changes, and every few seconds.
 
     Attributes:
-        revision: goes up when levels or tables changed, so that the map is worth fetching again.
-        steps: steps of the history since the last pulse.
+        revision: goes up when tables changed, so that the page is worth fetching again.
         failure: why the store cannot be read now; None while it can.
     """
 
@@ -478,7 +479,6 @@ class Pulse(_Part):
     size_bytes: int
     entry_count: int
     table_count: int
-    steps: list[HistoryStep]
     stats: dict[str, int | float]
     failure: str | None
 

@@ -12,7 +12,7 @@ import threading
 import time
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import lsmkv
 from lsmkv.explore import contract
@@ -42,6 +42,7 @@ DEVICES: Final = (
     ),
 )
 
+_WHAT_IF_S: Final = 5.0
 _SHOWN_OPTIONS: Final = (
     "filter_residency",
     "block_cache_size_bytes",
@@ -89,7 +90,7 @@ class Exploration:
     :func:`lsmkv.open`.
     """
 
-    def __init__(self, path: str, *, is_live: bool = False, **settings: object) -> None:
+    def __init__(self, path: str, *, is_live: bool = False, **settings: Any) -> None:
         options = lsmkv.Options(block_cache_size_bytes=CACHE_BYTES, read_around=False).replace(
             **settings
         )
@@ -107,6 +108,8 @@ class Exploration:
         self._steps: list[contract.HistoryStep] = []
         self._survey: Survey | None = None
         self._revision = 0
+        self._rebuilt: contract.WhatIf | None = None
+        self._what_if_due_s = 0.0
 
     def close(self) -> None:
         self._db.close()
@@ -132,7 +135,7 @@ class Exploration:
             CorruptionError, OSError: a file of the store cannot be read.
         """
         with self._lock:
-            self._steps += self._history.poll()
+            self._follow_history()
             survey = self._survey = Survey(self._explorer.current(), detail.extent)
             lookups, tried = self._record(survey, detail)
             omitted: list[str] = []
@@ -148,12 +151,13 @@ class Exploration:
                 omitted.append(f"The history begins {skipped:,} steps after the first one known.")
             return contract.Page(
                 version=contract.VERSION,
+                revision=self._revision,
                 source=self._source(),
                 map=store_map,
                 filters=filters,
                 lookups=lookups,
                 lookups_tried=tried,
-                what_if=what_if(self._samples._engine.require_open(), self._sampler, SEED),
+                what_if=self._what_if(),
                 history=contract.History(
                     begins_empty=self._history.begins_empty,
                     skipped=skipped,
@@ -199,6 +203,18 @@ class Exploration:
         if step > 1:
             omitted.append(f"The page holds the bits of {len(found):,} of {len(places):,} filters.")
         return list(found.values())
+
+    def _what_if(self) -> contract.WhatIf | None:
+        """The rebuilt filters; not made anew for each of many flushes in a row."""
+        if time.monotonic() >= self._what_if_due_s:
+            self._rebuilt = what_if(self._samples._engine.require_open(), self._sampler, SEED)
+            self._what_if_due_s = time.monotonic() + _WHAT_IF_S
+        return self._rebuilt
+
+    def _follow_history(self) -> None:
+        steps = self._history.poll()
+        self._steps += steps
+        self._revision += bool(steps)
 
     def _source(self) -> contract.Source:
         options = self._db.options
@@ -280,17 +296,14 @@ class Exploration:
 
         A store that cannot be read at the moment is a failure in the answer, no exception.
         """
-        steps: list[contract.HistoryStep] = []
         failure = None
         with self._lock:
             try:
                 self._db.refresh()
                 self._samples.refresh()
-                steps = self._history.poll()
+                self._follow_history()
             except (lsmkv.Error, OSError) as error:
                 failure = str(error)
-            self._steps += steps
-            self._revision += bool(steps)
             current = self._explorer.current()
             metas = [table.meta for table in current.version.tables()]
             return contract.Pulse(
@@ -300,7 +313,6 @@ class Exploration:
                 size_bytes=sum(meta.size_bytes for meta in metas),
                 entry_count=sum(meta.entry_count for meta in metas),
                 table_count=len(metas),
-                steps=steps,
                 stats=self._stats(),
                 failure=failure,
             )

@@ -7,7 +7,7 @@ import hashlib
 import html
 from importlib.resources import files
 from string import Template
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -20,7 +20,7 @@ MOST_BYTES: Final = 2_000_000
 _FEWEST_LOOKUPS: Final = 1
 
 
-def file_page(path: str, **settings: object) -> str:
+def file_page(path: str, **settings: Any) -> str:
     """The page of the store in ``path`` as one file of at most :data:`MOST_BYTES`.
 
     Details are left out until it fits.  Raises as :func:`lsmkv.open`.
@@ -41,19 +41,26 @@ def render(page: contract.Page) -> str:
     Nothing in it can load anything: the policy allows this script and this style by their hashes, and a
     live page requests to its own server.
     """
-    script, style = _asset("explore.js"), _asset("explore.css")
-    connect = "; connect-src 'self'" if page.source.is_live else ""
-    policy = (
-        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
-        f"img-src data:; base-uri 'none'; form-action 'none'{connect}"
-    )
     return Template(_asset("page.html")).substitute(
-        policy=html.escape(policy),
+        policy=html.escape(content_policy(is_live=page.source.is_live)),
         title=html.escape(page.source.name),
-        style=style,
-        script=script,
+        style=_asset("explore.css"),
+        script=_asset("explore.js"),
         data=embedded(page),
     )
+
+
+def content_policy(*, is_live: bool) -> str:
+    """The page's Content-Security-Policy."""
+    parts = [
+        "default-src 'none'",
+        f"script-src {_hash(_asset('explore.js'))}",
+        f"style-src {_hash(_asset('explore.css'))}",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    return "; ".join([*parts, "connect-src 'self'"] if is_live else parts)
 
 
 def embedded(page: contract.Page) -> str:
