@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from lsmkv.cli.output import size
+from lsmkv.cli.output import output_file, size
 from lsmkv.cli.parameters import settings_option, store_argument
 
 
@@ -19,7 +19,7 @@ from lsmkv.cli.parameters import settings_option, store_argument
     type=click.Path(dir_okay=False),
     default="explore.html",
     show_default=True,
-    help="File to write; what is there is replaced.",
+    help="File to write, - for standard output; what is there is replaced.",
 )
 @click.option("--serve", is_flag=True, help="Serve a live page to this machine's browsers instead.")
 @click.option(
@@ -52,10 +52,12 @@ def explore(
     from lsmkv.explore.page import file_page
 
     page = file_page(store, **settings).encode("utf-8")
-    Path(out).write_bytes(page)
-    click.echo(f"{out}: {size(len(page))}")
-    if opens:
-        webbrowser.open(Path(out).absolute().as_uri())
+    with output_file(out) as file:
+        file.write(page)
+    if out != "-":
+        click.echo(f"{out}: {size(len(page))}")
+        if opens:
+            webbrowser.open(Path(out).absolute().as_uri())
 
 
 def _serve(store: str, port: int, opens: bool, settings: dict[str, Any]) -> None:

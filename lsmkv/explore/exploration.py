@@ -110,6 +110,7 @@ class Exploration:
         self._revision = 0
         self._rebuilt: contract.WhatIf | None = None
         self._what_if_due_s = 0.0
+        self._refresh_due_s = 0.0
 
     def close(self) -> None:
         self._db.close()
@@ -216,6 +217,20 @@ class Exploration:
         self._steps += steps
         self._revision += bool(steps)
 
+    def _refresh(self) -> None:
+        """Show what other processes wrote.
+
+        It reads their logs anew, which may be long: so it takes a fifth of the time at most.
+        """
+        began_s = time.monotonic()
+        try:
+            self._db.refresh()
+            self._samples.refresh()
+            self._follow_history()
+        finally:
+            ended_s = time.monotonic()
+            self._refresh_due_s = ended_s + 4 * (ended_s - began_s)
+
     def _source(self) -> contract.Source:
         options = self._db.options
         name = os.path.basename(self._db.path.rstrip("/")) or self._db.path
@@ -299,9 +314,8 @@ class Exploration:
         failure = None
         with self._lock:
             try:
-                self._db.refresh()
-                self._samples.refresh()
-                self._follow_history()
+                if time.monotonic() >= self._refresh_due_s:
+                    self._refresh()
             except (lsmkv.Error, OSError) as error:
                 failure = str(error)
             current = self._explorer.current()

@@ -35,8 +35,7 @@ export function percent(rate: number | null): string {
 /** A share of what was saved: 0.99008 -> "99.008 %", with digits enough to tell 99.9 from 99.99. */
 export function saved(share: number): string {
   if (share <= 0 || share >= 1) return `${100 * share} %`;
-  const left = 1 - share;
-  const digits = Math.min(6, Math.max(1, Math.ceil(-Math.log10(left))));
+  const digits = Math.min(6, Math.max(1, Math.ceil(-Math.log10(1 - share) - 1e-9)));
   return `${(100 * share).toFixed(digits)} %`;
 }
 

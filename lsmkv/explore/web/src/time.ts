@@ -24,7 +24,6 @@ const WIDTH = 560;
 
 export class TimeView {
   readonly element = h("section", { class: "time card", "aria-label": "Time" });
-  #app: App;
   #steps: HistoryStep[] = [];
   #at = 0;
   #slider = h("input", {
@@ -39,7 +38,6 @@ export class TimeView {
   #timer = 0;
 
   constructor(app: App) {
-    this.#app = app;
     this.#slider.addEventListener("input", () => {
       this.pause();
       this.goTo(Number(this.#slider.value));

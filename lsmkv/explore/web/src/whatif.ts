@@ -177,7 +177,7 @@ function drawn(data: WhatIf, chosen: Rebuilt | undefined): SVGElement {
     .call(
       axisLeft(y)
         .tickValues(ticks)
-        .tickFormat((tick) => saved(1 - Number(tick))),
+        .tickFormat((tick) => `${Number((100 - 100 * Number(tick)).toFixed(6))} %`),
     );
   picture.append(
     svg("text", { x: (left + width) / 2, y: height - 8, "text-anchor": "middle" }, "bits per key"),
