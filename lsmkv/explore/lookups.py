@@ -45,8 +45,7 @@ class Explorer:
     def look_up(self, key: bytes, kind: contract.LookupKind, axis: KeyAxis) -> contract.Lookup:
         """Look ``key`` up as :meth:`DB.explain` does.
 
-        ``kind`` is what the key was picked as; a key that is picked as absent and passes a filter is a
-        false positive.
+        ``kind`` is what the key was picked as.
         """
         current, pin = self._db._engine.pin_current()
         spans = [_span(table, key) for table in _tables_for(current, key)]
@@ -90,8 +89,6 @@ def _as_lookup(
     reached = list(zip(explained.runs, spans, strict=False))
     unread = [span for _, span in reached if span.block is not None and not span.was_cached]
     value = explained.value
-    if kind in ("absent", "false positive"):
-        kind = "false positive" if explained.false_positives else "absent"
     return contract.Lookup(
         kind=kind,
         key=on_screen(explained.key),

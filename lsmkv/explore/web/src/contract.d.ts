@@ -198,6 +198,8 @@ export interface Filter {
  * One lookup, step by step: ``DB.explain``, and what it would have read without filters.
  *
  *     Attributes:
+ *         kind: what the key was picked as; ``"absent"`` ones are drawn whether or not a filter lets them
+ *             pass, so that their reads are a fair sample.
  *         position: the key's place on the axis of keys.
  *         value_text: the value as text, cut; None unless it was found.
  *         value_bytes: the value's whole size; 0 unless it was found.

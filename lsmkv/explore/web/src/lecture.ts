@@ -46,7 +46,7 @@ export class Lecture {
         title: "Why filters",
         stage: "map",
         text: why,
-        begin: () => show(["absent", "false positive"]),
+        begin: () => show(["absent"]),
       },
       {
         title: "What p buys",
@@ -208,7 +208,7 @@ function compaction(model: Model): string[] {
     "A compaction merges runs into one: fewer runs to ask, no overwritten entries, filters built anew.",
     factor === null
       ? `This store has ${count(lanes, "run")} now.`
-      : `The price is writing again: ${factor} bytes for each byte flushed. ${count(lanes, "run")} are left now.`,
+      : `The price is writing again: ${factor} times the bytes flushed were written in all. ${count(lanes, "run")} are left now.`,
   ];
 }
 
