@@ -1,7 +1,7 @@
 """The data of the page: one typed structure, which Python writes and the page reads.
 
-``web/src/contract.d.ts`` is generated from :func:`schema`, so both sides have the same types.  A change
-of any field here changes :data:`VERSION`; a page refuses data of another version.
+``web/src/contract.d.ts`` is generated from :func:`lsmkv.explore.schema.schema`, so both sides have the
+same types.  A change of any field here changes :data:`VERSION`; a page refuses data of another version.
 
 Bytes never travel as such.  Keys are text in the form of the command line (``\\xNN`` for what is not
 printable UTF-8), cut to a length that fits on a screen, with their full length beside it.
@@ -9,7 +9,7 @@ printable UTF-8), cut to a length that fits on a screen, with their full length 
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -22,11 +22,11 @@ LookupKind = Literal["present", "absent", "false positive", "typed"]
 StepKind = Literal["state", "flush", "compaction", "move"]
 
 
-class _Part(msgspec.Struct, forbid_unknown_fields=True):
+class Part(msgspec.Struct, forbid_unknown_fields=True):
     """Base of every part of the page's data; nobody changes one."""
 
 
-class Key(_Part):
+class Key(Part):
     """A key for the screen: ``text`` and ``hex`` are cut, ``byte_count`` is its whole length."""
 
     text: str
@@ -37,7 +37,7 @@ class Key(_Part):
 # The map
 
 
-class Cells(_Part):
+class Cells(Part):
     """The blocks of a table as columns: item i of each list describes cell i.
 
     A cell is one block, or, in large stores, several consecutive ones.
@@ -68,7 +68,7 @@ class Cells(_Part):
     cached: list[int]
 
 
-class Table(_Part):
+class Table(Part):
     """One table, or, in stores of very many, ``table_count`` consecutive ones of a run.
 
     The fields up to ``writer`` are those of ``TableInfo`` (summed, or of the first table).
@@ -107,7 +107,7 @@ class Table(_Part):
     cells: Cells
 
 
-class Run(_Part):
+class Run(Part):
     """One run; a higher number is newer within its level."""
 
     number: int
@@ -116,7 +116,7 @@ class Run(_Part):
     tables: list[Table]
 
 
-class Level(_Part):
+class Level(Part):
     """One level, and its runs, newest first."""
 
     number: int
@@ -125,7 +125,7 @@ class Level(_Part):
     runs: list[Run]
 
 
-class StoreMap(_Part):
+class StoreMap(Part):
     """The store's shape.
 
     The axis of keys runs from 0 to 1: a key's place is the share of all stored bytes that lie in blocks
@@ -148,7 +148,7 @@ class StoreMap(_Part):
     levels: list[Level]
 
 
-class Filter(_Part):
+class Filter(Part):
     """The bits of one filter.
 
     Attributes:
@@ -172,7 +172,7 @@ class Filter(_Part):
 # Lookups
 
 
-class MemtableStep(_Part):
+class MemtableStep(Part):
     """The lookup in one memtable; see :class:`lsmkv.inspection.explain.MemtableStep`."""
 
     role: Literal["active", "flushing"]
@@ -182,7 +182,7 @@ class MemtableStep(_Part):
     first_seq: int
 
 
-class FilterStep(_Part):
+class FilterStep(Part):
     """The answer of a filter; see :class:`lsmkv.inspection.explain.FilterStep`."""
 
     verdict: Verdict
@@ -198,7 +198,7 @@ class FilterStep(_Part):
     was_learnt: bool
 
 
-class BlockStep(_Part):
+class BlockStep(Part):
     """A block that was searched; see :class:`lsmkv.inspection.explain.BlockStep`."""
 
     number: int
@@ -207,7 +207,7 @@ class BlockStep(_Part):
     was_cached: bool
 
 
-class RunStep(_Part):
+class RunStep(Part):
     """The lookup in one run; see :class:`lsmkv.inspection.explain.RunStep`.
 
     Attributes:
@@ -232,7 +232,7 @@ class RunStep(_Part):
     spanning_was_cached: bool
 
 
-class Lookup(_Part):
+class Lookup(Part):
     """One lookup, step by step: ``DB.explain``, and what it would have read without filters.
 
     Attributes:
@@ -270,7 +270,7 @@ class Lookup(_Part):
 # What if
 
 
-class Rebuilt(_Part):
+class Rebuilt(Part):
     """The filters of the sampled blocks with one policy and one rate, and what they answered.
 
     Attributes:
@@ -290,7 +290,7 @@ class Rebuilt(_Part):
     high: float
 
 
-class WhatIf(_Part):
+class WhatIf(Part):
     """Filters of other kinds and rates over real blocks and real absent keys of this store.
 
     Attributes:
@@ -314,7 +314,7 @@ class WhatIf(_Part):
 # Time
 
 
-class HistoryTable(_Part):
+class HistoryTable(Part):
     """A table that a step added."""
 
     number: int
@@ -324,7 +324,7 @@ class HistoryTable(_Part):
     entry_count: int
 
 
-class HistoryStep(_Part):
+class HistoryStep(Part):
     """One edit of the manifest that changed the tables.
 
     Attributes:
@@ -348,7 +348,7 @@ class HistoryStep(_Part):
     live_entries: int
 
 
-class History(_Part):
+class History(Part):
     """The manifest's edits, oldest first.
 
     Attributes:
@@ -364,7 +364,7 @@ class History(_Part):
 # The whole
 
 
-class Device(_Part):
+class Device(Part):
     """A kind of storage, and the time that one small random read is assumed to take."""
 
     name: str
@@ -372,7 +372,7 @@ class Device(_Part):
     assumption: str
 
 
-class Source(_Part):
+class Source(Part):
     """Where the data comes from.
 
     Attributes:
@@ -391,7 +391,7 @@ class Source(_Part):
     options: dict[str, str | int | float | bool]
 
 
-class Page(_Part):
+class Page(Part):
     """Everything on the page.
 
     Attributes:
@@ -417,92 +417,3 @@ class Page(_Part):
     stats: dict[str, int | float]
     memory: dict[str, int]
     omitted: list[str]
-
-
-# What a live page asks for besides
-
-
-class LookupRequest(_Part):
-    """A key to look up, or a kind of key to pick.
-
-    Attributes:
-        form: how ``key`` is written: text with ``\\xNN``, hex digits, or a decimal number (8 bytes,
-            big-endian).
-        pick: the kind of key to pick instead; then ``form`` and ``key`` do not matter.
-    """
-
-    key: str = ""
-    form: Literal["text", "hex", "number"] = "text"
-    pick: Literal["present", "absent", "false positive"] | None = None
-
-
-class LookupReply(_Part):
-    """A lookup that just ran, the filters that it asked, and the counters after it."""
-
-    version: int
-    lookup: Lookup
-    filters: list[Filter]
-    stats: dict[str, int | float]
-
-
-class BlockReply(_Part):
-    """One block as its trailer and its table's index describe it, and its filter.
-
-    Attributes:
-        codec: ``"none"`` or ``"zstd"``.
-        is_cached: whether it is in the block cache.
-    """
-
-    version: int
-    table: int
-    number: int
-    offset: int
-    length_bytes: int
-    raw_bytes: int
-    codec: str
-    entry_count: int
-    first_key: Key
-    last_key: Key
-    is_cached: bool
-    filter: Filter | None
-
-
-class Pulse(_Part):
-    """What a live page is told when the store changes, and every few seconds.
-
-    Attributes:
-        revision: goes up when tables changed, so that the page is worth fetching again.
-        failure: why the store cannot be read now; None while it can.
-    """
-
-    version: int
-    revision: int
-    memtable_key_counts: list[int]
-    size_bytes: int
-    entry_count: int
-    table_count: int
-    stats: dict[str, int | float]
-    failure: str | None
-
-
-class Problem(_Part):
-    """Why a request has no answer."""
-
-    version: int
-    problem: str
-
-
-ROOTS: Final = (Page, LookupRequest, LookupReply, BlockReply, Pulse, Problem)
-"""The structures that travel by themselves."""
-
-
-def schema() -> dict[str, Any]:
-    """JSON Schema (2020-12) of everything that travels; ``$defs`` has each structure by name."""
-    _, components = msgspec.json.schema_components(ROOTS, ref_template="#/$defs/{name}")
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "lsmkv explore",
-        "$comment": f"version {VERSION}",
-        "anyOf": [{"$ref": f"#/$defs/{root.__name__}"} for root in ROOTS],
-        "$defs": components,
-    }

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import lsmkv
-from lsmkv.explore import contract
+from lsmkv.explore import contract, messages
 from lsmkv.explore.filters import filter_of
 from lsmkv.explore.history import HistoryReader
 from lsmkv.explore.keys import on_screen, text_of
@@ -141,13 +141,13 @@ class Exploration:
             lookups, tried = self._record(survey, detail)
             omitted: list[str] = []
             store_map = survey.as_map(self._explorer.reads)
-            filters = self._filters(survey, lookups, detail.filters, omitted)
             skipped = max(0, len(self._steps) - detail.steps)
             if store_map.blocks_per_cell > 1:
                 omitted.append(
                     f"The map shows {store_map.blocks_per_cell} blocks as one cell, "
                     f"because the store has {store_map.block_count:,}."
                 )
+            filters = self._filters(survey, lookups, detail.filters, omitted)
             if skipped:
                 omitted.append(f"The history begins {skipped:,} steps after the first one known.")
             return contract.Page(
@@ -249,11 +249,11 @@ class Exploration:
 
     # What a live page asks for
 
-    def look_up(self, key: bytes) -> contract.LookupReply:
+    def look_up(self, key: bytes) -> messages.LookupReply:
         """Look up a key that somebody typed."""
         return self._reply(key, "typed")
 
-    def pick(self, kind: contract.LookupKind) -> contract.LookupReply | None:
+    def pick(self, kind: contract.LookupKind) -> messages.LookupReply | None:
         """Look up a sampled key of a kind; None if there is none, or none was found in a second."""
         with self._lock:
             if kind == "present":
@@ -267,25 +267,25 @@ class Exploration:
                 )
             return self._reply(keys[0], kind) if keys else None
 
-    def _reply(self, key: bytes, kind: contract.LookupKind) -> contract.LookupReply:
+    def _reply(self, key: bytes, kind: contract.LookupKind) -> messages.LookupReply:
         with self._lock:
             survey = self._survey or Survey(self._explorer.current(), Extent())
             self._survey = survey
             lookup = self._explorer.look_up(key, kind, survey.axis)
-            return contract.LookupReply(
+            return messages.LookupReply(
                 version=contract.VERSION,
                 lookup=lookup,
                 filters=self._explorer.filters_asked(lookup),
                 stats=self._stats(),
             )
 
-    def block(self, table_number: int, number: int) -> contract.BlockReply | None:
+    def block(self, table_number: int, number: int) -> messages.BlockReply | None:
         """One block, read from disk; None if the store has no such block now."""
         table = self._table(table_number)
         if table is None or not 0 <= number < int(table.index.block_count):
             return None
         info = block_info(table, number)
-        return contract.BlockReply(
+        return messages.BlockReply(
             version=contract.VERSION,
             table=table_number,
             number=number,
@@ -306,7 +306,7 @@ class Exploration:
                 return table
         return None
 
-    def pulse(self) -> contract.Pulse:
+    def pulse(self) -> messages.Pulse:
         """What changed since the last call; shows what another process wrote.
 
         A store that cannot be read at the moment is a failure in the answer, no exception.
@@ -320,7 +320,7 @@ class Exploration:
                 failure = str(error)
             current = self._explorer.current()
             metas = [table.meta for table in current.version.tables()]
-            return contract.Pulse(
+            return messages.Pulse(
                 version=contract.VERSION,
                 revision=self._revision,
                 memtable_key_counts=list(map(len, current.memtables)),

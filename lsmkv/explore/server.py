@@ -28,7 +28,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from lsmkv.encoding.entries import MAX_KEY_BYTES
 from lsmkv.encoding.text_form import from_text
 from lsmkv.errors import Error
-from lsmkv.explore import contract
+from lsmkv.explore import contract, messages
 from lsmkv.explore.exploration import Detail, Exploration
 from lsmkv.explore.page import content_policy, render
 from lsmkv.explore.survey import Extent
@@ -72,8 +72,8 @@ class Pulses:
     """Asks for the store's pulse, and hands it to every listener when it changed."""
 
     exploration: Exploration
-    listeners: set[asyncio.Queue[contract.Pulse]] = field(default_factory=set)
-    last: contract.Pulse | None = None
+    listeners: set[asyncio.Queue[messages.Pulse]] = field(default_factory=set)
+    last: messages.Pulse | None = None
 
     async def beat(self) -> None:
         """Beat until cancelled."""
@@ -90,7 +90,7 @@ class Pulses:
 
     async def heard(self) -> AsyncIterator[bytes]:
         """The pulses from now on, as server-sent events."""
-        queue: asyncio.Queue[contract.Pulse] = asyncio.Queue()
+        queue: asyncio.Queue[messages.Pulse] = asyncio.Queue()
         self.listeners.add(queue)
         try:
             yield b"retry: 2000\n\n"
@@ -102,7 +102,7 @@ class Pulses:
             self.listeners.discard(queue)
 
 
-def _event(pulse: contract.Pulse) -> bytes:
+def _event(pulse: messages.Pulse) -> bytes:
     return b"event: pulse\ndata: " + msgspec.json.encode(pulse) + b"\n\n"
 
 
@@ -151,7 +151,7 @@ def application(exploration: Exploration, token: str, port: int) -> ASGIApp:
         return _json(await run_in_threadpool(exploration.page, LIVE))
 
     async def look_up(request: Request) -> Response:
-        asked = await _body(request, contract.LookupRequest)
+        asked = await _body(request, messages.LookupRequest)
         if asked.pick is not None:
             picked = await run_in_threadpool(exploration.pick, asked.pick)
             if picked is None:
@@ -191,7 +191,7 @@ def application(exploration: Exploration, token: str, port: int) -> ASGIApp:
     return Guard(inner, token, port)
 
 
-def key_of(asked: contract.LookupRequest) -> bytes:
+def key_of(asked: messages.LookupRequest) -> bytes:
     """The key that a request means; ProblemError if it means none."""
     try:
         if asked.form == "text":
@@ -240,7 +240,7 @@ def _json(answer: msgspec.Struct, status: int = 200) -> Response:
 
 
 def _problem(status: int, problem: str) -> Response:
-    return _json(contract.Problem(version=contract.VERSION, problem=problem), status)
+    return _json(messages.Problem(version=contract.VERSION, problem=problem), status)
 
 
 async def _answered(_request: Request, error: Exception) -> Response:

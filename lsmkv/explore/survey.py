@@ -190,10 +190,9 @@ def blocks_per_cell(block_counts: list[int], most_cells: int) -> int:
     >>> blocks_per_cell([10, 10], 20), blocks_per_cell([10, 11], 20), blocks_per_cell([5, 5, 5], 1)
     (1, 2, 5)
     """
-    step = max(1, math.ceil(sum(block_counts) / most_cells))
-    while step < max(block_counts, default=1) and (
-        sum(math.ceil(count / step) for count in block_counts) > most_cells
-    ):
+    longest = max(block_counts, default=1)
+    step = max(1, min(longest, math.ceil(sum(block_counts) / most_cells)))
+    while step < longest and (sum(math.ceil(count / step) for count in block_counts) > most_cells):
         step += 1
     return step
 

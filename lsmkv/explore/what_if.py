@@ -131,15 +131,18 @@ def _samples(current: SuperVersion, sampler: KeySampler, draw: random.Random) ->
     each = math.ceil(ABSENT_KEYS / max(1, len(chosen)))
     samples = []
     for table, number in chosen:
-        keys = sorted(set(table.block(number, False).keys()))[:_MOST_KEYS_OF_A_BLOCK]
-        absent = {sampler.absent_between(keys) for _ in range(each)} - {None} if keys else set()
+        keys = list(dict.fromkeys(table.block(number, False).keys()))
+        if len(keys) > _MOST_KEYS_OF_A_BLOCK:
+            continue
+        absent = {sampler.absent_between(keys) for _ in range(each)} - {None}
         part = table.filters.filter_key.part
         if absent:
             samples.append(
                 _Sample(
                     table,
                     number,
-                    sorted({hash_key(part(key)) for key in keys}),
+                    # In the order of keys, as writers build filters: ribbon heeds the first.
+                    list(dict.fromkeys(hash_key(part(key)) for key in keys)),
                     sorted(hash_key(part(key)) for key in absent if key is not None),
                     table.block_length(number),
                 )

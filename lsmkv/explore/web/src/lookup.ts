@@ -5,6 +5,7 @@ import { MARKS } from "./colour";
 import type { FilterStep, Lookup, LookupRequest, MemtableStep, RunStep } from "./contract";
 import { button, fill, h } from "./dom";
 import { bytes, count, duration, integer, percent, saved } from "./format";
+import { eightBytes } from "./keys";
 import { item, markOf, NO_SCORE } from "./model";
 import { probesInWords, raster } from "./raster";
 
@@ -411,11 +412,4 @@ function outcome(lookup: Lookup): HTMLElement {
 
 function withArticle(name: string): string {
   return /^(SSD|[aeiou])/.test(name) ? `an ${name}` : `a ${name}`;
-}
-
-/** A decimal number as the hex of 8 bytes, big-endian; "" if it is none. */
-export function eightBytes(text: string): string {
-  if (!/^\d{1,20}$/.test(text.trim())) return "";
-  const value = BigInt(text.trim());
-  return value < 1n << 64n ? value.toString(16).padStart(16, "0") : "";
 }

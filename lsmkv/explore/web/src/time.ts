@@ -10,6 +10,7 @@ import type { History, HistoryStep, HistoryTable } from "./contract";
 import { button, facts, fill, h, svg } from "./dom";
 import { bytes, count, integer, significant } from "./format";
 import { item } from "./model";
+import { liveAfter } from "./replay";
 
 const KINDS: Record<HistoryStep["kind"], { text: string; colour: string }> = {
   state: { text: "as the history begins", colour: "#8a949e" },
@@ -135,16 +136,6 @@ export class TimeView {
       drawnTotals(this.#steps, this.#at),
     );
   }
-}
-
-/** The tables that are live after a step. */
-export function liveAfter(steps: HistoryStep[], at: number): HistoryTable[] {
-  const live = new Map<number, HistoryTable>();
-  for (const step of steps.slice(0, at + 1)) {
-    for (const number of step.removed) live.delete(number);
-    for (const table of step.added) live.set(table.number, table);
-  }
-  return [...live.values()];
 }
 
 function drawnTree(tables: HistoryTable[], step: HistoryStep): SVGElement {

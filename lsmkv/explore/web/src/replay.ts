@@ -1,0 +1,13 @@
+// The tables of a store at each step of its history.
+
+import type { HistoryStep, HistoryTable } from "./contract";
+
+/** The tables that are live after a step. */
+export function liveAfter(steps: HistoryStep[], at: number): HistoryTable[] {
+  const live = new Map<number, HistoryTable>();
+  for (const step of steps.slice(0, at + 1)) {
+    for (const number of step.removed) live.delete(number);
+    for (const table of step.added) live.set(table.number, table);
+  }
+  return [...live.values()];
+}
