@@ -15,6 +15,7 @@ export interface State {
   score: Score;
   colouring: Colouring;
   scale: Scale;
+  pulse: number; // goes up when counters or memtables of a live store changed
 }
 
 export class App {
@@ -32,6 +33,7 @@ export class App {
       score: NO_SCORE,
       colouring: "rate",
       scale: "keys",
+      pulse: 0,
     };
   }
 
@@ -49,6 +51,14 @@ export class App {
     const before = this.#state;
     this.#state = { ...before, ...change };
     for (const listener of this.#listeners) listener(this.#state, before);
+  }
+
+  /** Takes over what a live store just counted. */
+  count(stats: Record<string, number>, memtableKeyCounts?: number[]): void {
+    const { page } = this.#state.model;
+    page.stats = stats;
+    if (memtableKeyCounts) page.map.memtable_key_counts = memtableKeyCounts;
+    this.set({ pulse: this.#state.pulse + 1 });
   }
 
   /** Shows a lookup from its first step on, and counts it. */

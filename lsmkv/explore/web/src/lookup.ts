@@ -83,7 +83,10 @@ export class LookupView {
     const { server } = this.#app;
     if (server) return this.#ask({ key: "", form: "text", pick });
     const recorded = this.#app.state.model.lookupsOf(pick);
-    if (recorded.length === 0) return this.#fail(`No ${pick} was found in this store.`);
+    if (recorded.length === 0)
+      return this.#fail(
+        `No ${pick === "false positive" ? pick : `${pick} key`} was found in this store.`,
+      );
     const at = this.#next[pick]++ % recorded.length;
     this.play(item(recorded, at));
   }
@@ -138,7 +141,8 @@ export class LookupView {
     if (!server) return;
     try {
       const reply = await server.lookUp(request);
-      this.#app.state.model.addFilters(reply.filters);
+      this.#app.state.model.take(reply);
+      this.#app.count(reply.stats);
       this.play(reply.lookup);
     } catch (error) {
       this.#fail(error instanceof Error ? error.message : String(error));
@@ -166,7 +170,11 @@ export class LookupView {
       return;
     }
     const total = this.#app.stepCount;
-    const steps = h("ol", { class: "steps" });
+    const steps = h("ol", {
+      class: "steps",
+      tabindex: 0,
+      "aria-label": "The way through the store",
+    });
     lookup.memtables.forEach((memtable, at) => {
       steps.append(memtableStep(memtable, at, step));
     });

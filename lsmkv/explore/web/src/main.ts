@@ -3,6 +3,7 @@
 import { App } from "./app";
 import { isDark } from "./colour";
 import type { Page, Pulse } from "./contract";
+import { CountersView } from "./counters";
 import { button, fill, h } from "./dom";
 import { bytes, count, date, integer, significant } from "./format";
 import { Lecture } from "./lecture";
@@ -36,7 +37,13 @@ function start(root: HTMLElement): void {
       "main",
       {},
       h("div", { class: "left" }, map.element, whatIf.element, time.element),
-      h("div", { class: "right" }, lookups.element, selection.element),
+      h(
+        "div",
+        { class: "right" },
+        lookups.element,
+        selection.element,
+        new CountersView(app).element,
+      ),
     ),
     footer(page),
   );
@@ -47,7 +54,8 @@ function header(app: App, map: MapView, lecture: Lecture): HTMLElement {
   const numbers = h("p", { class: "numbers" });
   const live = h("span", { class: "live", hidden: !app.server }, "live");
   app.watch((state, before) => {
-    if (state.model !== before.model || state === before) fill(numbers, inShort(state.model.page));
+    if (state.model !== before.model || state.pulse !== before.pulse || state === before)
+      fill(numbers, inShort(state.model.page));
   });
   const theme = button("Dark or light", () => {
     document.documentElement.dataset.theme = isDark() ? "light" : "dark";
@@ -106,9 +114,7 @@ function follow(app: App, server: Server, time: TimeView): void {
   };
   const heard = async (pulse: Pulse): Promise<void> => {
     tell(pulse.failure === null ? null : `The store cannot be read now: ${pulse.failure}`);
-    const page = app.state.model.page;
-    page.map.memtable_key_counts = pulse.memtable_key_counts;
-    page.stats = pulse.stats;
+    app.count(pulse.stats, pulse.memtable_key_counts);
     if (pulse.revision === revision || isFetching) return;
     isFetching = true;
     try {

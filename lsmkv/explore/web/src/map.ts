@@ -82,7 +82,8 @@ export class MapView {
     new ResizeObserver(() => this.#resize()).observe(this.element);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#draw());
     app.watch((state, before) => {
-      if (state.model !== before.model || state === before) this.#describe(state);
+      if (state.model !== before.model || state.pulse !== before.pulse || state === before)
+        this.#describe(state);
       if (state.model !== before.model) this.#resize();
       this.#draw();
     });

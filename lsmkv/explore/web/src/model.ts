@@ -1,6 +1,6 @@
 // The page's data, indexed for the views.
 
-import type { Cells, Filter, Lookup, Page, Run, RunStep, Table } from "./contract";
+import type { Cells, Filter, Lookup, LookupReply, Page, Run, RunStep, Table } from "./contract";
 
 export const VERSION = 1;
 
@@ -53,6 +53,18 @@ export class Model {
 
   addFilters(filters: Filter[]): void {
     for (const filter of filters) this.#filters.set(filterKey(filter.table, filter.block), filter);
+  }
+
+  /** Takes over what a lookup on a live store brought: bits of filters, and reads of blocks. */
+  take(reply: LookupReply): void {
+    this.addFilters(reply.filters);
+    for (const step of reply.lookup.runs)
+      for (const block of step.blocks) {
+        const cell = step.table === null ? undefined : this.cellOf(step.table, block.number);
+        if (!cell || block.was_cached) continue;
+        const { reads } = cell.table.cells;
+        reads[cell.at] = item(reads, cell.at) + 1;
+      }
   }
 
   /** The bits of a block's filter, or of its table's; undefined if the page does not hold them. */

@@ -49,6 +49,7 @@ export class TimeView {
   }
 
   goTo(step: number): void {
+    if (this.#steps.length === 0) return;
     this.#at = Math.max(0, Math.min(this.#steps.length - 1, step));
     this.#slider.value = String(this.#at);
     this.#show();
@@ -57,6 +58,7 @@ export class TimeView {
   /** Plays the whole history in about ten seconds. */
   play(): void {
     this.pause();
+    if (this.#steps.length === 0) return;
     if (this.#at >= this.#steps.length - 1) this.goTo(0);
     this.#play.textContent = "Pause";
     const pause = Math.max(FASTEST_MS, Math.min(SLOWEST_MS, PLAY_MS / this.#steps.length));
