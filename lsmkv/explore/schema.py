@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 import msgspec
@@ -30,3 +31,7 @@ def schema() -> dict[str, Any]:
         "anyOf": [{"$ref": f"#/$defs/{root.__name__}"} for root in ROOTS],
         "$defs": components,
     }
+
+
+if __name__ == "__main__":  # python -m lsmkv.explore.schema > contract.schema.json
+    print(json.dumps(schema(), indent=1))

@@ -10,9 +10,9 @@ export interface Look {
 }
 
 export const MARKS: Record<Mark, Look> = {
-  "out of range": { colour: "#8a949e", sign: "–", text: "no table spans the key" },
-  gap: { colour: "#8a949e", sign: "·", text: "the key lies between two blocks" },
-  no: { colour: "#56b4e9", sign: "⊘", text: "the filter said no: nothing read" },
+  "out of range": { colour: "#b4bcc4", sign: "–", text: "no table spans the key" },
+  gap: { colour: "#b4bcc4", sign: "·", text: "the key lies between two blocks" },
+  no: { colour: "#b4bcc4", sign: "⊘", text: "the filter said no: nothing read" },
   cached: { colour: "#f0e442", sign: "▣", text: "searched in the cache, not there" },
   read: { colour: "#e69f00", sign: "■", text: "read and searched, not there" },
   "false positive": { colour: "#d55e00", sign: "×", text: "read for nothing: a false positive" },

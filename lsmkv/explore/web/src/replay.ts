@@ -11,3 +11,9 @@ export function liveAfter(steps: HistoryStep[], at: number): HistoryTable[] {
   }
   return [...live.values()];
 }
+
+/** About four ticks from 0 to `most` bytes, at powers of two and their halves. */
+export function byteTicks(most: number): number[] {
+  const step = 2 ** Math.ceil(Math.log2(Math.max(1, most) / 4));
+  return Array.from({ length: Math.floor(most / step) + 1 }, (_, at) => at * step);
+}

@@ -10,7 +10,7 @@ import type { History, HistoryStep, HistoryTable } from "./contract";
 import { button, facts, fill, h, svg } from "./dom";
 import { bytes, count, integer, significant } from "./format";
 import { item } from "./model";
-import { liveAfter } from "./replay";
+import { byteTicks, liveAfter } from "./replay";
 
 const KINDS: Record<HistoryStep["kind"], { text: string; colour: string }> = {
   state: { text: "as the history begins", colour: "#8a949e" },
@@ -234,7 +234,7 @@ function drawnTotals(steps: HistoryStep[], at: number): SVGElement {
     .attr("transform", "translate(58 0)")
     .call(
       axisLeft(y)
-        .ticks(4)
+        .tickValues(byteTicks(most))
         .tickFormat((n) => bytes(Number(n))),
     );
   const ends = series

@@ -17,7 +17,7 @@ const KINDS: { policy: string; text: string; colour: string; dash: string; shape
   { policy: "cuckoo", text: "cuckoo", colour: "#d55e00", dash: "2 3", shape: "◆" },
   { policy: "binary-fuse", text: "binary fuse", colour: "#cc79a7", dash: "9 3 2 3", shape: "▼" },
 ];
-const SIZE = { width: 560, height: 340, left: 62, right: 14, top: 16, bottom: 46 };
+const SIZE = { width: 560, height: 340, left: 70, right: 14, top: 16, bottom: 46 };
 
 export class WhatIfView {
   readonly element = h("section", { class: "what-if card", "aria-label": "What if" });

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { Filter, HistoryStep, RunStep } from "../src/contract";
 import { eightBytes } from "../src/keys";
 import { bitsOf, markOf } from "../src/model";
-import { liveAfter } from "../src/replay";
+import { byteTicks, liveAfter } from "../src/replay";
 
 test("a number is 8 bytes, the highest first", () => {
   assert.equal(eightBytes("258"), "0000000000000102");
@@ -49,4 +49,10 @@ test("the tables after a step are those added and not removed, moved ones at the
   assert.deepEqual(places(1), ["1@0", "2@0"]);
   assert.deepEqual(places(2), ["2@0", "1@1"]);
   assert.deepEqual(places(3), ["3@2"]);
+});
+
+test("ticks of bytes are round in KiB", () => {
+  assert.deepEqual(byteTicks(2600), [0, 1024, 2048]);
+  assert.deepEqual(byteTicks(4096), [0, 1024, 2048, 3072, 4096]);
+  assert.deepEqual(byteTicks(0), [0]);
 });
