@@ -1,1 +1,1 @@
-"""The page that shows a store's map, its lookups, and what its filters spare."""
+"""The page that shows a store avoid its reads."""

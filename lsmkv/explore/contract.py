@@ -69,7 +69,7 @@ class Cells(Part):
 
 
 class Table(Part):
-    """One table, or, in stores of very many, ``table_count`` consecutive ones of a run.
+    """One table; in stores of very many, ``table_count`` consecutive ones.
 
     The fields up to ``writer`` are those of ``TableInfo`` (summed, or of the first table).
 
@@ -271,7 +271,7 @@ class Lookup(Part):
 
 
 class Rebuilt(Part):
-    """The filters of the sampled blocks with one policy and one rate, and what they answered.
+    """Filters of the sampled blocks, rebuilt, and what they answered.
 
     Attributes:
         requested_rate: p as asked for; 1 for no filters.
@@ -291,7 +291,7 @@ class Rebuilt(Part):
 
 
 class WhatIf(Part):
-    """Filters of other kinds and rates over real blocks and real absent keys of this store.
+    """Other filters over real blocks and absent keys of this store.
 
     Attributes:
         block_count, key_count: the sampled blocks, and the distinct keys in them.
@@ -365,7 +365,7 @@ class History(Part):
 
 
 class Device(Part):
-    """A kind of storage, and the time that one small random read is assumed to take."""
+    """A kind of storage, and the assumed time of one read."""
 
     name: str
     read_ms: float

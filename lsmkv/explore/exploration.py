@@ -186,7 +186,7 @@ class Exploration:
         most: int,
         omitted: list[str],
     ) -> list[contract.Filter]:
-        """The filters that lookups asked, and then the others, evenly spread, as far as they fit."""
+        """The filters that lookups asked, and as many others as fit."""
         found: dict[tuple[int, int | None], contract.Filter] = {}
         for lookup in lookups:
             for asked in self._explorer.filters_asked(lookup):

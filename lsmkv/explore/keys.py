@@ -27,7 +27,7 @@ def text_of(data: bytes, characters: int = TEXT_CHARACTERS) -> str:
 
 
 class KeyAxis:
-    """Places of keys from 0 to 1, by how many stored bytes lie below each.
+    """Places of keys from 0 to 1, by the bytes below each.
 
     ``cells`` are first keys and sizes, in bytes, in any order.
 

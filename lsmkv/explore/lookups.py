@@ -29,7 +29,7 @@ class _Span:
 
 
 class Explorer:
-    """Looks keys up in an open store, step by step, and counts the blocks that it read.
+    """Looks keys up step by step, and counts reads of each block.
 
     Any number of threads may use it.
     """
@@ -58,7 +58,7 @@ class Explorer:
         return _as_lookup(explained, spans, kind, axis)
 
     def filters_asked(self, lookup: contract.Lookup) -> list[contract.Filter]:
-        """The filters that a lookup asked, as far as their tables are still there."""
+        """The filters that a lookup asked, if their tables are still there."""
         tables = {table.meta.number: table for table in self.current().version.tables()}
         found = []
         for step in lookup.runs:

@@ -1,4 +1,4 @@
-"""What a live page and its server say to each other, besides the page's data."""
+"""Messages between a live page and its server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LookupRequest(Part):
 
 
 class LookupReply(Part):
-    """A lookup that just ran, the filters that it asked, and the counters after it."""
+    """A lookup, the filters that it asked, and the counters after it."""
 
     version: int
     lookup: Lookup
@@ -31,7 +31,7 @@ class LookupReply(Part):
 
 
 class BlockReply(Part):
-    """One block as its trailer and its table's index describe it, and its filter.
+    """One block as its trailer and index describe it, with its filter.
 
     Attributes:
         codec: ``"none"`` or ``"zstd"``.
@@ -53,7 +53,7 @@ class BlockReply(Part):
 
 
 class Pulse(Part):
-    """What a live page is told when the store changes, and every few seconds.
+    """News of a live store: sent when it changes, and every few seconds.
 
     Attributes:
         revision: goes up when tables changed, so that the page is worth fetching again.

@@ -21,7 +21,7 @@ _FEWEST_LOOKUPS: Final = 1
 
 
 def file_page(path: str, **settings: Any) -> str:
-    """The page of the store in ``path`` as one file of at most :data:`MOST_BYTES`.
+    """The page of a store as one file of at most :data:`MOST_BYTES`.
 
     Details are left out until it fits.  Raises as :func:`lsmkv.open`.
     """
@@ -64,7 +64,7 @@ def content_policy(*, is_live: bool) -> str:
 
 
 def embedded(page: contract.Page) -> str:
-    """The data as JSON that no HTML parser takes for markup, whatever keys contain."""
+    """The data as JSON that no HTML parser takes for markup."""
     data = msgspec.json.encode(page).decode("utf-8")
     return data.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 

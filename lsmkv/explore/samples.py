@@ -54,7 +54,7 @@ class KeySampler:
                 yield keys[-1]
 
     def absent(self, count: int) -> list[bytes]:
-        """Up to ``count`` different keys without a value, near keys that have one."""
+        """Up to ``count`` different absent keys, near present ones."""
         found: dict[bytes, None] = {}
         for key in islice(self._present(), 4 * count + _TRIES):
             if len(found) >= count:
@@ -76,7 +76,7 @@ class KeySampler:
     def false_positives(
         self, count: int, most_tried: int, go_on: Callable[[], bool] = lambda: True
     ) -> tuple[list[bytes], int]:
-        """Absent keys that at least one filter lets pass, and how many absent keys were tried."""
+        """Absent keys that a filter lets pass, and how many were tried."""
         found: list[bytes] = []
         tried = 0
         version = self._current().version
@@ -97,9 +97,9 @@ class KeySampler:
         return found, tried
 
     def absent_between(self, keys: list[bytes]) -> bytes | None:
-        """A key between the first and the last of ascending ``keys``, of which it is none.
+        """A key between the first and last of ``keys``, and none of these.
 
-        It is absent from the store too.  None if none was found.
+        ``keys`` ascend.  It is absent from the store too.  None if none was found.
         """
         for attempt in range(_TRIES):
             near = changed(self._draw.choice(keys), self._draw)
@@ -126,7 +126,7 @@ def changed(key: bytes, draw: random.Random) -> bytes:
 
 
 def _passes(table: TableReader | None, key: bytes) -> bool:
-    """Whether a block spans an absent key, and the filter does not deny it."""
+    """Whether a block spans an absent key and its filter allows it."""
     if table is None or not table.filters.exist:
         return False
     number = int(table.index.find(key))

@@ -1,4 +1,4 @@
-"""The JSON Schema of the page's data, from which the page's types are generated."""
+"""The JSON Schema of the page's data; its types are generated from this."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class ProblemError(Exception):
 
 @dataclass(slots=True)
 class Pulses:
-    """Asks for the store's pulse, and hands it to every listener when it changed."""
+    """Asks for the store's pulse, and hands each change to every listener."""
 
     exploration: Exploration
     listeners: set[asyncio.Queue[messages.Pulse]] = field(default_factory=set)
@@ -107,7 +107,7 @@ def _event(pulse: messages.Pulse) -> bytes:
 
 
 class Guard:
-    """Lets only requests with the token, to this machine by name, reach ``inner``."""
+    """Lets only requests with the token and this host reach ``inner``."""
 
     def __init__(self, inner: ASGIApp, token: str, port: int) -> None:
         self._inner = inner

@@ -183,7 +183,7 @@ class Survey:
 
 
 def blocks_per_cell(block_counts: list[int], most_cells: int) -> int:
-    """The fewest blocks in a cell with which tables of ``block_counts`` have few enough cells.
+    """The fewest blocks in a cell that give few enough cells.
 
     Each table has a cell at least.
 
@@ -202,7 +202,7 @@ def _blocks(cell: _Cell) -> range:
 
 
 def _filters_of(cell: _Cell) -> tuple[int, int, float | None]:
-    """Bits and parameter of the filters of a cell's blocks, and the mean of their exact rates."""
+    """Bits, parameter and mean exact rate of a cell's filters."""
     table = cell.table
     if table.properties.granularity == "table":
         return 0, table.properties.probe_count, None

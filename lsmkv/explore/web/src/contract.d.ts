@@ -99,7 +99,7 @@ export interface Run {
   tables: Table[];
 }
 /**
- * One table, or, in stores of very many, ``table_count`` consecutive ones of a run.
+ * One table; in stores of very many, ``table_count`` consecutive ones.
  *
  *     The fields up to ``writer`` are those of ``TableInfo`` (summed, or of the first table).
  *
@@ -288,7 +288,7 @@ export interface BlockStep {
   was_cached: boolean;
 }
 /**
- * Filters of other kinds and rates over real blocks and real absent keys of this store.
+ * Other filters over real blocks and absent keys of this store.
  *
  *     Attributes:
  *         block_count, key_count: the sampled blocks, and the distinct keys in them.
@@ -308,7 +308,7 @@ export interface WhatIf {
   rebuilt: Rebuilt[];
 }
 /**
- * The filters of the sampled blocks with one policy and one rate, and what they answered.
+ * Filters of the sampled blocks, rebuilt, and what they answered.
  *
  *     Attributes:
  *         requested_rate: p as asked for; 1 for no filters.
@@ -372,7 +372,7 @@ export interface HistoryTable {
   entry_count: number;
 }
 /**
- * A kind of storage, and the time that one small random read is assumed to take.
+ * A kind of storage, and the assumed time of one read.
  */
 export interface Device {
   name: string;
@@ -393,7 +393,7 @@ export interface LookupRequest {
   pick?: ("absent" | "false positive" | "present") | null;
 }
 /**
- * A lookup that just ran, the filters that it asked, and the counters after it.
+ * A lookup, the filters that it asked, and the counters after it.
  */
 export interface LookupReply {
   version: number;
@@ -404,7 +404,7 @@ export interface LookupReply {
   };
 }
 /**
- * One block as its trailer and its table's index describe it, and its filter.
+ * One block as its trailer and index describe it, with its filter.
  *
  *     Attributes:
  *         codec: ``"none"`` or ``"zstd"``.
@@ -425,7 +425,7 @@ export interface BlockReply {
   filter: Filter | null;
 }
 /**
- * What a live page is told when the store changes, and every few seconds.
+ * News of a live store: sent when it changes, and every few seconds.
  *
  *     Attributes:
  *         revision: goes up when tables changed, so that the page is worth fetching again.
