@@ -97,9 +97,9 @@ class KeySampler:
         return found, tried
 
     def absent_between(self, keys: list[bytes]) -> bytes | None:
-        """A key between the first and last of ``keys``, and none of these.
+        """An absent key between the first and last of ``keys``.
 
-        ``keys`` ascend.  It is absent from the store too.  None if none was found.
+        ``keys`` ascend; it is none of them.  None if none was found.
         """
         for attempt in range(_TRIES):
             near = changed(self._draw.choice(keys), self._draw)
