@@ -6,7 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: help demo bench bench-full reproduce test test-long test-compiled test-sanitized bench-compiled bench-compiled-large wheels lint format golden crash torture clean
+.PHONY: help demo explore page bench bench-full reproduce test test-long test-compiled test-sanitized bench-compiled bench-compiled-large wheels lint format golden crash torture clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -34,6 +34,23 @@ $(VENV)/installed-bench: $(VENV)/installed
 
 demo: $(VENV)/installed  ## Write real data, look it up, and see the disk reads that the filters save
 	@$(RUN) -m bench.demo
+
+# What the live page needs besides.
+$(VENV)/installed-explore: $(VENV)/installed
+	@echo "Installing what the live page needs into $(VENV) ..."
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[explore]'
+	@touch $@
+
+# make explore ARGS="--out page.html" for a file instead of a live page.
+explore: $(VENV)/installed-explore  ## Fill a store before your eyes, in the browser (Ctrl-C ends it)
+	@$(RUN) -m bench.explore $(ARGS)
+
+# For who changes the page: its bundle is in the repository, so users need no Node.
+WEB := lsmkv/explore/web
+page: $(VENV)/installed  ## Build the script of `lsmkv explore` from its sources (needs Node)
+	@cd $(WEB) && npm ci --no-audit --no-fund --loglevel=error
+	@$(RUN) -m lsmkv.explore.schema > $(WEB)/contract.schema.json
+	@cd $(WEB) && npm run --silent types && npm run --silent check && npm run --silent build
 
 EXPERIMENTS := saved-io wasted-reads granularity compaction filters learning memory openings peers ycsb growth
 

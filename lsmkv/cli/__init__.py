@@ -10,7 +10,7 @@ import sys
 import click
 
 import lsmkv
-from lsmkv.cli import admin, data, loading, shape, sizes
+from lsmkv.cli import admin, data, explore, loading, shape, sizes
 from lsmkv.cli.group import CommandGroup
 from lsmkv.filters import bloom
 
@@ -57,6 +57,7 @@ for _command in (
     shape.stats,
     shape.inspect,
     shape.explain,
+    explore.explore,
     admin.verify,
     admin.repair,
     admin.compact,

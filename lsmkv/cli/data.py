@@ -11,7 +11,7 @@ import click
 
 import lsmkv
 from lsmkv.cli.group import ABSENT, saying_how_far
-from lsmkv.cli.keys import render, shortened, to_text
+from lsmkv.cli.keys import render
 from lsmkv.cli.output import confirm, print_json
 from lsmkv.cli.parameters import (
     BYTES,
@@ -28,6 +28,7 @@ from lsmkv.cli.parameters import (
 )
 from lsmkv.cli.records import json_line
 from lsmkv.encoding.entries import MAX_VALUE_BYTES
+from lsmkv.encoding.text_form import shortened, to_text
 from lsmkv.inspection.report import count_entries
 
 _DELETE_BATCH: Final = 1000

@@ -16,7 +16,8 @@ from typing import Final
 
 import msgspec
 
-from lsmkv.cli.keys import Form, json_text, parse, shortened
+from lsmkv.cli.keys import Form, json_text, parse
+from lsmkv.encoding.text_form import shortened
 from lsmkv.inspection.report import count
 
 NAMES: Final = ("key", "value")

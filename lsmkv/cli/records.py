@@ -19,9 +19,10 @@ from typing import BinaryIO, Final
 import msgspec
 
 from lsmkv.cli.fields import Columns, Fields, json_reader, looks_like_header
-from lsmkv.cli.keys import Form, json_text, to_text
+from lsmkv.cli.keys import Form, json_text
 from lsmkv.cli.streams import read_lines
 from lsmkv.encoding.entries import MAX_KEY_BYTES, MAX_VALUE_BYTES, key_bytes, value_bytes
+from lsmkv.encoding.text_form import to_text
 
 FORMATS: Final = ("jsonl", "tsv", "csv")
 _SUFFIXES: Final = {

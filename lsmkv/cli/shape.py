@@ -7,9 +7,9 @@ from typing import Final
 import click
 
 import lsmkv
-from lsmkv.cli.keys import shortened, to_text
 from lsmkv.cli.output import percent, print_json, print_report, print_table, size
 from lsmkv.cli.parameters import BYTES, form_options, json_option, store_argument
+from lsmkv.encoding.text_form import shortened, to_text
 from lsmkv.inspection.report import count
 from lsmkv.inspection.store_info import BlockInfo, LevelInfo, StoreInfo, TableInfo
 

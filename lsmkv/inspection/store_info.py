@@ -236,24 +236,28 @@ def inspect_store(current: SuperVersion) -> StoreInfo:
 
 def block_infos(table: TableReader) -> Iterator[BlockInfo]:
     """Each block of ``table``; reads one block per step, past the cache."""
-    index = table.index
-    for number in range(index.block_count):
-        trailer = table.block_trailer(number)
-        shape = trailer.filter_length * 8, trailer.filter_key_count, trailer.probe_count
-        yield BlockInfo(
-            number=number,
-            offset=index.offset(number),
-            length_bytes=table.block_length(number),
-            raw_bytes=trailer.raw_length,
-            codec=_CODECS.get(trailer.codec, str(trailer.codec)),
-            entry_count=trailer.entry_count,
-            first_key=index.first_key(number),
-            last_key=index.last_key(number),
-            bit_count=shape[0],
-            key_count=shape[1],
-            probe_count=shape[2],
-            expected_rate=filter_rate(table, *shape),
-        )
+    for number in range(table.index.block_count):
+        yield block_info(table, number)
+
+
+def block_info(table: TableReader, number: int) -> BlockInfo:
+    """One block of ``table``, read from disk past the cache."""
+    index, trailer = table.index, table.block_trailer(number)
+    shape = trailer.filter_length * 8, trailer.filter_key_count, trailer.probe_count
+    return BlockInfo(
+        number=number,
+        offset=index.offset(number),
+        length_bytes=table.block_length(number),
+        raw_bytes=trailer.raw_length,
+        codec=_CODECS.get(trailer.codec, str(trailer.codec)),
+        entry_count=trailer.entry_count,
+        first_key=index.first_key(number),
+        last_key=index.last_key(number),
+        bit_count=shape[0],
+        key_count=shape[1],
+        probe_count=shape[2],
+        expected_rate=filter_rate(table, *shape),
+    )
 
 
 def filter_shape(table: TableReader, number: int) -> tuple[int, int | None, int]:

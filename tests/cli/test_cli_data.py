@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import lsmkv
 from commands import AWKWARD, contents, fail, fill, one_line, read, run, succeed
-from lsmkv.cli.keys import from_text, to_text
+from lsmkv.encoding.text_form import from_text, to_text
 
 
 @pytest.fixture

@@ -315,6 +315,14 @@ def test_the_pure_wheel_is_for_every_platform(pure_wheel: Path) -> None:
     assert extensions(pure_wheel) == []
 
 
+def test_the_wheel_holds_the_page_but_not_its_sources(pure_wheel: Path) -> None:
+    with zipfile.ZipFile(pure_wheel) as wheel:
+        names = [name for name in wheel.namelist() if name.startswith("lsmkv/explore/")]
+    assets = {name.rpartition("/")[2] for name in names if "/assets/" in name}
+    assert assets == {"explore.css", "explore.js", "page.html"}
+    assert [name for name in names if "/web/" in name] == []
+
+
 @pytest.mark.slow
 def test_the_compiled_wheel_is_for_this_platform_and_holds_every_module(
     compiled_wheel: Path,

@@ -1,0 +1,332 @@
+"""One store that is being explored: what the page asks of it.
+
+It has two read-only handles: one for lookups, whose counters the page shows, and one for drawing
+samples.  So counters on the page count the page's lookups alone.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Final, Self
+
+import lsmkv
+from lsmkv.explore import contract, messages
+from lsmkv.explore.filters import filter_of
+from lsmkv.explore.history import HistoryReader
+from lsmkv.explore.keys import on_screen, text_of
+from lsmkv.explore.lookups import Explorer
+from lsmkv.explore.samples import KeySampler
+from lsmkv.explore.survey import Extent, Survey
+from lsmkv.explore.what_if import what_if
+from lsmkv.inspection.store_info import block_info
+from lsmkv.sstable.reader import TableReader
+
+SEED: Final = 1970
+CACHE_BYTES: Final = 256 * 1024
+"""The block cache of the page's lookups: small, so that most searches of a block are reads."""
+
+DEVICES: Final = (
+    contract.Device(
+        name="hard disk",
+        read_ms=8.0,
+        assumption="a seek and half a turn at 7,200 turns a minute",
+    ),
+    contract.Device(name="SSD", read_ms=0.1, assumption="a random read of 4 KiB, one at a time"),
+    contract.Device(
+        name="object store", read_ms=30.0, assumption="the first byte of a small GET in one region"
+    ),
+)
+
+_WHAT_IF_S: Final = 5.0
+_SHOWN_OPTIONS: Final = (
+    "filter_residency",
+    "block_cache_size_bytes",
+    "read_around",
+    "adaptive_filters",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """How much a page holds at most.
+
+    Attributes:
+        present, absent, false_positives: recorded lookups of each kind.
+        tried: absent keys tried, at most, to find the false positives.
+        filters: filters with their bits, besides those that recorded lookups asked.
+        steps: steps of the history.
+    """
+
+    extent: Extent = Extent()
+    present: int = 100
+    absent: int = 100
+    false_positives: int = 25
+    tried: int = 20_000
+    filters: int = 1200
+    steps: int = 2000
+
+    def halved(self) -> Detail:
+        """Half of everything; at least one cell and table."""
+        return replace(
+            self,
+            extent=Extent(max(1, self.extent.cells // 2), max(1, self.extent.tables // 2)),
+            present=self.present // 2,
+            absent=self.absent // 2,
+            false_positives=self.false_positives // 2,
+            filters=self.filters // 2,
+            steps=self.steps // 2,
+        )
+
+
+class Exploration:
+    """Explores the store in ``path``; any number of threads may use it.
+
+    ``settings`` are options of the handles, such as ``block_cache_size_bytes``.  Raises as
+    :func:`lsmkv.open`.
+    """
+
+    def __init__(self, path: str, *, is_live: bool = False, **settings: Any) -> None:
+        options = lsmkv.Options(block_cache_size_bytes=CACHE_BYTES, read_around=False).replace(
+            **settings
+        )
+        self._is_live = is_live
+        self._lock = threading.RLock()
+        self._db = lsmkv.open(path, options, create_if_missing=False, read_only=True)
+        try:
+            self._samples = lsmkv.open(path, options, create_if_missing=False, read_only=True)
+        except BaseException:
+            self._db.close()
+            raise
+        self._explorer = Explorer(self._db)
+        self._sampler = KeySampler(self._samples, SEED)
+        self._history = HistoryReader(self._db.path, is_recording=is_live)
+        self._steps: list[contract.HistoryStep] = []
+        self._survey: Survey | None = None
+        self._revision = 0
+        self._rebuilt: contract.WhatIf | None = None
+        self._what_if_due_s = 0.0
+        self._refresh_due_s = 0.0
+
+    def close(self) -> None:
+        self._db.close()
+        self._samples.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # The page
+
+    def page(self, detail: Detail) -> contract.Page:
+        """The page's data, after lookups of sampled keys.
+
+        Raises:
+            CorruptionError, OSError: a file of the store cannot be read.
+        """
+        with self._lock:
+            self._follow_history()
+            survey = self._survey = Survey(self._explorer.current(), detail.extent)
+            lookups, tried = self._record(survey, detail)
+            omitted: list[str] = []
+            store_map = survey.as_map(self._explorer.reads)
+            skipped = max(0, len(self._steps) - detail.steps)
+            if store_map.blocks_per_cell > 1:
+                omitted.append(
+                    f"The map shows {store_map.blocks_per_cell} blocks as one cell, "
+                    f"because the store has {store_map.block_count:,}."
+                )
+            filters = self._filters(survey, lookups, detail.filters, omitted)
+            if skipped:
+                omitted.append(f"The history begins {skipped:,} steps after the first one known.")
+            return contract.Page(
+                version=contract.VERSION,
+                revision=self._revision,
+                source=self._source(),
+                map=store_map,
+                filters=filters,
+                lookups=lookups,
+                lookups_tried=tried,
+                what_if=self._what_if(),
+                history=contract.History(
+                    begins_empty=self._history.begins_empty,
+                    skipped=skipped,
+                    steps=self._steps[skipped:],
+                ),
+                devices=list(DEVICES),
+                stats=self._stats(),
+                memory=self._db.memory_usage().as_dict(),
+                omitted=omitted,
+            )
+
+    def _record(self, survey: Survey, detail: Detail) -> tuple[list[contract.Lookup], int]:
+        sampler = self._sampler
+        keys: list[tuple[bytes, contract.LookupKind]] = []
+        keys += [(key, "present") for key in sampler.present(detail.present)]
+        keys += [(key, "absent") for key in sampler.absent(detail.absent)]
+        passed, tried = sampler.false_positives(detail.false_positives, detail.tried)
+        keys += [(key, "false positive") for key in passed]
+        return [self._explorer.look_up(key, kind, survey.axis) for key, kind in keys], tried
+
+    def _filters(
+        self,
+        survey: Survey,
+        lookups: list[contract.Lookup],
+        most: int,
+        omitted: list[str],
+    ) -> list[contract.Filter]:
+        """The filters that lookups asked, and as many others as fit."""
+        found: dict[tuple[int, int | None], contract.Filter] = {}
+        for lookup in lookups:
+            for asked in self._explorer.filters_asked(lookup):
+                found[asked.table, asked.block] = asked
+        places = [
+            (table, number)
+            for table in survey.current.version.tables()
+            for number in range(1 if table.filters.per_table else int(table.index.block_count))
+        ]
+        step = math.ceil(len(places) / max(1, most)) or 1
+        for table, number in places[::step]:
+            other = filter_of(table, number)
+            if other is not None:
+                found.setdefault((other.table, other.block), other)
+        if step > 1:
+            omitted.append(f"The page holds the bits of {len(found):,} of {len(places):,} filters.")
+        return list(found.values())
+
+    def _what_if(self) -> contract.WhatIf | None:
+        """The rebuilt filters; not made anew for each of many flushes in a row."""
+        if time.monotonic() >= self._what_if_due_s:
+            self._rebuilt = what_if(self._samples._engine.require_open(), self._sampler, SEED)
+            self._what_if_due_s = time.monotonic() + _WHAT_IF_S
+        return self._rebuilt
+
+    def _follow_history(self) -> None:
+        steps = self._history.poll()
+        self._steps += steps
+        self._revision += bool(steps)
+
+    def _refresh(self) -> None:
+        """Show what other processes wrote.
+
+        It reads their logs anew, which may be long: so it takes a fifth of the time at most.
+        """
+        began_s = time.monotonic()
+        try:
+            self._db.refresh()
+            self._samples.refresh()
+            self._follow_history()
+        finally:
+            ended_s = time.monotonic()
+            self._refresh_due_s = ended_s + 4 * (ended_s - began_s)
+
+    def _source(self) -> contract.Source:
+        options = self._db.options
+        name = os.path.basename(self._db.path.rstrip("/")) or self._db.path
+        return contract.Source(
+            name=text_of(os.fsencode(name)),
+            path=text_of(os.fsencode(self._db.path), 200),
+            made_at_s=time.time(),
+            is_live=self._is_live,
+            lsmkv_version=lsmkv.__version__,
+            options={option: getattr(options, option) for option in _SHOWN_OPTIONS},
+        )
+
+    def _stats(self) -> dict[str, int | float]:
+        counters = self._db.stats().as_dict()
+        return {name: n for name, n in counters.items() if isinstance(n, (int, float))}
+
+    # What a live page asks for
+
+    def look_up(self, key: bytes) -> messages.LookupReply:
+        """Look up a key that somebody typed."""
+        return self._reply(key, "typed")
+
+    def pick(self, kind: contract.LookupKind) -> messages.LookupReply | None:
+        """Look up a sampled key of a kind; None if there is none, or none was found in a second."""
+        with self._lock:
+            if kind == "present":
+                keys = self._sampler.present(1)
+            elif kind == "absent":
+                keys = self._sampler.absent(1)
+            else:
+                ends = time.monotonic() + 1.0
+                keys, _ = self._sampler.false_positives(
+                    1, 1_000_000, lambda: time.monotonic() < ends
+                )
+            return self._reply(keys[0], kind) if keys else None
+
+    def _reply(self, key: bytes, kind: contract.LookupKind) -> messages.LookupReply:
+        with self._lock:
+            survey = self._survey or Survey(self._explorer.current(), Extent())
+            self._survey = survey
+            lookup = self._explorer.look_up(key, kind, survey.axis)
+            return messages.LookupReply(
+                version=contract.VERSION,
+                lookup=lookup,
+                filters=self._explorer.filters_asked(lookup),
+                stats=self._stats(),
+            )
+
+    def block(self, table_number: int, number: int) -> messages.BlockReply | None:
+        """One block, read from disk; None if the store has no such block now."""
+        table = self._table(table_number)
+        if table is None or not 0 <= number < int(table.index.block_count):
+            return None
+        info = block_info(table, number)
+        return messages.BlockReply(
+            version=contract.VERSION,
+            table=table_number,
+            number=number,
+            offset=info.offset,
+            length_bytes=info.length_bytes,
+            raw_bytes=info.raw_bytes,
+            codec=info.codec,
+            entry_count=info.entry_count,
+            first_key=on_screen(info.first_key),
+            last_key=on_screen(info.last_key),
+            is_cached=table.is_cached(number),
+            filter=filter_of(table, number),
+        )
+
+    def _table(self, number: int) -> TableReader | None:
+        for table in self._explorer.current().version.tables():
+            if table.meta.number == number:
+                return table
+        return None
+
+    def pulse(self) -> messages.Pulse:
+        """What changed since the last call; shows what another process wrote.
+
+        A store that cannot be read at the moment is a failure in the answer, no exception.
+        """
+        failure = None
+        with self._lock:
+            try:
+                if time.monotonic() >= self._refresh_due_s:
+                    self._refresh()
+            except (lsmkv.Error, OSError) as error:
+                failure = str(error)
+            current = self._explorer.current()
+            metas = [table.meta for table in current.version.tables()]
+            return messages.Pulse(
+                version=contract.VERSION,
+                revision=self._revision,
+                memtable_key_counts=list(map(len, current.memtables)),
+                size_bytes=sum(meta.size_bytes for meta in metas),
+                entry_count=sum(meta.entry_count for meta in metas),
+                table_count=len(metas),
+                stats=self._stats(),
+                failure=failure,
+            )

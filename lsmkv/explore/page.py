@@ -1,0 +1,78 @@
+"""Makes the page: one HTML file with its data, script and style inside."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+from importlib.resources import files
+from string import Template
+from typing import Any, Final
+
+import msgspec
+
+from lsmkv.explore import contract
+from lsmkv.explore.exploration import Detail, Exploration
+
+MOST_BYTES: Final = 2_000_000
+"""The most bytes of a page in a file."""
+
+_FEWEST_LOOKUPS: Final = 1
+
+
+def file_page(path: str, **settings: Any) -> str:
+    """The page of a store as one file of at most :data:`MOST_BYTES`.
+
+    Details are left out until it fits.  Raises as :func:`lsmkv.open`.
+    """
+    detail = Detail()
+    while True:
+        # Opened anew each time: counters and lookups must be of one attempt.
+        with Exploration(path, **settings) as exploration:
+            page = render(exploration.page(detail))
+        if len(page.encode("utf-8")) <= MOST_BYTES or detail.present < _FEWEST_LOOKUPS:
+            return page
+        detail = detail.halved()
+
+
+def render(page: contract.Page) -> str:
+    """The HTML of a page.
+
+    Nothing in it can load anything: the policy allows this script and this style by their hashes, and a
+    live page requests to its own server.
+    """
+    return Template(_asset("page.html")).substitute(
+        policy=html.escape(content_policy(is_live=page.source.is_live)),
+        title=html.escape(page.source.name),
+        style=_asset("explore.css"),
+        script=_asset("explore.js"),
+        data=embedded(page),
+    )
+
+
+def content_policy(*, is_live: bool) -> str:
+    """The page's Content-Security-Policy."""
+    parts = [
+        "default-src 'none'",
+        f"script-src {_hash(_asset('explore.js'))}",
+        f"style-src {_hash(_asset('explore.css'))}",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    return "; ".join([*parts, "connect-src 'self'"] if is_live else parts)
+
+
+def embedded(page: contract.Page) -> str:
+    """The data as JSON that no HTML parser takes for markup."""
+    data = msgspec.json.encode(page).decode("utf-8")
+    return data.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _asset(name: str) -> str:
+    return files("lsmkv.explore").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

@@ -1,0 +1,133 @@
+"""Real keys of a store, and absent keys beside them."""
+
+from __future__ import annotations
+
+import random
+import string
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final
+
+from lsmkv.api.db import DB
+from lsmkv.encoding.entries import MAX_KEY_BYTES
+from lsmkv.filters.hashing import hash_key
+from lsmkv.read.view import SuperVersion
+from lsmkv.sstable.reader import TableReader
+
+_TRIES: Final = 50
+_STEPS: Final = 64
+_CLASSES: Final = (string.digits, string.ascii_lowercase, string.ascii_uppercase)
+
+
+class KeySampler:
+    """Draws keys of an open store; ``seed`` decides which.  One thread uses it.
+
+    Its own reads count in its handle, so give it one of its own.
+    """
+
+    def __init__(self, db: DB, seed: int) -> None:
+        self._db = db
+        self._draw = random.Random(seed)
+
+    def _current(self) -> SuperVersion:
+        return self._db._engine.require_open()
+
+    def present(self, count: int) -> list[bytes]:
+        """Up to ``count`` keys that have a value; a key may come twice."""
+        return list(islice(self._present(), count))
+
+    def _present(self) -> Iterator[bytes]:
+        tables = list(self._current().version.tables())
+        weights = [table.meta.entry_count for table in tables]
+        in_memory = sum(map(len, self._current().memtables))
+        failures = 0
+        while failures < _TRIES:
+            start = None
+            if tables and self._draw.randrange(sum(weights) + in_memory) >= in_memory:
+                (table,) = self._draw.choices(tables, weights)
+                start = table.index.first_key(self._draw.randrange(int(table.index.block_count)))
+            steps = self._draw.randrange(_STEPS)
+            keys = list(islice(iter(self._db.keys(start=start)), steps + 1))
+            failures = 0 if keys else failures + 1  # the store may be empty, or all deleted
+            if keys:
+                yield keys[-1]
+
+    def absent(self, count: int) -> list[bytes]:
+        """Up to ``count`` different absent keys, near present ones."""
+        found: dict[bytes, None] = {}
+        for key in islice(self._present(), 4 * count + _TRIES):
+            if len(found) >= count:
+                break
+            near = self._absent_near(key)
+            if near is not None:
+                found[near] = None
+        return list(found)
+
+    def _absent_near(self, key: bytes) -> bytes | None:
+        """An absent key beside ``key``, of its length if there is one; None if none was found."""
+        for _ in range(_TRIES):
+            near = changed(key, self._draw)
+            if self._db.get(near) is None:
+                return near
+        near = key[: MAX_KEY_BYTES - 8] + self._draw.randbytes(8)
+        return near if self._db.get(near) is None else None
+
+    def false_positives(
+        self, count: int, most_tried: int, go_on: Callable[[], bool] = lambda: True
+    ) -> tuple[list[bytes], int]:
+        """Absent keys that a filter lets pass, and how many were tried."""
+        found: list[bytes] = []
+        tried = 0
+        version = self._current().version
+        if not any(table.filters.exist for table in version.tables()):
+            return found, tried
+        for key in self._present():
+            if len(found) >= count or tried >= most_tried or not go_on():
+                break
+            near = self._absent_near(key)
+            if near is None:
+                continue
+            tried += 1
+            # Filters first, which are quick.  A deletion may end the lookup before it asks them.
+            if any(_passes(run.table_for(near), near) for run in version.runs) and (
+                self._db.explain(near).false_positives
+            ):
+                found.append(near)
+        return found, tried
+
+    def absent_between(self, keys: list[bytes]) -> bytes | None:
+        """An absent key between the first and last of ``keys``.
+
+        ``keys`` ascend; it is none of them.  None if none was found.
+        """
+        for attempt in range(_TRIES):
+            near = changed(self._draw.choice(keys), self._draw)
+            if attempt == _TRIES - 1:
+                near = self._draw.choice(keys)[: MAX_KEY_BYTES - 8] + self._draw.randbytes(8)
+            at = bisect_left(keys, near)
+            # A block may hold a key that was deleted since: its filter is right to let it pass.
+            if 0 < at < len(keys) and keys[at] != near and self._db.get(near) is None:
+                return near
+        return None
+
+
+def changed(key: bytes, draw: random.Random) -> bytes:
+    """``key`` with one byte replaced by another of its kind: a digit by a digit, and so on."""
+    if not key:
+        return draw.randbytes(1)
+    at = len(key) - 1 - min(draw.randrange(4), len(key) - 1)
+    letter = chr(key[at])
+    kind = next((letters for letters in _CLASSES if letter in letters), None)
+    other = ord(draw.choice(kind)) if kind else draw.randrange(256)
+    if kind is None and letter in string.printable:
+        other = ord(draw.choice(string.ascii_lowercase))
+    return key[:at] + bytes([other]) + key[at + 1 :]
+
+
+def _passes(table: TableReader | None, key: bytes) -> bool:
+    """Whether a block spans an absent key and its filter allows it."""
+    if table is None or not table.filters.exist:
+        return False
+    number = int(table.index.find(key))
+    return number >= 0 and table.filters.may_hold(number, table.filters.hash_of(key, hash_key(key)))

@@ -1,0 +1,237 @@
+"""Reads a store's shape for the map: levels, runs, tables, and cells of blocks.
+
+It reads indexes and filters, but no data block.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from lsmkv.explore import contract
+from lsmkv.explore.keys import KeyAxis, on_screen, text_of
+from lsmkv.inspection.store_info import (
+    StoreInfo,
+    TableInfo,
+    filter_rate,
+    filter_shape,
+    inspect_store,
+)
+from lsmkv.read.view import SuperVersion
+from lsmkv.sstable.reader import TableReader
+
+_CELL_KEY_CHARACTERS: Final = 24
+
+BlockReads = Mapping[tuple[int, int], int]
+"""How often each block was read, by the numbers of table and block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much detail a map has at most."""
+
+    cells: int = 4000
+    tables: int = 400
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """Blocks ``first`` to ``stop`` (not included) of a table."""
+
+    table: TableReader
+    first: int
+    stop: int
+
+    @property
+    def first_key(self) -> bytes:
+        return self.table.index.first_key(self.first)
+
+    @property
+    def last_key(self) -> bytes:
+        return self.table.index.last_key(self.stop - 1)
+
+    @property
+    def size_bytes(self) -> int:
+        return self.table.index.offset(self.stop) - self.table.index.offset(self.first)
+
+
+class Survey:
+    """The shape of one consistent state of a store, divided into cells."""
+
+    def __init__(self, current: SuperVersion, extent: Extent) -> None:
+        self.current = current
+        self._info: StoreInfo = inspect_store(current)
+        self._readers = {table.meta.number: table for table in current.version.tables()}
+        block_counts = [int(table.index.block_count) for table in self._readers.values()]
+        self._blocks_per_cell = blocks_per_cell(block_counts, extent.cells)
+        self._tables_per_item = max(1, math.ceil(len(block_counts) / extent.tables))
+        self.axis = KeyAxis(
+            (cell.first_key, cell.size_bytes)
+            for table in self._readers.values()
+            for cell in self._cells(table)
+        )
+
+    def _cells(self, table: TableReader) -> Iterator[_Cell]:
+        count = int(table.index.block_count)
+        step = count if self._tables_per_item > 1 else self._blocks_per_cell
+        for first in range(0, count, step):
+            yield _Cell(table, first, min(count, first + step))
+
+    def as_map(self, reads: BlockReads) -> contract.StoreMap:
+        """The map, with how often the page's lookups read each block."""
+        info = self._info
+        return contract.StoreMap(
+            memtable_key_counts=list(info.memtable_key_counts),
+            size_bytes=info.size_bytes,
+            entry_count=info.entry_count,
+            filter_bytes=info.filter_bytes,
+            filter_memory_bytes=info.filter_memory_bytes,
+            table_count=len(self._readers),
+            block_count=sum(table.block_count for table in info.tables()),
+            blocks_per_cell=self._blocks_per_cell,
+            levels=[
+                contract.Level(
+                    number=level.number,
+                    size_bytes=level.size_bytes,
+                    entry_count=level.entry_count,
+                    runs=[
+                        contract.Run(
+                            number=run.number,
+                            size_bytes=run.size_bytes,
+                            entry_count=run.entry_count,
+                            tables=list(self._tables(run.tables, reads)),
+                        )
+                        for run in level.runs
+                    ],
+                )
+                for level in info.levels
+            ],
+        )
+
+    def _tables(self, tables: tuple[TableInfo, ...], reads: BlockReads) -> Iterator[contract.Table]:
+        step = self._tables_per_item
+        for at in range(0, len(tables), step):
+            yield self._table(tables[at : at + step], reads)
+
+    def _table(self, infos: tuple[TableInfo, ...], reads: BlockReads) -> contract.Table:
+        """One table, or several as one."""
+        first, last = infos[0], infos[-1]
+        readers = [self._readers[info.number] for info in infos]
+        rates = [(info.expected_rate, info.block_count) for info in infos]
+        return contract.Table(
+            number=first.number,
+            file_name=first.file_name,
+            size_bytes=sum(info.size_bytes for info in infos),
+            entry_count=sum(info.entry_count for info in infos),
+            tombstone_count=sum(info.tombstone_count for info in infos),
+            smallest=on_screen(first.smallest),
+            largest=on_screen(last.largest),
+            smallest_seq=min(info.smallest_seq for info in infos),
+            largest_seq=max(info.largest_seq for info in infos),
+            block_count=sum(info.block_count for info in infos),
+            raw_bytes=sum(info.raw_bytes for info in infos),
+            stored_bytes=sum(info.stored_bytes for info in infos),
+            dictionary_bytes=sum(info.dictionary_bytes for info in infos),
+            index_bytes=sum(info.index_bytes for info in infos),
+            filter_kind=first.filter_kind,
+            granularity=first.granularity,
+            filter_key=first.filter_key,
+            filter_bytes=sum(info.filter_bytes for info in infos),
+            filter_memory_bytes=sum(info.filter_memory_bytes for info in infos),
+            requested_rate=first.requested_rate,
+            expected_rate=_weighted(rates),
+            writer=first.writer,
+            table_count=len(infos),
+            written_at_s=_written_at(readers[0].path),
+            start=self.axis.start(first.smallest),
+            end=self.axis.end(last.largest),
+            cells=self._columns([cell for table in readers for cell in self._cells(table)], reads),
+        )
+
+    def _columns(self, cells: list[_Cell], reads: BlockReads) -> contract.Cells:
+        filters = [_filters_of(cell) for cell in cells]
+        first_blocks = []
+        blocks = 0
+        for cell in cells:
+            first_blocks.append(blocks)
+            blocks += cell.stop - cell.first
+        return contract.Cells(
+            first_block=first_blocks,
+            first_key=[text_of(cell.first_key, _CELL_KEY_CHARACTERS) for cell in cells],
+            size_bytes=[cell.size_bytes for cell in cells],
+            entry_count=[
+                sum(cell.table.index.entry_count(number) for number in _blocks(cell))
+                for cell in cells
+            ],
+            filter_bits=[bit_count for bit_count, _, _ in filters],
+            parameter=[parameter for _, parameter, _ in filters],
+            rate=[rate for _, _, rate in filters],
+            start=[self.axis.start(cell.first_key) for cell in cells],
+            end=[self.axis.end(cell.last_key) for cell in cells],
+            reads=[
+                sum(reads.get((cell.table.meta.number, number), 0) for number in _blocks(cell))
+                for cell in cells
+            ],
+            cached=[
+                sum(cell.table.is_cached(number) for number in _blocks(cell)) for cell in cells
+            ],
+        )
+
+
+def blocks_per_cell(block_counts: list[int], most_cells: int) -> int:
+    """The fewest blocks in a cell that give few enough cells.
+
+    Each table has a cell at least.
+
+    >>> blocks_per_cell([10, 10], 20), blocks_per_cell([10, 11], 20), blocks_per_cell([5, 5, 5], 1)
+    (1, 2, 5)
+    """
+    longest = max(block_counts, default=1)
+    step = max(1, min(longest, math.ceil(sum(block_counts) / most_cells)))
+    while step < longest and (sum(math.ceil(count / step) for count in block_counts) > most_cells):
+        step += 1
+    return step
+
+
+def _blocks(cell: _Cell) -> range:
+    return range(cell.first, cell.stop)
+
+
+def _filters_of(cell: _Cell) -> tuple[int, int, float | None]:
+    """Bits, parameter and mean exact rate of a cell's filters."""
+    table = cell.table
+    if table.properties.granularity == "table":
+        return 0, table.properties.probe_count, None
+    bit_count = 0
+    rates: list[float] = []
+    known: dict[tuple[int, int, int], float] = {}
+    for number in _blocks(cell):
+        bits, key_count, parameter = filter_shape(table, number)
+        bit_count += bits
+        if bits == 0:
+            rates.append(1.0)
+        elif key_count is not None:
+            shape = bits, key_count, parameter
+            if shape not in known:
+                known[shape] = filter_rate(table, *shape)
+            rates.append(known[shape])
+    whole = len(rates) == cell.stop - cell.first
+    rate = math.fsum(rates) / len(rates) if whole else None
+    return bit_count, int(table.index.probe_count(cell.first)), rate
+
+
+def _weighted(rates: list[tuple[float | None, int]]) -> float | None:
+    """The mean of rates, weighted; None if one is unknown."""
+    total = sum(weight for _, weight in rates)
+    terms = [rate * weight for rate, weight in rates if rate is not None]
+    return math.fsum(terms) / total if len(terms) == len(rates) else None
+
+
+def _written_at(path: str) -> float | None:
+    with contextlib.suppress(OSError):  # a compaction may have removed it just now
+        return os.path.getmtime(path)
+    return None

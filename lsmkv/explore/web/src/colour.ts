@@ -1,0 +1,31 @@
+// The page's colours.  Those of marks are of the palette of Okabe and Ito, which colour-blind people
+// can tell apart; each mark also has a sign.
+
+import type { Mark } from "./model";
+
+export interface Look {
+  colour: string;
+  sign: string;
+  text: string;
+}
+
+export const MARKS: Record<Mark, Look> = {
+  "out of range": { colour: "#b4bcc4", sign: "–", text: "no table spans the key" },
+  gap: { colour: "#b4bcc4", sign: "·", text: "the key lies between two blocks" },
+  no: { colour: "#b4bcc4", sign: "⊘", text: "the filter said no: nothing read" },
+  cached: { colour: "#f0e442", sign: "▣", text: "searched in the cache, not there" },
+  read: { colour: "#e69f00", sign: "■", text: "read and searched, not there" },
+  "false positive": { colour: "#d55e00", sign: "×", text: "read for nothing: a false positive" },
+  found: { colour: "#009e73", sign: "✓", text: "found" },
+};
+
+/** Whether dark colours are on, by choice or by the system. */
+export function isDark(): boolean {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+/** The value of a custom property of the style. */
+export function themed(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}

@@ -1,0 +1,136 @@
+// Starts the page: reads its data, makes the views, and follows a live store.
+
+import { App } from "./app";
+import { isDark } from "./colour";
+import type { Page, Pulse } from "./contract";
+import { CountersView } from "./counters";
+import { button, fill, h } from "./dom";
+import { bytes, count, date, integer, significant } from "./format";
+import { Lecture } from "./lecture";
+import { LookupView } from "./lookup";
+import { MapView } from "./map";
+import { Model, VERSION } from "./model";
+import { SelectionView } from "./selection";
+import { Server } from "./server";
+import { TimeView } from "./time";
+import { WhatIfView } from "./whatif";
+
+function start(root: HTMLElement): void {
+  const data = document.getElementById("data")?.textContent ?? "";
+  const page = JSON.parse(data) as Page;
+  if (page.version !== VERSION) {
+    fill(root, h("p", {}, `This page reads data of version ${VERSION}, not ${page.version}.`));
+    return;
+  }
+  const app = new App(page, page.source.is_live ? new Server() : null);
+  const map = new MapView(app);
+  const lookups = new LookupView(app);
+  const selection = new SelectionView(app);
+  const whatIf = new WhatIfView(app);
+  const time = new TimeView(app);
+  const lecture = new Lecture(app, lookups, whatIf, time);
+  fill(
+    root,
+    header(app, map, lecture),
+    lecture.element,
+    h(
+      "main",
+      {},
+      h("div", { class: "left" }, map.element, whatIf.element, time.element),
+      h(
+        "div",
+        { class: "right" },
+        lookups.element,
+        selection.element,
+        new CountersView(app).element,
+      ),
+    ),
+    footer(page),
+  );
+  if (app.server) follow(app, app.server, time);
+}
+
+function header(app: App, map: MapView, lecture: Lecture): HTMLElement {
+  const numbers = h("p", { class: "numbers" });
+  const live = h("span", { class: "live", hidden: !app.server }, "live");
+  app.watch((state, before) => {
+    if (state.model !== before.model || state.pulse !== before.pulse || state === before)
+      fill(numbers, inShort(state.model.page));
+  });
+  const theme = button("Dark or light", () => {
+    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+    map.redraw();
+  });
+  const { source } = app.state.model.page;
+  return h(
+    "header",
+    {},
+    h("div", {}, h("h1", {}, source.name, " ", live), numbers),
+    h(
+      "div",
+      { class: "tools" },
+      button("Lecture", () => lecture.start(), { title: "six scenes; key l" }),
+      theme,
+    ),
+  );
+}
+
+function inShort(page: Page): string {
+  const { map } = page;
+  const keys = Math.max(1, map.entry_count);
+  return (
+    `${count(map.entry_count, "entry", "entries")} in ${count(map.table_count, "table")} and ` +
+    `${count(map.block_count, "block")}, ${bytes(map.size_bytes)}; filters ${bytes(map.filter_bytes)}, ` +
+    `${significant((8 * map.filter_bytes) / keys, 3)} bits per entry; ` +
+    `${integer(map.memtable_key_counts.reduce((sum, n) => sum + n, 0))} keys in memtables`
+  );
+}
+
+function footer(page: Page): HTMLElement {
+  const { source } = page;
+  const notes = h("ul");
+  const options = Object.entries(source.options).map(([name, value]) => `${name} ${value}`);
+  const made =
+    `Read on ${date(source.made_at_s)} from ${source.path} by lsmkv ${source.lsmkv_version}, ` +
+    `with ${options.join(", ")}.`;
+  const tried =
+    page.lookups_tried > 0
+      ? `${count(page.lookups_tried, "absent key")} were tried to find ` +
+        `${count(page.lookups.filter((one) => one.kind === "false positive").length, "false positive")}.`
+      : null;
+  for (const note of [made, tried, ...page.omitted]) if (note) notes.append(h("li", {}, note));
+  return h("footer", {}, notes);
+}
+
+/** Keeps a live page up to date with what other processes write. */
+function follow(app: App, server: Server, time: TimeView): void {
+  let revision = app.state.model.page.revision;
+  let isFetching = false;
+  const banner = h("p", { class: "failure banner", role: "status", hidden: true });
+  document.body.prepend(banner);
+  const tell = (problem: string | null): void => {
+    banner.hidden = problem === null;
+    banner.textContent = problem ?? "";
+  };
+  const heard = async (pulse: Pulse): Promise<void> => {
+    tell(pulse.failure === null ? null : `The store cannot be read now: ${pulse.failure}`);
+    app.count(pulse.stats, pulse.memtable_key_counts);
+    if (pulse.revision === revision || isFetching) return;
+    isFetching = true;
+    try {
+      const fresh = await server.page();
+      revision = fresh.revision;
+      app.set({ model: new Model(fresh), selected: null, lookup: null, step: 0 });
+      time.goTo(fresh.history.steps.length - 1);
+    } finally {
+      isFetching = false;
+    }
+  };
+  server.listen(
+    (pulse) => void heard(pulse),
+    () => tell("The connection to lsmkv explore is lost; trying again."),
+  );
+}
+
+const root = document.getElementById("app");
+if (root) start(root);

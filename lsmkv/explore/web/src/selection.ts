@@ -1,0 +1,129 @@
+// What is selected on the map: a block, its table and its filter.
+
+import type { App, State } from "./app";
+import type { BlockReply, Filter, Key, Table } from "./contract";
+import { facts, fill, h } from "./dom";
+import { bytes, count, date, integer, percent } from "./format";
+import { type Cell, item } from "./model";
+import { raster } from "./raster";
+
+const PARAMETERS: Record<string, string> = {
+  ribbon: "columns r",
+  "binary-fuse": "fingerprint bits",
+};
+
+export class SelectionView {
+  readonly element = h("section", { class: "selection card", "aria-label": "Selection" });
+  #app: App;
+
+  constructor(app: App) {
+    this.#app = app;
+    app.watch((state, before) => {
+      if (state.selected !== before.selected || state === before) void this.#show(state);
+    });
+  }
+
+  async #show(state: State): Promise<void> {
+    const cell = state.selected;
+    if (!cell) {
+      fill(
+        this.element,
+        h("h2", {}, "Selection"),
+        h("p", { class: "hint" }, "Choose a block on the map."),
+      );
+      return;
+    }
+    this.#fill(cell, null, "");
+    const server = this.#app.server;
+    if (!server || cell.table.table_count > 1) return;
+    try {
+      const reply = await server.block(cell.table.number, cell.firstBlock);
+      if (reply.filter) state.model.addFilters([reply.filter]);
+      if (this.#app.state.selected === cell) this.#fill(cell, reply, "");
+    } catch (error) {
+      if (this.#app.state.selected === cell) this.#fill(cell, null, String(error));
+    }
+  }
+
+  #fill(cell: Cell, block: BlockReply | null, failure: string): void {
+    const table = cell.table;
+    const filter = this.#app.state.model.filterOf(table.number, cell.firstBlock);
+    fill(
+      this.element,
+      h("h2", {}, "Selection"),
+      failure ? h("p", { class: "failure" }, failure) : null,
+      h("h3", {}, title(cell)),
+      facts([
+        ["first key", item(table.cells.first_key, cell.at)],
+        ...(block ? ([["last key", keyText(block.last_key)]] as [string, string][]) : []),
+        ["entries", integer(item(table.cells.entry_count, cell.at))],
+        ["stored", bytes(cell.size)],
+        ...(block
+          ? ([
+              ["before compression", `${bytes(block.raw_bytes)}, codec ${block.codec}`],
+              ["in the file", `from byte ${integer(block.offset)}`],
+              ["cached", block.is_cached ? "yes" : "no"],
+            ] as [string, string][])
+          : []),
+        ["reads by this page", integer(item(table.cells.reads, cell.at))],
+      ]),
+      ...filterParts(cell, filter),
+      h("h3", {}, table.table_count > 1 ? count(table.table_count, "table") : table.file_name),
+      tableFacts(table),
+    );
+  }
+}
+
+function title(cell: Cell): string {
+  const last = cell.firstBlock + cell.blockCount - 1;
+  return cell.blockCount > 1
+    ? `Blocks ${integer(cell.firstBlock)} to ${integer(last)}`
+    : `Block ${integer(cell.firstBlock)}`;
+}
+
+function keyText(key: Key): string {
+  return `${key.text} (${count(key.byte_count, "byte")})`;
+}
+
+function filterParts(cell: Cell, filter: Filter | undefined): HTMLElement[] {
+  const heading = h(
+    "h3",
+    {},
+    filter?.block === null ? "Filter of the table" : "Filter of the block",
+  );
+  if (!filter) {
+    const none = cell.table.filter_kind === "none";
+    const text = none
+      ? "The table has no filters."
+      : "This page does not hold the bits of this filter.";
+    return [heading, h("p", { class: "hint" }, text)];
+  }
+  const first = cell.blockCount > 1 && filter.block !== null;
+  return [
+    heading,
+    ...(first ? [h("p", { class: "hint" }, `Of block ${filter.block}, the first of these.`)] : []),
+    facts([
+      ["kind", filter.policy],
+      ["keys n", filter.key_count === null ? "unknown" : integer(filter.key_count)],
+      ["bits m", integer(filter.bit_count)],
+      [PARAMETERS[filter.policy] ?? "probes k", integer(filter.parameter)],
+      ["exact rate p", percent(filter.rate)],
+    ]),
+    raster(filter, null),
+  ];
+}
+
+function tableFacts(table: Table): HTMLElement {
+  return facts([
+    ["smallest key", keyText(table.smallest)],
+    ["largest key", keyText(table.largest)],
+    ["entries", `${integer(table.entry_count)} (${count(table.tombstone_count, "deletion")})`],
+    ["sequence numbers", `${integer(table.smallest_seq)} to ${integer(table.largest_seq)}`],
+    ["size", `${bytes(table.size_bytes)} in ${count(table.block_count, "block")}`],
+    ["before compression", bytes(table.raw_bytes)],
+    ["filters", `${table.filter_kind}, ${bytes(table.filter_bytes)}, one per ${table.granularity}`],
+    ["rate asked, exact", `${percent(table.requested_rate)}, ${percent(table.expected_rate)}`],
+    ["index", bytes(table.index_bytes)],
+    ["written", date(table.written_at_s)],
+  ]);
+}

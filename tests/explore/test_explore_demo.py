@@ -1,0 +1,146 @@
+"""The demonstration, the benchmark and the command of the page, end to end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+import lsmkv
+from bench import explore as demo
+from browsers import needs_browser
+from explored_stores import make_store
+from lsmkv.cli import cli
+from lsmkv.explore import contract
+
+
+def page_in(text: str) -> contract.Page:
+    found = re.search(r'id="data">(.*?)</script>', text, re.S)
+    assert found
+    return msgspec.json.decode(found[1], type=contract.Page)
+
+
+def test_the_command_writes_a_page(tmp_path: Path) -> None:
+    make_store(tmp_path / "db", 300)
+    out = tmp_path / "page.html"
+    done = CliRunner().invoke(cli, ["explore", str(tmp_path / "db"), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith(f"{out}: ")
+    assert page_in(out.read_text("utf-8")).source.name == "db"
+
+
+def test_the_command_writes_to_standard_output(tmp_path: Path) -> None:
+    make_store(tmp_path / "db", 300)
+    done = CliRunner().invoke(cli, ["explore", str(tmp_path / "db"), "--out", "-"])
+    assert done.exit_code == 0
+    assert done.output.startswith("<!doctype html>") and done.output.endswith("</html>\n")
+
+
+def test_the_command_sets_options_of_its_lookups(tmp_path: Path) -> None:
+    make_store(tmp_path / "db", 300)
+    command = ["explore", str(tmp_path / "db"), "--out", "-", "--set", "block_cache_size_bytes=0"]
+    done = CliRunner().invoke(cli, command)
+    assert page_in(done.output).source.options["block_cache_size_bytes"] == 0
+
+
+def test_a_directory_without_a_store_is_one_line(tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, ["explore", str(tmp_path), "--out", str(tmp_path / "x.html")])
+    assert done.exit_code == 1 and "holds no lsmkv store" in done.output
+    assert not (tmp_path / "x.html").exists()
+
+
+def test_a_damaged_store_is_one_line_and_leaves_the_old_page(tmp_path: Path) -> None:
+    make_store(tmp_path / "db", 300)
+    for table in (tmp_path / "db").glob("*.sst"):
+        table.write_bytes(table.read_bytes()[:-10])
+    (tmp_path / "x.html").write_text("old")
+    done = CliRunner().invoke(
+        cli, ["explore", str(tmp_path / "db"), "--out", str(tmp_path / "x.html")]
+    )
+    assert done.exit_code == 1 and ".sst" in done.output and "Traceback" not in done.output
+    assert (tmp_path / "x.html").read_text() == "old"
+
+
+def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
+    make_store(tmp_path / "db", 300)
+    command = [sys.executable, "-m", "lsmkv", "explore", str(tmp_path / "db"), "--serve"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().split()[-1]
+        with urllib.request.urlopen(address, timeout=30) as reply:
+            assert page_in(reply.read().decode()).source.is_live
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+
+
+def test_without_the_server_the_command_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_store(tmp_path / "db", 100)
+    monkeypatch.setitem(sys.modules, "lsmkv.explore.server", None)
+    done = CliRunner().invoke(cli, ["explore", str(tmp_path / "db"), "--serve"])
+    assert done.exit_code == 1 and 'pip install "lsmkv[explore]"' in done.output
+
+
+def test_the_demonstration_makes_levels_and_a_page(tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    demo.main(["--seconds", "0", "--files", "6000", "--out", str(out)])
+    page = page_in(out.read_text("utf-8"))
+    assert page.map.entry_count == 6000
+    kinds = {step.kind for step in page.history.steps}
+    assert {"flush", "compaction"} <= kinds
+
+
+def test_the_demonstration_serves_the_store_while_it_grows(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "bench.explore", "--no-open", "--seconds", "2"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        [*command, "--files", "2000"], stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        address = process.stdout.readline().strip()
+        with urllib.request.urlopen(address + "events", timeout=60) as events:
+            for line in events:
+                if line.startswith(b"data: ") and b'"table_count":0,' not in line:
+                    break
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_browser
+@pytest.mark.slow
+def test_the_speed_of_a_page_is_measured() -> None:
+    from bench.explore_speed import run
+
+    section = run(20_000, 1)
+    assert re.search(r"^\| file \| [\d.]+ ", section, re.M)
+    assert re.search(r"^\| live \| [\d.]+ ", section, re.M)
+
+
+@needs_browser
+@pytest.mark.slow
+def test_the_pictures_are_taken(tmp_path: Path) -> None:
+    from tools.screenshots import PICTURES, take
+
+    make_store(tmp_path / "db", 300)
+    out = tmp_path / "page.html"
+    CliRunner().invoke(cli, ["explore", str(tmp_path / "db"), "--out", str(out)])
+    take(out.as_uri(), tmp_path)
+    for name in PICTURES:
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_version_of_the_page_is_that_of_the_package(tmp_path: Path) -> None:
+    make_store(tmp_path / "db", 10)
+    done = CliRunner().invoke(cli, ["explore", str(tmp_path / "db"), "--out", "-"])
+    assert page_in(done.output).source.lsmkv_version == lsmkv.__version__

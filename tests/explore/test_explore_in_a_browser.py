@@ -1,0 +1,490 @@
+"""The page in a real browser: its numbers, its controls, and that it stays by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+import lsmkv
+from browsers import Tab, browser, needs_browser, tab
+from explored_stores import HOSTILE, make_store
+from live_pages import live_page
+from lsmkv.encoding.text_form import to_text
+from lsmkv.explore import contract
+from lsmkv.explore.page import file_page
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = needs_browser
+
+LIGHT_AND_DARK = ("light", "dark")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("browsed") / "<script>document.title='taken'"
+    make_store(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def file(store: Path) -> Path:
+    path = store.parent / "page.html"
+    path.write_text(file_page(str(store)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def data(file: Path) -> contract.Page:
+    """What the page in the file was given."""
+    found = re.search(r'id="data">(.*?)</script>', file.read_text("utf-8"), re.S)
+    assert found
+    return msgspec.json.decode(found[1], type=contract.Page)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as launched:
+        yield launched
+
+
+@pytest.fixture
+def shown(chromium: Browser, file: Path) -> Iterator[Tab]:
+    with tab(chromium, file.as_uri()) as opened:
+        yield opened
+        assert opened.errors == []
+
+
+def text_of(page: Page, selector: str) -> str:
+    return " ".join(page.inner_text(selector).split())
+
+
+def facts(page: Page, within: str) -> dict[str, str]:
+    """The names and values that a part of the page lists."""
+    names = page.locator(f"{within} .facts dt").all_inner_texts()
+    values = page.locator(f"{within} .facts dd").all_inner_texts()
+    return dict(zip(names, values, strict=True))
+
+
+def number(text: str) -> int:
+    """The first number of a text."""
+    found = re.search(r"\d[\d,]*", text)
+    assert found, text
+    return int(found[0].replace(",", ""))
+
+
+# By itself
+
+
+def test_a_page_in_a_file_requests_nothing(shown: Tab, file: Path) -> None:
+    page = shown.page
+    for pick in ("present", "absent", "false positive"):
+        page.click(f"[data-pick='{pick}']")
+    page.keyboard.press("l")
+    for _ in range(6):
+        page.keyboard.press("ArrowRight")
+    assert [url for url in shown.requests if not url.startswith("data:")] == [file.as_uri()]
+
+
+def test_hostile_names_and_keys_are_text(shown: Tab, store: Path) -> None:
+    assert shown.page.title().startswith("<script>document.title='taken' ·")
+    assert text_of(shown.page, "h1").startswith("<script>document.title='taken'")
+    assert shown.page.locator("img, svg[onload], iframe").count() == 0
+
+
+def test_no_error_in_a_store_without_tables(chromium: Browser, tmp_path: Path) -> None:
+    lsmkv.open(tmp_path / "db").close()
+    (tmp_path / "page.html").write_text(file_page(str(tmp_path / "db")), encoding="utf-8")
+    with tab(chromium, (tmp_path / "page.html").as_uri()) as opened:
+        opened.page.click("[data-pick='present']")
+        assert "No present key was found" in text_of(opened.page, ".lookup .failure")
+        opened.page.keyboard.press("l")
+        for _ in range(6):
+            opened.page.keyboard.press("ArrowRight")
+        assert opened.errors == []
+
+
+# The map and the selection
+
+
+def test_the_first_line_has_the_numbers_of_inspect(shown: Tab, store: Path) -> None:
+    with lsmkv.open(store, read_only=True) as db:
+        info = db.inspect()
+    text = text_of(shown.page, ".numbers")
+    numbers = [int(found.replace(",", "")) for found in re.findall(r"\d[\d,]*(?= )", text)]
+    tables = list(info.tables())
+    assert numbers[:3] == [info.entry_count, len(tables), sum(t.block_count for t in tables)]
+    assert sum(info.memtable_key_counts) in numbers
+
+
+def test_a_block_is_selected_with_the_keyboard(shown: Tab, store: Path) -> None:
+    page = shown.page
+    page.focus(".map canvas")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    found = facts(page, ".selection")
+    with lsmkv.open(store, read_only=True) as db:
+        table = next(db.inspect().tables())
+        block = list(db.blocks(table.number))[1]
+    assert "Block 1" in text_of(page, ".selection")
+    assert page.inner_text(".map [aria-live]").startswith(f"table {table.number}, block 1")
+    assert found["first key"] == to_text(block.first_key)[:24]
+    assert found["keys n"] == str(block.key_count)
+    assert found["bits m"] == f"{block.bit_count:,}"
+    assert found["probes k"] == str(block.probe_count)
+    assert number(found["sequence numbers"]) == table.smallest_seq
+    assert found["size"].endswith(f"in {table.block_count} blocks")
+    assert "set" in text_of(page, ".selection figcaption")
+
+
+def test_a_click_on_the_map_selects_a_block(shown: Tab) -> None:
+    box = shown.page.locator(".map canvas").bounding_box()
+    assert box
+    # The lowest run, above the line of the axis: it spans nearly all keys.
+    shown.page.click(".map canvas", position={"x": box["width"] / 2, "y": box["height"] - 36})
+    assert re.search(r"Block \d+", text_of(shown.page, ".selection"))
+
+
+def test_the_raster_tells_the_bits_that_are_set(shown: Tab, data: contract.Page) -> None:
+    import base64
+
+    page = shown.page
+    page.focus(".map canvas")
+    page.keyboard.press("ArrowRight")
+    first = data.map.levels[0].runs[0].tables[0] if data.map.levels[0].runs else None
+    runs = [run for level in data.map.levels for run in level.runs]
+    table = first or runs[0].tables[0]
+    (filter,) = [f for f in data.filters if (f.table, f.block) == (table.number, 0)]
+    set_bits = sum(byte.bit_count() for byte in base64.b64decode(filter.bits))
+    assert f"{filter.bit_count:,} bits; {set_bits} set" in text_of(page, ".selection figcaption")
+
+
+def test_every_colouring_and_scale_draws(shown: Tab) -> None:
+    page = shown.page
+    for scale in ("keys", "bytes"):
+        page.select_option("#scale", scale)
+        pictures = set()
+        for colouring in page.locator("#colouring option").all():
+            page.select_option("#colouring", colouring.get_attribute("value"))
+            page.wait_for_timeout(50)
+            assert colouring.inner_text() in text_of(page, ".legend")
+            pictures.add(page.locator(".map canvas").screenshot())
+        assert len(pictures) > 1
+
+
+def test_zooming_shows_a_part_and_all_again(shown: Tab) -> None:
+    page = shown.page
+    canvas = page.locator(".map canvas")
+    page.wait_for_timeout(100)
+    whole = canvas.screenshot()
+    page.click("[aria-label='Zoom in']")
+    page.wait_for_timeout(100)
+    assert canvas.screenshot() != whole
+    page.click("[aria-label='Show the whole store']")
+    page.mouse.move(5, 5)
+    page.wait_for_timeout(100)
+    assert canvas.screenshot() == whole
+
+
+# Lookups
+
+
+@pytest.mark.parametrize("pick", ["present", "absent", "false positive"])
+def test_a_picked_lookup_shows_the_totals_of_explain(
+    shown: Tab, data: contract.Page, pick: str
+) -> None:
+    page = shown.page
+    expected = next(lookup for lookup in data.lookups if lookup.kind == pick)
+    page.click(f"[data-pick='{pick}']")
+    assert text_of(page, ".the-key") == expected.key.text.strip()
+    outcome = text_of(page, ".outcome")
+    for part in (
+        f"Filters asked: {expected.filters_asked}, said no: {expected.filter_negatives}",
+        f"false positives: {expected.false_positives}",
+        f"Blocks read: {expected.blocks_read} ",
+        f"without filters {expected.reads_without_filters}.",
+    ):
+        assert part in outcome
+    steps = page.locator(".steps li").all_inner_texts()
+    assert len(steps) == len(expected.memtables) + len(expected.runs)
+    for text, step in zip(steps[len(expected.memtables) :], expected.runs, strict=True):
+        assert f"level {step.level}, run {step.run}" in text
+        if step.filter is not None and step.filter.verdict in ("no", "maybe"):
+            assert f"filter says {step.filter.verdict}" in text
+        assert ("false positive" in text) == step.is_false_positive
+
+
+def test_the_score_adds_up_lookups(shown: Tab, data: contract.Page) -> None:
+    page = shown.page
+    absent = [lookup for lookup in data.lookups if lookup.kind == "absent"][:5]
+    for _ in absent:
+        page.click("[data-pick='absent']")
+    without = sum(lookup.reads_without_filters for lookup in absent)
+    done = sum(lookup.blocks_read for lookup in absent)
+    assert "Score of 5 lookups" in text_of(page, ".score")
+    assert number(page.inner_text("[data-score=without]")) == without
+    assert number(page.inner_text("[data-score=done]")) == done
+    assert number(page.inner_text("[data-score=saved]")) == without - done
+
+
+def test_assumed_times_can_be_changed(shown: Tab) -> None:
+    page = shown.page
+    page.click("[data-pick='absent']")
+    reads = number(page.inner_text("[data-score=without]"))
+    page.fill("[aria-label='milliseconds of a read from a hard disk']", "5")
+    row = text_of(page, ".score tbody tr:first-child")
+    assert f"{5 * reads} ms" in row
+
+
+def test_a_lookup_can_be_stepped_through(shown: Tab, data: contract.Page) -> None:
+    page = shown.page
+    expected = next(lookup for lookup in data.lookups if lookup.kind == "false positive")
+    total = len(expected.memtables) + len(expected.runs)
+    page.click("[data-pick='false positive']")
+    page.click("[aria-label='First step']")
+    assert number(page.inner_text("[data-score=without]")) == 0
+    for step in range(1, total + 1):
+        page.click("[aria-label='Step forward']")
+        assert f"step {step} of {total}" in text_of(page, ".path")
+    assert number(page.inner_text("[data-score=done]")) == expected.blocks_read
+
+
+def test_the_bits_of_a_no_are_told(shown: Tab, data: contract.Page) -> None:
+    page = shown.page
+    lookup = next(lookup for lookup in data.lookups if lookup.kind == "absent")
+    at = next(i for i, step in enumerate(lookup.runs) if step.outcome == "filtered")
+    asked = lookup.runs[at].filter
+    assert asked is not None and asked.unset_probes
+    page.click("[data-pick='absent']")
+    page.click("[aria-label='First step']")
+    for _ in range(len(lookup.memtables) + at + 1):
+        page.click("[aria-label='Step forward']")
+    told = text_of(page, ".bits p")
+    assert all(f"{bit:,}" in told for bit in asked.probes)
+    assert told.endswith("not set: no.")
+
+
+def test_steps_play_by_themselves_where_motion_is_wanted(chromium: Browser, file: Path) -> None:
+    with tab(chromium, file.as_uri(), reduced_motion="no-preference") as opened:
+        opened.page.clock.install()
+        opened.page.click("[data-pick='absent']")
+        assert "step 1 of" in text_of(opened.page, ".path")
+        opened.page.clock.run_for(60_000)
+        found = re.search(r"step (\d+) of (\d+)", text_of(opened.page, ".path"))
+        assert found and found[1] == found[2]
+
+
+def test_a_recorded_key_is_found_by_its_text_and_hex(shown: Tab, data: contract.Page) -> None:
+    page = shown.page
+    lookup = next(one for one in data.lookups if one.key.text.startswith("key"))
+    for form, text in (("text", lookup.key.text), ("hex", lookup.key.hex)):
+        page.select_option("#key-form", form)
+        page.fill("#key", text)
+        page.keyboard.press("Enter")
+        assert text_of(page, ".the-key") == lookup.key.text
+
+
+def test_a_key_that_is_not_recorded_says_how_to_look_it_up(shown: Tab) -> None:
+    shown.page.fill("#key", "nothing like it")
+    shown.page.keyboard.press("Enter")
+    assert "--serve looks up any key" in text_of(shown.page, ".lookup .failure")
+
+
+# What if
+
+
+def test_every_kind_and_rate_shows_what_was_measured(shown: Tab, data: contract.Page) -> None:
+    page = shown.page
+    what_if = data.what_if
+    assert what_if is not None
+    rates = sorted({one.requested_rate for one in what_if.rebuilt} - {1.0}, reverse=True)
+    assert len(rates) >= 8
+    for policy in ("bloom", "ribbon", "cuckoo", "binary-fuse", "none"):
+        page.check(f"input[value='{policy}']")
+        for at, rate in enumerate(rates if policy != "none" else [1.0]):
+            if policy != "none":
+                page.locator("#rate").evaluate(
+                    "(e, v) => { e.value = v; e.dispatchEvent(new Event('input')); }", str(at)
+                )
+            (one,) = [r for r in what_if.rebuilt if (r.policy, r.requested_rate) == (policy, rate)]
+            left = text_of(page, ".what-if .large")
+            assert left.startswith(
+                f"{one.false_positives:,} of {what_if.absent_count:,} reads left"
+            )
+            bits = float(facts(page, ".what-if")["bits per key"].replace(",", ""))
+            assert bits == pytest.approx(one.bit_count / what_if.key_count, rel=0.006, abs=0.01)
+
+
+# Time
+
+
+def test_the_history_ends_with_the_tables_of_the_store(shown: Tab, data: contract.Page) -> None:
+    page = shown.page
+    steps = data.history.steps
+    assert f"Step {len(steps)} of {len(steps)}" in text_of(page, ".time")
+    assert number(facts(page, ".time")["tables hold"]) == data.map.entry_count
+    page.locator("#time").evaluate("e => { e.value = 0; e.dispatchEvent(new Event('input')); }")
+    assert f"Step 1 of {len(steps)}" in text_of(page, ".time")
+    assert number(facts(page, ".time")["tables hold"]) == steps[0].live_entries
+
+
+def test_the_history_plays_to_its_end(chromium: Browser, file: Path) -> None:
+    with tab(chromium, file.as_uri()) as opened:
+        opened.page.clock.install()
+        opened.page.click(".time button")
+        assert "Step 1 of" in text_of(opened.page, ".time")
+        opened.page.clock.run_for(60_000)
+        found = re.search(r"Step (\d+) of (\d+)", text_of(opened.page, ".time"))
+        assert found and found[1] == found[2]
+        assert text_of(opened.page, ".time button") == "Play"
+
+
+# The lecture, and everybody
+
+
+def test_the_lecture_has_six_scenes_by_keyboard_alone(shown: Tab) -> None:
+    page = shown.page
+    page.keyboard.press("l")
+    seen = []
+    for scene in range(6):
+        assert text_of(page, ".lecture .where") == f"{scene + 1} of 6"
+        seen.append(text_of(page, ".lecture h2"))
+        assert 3 <= page.locator(".lecture > p").count() <= 5
+        page.keyboard.press("ArrowRight")
+    assert len(set(seen)) == 6
+    page.keyboard.press("1")
+    assert text_of(page, ".lecture h2") == seen[0]
+    page.keyboard.press("Escape")
+    assert not page.is_visible(".lecture")
+    assert page.is_visible(".selection")
+
+
+def test_the_lecture_is_large_enough_for_the_last_row(shown: Tab) -> None:
+    shown.page.keyboard.press("l")
+    sizes = shown.page.eval_on_selector_all(
+        ".lecture h2, .lecture > p:not(.where, .keys)",
+        "all => all.map(e => parseFloat(getComputedStyle(e).fontSize) / innerWidth)",
+    )
+    assert min(sizes) >= 0.018  # of the width: 24 px at 1366, 35 px at 1920
+    assert sizes[0] >= 0.03
+
+
+@pytest.mark.parametrize("width", [360, 600, 900, 1366, 2560])
+def test_nothing_is_wider_than_the_window(chromium: Browser, file: Path, width: int) -> None:
+    with tab(chromium, file.as_uri(), viewport={"width": width, "height": 740}) as opened:
+        page = opened.page
+        page.click("[data-pick='false positive']")
+        page.focus(".map canvas")
+        page.keyboard.press("ArrowRight")
+        wide = "document.documentElement.scrollWidth"
+        assert page.evaluate(wide) <= width
+        page.keyboard.press("Escape")
+        page.locator("button:has-text('Lecture')").click()
+        for _ in range(6):
+            assert page.evaluate(wide) <= width
+            page.keyboard.press("ArrowRight")
+
+
+@pytest.mark.parametrize("scheme", LIGHT_AND_DARK)
+@pytest.mark.parametrize("width", [360, 1366])
+def test_axe_finds_no_serious_fault(chromium: Browser, file: Path, scheme: str, width: int) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    viewport = {"width": width, "height": 768}
+    with tab(chromium, file.as_uri(), color_scheme=scheme, viewport=viewport) as opened:
+        page = opened.page
+        page.click("[data-pick='false positive']")
+        page.focus(".map canvas")
+        page.keyboard.press("ArrowRight")
+        serious = []
+        for scene in range(7):
+            serious += [
+                f"{fault['id']} in scene {scene}: {fault['nodes'][0]['html'][:200]}"
+                for fault in Axe().run(page).response["violations"]
+                if fault["impact"] in ("serious", "critical")
+            ]
+            if scene == 0:
+                page.locator("button:has-text('Lecture')").click()
+            else:
+                page.keyboard.press("ArrowRight")
+        assert serious == []
+
+
+def test_light_and_dark_can_be_chosen(shown: Tab) -> None:
+    page = shown.page
+    ground = "getComputedStyle(document.body).backgroundColor"
+    before = page.evaluate(ground)
+    page.click("text=Dark or light")
+    assert page.evaluate(ground) != before
+    page.click("text=Dark or light")
+    assert page.evaluate(ground) == before
+
+
+# Live
+
+
+def test_a_live_page_looks_up_every_key_and_shows_it_as_text(
+    chromium: Browser, store: Path
+) -> None:
+    with live_page(store) as live, tab(chromium, live.address) as opened:
+        page = opened.page
+        for key, value in HOSTILE.items():
+            if len(key) > 1000:
+                continue
+            page.fill("#key", to_text(key))
+            page.keyboard.press("Enter")
+            page.wait_for_selector(".outcome")
+            page.locator(".the-key").get_by_text(to_text(key), exact=True).wait_for()
+            assert "Found: a value of" in text_of(page, ".outcome")
+            assert page.text_content(".value") == to_text(value)
+        assert page.title().startswith("<script>")
+        assert {url.split("/")[2] for url in opened.requests if url.startswith("http")} == {
+            f"127.0.0.1:{live.port}"
+        }
+        assert opened.errors == []
+
+
+def test_a_live_page_follows_a_writer(chromium: Browser, tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db") as db:
+        db[b"a"] = b"1"
+        with live_page(tmp_path / "db") as live, tab(chromium, live.address) as opened:
+            page = opened.page
+            assert text_of(page, ".memtables").startswith("Memtable: 1 key")
+            db[b"b"] = b"2"
+            page.wait_for_selector(".memtables:has-text('2 keys')")
+            db.flush()
+            page.wait_for_selector(".numbers:has-text('2 entries in 1 table')")
+            assert "Step 1 of 1" in text_of(page, ".time")
+            assert opened.errors == []
+
+
+def test_a_live_page_tells_that_its_server_is_gone(chromium: Browser, store: Path) -> None:
+    with live_page(store) as live:
+        opened = tab(chromium, live.address)
+        shown = opened.__enter__()
+    try:
+        shown.page.wait_for_selector(".banner:visible")
+        assert "connection" in text_of(shown.page, ".banner")
+    finally:
+        opened.__exit__(None, None, None)
+
+
+def test_a_live_block_is_read_when_it_is_selected(chromium: Browser, store: Path) -> None:
+    with live_page(store) as live, tab(chromium, live.address) as opened:
+        page = opened.page
+        page.focus(".map canvas")
+        page.keyboard.press("ArrowRight")
+        page.wait_for_selector(".selection dt:has-text('before compression')")
+        found = facts(page, ".selection")
+        with lsmkv.open(store, read_only=True) as db:
+            table = next(db.inspect().tables())
+            block = next(iter(db.blocks(table.number)))
+        assert found["in the file"] == f"from byte {block.offset:,}"
+        assert found["last key"].startswith(to_text(block.last_key)[:20])
+        assert opened.errors == []

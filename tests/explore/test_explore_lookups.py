@@ -1,0 +1,155 @@
+"""Lookups on the page: they are those of the store, and count what filters spare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import lsmkv
+from explored_stores import make_store
+from lsmkv.explore import contract
+from lsmkv.explore.exploration import Detail, Exploration
+from lsmkv.explore.keys import KeyAxis
+from lsmkv.explore.lookups import Explorer
+from lsmkv.explore.samples import KeySampler, changed
+
+
+@pytest.fixture(scope="module", params=["block", "table"])
+def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("looked_up") / "db"
+    make_store(path, error_rate=0.1, filter_granularity=request.param)
+    return path
+
+
+def sampled(path: Path) -> list[bytes]:
+    with lsmkv.open(path, read_only=True) as db:
+        sampler = KeySampler(db, 3)
+        return sampler.present(60) + sampler.absent(60) + [b"", b"zzz", b"key", b"L" * 65_535]
+
+
+def opened(path: Path, **options: Any) -> lsmkv.DB:
+    return lsmkv.open(path, read_only=True, block_cache_size_bytes=0, read_around=False, **options)
+
+
+def test_each_step_is_that_of_explain(store: Path) -> None:
+    axis = KeyAxis([])
+    with opened(store) as db:
+        explorer = Explorer(db)
+        for key in sampled(store):
+            found = explorer.look_up(key, "typed", axis)
+            expected = db.explain(key)
+            assert [step.outcome for step in found.runs] == [step.outcome for step in expected.runs]
+            for name in (
+                *("seq", "outcome", "blocks_searched", "blocks_read", "read_bytes"),
+                *("filters_asked", "filter_negatives", "false_positives"),
+            ):
+                assert getattr(found, name) == getattr(expected, name)
+            for step, other in zip(found.runs, expected.runs, strict=True):
+                for name in ("level", "run", "table", "file_name", "block", "seq"):
+                    assert getattr(step, name) == getattr(other, name)
+                assert step.is_false_positive == other.is_false_positive
+                if other.filter is not None:
+                    asked = msgspec.to_builtins(step.filter)
+                    assert {
+                        name: tuple(v) if isinstance(v, list) else v for name, v in asked.items()
+                    } == {name: getattr(other.filter, name) for name in asked}
+
+
+def test_reads_without_filters_are_those_of_a_store_opened_without(store: Path) -> None:
+    axis = KeyAxis([])
+    with opened(store) as db, opened(store, filter_residency="off") as unfiltered:
+        explorer = Explorer(db)
+        spared = 0
+        for key in sampled(store):
+            found = explorer.look_up(key, "typed", axis)
+            expected = unfiltered.explain(key)
+            assert found.reads_without_filters == expected.blocks_read
+            assert found.read_bytes_without_filters == expected.read_bytes
+            spared += found.reads_without_filters - found.blocks_read
+        assert spared > 60
+
+
+def test_blocks_in_the_cache_are_no_reads_without_filters_either(store: Path) -> None:
+    axis = KeyAxis([])
+    with lsmkv.open(store, read_only=True, read_around=False) as db:
+        explorer = Explorer(db)
+        for key in sampled(store):
+            explorer.look_up(key, "typed", axis)
+            again = explorer.look_up(key, "typed", axis)
+            assert again.blocks_read == 0
+            searched = {block.number for step in again.runs for block in step.blocks}
+            assert all(
+                step.spanning_was_cached
+                for step in again.runs
+                if step.spanning_block in searched and step.blocks
+            )
+
+
+def test_present_keys_are_present_and_absent_keys_are_absent(store: Path) -> None:
+    with lsmkv.open(store, read_only=True) as db:
+        sampler = KeySampler(db, 1)
+        present, absent = sampler.present(50), sampler.absent(50)
+        assert len(present) == 50 and None not in db.multi_get(present)
+        assert len(set(absent)) == 50 and set(db.multi_get(absent)) == {None}
+
+
+def test_false_positives_pass_a_filter(store: Path) -> None:
+    with lsmkv.open(store, read_only=True) as db:
+        keys, tried = KeySampler(db, 1).false_positives(5, 5000)
+        assert len(keys) == 5 and tried >= 5
+        for key in keys:
+            assert db.explain(key).false_positives > 0
+            assert db.get(key) is None
+
+
+def test_trying_stops_at_its_limit(tmp_path: Path) -> None:
+    make_store(tmp_path / "db", 500, error_rate=1e-9)
+    with lsmkv.open(tmp_path / "db", read_only=True) as db:
+        assert KeySampler(db, 1).false_positives(5, 200) == ([], 200)
+
+
+def test_a_store_without_filters_has_no_false_positive(tmp_path: Path) -> None:
+    make_store(tmp_path / "db", 500, filter_policy="none")
+    with lsmkv.open(tmp_path / "db", read_only=True) as db:
+        assert KeySampler(db, 1).false_positives(5, 200) == ([], 0)
+
+
+def test_recorded_lookups_are_of_the_kinds_picked(store: Path) -> None:
+    with Exploration(str(store)) as exploration:
+        made = exploration.page(Detail(present=7, absent=8, false_positives=3))
+    kinds = [lookup.kind for lookup in made.lookups]
+    assert kinds == ["present"] * 7 + ["absent"] * 8 + ["false positive"] * 3
+    assert all(lookup.outcome == "found" for lookup in made.lookups[:7])
+    assert all(lookup.outcome != "found" for lookup in made.lookups[7:])
+    assert all(lookup.false_positives for lookup in made.lookups[15:])
+
+
+@pytest.mark.parametrize("kind", ["present", "absent", "false positive"])
+def test_a_live_page_picks_keys_of_each_kind(store: Path, kind: contract.LookupKind) -> None:
+    with Exploration(str(store), is_live=True) as exploration:
+        reply = exploration.pick(kind)
+        assert reply is not None and reply.lookup.kind == kind
+        assert (reply.lookup.outcome == "found") == (kind == "present")
+
+
+def test_a_block_is_as_inspection_has_it(store: Path) -> None:
+    with lsmkv.open(store, read_only=True) as db, Exploration(str(store)) as exploration:
+        number = next(db.inspect().tables()).number
+        expected = list(db.blocks(number))[1]
+        found = exploration.block(number, 1)
+        assert found is not None
+        for name in ("offset", "length_bytes", "raw_bytes", "codec", "entry_count"):
+            assert getattr(found, name) == getattr(expected, name)
+        assert exploration.block(number, 10_000) is None
+        assert exploration.block(999_999, 0) is None
+
+
+def test_a_changed_key_keeps_its_length() -> None:
+    import random
+
+    draw = random.Random(1)
+    for key in (b"a", b"key0001", b"\xff\x00", b"UPPER", b"L" * 65_535):
+        assert len(changed(key, draw)) == len(key)

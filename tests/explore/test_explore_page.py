@@ -1,0 +1,259 @@
+"""The page: its numbers are the store's, its text is text, its size is bounded."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import lsmkv
+from explored_stores import HOSTILE, make_store
+from lsmkv.explore import contract, page
+from lsmkv.explore.exploration import Detail, Exploration
+from lsmkv.explore.page import embedded, file_page, render
+from lsmkv.explore.survey import Extent, blocks_per_cell
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("explored") / "db<&>"
+    make_store(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def shown(store: Path) -> contract.Page:
+    with Exploration(str(store)) as exploration:
+        return exploration.page(Detail())
+
+
+def tables_of(page: contract.Page) -> list[contract.Table]:
+    return [table for level in page.map.levels for run in level.runs for table in run.tables]
+
+
+def test_the_map_has_the_tables_of_inspect(store: Path, shown: contract.Page) -> None:
+    with lsmkv.open(store, read_only=True) as db:
+        info = db.inspect()
+    expected = {}
+    for table in info.tables():
+        fields = table.as_dict()
+        for name in ("smallest_hex", "largest_hex"):
+            del fields[name]
+        expected[table.number] = fields
+    found = {
+        table.number: {name: getattr(table, name) for name in expected[table.number]}
+        for table in tables_of(shown)
+    }
+    assert found == expected
+    assert shown.map.entry_count == info.entry_count
+    assert shown.map.size_bytes == info.size_bytes
+    assert shown.map.memtable_key_counts == list(info.memtable_key_counts)
+    assert shown.map.filter_bytes == info.filter_bytes
+
+
+def test_cells_are_the_blocks_of_the_store(store: Path, shown: contract.Page) -> None:
+    with lsmkv.open(store, read_only=True) as db:
+        for table in tables_of(shown):
+            cells, blocks = table.cells, list(db.blocks(table.number))
+            assert cells.first_block == [block.number for block in blocks]
+            assert cells.size_bytes == [block.length_bytes for block in blocks]
+            assert cells.entry_count == [block.entry_count for block in blocks]
+            assert cells.filter_bits == [block.bit_count for block in blocks]
+            assert cells.parameter == [block.probe_count for block in blocks]
+            known = [rate for rate in cells.rate if rate is not None]
+            if len(known) == len(blocks):
+                assert known == pytest.approx([block.expected_rate for block in blocks])
+
+
+def test_places_of_keys_ascend_within_a_run(shown: contract.Page) -> None:
+    for level in shown.map.levels:
+        for run in level.runs:
+            places = [
+                place
+                for table in run.tables
+                for pair in zip(table.cells.start, table.cells.end, strict=True)
+                for place in pair
+            ]
+            assert places == sorted(places)
+            assert 0.0 <= places[0] <= places[-1] <= 1.0
+
+
+def test_a_lookup_lies_within_the_cell_of_the_block_that_spans_its_key(
+    shown: contract.Page,
+) -> None:
+    tables = {table.number: table for table in tables_of(shown)}
+    seen = 0
+    for lookup in shown.lookups:
+        for step in lookup.runs:
+            if step.table is not None and step.spanning_block is not None:
+                cells = tables[step.table].cells
+                start, end = cells.start[step.spanning_block], cells.end[step.spanning_block]
+                assert start <= lookup.position <= end
+                seen += 1
+    assert seen > 100
+
+
+def test_the_counters_are_those_of_the_recorded_lookups(shown: contract.Page) -> None:
+    assert shown.stats["block_reads"] == sum(lookup.blocks_read for lookup in shown.lookups)
+    cells = [sum(table.cells.reads) for table in tables_of(shown)]
+    assert sum(cells) == shown.stats["block_reads"]
+
+
+def test_cached_cells_are_what_the_cache_holds(shown: contract.Page) -> None:
+    cached = sum(sum(table.cells.cached) for table in tables_of(shown))
+    evicted = shown.stats["block_cache_evictions"]
+    assert cached == shown.stats["block_cache_misses"] - evicted
+
+
+def test_the_filters_hold_the_bits_that_lookups_ask(shown: contract.Page) -> None:
+    filters = {(filter.table, filter.block): filter for filter in shown.filters}
+    asked = 0
+    for lookup in shown.lookups:
+        for step in lookup.runs:
+            if step.filter is None or not step.filter.probes or step.table is None:
+                continue
+            bits = base64.b64decode(filters[step.table, step.block].bits)
+            unset = [bit for bit in step.filter.probes if not bits[bit >> 3] >> (bit & 7) & 1]
+            assert unset == step.filter.unset_probes
+            asked += 1
+    assert asked > 100
+
+
+def test_the_page_is_small_whatever_the_store_is(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = len(page._asset("explore.js")) + len(page._asset("explore.css"))
+    monkeypatch.setattr(page, "MOST_BYTES", script + 150_000)
+    assert len(file_page(str(store)).encode()) <= script + 150_000
+
+
+def test_what_is_left_out_is_said(store: Path) -> None:
+    with Exploration(str(store)) as exploration:
+        made = exploration.page(Detail(extent=Extent(cells=40, tables=400), filters=10, steps=2))
+    assert made.map.blocks_per_cell > 1
+    assert len(made.omitted) == 3
+    assert "blocks as one cell" in made.omitted[0]
+    assert [len(table.cells.size_bytes) for table in tables_of(made)] != []
+    for table in tables_of(made):
+        assert sum(table.cells.size_bytes) == table.stored_bytes
+        assert sum(table.cells.entry_count) == table.entry_count
+
+
+def test_many_tables_are_shown_together(store: Path) -> None:
+    with Exploration(str(store)) as exploration:
+        made = exploration.page(Detail(extent=Extent(cells=4000, tables=2)))
+        single = exploration.page(Detail())
+    assert max(table.table_count for table in tables_of(made)) > 1
+    for name in ("size_bytes", "entry_count", "block_count", "filter_bytes", "tombstone_count"):
+        assert sum(getattr(table, name) for table in tables_of(made)) == sum(
+            getattr(table, name) for table in tables_of(single)
+        )
+    assert sum(table.table_count for table in tables_of(made)) == len(tables_of(single))
+
+
+@pytest.mark.parametrize(
+    ("counts", "most", "step"),
+    [([10, 10], 20, 1), ([10, 11], 20, 2), ([5, 5, 5], 1, 5), ([], 5, 1), ([1] * 9, 3, 1)],
+)
+def test_cells_are_as_small_as_fits(counts: list[int], most: int, step: int) -> None:
+    assert blocks_per_cell(counts, most) == step
+
+
+class _Reader(HTMLParser):
+    """Notes what a browser would run or load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+
+def test_hostile_keys_and_names_add_no_markup(store: Path, shown: contract.Page) -> None:
+    reader = _Reader()
+    made = render(shown)
+    reader.feed(made)
+    assert reader.tags.count("script") == 2  # data and program
+    assert set(reader.tags) == {
+        *("html", "head", "meta", "title", "link", "style", "body", "div", "p", "script")
+    }
+    assert not [name for name, _ in reader.attributes if name.startswith("on")]
+    assert f"<title>{html.escape(shown.source.name)} ·" in made
+    assert "db<&>" not in made.replace(embedded(shown), "")
+
+
+def test_the_data_reads_back_from_the_page(shown: contract.Page) -> None:
+    made = render(shown)
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', made, re.S)
+    assert found
+    assert msgspec.json.decode(found[1], type=contract.Page) == shown
+
+
+def test_keys_on_the_page_are_one_line_of_printable_text(store: Path) -> None:
+    from lsmkv.explore.keys import on_screen
+
+    for key in HOSTILE:
+        text = on_screen(key).text
+        assert text.isprintable() and len(text) <= 60
+        assert on_screen(key).byte_count == len(key)
+
+
+def test_the_page_may_load_nothing(store: Path) -> None:
+    made = file_page(str(store))
+    policy = html.unescape(re.findall(r'Content-Security-Policy" content="([^"]+)"', made)[0])
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy and "connect-src" not in policy
+    outside = set(re.findall(r"https?://[\w.-]+", made))
+    assert outside <= {"http://www.w3.org"}  # the name of SVG's namespace, which is not loaded
+
+
+@pytest.mark.parametrize("entries", [0, 1])
+def test_stores_without_tables_have_a_page(tmp_path: Path, entries: int) -> None:
+    with lsmkv.open(tmp_path / "db") as db:
+        for number in range(entries):
+            db.put(b"%d" % number, b"")
+    with Exploration(str(tmp_path / "db")) as exploration:
+        made = exploration.page(Detail())
+    assert made.what_if is None
+    assert tables_of(made) == []
+    assert sum(made.map.memtable_key_counts) == entries
+    assert len([lookup for lookup in made.lookups if lookup.outcome == "found"]) == 100 * entries
+
+
+def test_a_store_with_deletions_only_has_a_page(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db") as db:
+        for number in range(100):
+            db.delete(b"%d" % number)
+        db.flush()
+    with Exploration(str(tmp_path / "db")) as exploration:
+        assert json.loads(msgspec.json.encode(exploration.page(Detail())))["version"] == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"filter_policy": "ribbon"},
+        {"filter_policy": "none"},
+        {"filter_granularity": "table"},
+        {"filter_policy": "binary-fuse", "filter_granularity": "table"},
+        {"filter_key": lsmkv.FixedPrefix(5)},
+        {"compression": "zstd", "compression_dictionary_size_bytes": 4096},
+    ],
+    ids=str,
+)
+def test_stores_of_every_kind_have_a_page(tmp_path: Path, options: dict[str, object]) -> None:
+    make_store(tmp_path / "db", 800, **options)
+    with Exploration(str(tmp_path / "db")) as exploration:
+        made = exploration.page(Detail())
+    assert msgspec.json.decode(msgspec.json.encode(made), type=contract.Page) == made
+    kinds = {table.filter_kind for table in tables_of(made)}
+    assert kinds == {options.get("filter_policy", "bloom")}
