@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-from importlib.resources import files
+from pathlib import Path
 from string import Template
 from typing import Any, Final
 
@@ -70,7 +70,7 @@ def embedded(page: contract.Page) -> str:
 
 
 def _asset(name: str) -> str:
-    return files("lsmkv.explore").joinpath("assets", name).read_text(encoding="utf-8")
+    return Path(__file__).with_name("assets").joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

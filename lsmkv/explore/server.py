@@ -272,6 +272,6 @@ def serve(exploration: Exploration, port: int, ready: Callable[[str], Any]) -> N
             server_header=False,
             timeout_graceful_shutdown=1,
         )
-        ready(f"http://{ADDRESS}:{own_port}/{token}/")
         with contextlib.suppress(KeyboardInterrupt):
+            ready(f"http://{ADDRESS}:{own_port}/{token}/")
             uvicorn.Server(config).run(sockets=[listening])

@@ -111,6 +111,7 @@ def test_a_command_that_fails_is_reported_with_its_last_line(tmp_path: Path) -> 
     assert failure.startswith("exit status 2: ") and "--bits" in failure
 
 
+@pytest.mark.slow
 def test_what_another_run_wrote_comes_out_again_and_what_nobody_measured_does_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

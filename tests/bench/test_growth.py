@@ -250,6 +250,7 @@ def test_warm_reads_miss_nothing(store: str, tree: Tree) -> None:
     assert all(each.get_hit_us > 0 and each.open_us > 0 for each in found)
 
 
+@pytest.mark.slow
 def test_warm_reads_leave_the_tree_as_it_is(tmp_path: Path) -> None:
     def numbers() -> list[int]:
         with lsmkv.open(directory, read_only=True) as db:

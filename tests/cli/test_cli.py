@@ -52,14 +52,21 @@ def test_examples_in_help_are_right_usage(line: str, tmp_path: Path) -> None:
     (tmp_path / "users.csv").write_bytes(b"id,name\n7,Alice\n")
     (tmp_path / "alice.jpeg").write_bytes(b"\xff\xd8")
     script = f'set -o pipefail\nlsmkv() {{ "{sys.executable}" -m lsmkv "$@"; }}\n{line}\n'
-    done = subprocess.run(
+    with subprocess.Popen(
         ["bash", "-c", script],
         cwd=tmp_path,
-        env=ENVIRONMENT,
-        capture_output=True,
-    )
-    assert done.returncode in (0, 1, 3), done.stderr
-    assert b"Traceback" not in done.stderr
+        env={**ENVIRONMENT, "BROWSER": "true"},  # a command that does nothing
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        if "--serve" in line:  # goes on until it is interrupted
+            assert process.stdout is not None
+            assert b"http://127.0.0.1:" in process.stdout.readline()
+            os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate()
+    assert process.returncode in (0, 1, 3, -signal.SIGINT), errors
+    assert b"Traceback" not in errors
 
 
 # --- advice in errors ---

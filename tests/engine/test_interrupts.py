@@ -9,7 +9,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -43,6 +43,11 @@ def small_collections() -> Iterator[None]:
     gc.unfreeze()
 
 
+def some_slow(kinds: Iterable[str], *slow: str) -> list[Any]:
+    """The kinds as parameters; slow ones have many places to interrupt."""
+    return [pytest.param(kind, marks=pytest.mark.slow if kind in slow else ()) for kind in kinds]
+
+
 @pytest.fixture(params=[11, pytest.param(1, marks=pytest.mark.slow)])
 def stride(request: pytest.FixtureRequest) -> int:
     """The step between tried places in slow cases; 1 in a slow test."""
@@ -73,7 +78,7 @@ WRITES: dict[str, Callable[[lsmkv.DB], object]] = {
 }
 
 
-@pytest.mark.parametrize("kind", WRITES)
+@pytest.mark.parametrize("kind", some_slow(WRITES, "full"))
 def test_an_interrupted_write_is_done_or_not_and_the_store_works(path: str, kind: str) -> None:
     with open_small(path) as db:
         write = WRITES[kind]
@@ -120,7 +125,7 @@ UPKEEP: dict[str, Callable[[lsmkv.DB], object]] = {
 }
 
 
-@pytest.mark.parametrize("kind", UPKEEP)
+@pytest.mark.parametrize("kind", some_slow(UPKEEP, "compact", "flush"))
 def test_the_store_works_after_upkeep_was_interrupted(path: str, kind: str) -> None:
     with open_small(path) as db:
         expected = fill(db, range(100))

@@ -72,9 +72,14 @@ class RealDisk:
 
 # After so many calls of an operation only each eighth fails: the later calls are alike.
 _EACH_OF_FIRST = 30
-_REST = 8
+_REST = 20
 HOW_MANY = pytest.mark.parametrize(
-    "rest", [_REST, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.longest])]
+    "rest",
+    [
+        _REST,
+        pytest.param(8, marks=pytest.mark.slow),
+        pytest.param(1, marks=[pytest.mark.slow, pytest.mark.longest]),
+    ],
 )
 
 
