@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 
 from bench.experiments.wasted_reads.rows import Row
 from bench.experiments.wasted_reads.tasks import NO_FILTER
-from bench.harness.charts import THEORY, Chart, plain_axis, series
+from bench.harness.charts import Chart, plain_axis
+from bench.harness.colours import THEORY, series
 from bench.harness.intervals import rate_interval
 
 NAME: Final = "wasted-reads"
