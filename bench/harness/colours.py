@@ -46,10 +46,10 @@ KINDS: Final = {
     "blocked-bloom": (SKY, "P"),
     "fingerprints": (ORANGE, "X"),
     "single-hash": (BLACK, "*"),
-    "partitioned": (BLUE, "h"),
+    "partitioned": (SKY, "h"),
     "counting": (BLUE, "p"),
 }
-"""Colour and mark of a kind of filter; kinds of one colour are Bloom filters in other clothes."""
+"""Colour and mark of each kind of filter; kinds of one colour are Bloom filters of several forms."""
 
 _OTHER_MARKS: Final = ("P", "X", "*", "<", ">", "d", "8", "H", "s", "D", "v", "^")
 
@@ -77,17 +77,22 @@ def named_series(names: Sequence[str], known: Sequence[str]) -> dict[str, dict[s
 def kind_looks(kinds: Sequence[str]) -> list[dict[str, Any]]:
     """Colour and mark of series by their kinds of filter.
 
-    The first series of a kind has the kind's mark, each later one another mark.
+    The first series of a kind has the kind's mark.  Each later one has a mark that no other series
+    has, or if there is none left, no other one of its colour.
 
     >>> [(look["color"], look["marker"]) for look in kind_looks(["ribbon", "ribbon"])]
     [('#009e73', '^'), ('#009e73', 'P')]
     """
     taken = {KINDS[kind] for kind in kinds}
-    looks, shown = [], set()
+    shown: set[str] = set()
+    looks = []
     for kind in kinds:
         colour, mark = KINDS[kind]
         if kind in shown:
-            mark = next(other for other in _OTHER_MARKS if (colour, other) not in taken)
+            own = {other for of, other in taken if of == colour}
+            used = {other for _, other in taken}
+            free = [other for other in _OTHER_MARKS if other not in own]
+            mark = next((other for other in free if other not in used), free[0])
             taken.add((colour, mark))
         shown.add(kind)
         looks.append({"color": colour, "marker": mark})

@@ -117,7 +117,7 @@ def test_a_kind_of_filter_looks_in_charts_as_on_the_page() -> None:
 
 
 def test_colours_of_charts_stand_in_one_module() -> None:
-    own = re.compile(r"[\"']#[0-9a-fA-F]{3,8}[\"']|color=[\"']")
+    own = re.compile(r"[\"']#[0-9a-fA-F]{3,8}[\"']|color=[\"'](?!none)")
     files = [path for path in BENCH.rglob("*.py") if own.search(path.read_text("utf-8"))]
     assert [path.name for path in files] == ["colours.py"]
 
@@ -128,6 +128,12 @@ def test_no_two_contenders_look_alike() -> None:
     seen = {(look["color"], look["marker"], groups[name] in OURS) for name, look in looks.items()}
     assert len(seen) == len(CONTENDERS)
     assert looks["store/ribbon"] == {"color": colours.GREEN, "marker": "^"}
+
+
+def test_series_of_one_kind_have_its_colour_and_marks_of_their_own() -> None:
+    looks = colours.kind_looks(["bloom", "ribbon", "bloom", "blocked-bloom", "ribbon"])
+    assert [look["color"] for look in looks[:3]] == [colours.BLUE, colours.GREEN, colours.BLUE]
+    assert len({look["marker"] for look in looks}) == 5
 
 
 def test_an_engine_looks_the_same_whichever_others_are_shown() -> None:
@@ -178,8 +184,11 @@ def test_in_dark_colours_charts_stay_on_white(chromium: Browser, report: Path) -
 
 
 @needs_browser
-def test_a_printed_report_cuts_nothing_off(chromium: Browser, report: Path) -> None:
-    with shown(chromium, report, 1000, "dark") as page:
-        page.emulate_media(media="print", color_scheme="light")
-        cut = "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length"
-        assert page.locator(".scroll").evaluate_all(cut) == 0
+def test_in_a_printed_report_nothing_is_behind_a_scroll_bar(
+    chromium: Browser, report: Path
+) -> None:
+    hidden = "all => all.filter(one => getComputedStyle(one).overflowX !== 'visible').length"
+    with shown(chromium, report, NARROW, "light") as page:
+        assert page.locator(".scroll").evaluate_all(hidden) > 0
+        page.emulate_media(media="print")
+        assert page.locator(".scroll").evaluate_all(hidden) == 0
