@@ -167,7 +167,7 @@ def test_on_a_narrow_screen_tables_and_charts_scroll_and_the_page_does_not(
     with shown(chromium, report, NARROW, "light") as page:
         assert page.evaluate("document.documentElement.scrollWidth") == NARROW
         wider = "element => element.scrollWidth > element.clientWidth"
-        for name in ("A wide table", "Chart: The chart two"):
+        for name in ("A wide table", "The chart two."):
             scroller = page.get_by_role("group", name=name)
             assert scroller.evaluate(wider), name
             scroller.focus()
