@@ -2,7 +2,7 @@
 
 Colours are Okabe and Ito's, which readers with any colour vision can tell apart.  Series also differ
 in mark, for black-and-white printers.  A kind of filter looks the same in every
-chart, and as on the page of ``lsmkv explore``, whose own list is
+chart, and has the hue and the mark that it has on the page of ``lsmkv explore``, whose own list is
 ``KINDS`` in ``lsmkv/explore/web/src/whatif.ts``.
 """
 
