@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import os
-from importlib.resources import files
 from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -16,13 +15,14 @@ from bench.harness import charts, records
 from bench.harness.story import Story
 
 _HERE: Final = os.path.dirname(os.path.abspath(__file__))
+_OWN: Final = os.path.join(_HERE, "report.css")
+_BASE: Final = os.path.join(_HERE, "..", "..", "lsmkv", "explore", "web", "src", "base.css")
 
 
 def style() -> str:
     """The style of reports."""
-    base = files("lsmkv.explore").joinpath("assets", "base.css").read_text(encoding="utf-8")
-    with open(os.path.join(_HERE, "report.css"), encoding="utf-8") as own:
-        return base + own.read()
+    with open(_BASE, encoding="utf-8") as base, open(_OWN, encoding="utf-8") as own:
+        return base.read() + own.read()
 
 
 def write(path: str, experiment: Any, results: Any, story: Story) -> None:
