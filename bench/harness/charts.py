@@ -1,8 +1,4 @@
-"""Charts of one style, saved as PNG and SVG.
-
-Colours are Okabe and Ito's, which readers with any colour vision can tell apart.  Series also differ
-in marker, for black-and-white printers.
-"""
+"""Charts of one style, saved as PNG and SVG; :mod:`bench.harness.colours` has their colours."""
 
 from __future__ import annotations
 
@@ -20,21 +16,8 @@ matplotlib.use("Agg")  # files, never windows
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from bench.harness.colours import GRID
 from bench.harness.ratios import Spread
-
-COLOURS: Final = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#000000",
-    "#F0E442",
-)
-MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
-THEORY: Final[dict[str, Any]] = {"color": "#555555", "linestyle": "--", "linewidth": 1.1}
-"""Style of a computed line."""
 
 _STYLE: Final[Any] = {
     "figure.dpi": 100,
@@ -44,7 +27,7 @@ _STYLE: Final[Any] = {
     "axes.titlesize": 10,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "grid.color": "#dddddd",
+    "grid.color": GRID,
     "grid.linewidth": 0.6,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -74,14 +57,6 @@ class Chart:
     draw: Callable[[Figure], None]
     width: float = 6.4
     height: float = 4.0
-
-
-def series(number: int) -> dict[str, Any]:
-    """Colour and marker of the series of that number."""
-    return {
-        "color": COLOURS[number % len(COLOURS)],
-        "marker": MARKERS[number % len(MARKERS)],
-    }
 
 
 def plain_number(value: float) -> str:

@@ -1,21 +1,34 @@
-"""``report.html``: one page that needs no network, made from an experiment's story."""
+"""``report.html``: one page that needs no network, made from an experiment's story.
+
+Its style is that of the page of ``lsmkv explore``: both have ``base.css``.
+"""
 
 from __future__ import annotations
 
 import base64
 import os
-from typing import Any
+from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from bench.harness import charts, records
 from bench.harness.story import Story
 
+_HERE: Final = os.path.dirname(os.path.abspath(__file__))
+_OWN: Final = os.path.join(_HERE, "report.css")
+_BASE: Final = os.path.join(_HERE, "..", "..", "lsmkv", "explore", "web", "src", "base.css")
+
+
+def style() -> str:
+    """The style of reports."""
+    with open(_BASE, encoding="utf-8") as base, open(_OWN, encoding="utf-8") as own:
+        return base.read() + own.read()
+
 
 def write(path: str, experiment: Any, results: Any, story: Story) -> None:
     """Write the page; ``experiment`` and ``results`` are those of :mod:`bench.harness.experiment`."""
     templates = Environment(
-        loader=FileSystemLoader(os.path.dirname(os.path.abspath(__file__))),
+        loader=FileSystemLoader(_HERE),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -33,6 +46,7 @@ def write(path: str, experiment: Any, results: Any, story: Story) -> None:
     ]
     page = templates.get_template("report.html.j2").render(
         experiment=experiment,
+        style=style(),
         header=results.header,
         row_count=len(results.rows),
         columns=records.columns(experiment.row_type),

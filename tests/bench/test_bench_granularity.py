@@ -433,7 +433,7 @@ def test_table_and_chart_come_before_the_words(files: Path, results: Results[Row
     told = story(results.rows)
     assert told.first is not None
     places = [
-        page.index(f"<h3>{told.first.title}</h3>"),
+        page.index(f'<h2 id="first">{told.first.title}</h2>'),
         page.index(f'<figure id="{FIRST}">'),
         page.index('<ul class="findings">'),
         page.index('<figure id="granularity-reads">'),

@@ -6,8 +6,10 @@ import argparse
 import dataclasses
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
 from bench.engines.base import Settings, engine_named
 from bench.engines.leveldb_engine import LevelDBStore
@@ -19,6 +21,7 @@ from bench.experiments.wasted_reads.rows import Row
 from bench.experiments.wasted_reads.story import failures, section, story, write_picture
 from bench.experiments.wasted_reads.tables import at_budget, named, tables
 from bench.experiments.wasted_reads.tasks import NO_FILTER, Task
+from bench.harness.colours import KINDS
 from bench.harness.experiment import Plan, Results, parser_for, run, write
 from bench.harness.records import repeatable
 from bench.harness.sweep import sweep
@@ -216,3 +219,16 @@ def test_options_out_of_range_are_refused(
     with pytest.raises(SystemExit):
         run(EXPERIMENT, ["--out", "unused", *option])
     assert "must be" in capsys.readouterr().err
+
+
+def test_lines_have_the_colours_of_their_kinds_of_filter(results: Results[Row]) -> None:
+    figure = Figure()
+    [chart] = story(results.rows).charts
+    chart.draw(figure)
+    axes: Any = figure.axes[0]
+    lines = {bars.get_label(): bars.lines[0] for bars in axes.containers}
+    assert len(lines) == len(CONTENDERS)
+    for name, line in lines.items():
+        colour, _ = KINDS[name.partition(", ")[2]]
+        assert line.get_color() == colour, name
+    assert len({line.get_linestyle() for name, line in lines.items() if "bloom" in name}) == 3

@@ -17,7 +17,8 @@ from bench.experiments.compaction.summary import (
     Summary,
     of_load,
 )
-from bench.harness.charts import THEORY, Chart, plain_log_axis, series, spread_bars
+from bench.harness.charts import Chart, plain_log_axis, spread_bars
+from bench.harness.colours import BAND, NOTE, THEORY, WHITE, series
 from bench.harness.ratios import Spread
 
 _SHIFT = {"leveled": -0.18, "tiered": 0.0, "lazy-leveled": 0.18}
@@ -76,7 +77,7 @@ def _by_size_ratio(
 def _curve(axis: Any, points: Sequence[Summary], look: dict[str, Any], *, hollow: bool) -> None:
     across = [each.row.write_amplification for each in points]
     up = [each.row.absent_reads_expected_mean for each in points]
-    face = "white" if hollow else look["color"]
+    face = WHITE if hollow else look["color"]
     axis.plot(across, up, linestyle=":" if hollow else "-", markerfacecolor=face, **look)
     for each, x, y in zip(points, across, up, strict=True):
         axis.annotate(
@@ -91,11 +92,11 @@ def _curve(axis: Any, points: Sequence[Summary], look: dict[str, Any], *, hollow
 
 def _legend() -> list[Line2D]:
     styles = [Line2D([], [], label=style, **series(number)) for number, style in enumerate(STYLES)]
-    plain: dict[str, Any] = {"color": "#333333", "marker": "o"}
+    plain: dict[str, Any] = {"color": NOTE, "marker": "o"}
     return [
         *styles,
         Line2D([], [], label="uniform p", **plain),
-        Line2D([], [], label="Monkey", linestyle=":", markerfacecolor="white", **plain),
+        Line2D([], [], label="Monkey", linestyle=":", markerfacecolor=WHITE, **plain),
     ]
 
 
@@ -195,7 +196,7 @@ def _runs(main: Sequence[Summary]) -> Chart:
             axis.step(
                 range(1, len(counts) + 1), counts, linewidth=0.9, color=series(number)["color"]
             )
-            axis.axvspan(len(counts) // 2, len(counts), color="#eeeeee", zorder=0)
+            axis.axvspan(len(counts) // 2, len(counts), color=BAND, zorder=0)
             axis.set(title=style, ylabel="sorted runs")
             axis.set_xlim(0, len(counts))
         axes[0].set_ylim(bottom=0)  # shared, and fixed by this: only once all are drawn

@@ -10,10 +10,17 @@ from matplotlib.ticker import FuncFormatter
 
 from bench.experiments.figures import curves
 from bench.experiments.figures.curves import Curve
-from bench.harness.charts import THEORY, Chart, legend_below, percent_axis, plain_axis, series
+from bench.harness.charts import Chart, legend_below, percent_axis, plain_axis
+from bench.harness.colours import THEORY, kind_looks, series
 from lsmkv import filters
 
 _STEPS: Final = 200
+_KINDS: Final = {
+    "one hash": "single-hash",
+    "sorted fingerprints": "fingerprints",
+    "k arrays": "partitioned",
+    "Bloom": "bloom",
+}
 
 
 def charts() -> list[Chart]:
@@ -100,7 +107,8 @@ def _draw_overfull(figure: Figure) -> None:
 def _draw_bits(figure: Figure) -> None:
     axes = figure.subplots()
     keys = [10 ** (1 + 4 * i / _STEPS) for i in range(_STEPS + 1)]
-    _draw(axes, curves.bits_by_keys(), keys)
+    found = curves.bits_by_keys()
+    _draw(axes, found, keys, kind_looks([_KINDS[curve.name.partition(":")[0]] for curve in found]))
     bound = [filters.lower_bound_bits(round(n), curves.RATE) for n in keys]
     axes.plot(keys, bound, **THEORY, label="lower bound: N log2(1/p)")
     axes.set_xscale("log")
@@ -112,10 +120,14 @@ def _draw_bits(figure: Figure) -> None:
     legend_below(figure, axes, 2)
 
 
-def _draw(axes: Any, found: Sequence[Curve], xs: Sequence[float]) -> None:
+def _draw(
+    axes: Any,
+    found: Sequence[Curve],
+    xs: Sequence[float],
+    looks: Sequence[dict[str, Any]] = (),
+) -> None:
     """Lines of theory with their measured points, one look for each curve."""
-    for number, curve in enumerate(found):
-        look = series(number)
+    for curve, look in zip(found, looks or map(series, range(len(found))), strict=True):
         theory: Callable[[float], float] = curve.theory
         axes.plot(
             xs,

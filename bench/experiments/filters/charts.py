@@ -20,16 +20,13 @@ from bench.experiments.filters.rows import (
     rows_of,
 )
 from bench.harness.charts import (
-    COLOURS,
-    MARKERS,
-    THEORY,
     Chart,
     legend_below,
     percent_axis,
     plain_axis,
-    series,
     spread_bars,
 )
+from bench.harness.colours import GRID, THEORY, kind_looks, series
 
 OPERATIONS: Final = (
     ("add", "add"),
@@ -37,6 +34,15 @@ OPERATIONS: Final = (
     ("query_absent", "ask for an absent key"),
 )
 OURS: Final = ("store", "package")
+_KINDS: Final = {
+    "blocked": "blocked-bloom",
+    "binary-fuse-8": "binary-fuse",
+    "binary-fuse-16": "binary-fuse",
+    "counting-4": "counting",
+    "counting-8": "counting",
+    "rbloom": "bloom",
+    "pybloom-live": "bloom",
+}
 MOST_BITS: Final = 160
 """The chart names points of more bits per key, but does not show them."""
 
@@ -112,16 +118,15 @@ def _ratio_limits(rows: Sequence[Row]) -> tuple[float, float]:
 def _draw_bits(rows: Sequence[Row], figure: Figure) -> None:
     counts = key_counts(rows)
     axes = list(figure.subplots(1, len(counts), sharey=True, sharex=True, squeeze=False)[0])
+    looks = contender_looks(names(rows))
     for panel, key_count in zip(axes, counts, strict=True):
-        for nth, name in enumerate(names(rows)):
+        for name, look in looks.items():
             here = [row for row in rows_of(rows, key_count) if row.filter == name and row.rate > 0]
             points = sorted({(row.rate, row.bits_per_key) for row in here})
             panel.plot(
                 [rate for rate, _ in points],
                 [bits for _, bits in points],
-                # There are more contenders than colours; those of one colour differ in marker.
-                color=COLOURS[nth % len(COLOURS)],
-                marker=MARKERS[(nth + nth // len(COLOURS) * 3) % len(MARKERS)],
+                **look,
                 markersize=6,
                 linewidth=0.8,
                 alpha=0.85,
@@ -141,6 +146,21 @@ def _draw_bits(rows: Sequence[Row], figure: Figure) -> None:
     axes[0].set_ylabel("bits per key")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center")
     axes[len(axes) // 2].set_xlabel("error rate, %, lower to the right")
+
+
+def contender_looks(shown: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Colour and mark of each contender: the colour is its kind's."""
+    return dict(zip(shown, kind_looks([_kind(name) for name in shown]), strict=True))
+
+
+def _kind(name: str) -> str:
+    """The kind of a contender.
+
+    >>> _kind("store/ribbon"), _kind("bloom/leveldb"), _kind("counting-4")
+    ('ribbon', 'bloom', 'counting')
+    """
+    plain = name.removeprefix("store/").partition("/")[0]
+    return _KINDS.get(plain, plain)
 
 
 def _name_the_rest(panel: Axes, rows: Sequence[Row]) -> None:
@@ -199,7 +219,7 @@ def _panels(figure: Figure, rows: Sequence[Row], lines: Sequence[str]) -> list[A
         panel.set_ylim(len(lines) - 0.5, -0.5)
         panel.grid(visible=False, axis="y")
         for y in range(1, len(lines)):
-            panel.axhline(y - 0.5, color="0.88", linewidth=0.8)
+            panel.axhline(y - 0.5, color=GRID, linewidth=0.8)
     return axes
 
 

@@ -24,8 +24,18 @@ from bench.experiments.granularity.groups import (
 )
 from bench.experiments.granularity.rows import Row
 from bench.experiments.granularity.verdict import ORDERS, filter_read_bytes, rocksdb_read_bytes
-from bench.harness.charts import COLOURS, MARKERS, THEORY, Chart, legend_below, plain_log_axis
-from bench.harness.charts import series as look
+from bench.harness.charts import Chart, legend_below, plain_log_axis
+from bench.harness.colours import (
+    ASIDE,
+    BLACK,
+    BLUE,
+    COLOURS,
+    MARKERS,
+    REST,
+    THEORY,
+    VERMILION,
+    kind_looks,
+)
 from lsmkv.options import FilterAllocation
 
 FIRST: Final = "granularity-cached"
@@ -91,6 +101,7 @@ def _draw_reads(figure: Figure, rows: Sequence[Row]) -> None:
     axes = figure.subplots(len(_ALLOCATIONS), len(names), sharex=True, sharey=True, squeeze=False)
     low, high = budgets(rows)[0] - 0.5, budgets(rows)[-1] + 0.5
     steps = [low + (high - low) * part / 40 for part in range(41)]
+    looks = kind_looks([wanted.rpartition(", ")[2] for wanted in KINDS])
     for across, style in enumerate(names):
         first = next(row for row in rows if row.style == style)
         for down, (allocation, words) in enumerate(_ALLOCATIONS.items()):
@@ -98,8 +109,8 @@ def _draw_reads(figure: Figure, rows: Sequence[Row]) -> None:
             axis.set_title(f"{style}, {first.runs} runs, {words}")
             theory = [textbook_reads(first.run_entries, bits, allocation) for bits in steps]
             axis.plot(steps, theory, **THEORY, label="textbook rates, Bloom")
-            for number, wanted in enumerate(KINDS):
-                _draw_series(axis, series(rows, style, wanted, allocation), number)
+            for wanted, look in zip(KINDS, looks, strict=True):
+                _draw_series(axis, series(rows, style, wanted, allocation), look)
             axis.set_yscale("log")
             plain_log_axis(axis.yaxis, axis.get_ylim(), 200)
     for axis in axes[-1]:
@@ -109,7 +120,7 @@ def _draw_reads(figure: Figure, rows: Sequence[Row]) -> None:
     legend_below(figure, axes[0][0], 3)
 
 
-def _draw_series(axis: Any, rows: Sequence[Row], number: int) -> None:
+def _draw_series(axis: Any, rows: Sequence[Row], look: dict[str, Any]) -> None:
     seen = [row for row in rows if row.absent_block_reads_per_lookup]
     if not seen:
         return
@@ -125,7 +136,7 @@ def _draw_series(axis: Any, rows: Sequence[Row], number: int) -> None:
         label=kind(seen[0]),
         linestyle="none",
         elinewidth=0.9,
-        **look(number),
+        **look,
     )
 
 
@@ -139,12 +150,12 @@ def _draw_parts(figure: Figure, rows: Sequence[Row], bits: float) -> None:
         parts = (
             (
                 "index searches",
-                COLOURS[1],
+                VERMILION,
                 [row.absent_fence_searches_per_lookup * search_us for row in here],
             ),
             (
                 "filter probes",
-                COLOURS[0],
+                BLUE,
                 [
                     row.absent_filter_probes_per_lookup * filter_probe_ns(rows, row) / 1e3
                     for row in here
@@ -157,15 +168,15 @@ def _draw_parts(figure: Figure, rows: Sequence[Row], bits: float) -> None:
         rest = [
             max(0.0, row.absent_warm_us_p50 - done) for row, done in zip(here, left, strict=True)
         ]
-        axis.barh(range(1, len(names)), rest, left=left, color="#cccccc", label="rest")
+        axis.barh(range(1, len(names)), rest, left=left, color=REST, label="rest")
         axis.barh(
-            [0], [bare.absent_warm_us_p50], color="#999999", label="no filters, all blocks cached"
+            [0], [bare.absent_warm_us_p50], color=ASIDE, label="no filters, all blocks cached"
         )
         for at, row in enumerate([bare, *here]):
             axis.plot(
                 [row.absent_warm_us_p50, row.absent_warm_us_p95],
                 [at, at],
-                color="black",
+                color=BLACK,
                 linewidth=0.9,
                 marker="|",
             )
@@ -187,7 +198,7 @@ def _draw_cached(figure: Figure, rows: Sequence[Row], bits: float) -> None:
                     [read_bytes for _, read_bytes in seen if read_bytes],
                     [at + apart for at, read_bytes in seen if read_bytes],
                     linestyle="none",
-                    color="black" if mark == "x" else COLOURS[number],
+                    color=BLACK if mark == "x" else COLOURS[number],
                     marker=mark,
                     markersize=6,
                     label=words if mark != "x" else None,
@@ -201,6 +212,6 @@ def _draw_cached(figure: Figure, rows: Sequence[Row], bits: float) -> None:
         axis.tick_params(axis="x", labelsize=7.5)
     handles, _ = figure.axes[0].get_legend_handles_labels()
     if any(row.rocksdb_filter_bits_per_key is not None for row in rows):
-        own = Line2D([], [], color="black", marker="x", linestyle="none", label="RocksDB itself")
+        own = Line2D([], [], color=BLACK, marker="x", linestyle="none", label="RocksDB itself")
         handles.append(own)
     figure.legend(handles=handles, loc="outside lower center", ncols=4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
@@ -13,14 +13,13 @@ from bench.experiments.growth import theory
 from bench.experiments.growth.groups import MODES, OPERATIONS, Size
 from bench.experiments.growth.rows import Row
 from bench.harness.charts import (
-    COLOURS,
-    THEORY,
     Chart,
     legend_below,
     plain_log_axis,
-    series,
     spread_bars,
 )
+from bench.harness.colours import THEORY, named_series, series
+from lsmkv.options import CompactionStyle
 
 Sizes = Mapping[str, Sequence[Size]]
 Figure_ = Callable[[Row], float | None]
@@ -113,14 +112,16 @@ def _counts(sizes: Sizes) -> Chart:
 
 def _draw_panel(axis: Any, panel: _Panel, sizes: Sizes) -> None:
     many = len(sizes) > 1
+    looks = named_series(list(sizes), get_args(CompactionStyle))
     for number, (style, found) in enumerate(sizes.items()):
         rows = [size.counts for size in found]
-        look = {**THEORY, "color": COLOURS[number]} if many else THEORY
+        own = looks[style] if many else series(0)
+        look = {**THEORY, "color": own["color"]} if many else THEORY
         for (name, line), dash in zip(panel.lines, ("--", ":"), strict=False):
             _theory(axis, rows, line, {**look, "linestyle": dash}, name, number)
-        _points(axis, rows, panel.measured, style if many else "measured", number)
+        _points(axis, rows, panel.measured, style if many else "measured", own)
         if panel is _LEVELS and not many:
-            _points(axis, rows, lambda row: row.run_count, "sorted runs", 3)
+            _points(axis, rows, lambda row: row.run_count, "sorted runs", series(3))
     axis.set(title=panel.title, ylabel=panel.label)
     axis.set_ylim(panel.low, panel.low + 1.35 * (axis.get_ylim()[1] - panel.low))  # for the legend
     axis.yaxis.set_major_locator(MaxNLocator(6, integer=panel is _LEVELS))
@@ -137,14 +138,16 @@ def _theory(
         axis.plot(*zip(*points, strict=True), label=label, **look)
 
 
-def _points(axis: Any, rows: Sequence[Row], figure: Figure_, name: str, number: int) -> None:
+def _points(
+    axis: Any, rows: Sequence[Row], figure: Figure_, name: str, look: dict[str, Any]
+) -> None:
     axis.plot(
         [row.entries for row in rows],
         [figure(row) for row in rows],
         linestyle="",
         label=name,
         clip_on=False,
-        **series(number),
+        **look,
     )
 
 
@@ -238,7 +241,7 @@ def _puts(style: str, found: Sequence[Size]) -> Chart:
                 _spread(axis, found, f"{mode}_put_us_{column}", name, number)
                 axis.axhline(
                     found[0].spread(f"{mode}_put_us_{column}").median,
-                    color=COLOURS[number],
+                    color=series(number)["color"],
                     linestyle=":",
                     linewidth=0.8,
                 )
@@ -276,7 +279,7 @@ def _memory(sizes: Sizes) -> Chart:
         for axis, (style, found) in zip(axes, sizes.items(), strict=True):
             rows = [size.counts for size in found]
             for number, (name, measured, line) in enumerate(_MEMORY):
-                _points(axis, rows, measured, name, number)
+                _points(axis, rows, measured, name, series(number))
                 _theory(axis, rows, line, THEORY, "theory", number)
             known = [row for row in rows if row.open_private_bytes is not None]
             if known:
@@ -285,7 +288,7 @@ def _memory(sizes: Sizes) -> Chart:
                     known,
                     lambda row: (row.open_private_bytes or 0) / row.entries,
                     "growth of the process",
-                    3,
+                    series(3),
                 )
             axis.set(title=style, ylabel="bytes per key" if axis is axes[0] else "")
             axis.set_ylim(bottom=0)

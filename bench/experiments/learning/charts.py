@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 
 from bench.experiments.learning.rows import Row
 from bench.experiments.learning.tables import pairs, reads
-from bench.harness.charts import Chart, series
+from bench.harness.charts import Chart
+from bench.harness.colours import series
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:

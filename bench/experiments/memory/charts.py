@@ -29,7 +29,8 @@ from bench.experiments.memory.tables import (
     swept_rows,
 )
 from bench.experiments.memory.tasks import LAWS, PRESENT_SHARES, PRESET, RESIDENCY
-from bench.harness.charts import THEORY, Chart, legend_below, plain_axis, series, spread_bars
+from bench.harness.charts import Chart, legend_below, plain_axis, spread_bars
+from bench.harness.colours import COMPUTED, THEORY, VERMILION, series
 from bench.harness.tables import percent
 from lsmkv.options import KIB
 
@@ -154,12 +155,10 @@ def _draw_residency(rows: Sequence[Row], block_bytes: int, figure: Figure) -> No
             if law == "uniform" and not share:
                 axes.plot(*_expected(filters, here, sizes), label="cached, theory", **THEORY)
             fits = _place(sizes, filters.filter_bytes)
-            axes.axvline(
-                fits, color="#555555", linestyle=":", label="cache as large as all filters"
-            )
+            axes.axvline(fits, color=COMPUTED, linestyle=":", label="cache as large as all filters")
             for place in break_evens(here, block_bytes, share, law):
                 axes.axvline(
-                    place, color="#D55E00", linestyle="-.", label="break-even", linewidth=1
+                    place, color=VERMILION, linestyle="-.", label="break-even", linewidth=1
                 )
             axes.set_ylim(bottom=0)
             axes.set_xticks(range(len(sizes)), [size(each) for each in sizes], rotation=60)
@@ -231,7 +230,7 @@ def _draw_preset(rows: Sequence[Row], figure: Figure) -> None:
             spread_bars(axes, key_counts(rows), spreads, label=kind, **_LOOK, **series(count))
         first = rows[0]
         edge = first.key_count * first.memory_bytes / first.filter_bytes
-        axes.axvline(edge, color="#555555", linestyle=":", label="filters fill the cache")
+        axes.axvline(edge, color=COMPUTED, linestyle=":", label="filters fill the cache")
         axes.set_xscale("log")
         axes.set_xticks(key_counts(rows))
         axes.tick_params(axis="x", rotation=60)

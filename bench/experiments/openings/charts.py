@@ -17,7 +17,8 @@ from bench.experiments.openings.tables import (
     shapes,
     unit_name,
 )
-from bench.harness.charts import Chart, legend_below, percent_axis, plain_axis, series
+from bench.harness.charts import Chart, legend_below, percent_axis, plain_axis
+from bench.harness.colours import series
 
 NAME: Final = "openings"
 

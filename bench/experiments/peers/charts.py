@@ -12,13 +12,26 @@ from bench.experiments.peers.rows import Row
 from bench.experiments.peers.tables import COLD_ROWS, ColdRow
 from bench.harness import charts
 from bench.harness.charts import Chart
+from bench.harness.colours import (
+    ASIDE,
+    BAND,
+    BLACK,
+    ENGINES,
+    GREEN,
+    NOTE,
+    THEORY,
+    VERMILION,
+    WHITE,
+    named_series,
+    series,
+)
 from bench.harness.ratios import Figures, Ratio, Spread
 
 _COLOURS = {
-    "ahead": charts.COLOURS[2],
-    "level": charts.COLOURS[6],
-    "behind": charts.COLOURS[1],
-    "no verdict": "#999999",
+    "ahead": GREEN,
+    "level": BLACK,
+    "behind": VERMILION,
+    "no verdict": ASIDE,
 }
 _LABELS = {
     "ahead": "lsmkv ahead",
@@ -34,7 +47,7 @@ def ratios(found: Sequence[Ratio]) -> Chart:
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         lines = list(reversed(found))
-        axes.axvline(1.0, label="equal", **charts.THEORY)
+        axes.axvline(1.0, label="equal", **THEORY)
         for verdict, colour in _COLOURS.items():
             chosen = [at for at, ratio in enumerate(lines) if ratio.verdict == verdict]
             if not chosen:
@@ -57,8 +70,8 @@ def ratios(found: Sequence[Ratio]) -> Chart:
                 textcoords="offset points",
                 va="center",
                 fontsize=7,
-                color="#444444",
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
+                color=NOTE,
+                bbox={"facecolor": WHITE, "edgecolor": "none", "pad": 0.5},
             )
         axes.set_yticks(range(len(lines)), [ratio.phase for ratio in lines])
         axes.set_ylim(-0.6, len(lines) - 0.4)
@@ -92,6 +105,7 @@ def times(figures: Figures[Any], engines: Sequence[str]) -> Chart:
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
+        looks = named_series(engines, ENGINES)
         for nth, engine in enumerate(engines):
             shift = (nth - (len(engines) - 1) / 2) * 0.14
             points = [
@@ -107,11 +121,11 @@ def times(figures: Figures[Any], engines: Sequence[str]) -> Chart:
                 linestyle="none",
                 elinewidth=0.9,
                 label=engine,
-                **charts.series(nth),
+                **looks[engine],
             )
         axes.set_yticks(range(len(phases)), list(reversed(phases)))
         for at in range(len(phases) - 1):
-            axes.axhline(at + 0.5, color="#eeeeee", linewidth=0.8)
+            axes.axhline(at + 0.5, color=BAND, linewidth=0.8)
         axes.grid(axis="y", visible=False)
         axes.set_ylim(-0.6, len(phases) - 0.4)
         _log_axis(axes)
@@ -206,7 +220,7 @@ def _draw_reads(
                 (0.02, height),
                 xycoords=("axes fraction", "data"),
                 va="center",
-                color=charts.COLOURS[nth],
+                color=series(nth)["color"],
             )
         shown = [point for point in points if point[1].median > 0]
         charts.spread_bars(
@@ -217,7 +231,7 @@ def _draw_reads(
             linestyle="none",
             capsize=2,
             label=f"window: {line.window}",
-            **charts.series(nth),
+            **series(nth),
         )
     axes.set_yticks(range(len(engines)), list(reversed(engines)))
     axes.set_ylim(-0.6, len(engines) - 0.4)

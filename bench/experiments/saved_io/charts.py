@@ -14,14 +14,8 @@ from bench.experiments.saved_io import theory
 from bench.experiments.saved_io.datasets import ALONE, DIGITS
 from bench.experiments.saved_io.rows import Row
 from bench.experiments.saved_io.tables import shape_name
-from bench.harness.charts import (
-    THEORY,
-    Chart,
-    legend_below,
-    percent_axis,
-    plain_log_axis,
-    series,
-)
+from bench.harness.charts import Chart, legend_below, percent_axis, plain_log_axis
+from bench.harness.colours import ASIDE, THEORY, series
 from lsmkv.options import KIB
 
 READS_LEFT: Final = "reads-left"
@@ -31,7 +25,7 @@ _LEAST_RATE: Final = 1e-4
 _RATES: Final = numpy.logspace(numpy.log10(_LEAST_RATE), numpy.log10(0.5), 80)
 _TICKS: Final = (0.5, 0.1, 0.01, 0.001, 0.0001)
 _NO_FILTER: Final = 1.6  # its place on the axis, left of 50 %
-_BOUND: Final[dict[str, Any]] = {"color": "#999999", "linestyle": ":", "linewidth": 1.3}
+_BOUND: Final[dict[str, Any]] = {"color": ASIDE, "linestyle": ":", "linewidth": 1.3}
 _NONE_SEEN: Final = " A hollow triangle: none seen, and the upper end of the interval."
 
 

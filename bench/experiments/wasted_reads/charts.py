@@ -9,11 +9,13 @@ from matplotlib.figure import Figure
 
 from bench.experiments.wasted_reads.rows import Row
 from bench.experiments.wasted_reads.tasks import NO_FILTER
-from bench.harness.charts import THEORY, Chart, plain_axis, series
+from bench.harness.charts import Chart, plain_axis
+from bench.harness.colours import KINDS, THEORY, WHITE
 from bench.harness.intervals import rate_interval
 
 NAME: Final = "wasted-reads"
 _STEPS: Final = 60
+_DASHES: Final = {"lsmkv": "-", "rocksdb": "--", "leveldb": ":"}
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:
@@ -26,7 +28,8 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
             "Wasted block reads by the size of the filters",
             "Data blocks read for a thousand absent keys, against filter bits per key as written, with "
             "95 % intervals; a point to the left is smaller, one further down wastes fewer reads. "
-            "Dashed: the lower bound of any filter, 2^(-bits per key).",
+            "Colours and marks are those of the kinds of filters; hollow marks: not lsmkv. Grey: the "
+            "lower bound of any filter, 2^(-bits per key).",
             lambda figure: _draw(figure, shown),
             width=7.2,
             height=4.6,
@@ -36,11 +39,11 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> None:
     axes = figure.subplots()
-    names = list(dict.fromkeys(row.name for row in rows))
+    contenders = {row.name: (row.engine, row.filters) for row in rows}
     # A row without reads has no place on a logarithmic axis.
     seen = [row for row in rows if row.block_reads]
-    for number, name in enumerate(names):
-        _line(axes, [row for row in seen if row.name == name], number, name)
+    for name, (engine, kind) in contenders.items():
+        _line(axes, [row for row in seen if row.name == name], name, _look(engine, kind))
     least = min(row.filter_bits_per_key for row in rows)
     most = max(row.filter_bits_per_key for row in rows)
     bits = [least + (most - least) * step / _STEPS for step in range(_STEPS + 1)]
@@ -53,7 +56,19 @@ def _draw(figure: Figure, rows: Sequence[Row]) -> None:
     axes.legend()
 
 
-def _line(axes: Any, rows: Sequence[Row], number: int, name: str) -> None:
+def _look(engine: str, kind: str) -> dict[str, Any]:
+    """The kind's colour and mark; the engine's dashes, and a hollow mark if it is not lsmkv."""
+    colour, mark = KINDS[kind]
+    face = colour if engine == "lsmkv" else WHITE
+    return {
+        "color": colour,
+        "marker": mark,
+        "markerfacecolor": face,
+        "linestyle": _DASHES[engine],
+    }
+
+
+def _line(axes: Any, rows: Sequence[Row], name: str, look: dict[str, Any]) -> None:
     rows = sorted(rows, key=lambda row: row.filter_bits_per_key)
     ends = [rate_interval(row.block_reads, row.lookups) for row in rows]
     middles = [1000 * row.reads_per_lookup for row in rows]
@@ -68,5 +83,5 @@ def _line(axes: Any, rows: Sequence[Row], number: int, name: str) -> None:
         capsize=2,
         elinewidth=0.9,
         label=name,
-        **series(number),
+        **look,
     )

@@ -9,7 +9,8 @@ import numpy
 from matplotlib.figure import Figure
 
 from bench.experiments.ycsb.rows import Cells
-from bench.harness.charts import COLOURS, THEORY, Chart, legend_below, series
+from bench.harness.charts import Chart, legend_below
+from bench.harness.colours import ENGINES, NOTE, THEORY, named_series, series
 from bench.harness.ratios import spread
 from bench.workloads.distributions import (
     SCRAMBLED_ITEMS,
@@ -58,6 +59,7 @@ def _draw_throughput(
     columns = min(_COLUMNS, len(workloads))
     grid: Any = figure.subplots(lines, columns, squeeze=False)
     axes = [axis for line in grid for axis in line]
+    looks = named_series(engines, ENGINES)
     for axis, workload in zip(axes, workloads, strict=False):
         for number, engine in enumerate(engines):
             found = spread(row.operations_per_s / 1e3 for row in timed[workload, engine])
@@ -65,9 +67,9 @@ def _draw_throughput(
                 number,
                 found.median,
                 width=0.8,
-                color=COLOURS[number % len(COLOURS)],
+                color=looks[engine]["color"],
                 yerr=[[found.median - found.least], [found.most - found.median]],
-                error_kw={"elinewidth": 0.9, "capsize": 2.5, "ecolor": "#222222"},
+                error_kw={"elinewidth": 0.9, "capsize": 2.5, "ecolor": NOTE},
                 label=engine,
             )
         axis.set_title(workload)
