@@ -15,7 +15,11 @@ export const MARKS: Record<Mark, Look> = {
   no: { colour: "#b4bcc4", sign: "⊘", text: "the filter said no: nothing read" },
   cached: { colour: "#f0e442", sign: "▣", text: "searched in the cache, not there" },
   read: { colour: "#e69f00", sign: "■", text: "read and searched, not there" },
-  "false positive": { colour: "#d55e00", sign: "×", text: "read for nothing: a false positive" },
+  "false positive": {
+    colour: "#d55e00",
+    sign: "×",
+    text: "searched for nothing: a false positive",
+  },
   found: { colour: "#009e73", sign: "✓", text: "found" },
 };
 

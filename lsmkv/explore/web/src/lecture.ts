@@ -126,19 +126,17 @@ export class Lecture {
     document.body.dataset.stage = scene.stage;
     document.body.dataset.scene = String(this.#at + 1);
     const heading = h("h2", { tabindex: -1 }, scene.title);
+    const key = (name: string, does: string, act: () => void): HTMLElement =>
+      button(name, act, { "aria-label": `${name}: ${does}`, title: does });
+    const isMap = scene.stage === "map";
     const keys = [
-      button("← back", () => this.#show(this.#at - 1)),
-      button("next →", () => this.#show(this.#at + 1)),
-      button("r: once more", () => this.#begin()),
-      button("Esc: leave", () => this.stop()),
+      key("←", "the scene before", () => this.#show(this.#at - 1)),
+      key("→", "the next scene", () => this.#show(this.#at + 1)),
+      isMap ? key("↑", "one step back", () => this.#lookups.step(-1)) : null,
+      isMap ? key("↓", "one step on", () => this.#lookups.step(1)) : null,
+      key("r", "once more", () => this.#begin()),
+      key("Esc", "leave the lecture", () => this.stop()),
     ];
-    if (scene.stage === "map")
-      keys.splice(
-        2,
-        0,
-        button("↑ step", () => this.#lookups.step(-1), { "aria-label": "↑ one step back" }),
-        button("↓ step", () => this.#lookups.step(1), { "aria-label": "↓ one step on" }),
-      );
     fill(
       this.element,
       h(
@@ -148,7 +146,7 @@ export class Lecture {
         heading,
         h("p", { class: "keys" }, ...keys),
       ),
-      ...scene.text(this.#app.state.model).map((text) => h("p", {}, text)),
+      ...scene.text(this.#app.state.model).map((text) => h("p", {}, unbroken(text))),
     );
     heading.focus();
     this.#begin();
@@ -202,12 +200,26 @@ export class Lecture {
   }
 }
 
-/** The lookup that went through the most runs. */
+/** The lookup that went through the most runs; of false positives, one that cost a read. */
 function longest(lookups: Lookup[]): Lookup | undefined {
+  const rank = (one: Lookup): number =>
+    one.runs.length +
+    (one.false_positives > 0 && one.blocks_read > 0 ? 1e6 : 0) -
+    Math.abs(one.position - 0.4); // where there is room for words beside it
   return lookups.reduce<Lookup | undefined>(
-    (best, lookup) => (!best || lookup.runs.length > best.runs.length ? lookup : best),
+    (best, lookup) => (!best || rank(lookup) > rank(best) ? lookup : best),
     undefined,
   );
+}
+
+/** Text whose numbers stay with their signs of percent. */
+function unbroken(text: string): string {
+  return text.replaceAll(" %", "\u00a0%");
+}
+
+/** Some things in a row: "a, b and c". */
+function listed(things: string[]): string {
+  return [things.slice(0, -1).join(", "), ...things.slice(-1)].filter(Boolean).join(" and ");
 }
 
 /** Totals of recorded lookups of some kinds. */
@@ -248,15 +260,16 @@ function granularity(model: Model): string {
 function buys(model: Model): string[] {
   const data = model.page.what_if;
   if (!data) return ["This store has no block to try filters on."];
-  const line = [0.1, 0.01, 0.001].flatMap((rate) => {
-    const one = data.rebuilt.find((r) => r.policy === "bloom" && r.requested_rate === rate);
-    if (!one) return [];
-    const bits = significant(one.bit_count / Math.max(1, data.key_count), 3);
-    return [`p = ${percent(rate)}: ${bits} bits per key save ${saved(1 - one.exact_rate)}`];
-  });
+  const shown = [0.1, 0.01, 0.001].flatMap(
+    (rate) =>
+      data.rebuilt.find((one) => one.policy === "bloom" && one.requested_rate === rate) ?? [],
+  );
+  const keys = Math.max(1, data.key_count);
+  const bits = shown.map((one) => significant(one.bit_count / keys, 3));
   return [
     "A filter errs by saying maybe. How often is a choice, paid for in bits.",
-    `${line.join("; ")}.`,
+    `With p of ${listed(shown.map((one) => percent(one.requested_rate)))}, ${listed(bits)} bits a key ` +
+      `save ${listed(shown.map((one) => saved(1 - one.exact_rate)))} of the reads.`,
     "Each tenth of p costs a Bloom filter 4.8 bits a key. Choose a kind and move the slider.",
   ];
 }

@@ -20,7 +20,7 @@ const PICKS: [Pick, string][] = [
   ["false positive", "A false positive"],
 ];
 const STEP_MS = 900;
-const MANY_STEPS = 9; // more are set in two columns in a lecture
+const MANY_STEPS = 8; // of more, a lecture shows like ones as one
 
 export class LookupView {
   readonly element: HTMLElement;
@@ -89,6 +89,7 @@ export class LookupView {
         state.lookup !== before.lookup ||
         state.step !== before.step ||
         state.colours !== before.colours ||
+        state.isLecture !== before.isLecture ||
         state === before
       )
         this.#showPath(state);
@@ -194,19 +195,23 @@ export class LookupView {
       h("span", { class: `kind ${lookup.kind.replace(" ", "-")}` }, lookup.kind),
       " ",
       h("code", { class: "the-key" }, lookup.key.text),
-      ` (${count(lookup.key.byte_count, "byte")})`,
+      h("span", { class: "detail" }, ` (${count(lookup.key.byte_count, "byte")})`),
       state.isStale
         ? h("p", { class: "hint" }, "Tables changed since; look it up again to see its way now.")
         : null,
     );
     this.#at.textContent = `step ${step} of ${total}`;
-    this.#steps.classList.toggle("many", total > MANY_STEPS);
-    fill(
-      this.#steps,
-      ...lookup.memtables.map((memtable, at) => memtableStep(memtable, at, step)),
-      ...lookup.runs.map((run, at) => runStep(run, lookup.memtables.length + at, step)),
-    );
-    this.#scrollTo(step - 1);
+    const memtables = lookup.memtables.map((memtable, at) => memtableStep(memtable, at, step));
+    const first = memtables.length;
+    if (state.isLecture && total > MANY_STEPS)
+      fill(this.#steps, ...memtables.slice(0, step), ...grouped(lookup.runs, step - first));
+    else
+      fill(
+        this.#steps,
+        ...memtables,
+        ...lookup.runs.map((run, at) => runStep(run, first + at, step)),
+      );
+    this.#scrollToCurrent();
     const current = lookup.runs[step - lookup.memtables.length - 1];
     fill(
       this.#end,
@@ -216,10 +221,10 @@ export class LookupView {
   }
 
   /** Keeps the step at hand in sight where the list scrolls; the page stays where it is. */
-  #scrollTo(at: number): void {
+  #scrollToCurrent(): void {
     const list = this.#steps;
-    const shown = list.children[Math.max(0, at)];
-    if (!(shown instanceof HTMLElement) || list.scrollHeight <= list.clientHeight) return;
+    const shown = list.querySelector<HTMLElement>(".current");
+    if (!shown || list.scrollHeight <= list.clientHeight) return;
     list.scrollTop = shown.offsetTop - (list.clientHeight - shown.offsetHeight) / 2;
   }
 
@@ -254,6 +259,35 @@ function memtableStep(step: MemtableStep, at: number, shown: number): HTMLElemen
     h("b", {}, name),
     ` (${count(step.entry_count, "key")}): ${at < shown ? text[step.outcome] : "…"}`,
   );
+}
+
+/** The first `shown` runs; consecutive ones with the same mark are one line. */
+function grouped(runs: RunStep[], shown: number): HTMLElement[] {
+  const groups: RunStep[][] = [];
+  runs.slice(0, Math.max(0, shown)).forEach((run) => {
+    const last = groups.at(-1);
+    if (last?.[0] && markOf(last[0]) === markOf(run)) last.push(run);
+    else groups.push([run]);
+  });
+  const lines = groups.map((group, at) => {
+    const run = item(group, 0);
+    if (group.length === 1) return runStep(run, at, groups.length);
+    const current = at === groups.length - 1;
+    return h(
+      "li",
+      { class: current ? "current" : "past", "aria-current": current ? "step" : null },
+      signed(markOf(run)),
+      h("b", {}, count(group.length, "run")),
+      `: ${inShort({ ...run, spanning_bytes: sum(group, (one) => one.spanning_bytes), blocks: group.flatMap((one) => one.blocks) })}`,
+    );
+  });
+  const left = runs.length - Math.max(0, shown);
+  if (left > 0) lines.push(h("li", { class: "future" }, `${count(left, "run")}: …`));
+  return lines;
+}
+
+function sum<T>(items: T[], value: (one: T) => number): number {
+  return items.reduce((total, one) => total + value(one), 0);
 }
 
 function runStep(step: RunStep, at: number, shown: number): HTMLElement {

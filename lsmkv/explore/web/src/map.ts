@@ -192,9 +192,9 @@ export class MapView {
         const asked = i < step ? lookup?.memtables[i] : undefined;
         return h(
           "span",
-          { class: asked ? "memtable asked" : "memtable" },
+          { class: asked ? "memtable probed" : "memtable" },
           count(n, "key"),
-          i ? " (to be flushed)" : "",
+          i ? h("span", { class: "detail" }, " (to be flushed)") : "",
           asked ? `: ${asked.outcome === "absent" ? "not there" : `✓ ${asked.outcome}`}` : "",
         );
       }),

@@ -65,7 +65,8 @@ export function inShort(step: RunStep): string {
         ? `filter: no, ${bytes(step.spanning_bytes)} unread`
         : "filter: no";
     case "false positive":
-      return read > 0 ? `${bytes(read)} read for nothing` : "filter: maybe, in vain";
+      if (step.blocks.length === 0) return "filter: maybe, but no block";
+      return read > 0 ? `${bytes(read)} read for nothing` : "searched for nothing";
     case "found":
       return step.outcome === "deleted" ? `deleted, ${how}` : `found, ${how}`;
     default:

@@ -103,7 +103,7 @@ export function againProof(first: Lookup, second: Lookup | null): HTMLElement[] 
   if (repeated) rows.push(row("again", repeated));
   const body = h("tbody");
   body.append(...rows);
-  const head = ["asked", "the filter says", "the block is", "bytes read"];
+  const head = ["asked", "filter", "block", "bytes read"];
   const columns = h("tr", {}, ...head.map((text) => h("th", { scope: "col" }, text)));
   return [
     h("h3", {}, `One filter, asked ${repeated ? "twice" : "once"} for this key`),

@@ -78,7 +78,7 @@ function ring(
 
 /** How many bits there are, which of them the picture shows, and what its marks mean. */
 function bitsInWords(filter: Filter, bits: Uint8Array, asked: FilterStep | null): string {
-  const whose = filter.block === null ? "The table’s filter: " : "";
+  const whose = filter.block === null ? "The table's filter: " : "";
   const set = bits.reduce((sum, bit) => sum + bit, 0);
   const share = ((100 * set) / Math.max(1, bits.length)).toFixed(1);
   const isPart = filter.shown_bits < filter.bit_count;
@@ -86,8 +86,8 @@ function bitsInWords(filter: Filter, bits: Uint8Array, asked: FilterStep | null)
   const text = `${whose}${integer(filter.bit_count)} bits${part}; ${integer(set)} set (${share} %).`;
   if (!asked || asked.probes.length === 0) return text;
   const within = asked.probes.filter((probe) => probe < bits.length).length;
-  if (within === 0) return `${text} The key’s bits lie beyond the part shown.`;
-  const lie = isPart ? ` ${count(within, "bit")} of the key’s ${asked.probes.length} shown.` : "";
+  if (within === 0) return `${text} The key's bits lie beyond the part shown.`;
+  const lie = isPart ? ` ${count(within, "bit")} of the key's ${asked.probes.length} shown.` : "";
   return `${text}${lie} ○ asked and set, □ asked and not set.`;
 }
 
@@ -96,12 +96,12 @@ export function kindInWords(filter: { policy: string; parameter: number }): stri
   if (filter.policy === "ribbon")
     return (
       `A ribbon has no bit for a single key: in each of its ${filter.parameter} columns, the XOR of the ` +
-      "bits that the key’s hash selects must equal one bit of the key’s fingerprint."
+      "bits that the key's hash selects must equal one bit of the key's fingerprint."
     );
   if (filter.policy === "binary-fuse")
     return (
-      "A binary fuse filter has no bit for a single key: the XOR of the three cells that the key’s hash " +
-      `selects must equal the key’s fingerprint of ${filter.parameter} bits.`
+      "A binary fuse filter has no bit for a single key: the XOR of the three cells that the key's hash " +
+      `selects must equal the key's fingerprint of ${filter.parameter} bits.`
     );
   return "";
 }
@@ -118,8 +118,8 @@ export function answerInWords(step: FilterStep): string {
 /** The key's bits in words: which are set, and which not. */
 function probesInWords(step: FilterStep): string {
   const bits = step.probes.map(integer).join(", ");
-  if (step.unset_probes.length === 0) return `The key’s bits ${bits} are all set: maybe.`;
+  if (step.unset_probes.length === 0) return `The key's bits ${bits} are all set: maybe.`;
   const unset = step.unset_probes.map(integer).join(", ");
   const verb = step.unset_probes.length === 1 ? "is" : "are";
-  return `The key’s bits are ${bits}; ${unset} ${verb} not set: no.`;
+  return `The key's bits are ${bits}; ${unset} ${verb} not set: no.`;
 }
