@@ -118,6 +118,24 @@ def test_a_scene_hides_controls_that_it_does_not_need(shown: Tab) -> None:
             assert not shown.page.locator(control).first.is_visible(), control
 
 
+def test_why_filters_shows_the_bits_of_the_last_filter_asked(
+    shown: Tab, data: contract.Page
+) -> None:
+    shown.page.keyboard.press("l")
+    shown.page.keyboard.press("2")
+    lookup = on_show(shown.page, data)
+    asked = [run for run in lookup.runs if run.filter and run.filter.probes]
+    told = text_of(shown.page, ".bits p")
+    assert told.startswith(f"Level {asked[-1].level}, run {asked[-1].run}.")
+    assert shown.page.is_visible(".bits canvas")
+
+
+def test_the_history_has_its_button_in_the_lecture(shown: Tab) -> None:
+    shown.page.keyboard.press("l")
+    shown.page.keyboard.press("5")
+    assert shown.page.is_visible(".time button")
+
+
 def test_steps_go_on_and_back_with_the_arrows(shown: Tab) -> None:
     page = shown.page
     page.keyboard.press("l")

@@ -212,7 +212,11 @@ export class LookupView {
         ...lookup.runs.map((run, at) => runStep(run, first + at, step)),
       );
     this.#scrollToCurrent();
-    const current = lookup.runs[step - lookup.memtables.length - 1];
+    const shown = lookup.runs.slice(0, Math.max(0, step - first));
+    // A lecture goes on showing the last filter that was asked.
+    const current = state.isLecture
+      ? shown.findLast((run) => wasAsked(run.filter))
+      : lookup.runs[step - first - 1];
     fill(
       this.#end,
       step >= total ? outcome(lookup) : null,
@@ -237,7 +241,12 @@ export class LookupView {
       "div",
       { class: "bits" },
       filter && isOfBits ? raster(filter, step.filter) : null,
-      h("p", {}, answerInWords(step.filter)),
+      h(
+        "p",
+        {},
+        state.isLecture ? `Level ${step.level}, run ${step.run}. ` : null,
+        answerInWords(step.filter),
+      ),
     );
   }
 }

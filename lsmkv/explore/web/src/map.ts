@@ -11,7 +11,7 @@ import { signed } from "./marks";
 import { type Cell, type Model, markOf, moved } from "./model";
 import { heightFor, laneAt, paint, type Sheet } from "./paint";
 import { nearestTo, type Row, rowsOf, type Scale } from "./places";
-import { COLOURINGS, type Shading, shadingOf } from "./shades";
+import { COLOURINGS, isEven, type Shading, shadingOf } from "./shades";
 
 /** A lecture fills such a window, and its map the room that is left; as in the style. */
 const FILLED = matchMedia("(min-width: 901px) and (min-height: 540px)");
@@ -218,7 +218,10 @@ export class MapView {
       this.#em = Math.max(13, Math.round(this.#width / 48));
       this.#gap = lanes > 8 ? 3 : 8;
       const room = this.#box.clientHeight - heightFor(0, 0, 0, this.#em);
-      this.#laneHeight = Math.max(6, Math.min(96, room / lanes - this.#gap));
+      this.#laneHeight = Math.max(
+        6,
+        Math.min(this.#box.clientHeight / 4, room / lanes - this.#gap),
+      );
     } else {
       this.#em = EM_PX;
       this.#gap = 6;
@@ -296,7 +299,8 @@ export class MapView {
   #paintLegend({ low, high }: Shading, colouring: Colouring): void {
     const { text, shown } = COLOURINGS[colouring];
     if (low === null || high === null) fill(this.#legend, `${text}: unknown`);
-    else if (low === high) fill(this.#legend, `${text}: ${shown(low)} everywhere`);
+    else if (isEven({ low, high }, colouring))
+      fill(this.#legend, `${text}: ${shown(low)} everywhere`);
     else
       fill(
         this.#legend,

@@ -9,6 +9,7 @@ import type { Cell, Model } from "./model";
 import { themed } from "./theme";
 
 const SHADES = 256;
+const EVEN = 0.35; // where on the ramp a store of one value is
 
 export const COLOURINGS: Record<
   Colouring,
@@ -46,6 +47,15 @@ export const COLOURINGS: Record<
   },
 };
 
+/** Whether a colour can tell the lowest value from the highest: their texts differ. */
+export function isEven(
+  { low, high }: Pick<Shading, "low" | "high">,
+  colouring: Colouring,
+): boolean {
+  const { shown } = COLOURINGS[colouring];
+  return low !== null && high !== null && shown(low) === shown(high);
+}
+
 /** For each lane the shade of each cell: an item of `palette`, whose first is for what is unknown. */
 export interface Shading {
   lanes: Uint16Array[];
@@ -56,6 +66,7 @@ export interface Shading {
 
 export function shadingOf(model: Model, colouring: Colouring): Shading {
   const { value } = COLOURINGS[colouring];
+  const isLog = colouring === "rate";
   let low: number | null = null;
   let high: number | null = null;
   const values = model.lanes.map((lane) =>
@@ -67,7 +78,7 @@ export function shadingOf(model: Model, colouring: Colouring): Shading {
       return v;
     }),
   );
-  const place = placing(low, high, colouring === "rate");
+  const place = isEven({ low, high }, colouring) ? () => EVEN : placing(low, high, isLog);
   return {
     lanes: values.map((own) =>
       Uint16Array.from(own, (v) => (v === null ? 0 : 1 + Math.round(place(v) * (SHADES - 1)))),
@@ -84,7 +95,7 @@ function placing(
   high: number | null,
   mayBeLog: boolean,
 ): (v: number) => number {
-  if (low === null || high === null || low === high) return () => 0.35;
+  if (low === null || high === null) return () => EVEN;
   const [from, to] = [low, high];
   if (mayBeLog && from > 0) {
     const whole = Math.log(to / from);

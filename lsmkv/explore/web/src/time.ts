@@ -8,7 +8,7 @@ import { line } from "d3-shape";
 import type { App, State } from "./app";
 import { type Tone, toned } from "./colour";
 import type { History, HistoryStep, HistoryTable } from "./contract";
-import { button, facts, fill, h, svg } from "./dom";
+import { button, drawingWidth, facts, fill, h, svg } from "./dom";
 import { bytes, count, integer, significant } from "./format";
 import { item } from "./items";
 import { byteTicks, liveAfter } from "./replay";
@@ -22,7 +22,6 @@ const KINDS: Record<HistoryStep["kind"], { text: string; tone: Tone }> = {
 const PLAY_MS = 10_000;
 const FASTEST_MS = 40;
 const SLOWEST_MS = 700;
-const WIDTH = 560;
 const LEFT = 82; // room for the names of levels and the ticks of bytes
 const RIGHT = 92;
 const SIZES = {
@@ -146,6 +145,7 @@ export class TimeView {
 }
 
 function drawnTree(tables: HistoryTable[], step: HistoryStep, sizes: Sizes): SVGElement {
+  const width = drawingWidth();
   const runs = new Map<string, HistoryTable[]>();
   const order = (t: HistoryTable): number => t.level * 1e9 - t.run;
   for (const table of [...tables].sort((a, b) => order(a) - order(b) || a.number - b.number)) {
@@ -154,7 +154,7 @@ function drawnTree(tables: HistoryTable[], step: HistoryStep, sizes: Sizes): SVG
   }
   const row = Math.max(6, Math.min(sizes.row, sizes.tree / Math.max(1, runs.size) - 4));
   const picture = svg("svg", {
-    viewBox: `0 0 ${WIDTH} ${Math.max(1, runs.size) * (row + 4) + 6}`,
+    viewBox: `0 0 ${width} ${Math.max(1, runs.size) * (row + 4) + 6}`,
     role: "img",
     "aria-label": `${count(tables.length, "table")} in ${count(runs.size, "run")}`,
   });
@@ -165,7 +165,7 @@ function drawnTree(tables: HistoryTable[], step: HistoryStep, sizes: Sizes): SVG
   const fresh = new Set(step.added.map((table) => table.number));
   const x = scaleLinear()
     .domain([0, widest])
-    .range([LEFT, WIDTH - 4]);
+    .range([LEFT, width - 4]);
   let y = 4;
   let level = -1;
   for (const own of runs.values()) {
@@ -200,6 +200,7 @@ function drawnTree(tables: HistoryTable[], step: HistoryStep, sizes: Sizes): SVG
 
 /** Bytes written and space, over the steps. */
 function drawnTotals(steps: HistoryStep[], at: number, sizes: Sizes): SVGElement {
+  const width = drawingWidth();
   const height = sizes.totals;
   const series: {
     text: string;
@@ -214,12 +215,12 @@ function drawnTotals(steps: HistoryStep[], at: number, sizes: Sizes): SVGElement
   const most = max(steps, (s) => Math.max(s.flushed_bytes, s.compacted_bytes, s.live_bytes)) ?? 1;
   const x = scaleLinear()
     .domain([0, Math.max(1, steps.length - 1)])
-    .range([LEFT, WIDTH - RIGHT]);
+    .range([LEFT, width - RIGHT]);
   const y = scaleLinear()
     .domain([0, most])
     .range([height - 22, 8]);
   const picture = svg("svg", {
-    viewBox: `0 0 ${WIDTH} ${height}`,
+    viewBox: `0 0 ${width} ${height}`,
     role: "img",
     "aria-label": "Bytes flushed and compacted so far, and the space of all tables",
   });
@@ -229,7 +230,7 @@ function drawnTotals(steps: HistoryStep[], at: number, sizes: Sizes): SVGElement
     .attr("transform", `translate(0 ${height - 22})`)
     .call(
       axisBottom(x)
-        .ticks(Math.min(8, steps.length))
+        .ticks(Math.min(Math.floor(width / 70), steps.length))
         .tickFormat((n) => integer(Number(n) + 1)),
     );
   select(picture)
@@ -259,7 +260,7 @@ function drawnTotals(steps: HistoryStep[], at: number, sizes: Sizes): SVGElement
         }),
       );
     above = Math.max(one.end + 4, above + 13);
-    const place = { x: WIDTH - RIGHT + 6, y: above, class: toned(one.tone, "ink") };
+    const place = { x: width - RIGHT + 6, y: above, class: toned(one.tone, "ink") };
     picture.append(svg("text", place, one.text));
   }
   picture.append(svg("line", { x1: x(at), x2: x(at), y1: 8, y2: height - 22, class: "now" }));

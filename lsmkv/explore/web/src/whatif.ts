@@ -8,7 +8,7 @@ import { line } from "d3-shape";
 import type { App, State } from "./app";
 import { type Tone, toned } from "./colour";
 import type { Rebuilt, WhatIf } from "./contract";
-import { facts, fill, h, svg } from "./dom";
+import { drawingWidth, facts, fill, h, svg } from "./dom";
 import { bytes, count, integer, percent, saved, significant } from "./format";
 
 const KINDS: { policy: string; text: string; tone: Tone; dash: string; shape: string }[] = [
@@ -18,7 +18,7 @@ const KINDS: { policy: string; text: string; tone: Tone; dash: string; shape: st
   { policy: "cuckoo", text: "cuckoo", tone: "red", dash: "2 3", shape: "◆" },
   { policy: "binary-fuse", text: "binary fuse", tone: "pink", dash: "9 3 2 3", shape: "▼" },
 ];
-const SIZE = { width: 560, height: 340, left: 84, right: 14, top: 16, bottom: 46 };
+const SIZE = { height: 340, left: 84, right: 14, top: 16, bottom: 46 };
 
 export class WhatIfView {
   readonly element = h("section", { class: "what-if card", "aria-label": "What if" });
@@ -161,7 +161,8 @@ function answer(data: WhatIf, one: Rebuilt | undefined): HTMLElement {
 
 /** The curve of saved reads against bits per key. */
 function drawn(data: WhatIf, chosen: Rebuilt | undefined): SVGElement {
-  const { width, height, left, right, top, bottom } = SIZE;
+  const { height, left, right, top, bottom } = SIZE;
+  const width = drawingWidth();
   const keys = Math.max(1, data.key_count);
   const perKey = (one: Rebuilt): number => one.bit_count / keys;
   const least = Math.min(min(data.rebuilt, (one) => one.exact_rate) ?? 1e-4, 1e-3) / 2;
@@ -182,7 +183,7 @@ function drawn(data: WhatIf, chosen: Rebuilt | undefined): SVGElement {
     .append("g")
     .attr("class", "axis")
     .attr("transform", `translate(0 ${height - bottom})`)
-    .call(axisBottom(x).ticks(8));
+    .call(axisBottom(x).ticks(Math.floor(width / 70)));
   select(picture)
     .append("g")
     .attr("class", "axis")
