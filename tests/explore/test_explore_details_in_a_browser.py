@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import browsed_pages
 import lsmkv
 from browsers import Tab, needs_browser, tab, text_of
 from explored_stores import make_store
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = needs_browser
+
+# The fixtures of these names.
+chromium = browsed_pages.chromium
+data = browsed_pages.data
+file = browsed_pages.file
+store = browsed_pages.store
+shown = browsed_pages.shown
 
 
 def page_of(path: Path, **options: object) -> Path:
@@ -104,6 +112,21 @@ def test_a_step_button_keeps_the_focus(shown: Tab) -> None:
     assert page.evaluate("document.activeElement.ariaLabel") == "Step forward"
 
 
+def test_each_step_is_announced_with_what_it_brought(shown: Tab, data: contract.Page) -> None:
+    page = shown.page
+    lookup = next(one for one in data.lookups if one.kind == "absent")
+    page.click("[data-pick='absent']")
+    page.click("[aria-label='First step']")
+    said = []
+    for _ in range(len(lookup.memtables) + len(lookup.runs)):
+        page.click("[aria-label='Step forward']")
+        said.append(page.locator(".player [aria-live]").text_content() or "")
+    assert said[0].endswith(": memtable, not there")
+    for text, run in zip(said[len(lookup.memtables) :], lookup.runs, strict=True):
+        assert f": level {run.level}, run {run.run}, " in text
+        assert ("filter: no" in text) == (run.outcome == "filtered")
+
+
 def test_home_and_end_select_the_ends_of_a_run(shown: Tab, data: contract.Page) -> None:
     page = shown.page
     runs = [run for level in data.map.levels for run in level.runs]
@@ -135,16 +158,17 @@ def test_the_tip_stays_in_the_window(chromium: Browser, file: Path, width: int) 
     with tab(chromium, file.as_uri(), viewport={"width": width, "height": 740}) as opened:
         page = opened.page
         canvas = page.locator(".map canvas")
-        # The third run, brought to the lower edge of the window.
-        canvas.evaluate("e => scrollBy(0, e.getBoundingClientRect().top + 121 - innerHeight)")
+        # The window ends just below the third run.
         box = canvas.bounding_box()
         assert box is not None
+        height = round(box["y"]) + 121
+        page.set_viewport_size({"width": width, "height": height})
         for share in (0.7, 0.97):
             page.mouse.move(box["x"] + share * box["width"], box["y"] + 101)
             tip = page.locator(".tip").bounding_box()
             assert tip is not None
             assert tip["x"] >= 0 and tip["x"] + tip["width"] <= width
-            assert tip["y"] >= 0 and tip["y"] + tip["height"] <= 740
+            assert tip["y"] >= 0 and tip["y"] + tip["height"] <= height
 
 
 def test_headings_go_down_one_level_at_a_time(shown: Tab) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import browsed_pages
 import lsmkv
 from browsers import Tab, facts, needs_browser, number, tab, text_of
 from explored_stores import HOSTILE
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = needs_browser
+
+# The fixtures of these names.
+chromium = browsed_pages.chromium
+data = browsed_pages.data
+file = browsed_pages.file
+shown = browsed_pages.shown
+store = browsed_pages.store
 
 LIGHT_AND_DARK = ("light", "dark")
 

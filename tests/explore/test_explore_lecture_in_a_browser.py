@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import browsed_pages
 import lsmkv
 from browsers import Tab, needs_browser, number, tab, text_of
 from explored_stores import make_store
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = needs_browser
+
+# The fixtures of these names.
+chromium = browsed_pages.chromium
+data = browsed_pages.data
+file = browsed_pages.file
+shown = browsed_pages.shown
+store = browsed_pages.store
 
 SCENES = range(1, 7)
 WINDOWS = ((1366, 768), (1920, 1080))
@@ -53,7 +61,7 @@ def many_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ) as db:
         for run in range(23):
             for number in range(200):
-                db.put(b"key%05d" % (number * 23 + run), b"value" * 9)
+                db.put(b"key%06d" % (7 * (number * 23 + run)), b"value" * 9)
             db.flush()
     (path / "page.html").write_text(file_page(str(path / "db")), encoding="utf-8")
     return path / "page.html"

@@ -200,7 +200,9 @@ export class LookupView {
         ? h("p", { class: "hint" }, "Tables changed since; look it up again to see its way now.")
         : null,
     );
-    this.#at.textContent = `step ${step} of ${total}`;
+    // Who does not see the list hears what the step brought.
+    const brought = step > 0 ? `: ${inAWord(lookup, step - 1)}` : "";
+    fill(this.#at, `step ${step} of ${total}`, h("span", { class: "visually-hidden" }, brought));
     const memtables = lookup.memtables.map((memtable, at) => memtableStep(memtable, at, step));
     const first = memtables.length;
     if (state.isLecture && total > MANY_STEPS)
@@ -253,6 +255,14 @@ export class LookupView {
 
 function stateOf(at: number, step: number): string {
   return at < step - 1 ? "past" : at === step - 1 ? "current" : "future";
+}
+
+function inAWord(lookup: Lookup, at: number): string {
+  const memtable = lookup.memtables[at];
+  if (memtable)
+    return `memtable, ${memtable.outcome === "absent" ? "not there" : memtable.outcome}`;
+  const run = item(lookup.runs, at - lookup.memtables.length);
+  return `level ${run.level}, run ${run.run}, ${inShort(run)}`;
 }
 
 function memtableStep(step: MemtableStep, at: number, shown: number): HTMLElement {

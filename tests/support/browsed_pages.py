@@ -1,4 +1,7 @@
-"""A store, its page in a file, and a browser to look at it with: one of each for a module."""
+"""Fixtures for tests in a browser: a store, its page in a file, and a tab that shows it.
+
+Each module that needs them gives them names of its own; it has one browser and one store.
+"""
 
 from __future__ import annotations
 
