@@ -108,6 +108,17 @@ def test_the_stage_has_most_of_the_window(
                 assert drawn["width"] > 0.55 * window["width"], scene
 
 
+@pytest.mark.parametrize("width", [360, 768, 1366])
+def test_the_map_is_painted_in_every_width(chromium: Browser, file: Path, width: int) -> None:
+    painted = """e => e.width > 0 && e.getContext('2d').getImageData(0, 0, e.width, e.height)
+        .data.some(part => part > 0)"""
+    viewport = {"width": width, "height": 900}
+    with tab(chromium, file.as_uri(), viewport=viewport) as opened:
+        for scene in scenes(opened.page):
+            if scene in (1, 2, 4, 6):
+                assert opened.page.locator(".map canvas").evaluate(painted), scene
+
+
 def test_all_text_of_a_scene_is_large(
     chromium: Browser, file: Path, window: dict[str, int]
 ) -> None:

@@ -4,6 +4,7 @@ import type { App, State } from "./app";
 import type { Lookup } from "./contract";
 import { button, fill, h } from "./dom";
 import { bytes, count, integer, percent, saved, significant } from "./format";
+import { item } from "./items";
 import type { LookupView } from "./lookup";
 import type { Model } from "./model";
 import { again, againProof, apartProof } from "./proof";
@@ -104,6 +105,7 @@ export class Lecture {
     this.#focused = document.activeElement;
     this.element.hidden = false;
     document.body.classList.add("lecturing");
+    this.#enter(0); // before views measure what they have room for
     this.#app.set({ isLecture: true });
     scrollTo(0, 0);
     this.#show(0);
@@ -121,10 +123,7 @@ export class Lecture {
 
   #show(at: number): void {
     this.#at = Math.max(0, Math.min(this.#scenes.length - 1, at));
-    const scene = this.#scenes[this.#at];
-    if (!scene) return;
-    document.body.dataset.stage = scene.stage;
-    document.body.dataset.scene = String(this.#at + 1);
+    const scene = this.#enter(this.#at);
     const heading = h("h2", { tabindex: -1 }, scene.title);
     const key = (name: string, does: string, act: () => void): HTMLElement =>
       button(name, act, { "aria-label": `${name}: ${does}`, title: does });
@@ -150,6 +149,14 @@ export class Lecture {
     );
     heading.focus();
     this.#begin();
+  }
+
+  /** Makes a scene the present one for the style. */
+  #enter(at: number): Scene {
+    const scene = item(this.#scenes, at);
+    document.body.dataset.stage = scene.stage;
+    document.body.dataset.scene = String(at + 1);
+    return scene;
   }
 
   #begin(): void {

@@ -211,6 +211,7 @@ export class MapView {
   }
 
   #resize(): void {
+    if (this.#box.clientWidth === 0) return; // hidden; when it shows again, it is observed
     this.#width = this.#box.clientWidth;
     const { isLecture, model } = this.#app.state;
     const lanes = Math.max(1, model.lanes.length);
