@@ -3,80 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 
+import browsed_pages
 import lsmkv
-from browsers import Tab, browser, needs_browser, tab
-from explored_stores import HOSTILE, make_store
+from browsers import Tab, facts, needs_browser, number, tab, text_of
+from explored_stores import HOSTILE
 from live_pages import live_page
 from lsmkv.encoding.text_form import to_text
 from lsmkv.explore import contract
 from lsmkv.explore.page import file_page
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser
 
 pytestmark = needs_browser
 
+# The fixtures of these names.
+chromium = browsed_pages.chromium
+data = browsed_pages.data
+file = browsed_pages.file
+shown = browsed_pages.shown
+store = browsed_pages.store
+
 LIGHT_AND_DARK = ("light", "dark")
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("browsed") / "<script>document.title='taken'"
-    make_store(path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def file(store: Path) -> Path:
-    path = store.parent / "page.html"
-    path.write_text(file_page(str(store)), encoding="utf-8")
-    return path
-
-
-@pytest.fixture(scope="module")
-def data(file: Path) -> contract.Page:
-    """What the page in the file was given."""
-    found = re.search(r'id="data">(.*?)</script>', file.read_text("utf-8"), re.S)
-    assert found
-    return msgspec.json.decode(found[1], type=contract.Page)
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as launched:
-        yield launched
-
-
-@pytest.fixture
-def shown(chromium: Browser, file: Path) -> Iterator[Tab]:
-    with tab(chromium, file.as_uri()) as opened:
-        yield opened
-        assert opened.errors == []
-
-
-def text_of(page: Page, selector: str) -> str:
-    return " ".join(page.inner_text(selector).split())
-
-
-def facts(page: Page, within: str) -> dict[str, str]:
-    """The names and values that a part of the page lists."""
-    names = page.locator(f"{within} .facts dt").all_inner_texts()
-    values = page.locator(f"{within} .facts dd").all_inner_texts()
-    return dict(zip(names, values, strict=True))
-
-
-def number(text: str) -> int:
-    """The first number of a text."""
-    found = re.search(r"\d[\d,]*", text)
-    assert found, text
-    return int(found[0].replace(",", ""))
 
 
 # By itself

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -78,3 +79,21 @@ def tab(browser: Browser, address: str, **settings: Any) -> Iterator[Tab]:
         yield opened
     finally:
         context.close()
+
+
+def text_of(page: Page, selector: str) -> str:
+    return " ".join(page.inner_text(selector).split())
+
+
+def facts(page: Page, within: str) -> dict[str, str]:
+    """The names and values that a part of the page lists."""
+    names = page.locator(f"{within} .facts dt").all_inner_texts()
+    values = page.locator(f"{within} .facts dd").all_inner_texts()
+    return dict(zip(names, values, strict=True))
+
+
+def number(text: str) -> int:
+    """The first number of a text."""
+    found = re.search(r"\d[\d,]*", text)
+    assert found, text
+    return int(found[0].replace(",", ""))

@@ -1,21 +1,26 @@
 // What all views share: the data, what is selected, and which lookup is shown up to which step.
 
 import type { Lookup, Page } from "./contract";
-import { type Cell, Model, NO_SCORE, plus, type Score } from "./model";
+import { type Cell, Model, moved, NO_SCORE, plus, type Score } from "./model";
+import type { Scale } from "./places";
 import type { Server } from "./server";
+import { onColours } from "./theme";
 
 export type Colouring = "rate" | "keys" | "size" | "age" | "reads" | "cached";
-export type Scale = "keys" | "bytes";
 
+/** Nothing in it grows: however long a live page is open, it keeps one map and one lookup. */
 export interface State {
   model: Model;
   selected: Cell | null;
   lookup: Lookup | null;
   step: number; // steps of the lookup that are shown; all of them at its end
+  isStale: boolean; // whether tables changed after the lookup
   score: Score;
   colouring: Colouring;
   scale: Scale;
   pulse: number; // goes up when counters or memtables of a live store changed
+  colours: number; // goes up when light turned dark, or dark light
+  isLecture: boolean;
 }
 
 export class App {
@@ -30,11 +35,15 @@ export class App {
       selected: null,
       lookup: null,
       step: 0,
+      isStale: false,
       score: NO_SCORE,
       colouring: "rate",
       scale: "keys",
       pulse: 0,
+      colours: 0,
+      isLecture: false,
     };
+    onColours(() => this.set({ colours: this.#state.colours + 1 }));
   }
 
   get state(): State {
@@ -61,9 +70,28 @@ export class App {
     this.set({ pulse: this.#state.pulse + 1 });
   }
 
+  /** Takes over a live store's fresh map; what is on show stays where its tables are still there. */
+  follow(page: Page): void {
+    const { model, selected, lookup, step } = this.#state;
+    const fresh = new Model(page);
+    for (const device of page.devices) {
+      const chosen = model.page.devices.find((one) => one.name === device.name);
+      if (chosen) device.read_ms = chosen.read_ms;
+    }
+    const kept = lookup && fresh.holds(lookup) ? lookup : null;
+    if (kept) fresh.addFilters(model.filtersAsked(kept));
+    this.set({
+      model: fresh,
+      selected: (selected && fresh.cellOf(selected.table.number, selected.firstBlock)) ?? null,
+      lookup: kept && { ...kept, position: moved(model, fresh)(kept.position) },
+      step: kept ? step : 0,
+      isStale: kept !== null,
+    });
+  }
+
   /** Shows a lookup from its first step on, and counts it. */
   show(lookup: Lookup, step = 0): void {
-    this.set({ lookup, step, score: plus(this.#state.score, lookup) });
+    this.set({ lookup, step, isStale: false, score: plus(this.#state.score, lookup) });
   }
 
   /** All steps of the lookup on show: memtables, then runs. */

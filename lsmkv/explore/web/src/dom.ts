@@ -42,6 +42,11 @@ function append(element: Element, children: Child[]): void {
   }
 }
 
+/** The width of a drawing in its own units: so few on a phone that its text stays legible. */
+export function drawingWidth(): number {
+  return innerWidth < 520 ? 380 : 560;
+}
+
 /** Replaces all children of an element. */
 export function fill(element: Element, ...children: Child[]): void {
   element.replaceChildren();

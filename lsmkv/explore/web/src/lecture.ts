@@ -1,11 +1,13 @@
 // Lecture mode: six scenes, each a text and a part of the page, changed by the keyboard.
 
-import type { App } from "./app";
+import type { App, State } from "./app";
 import type { Lookup } from "./contract";
 import { button, fill, h } from "./dom";
 import { bytes, count, integer, percent, saved, significant } from "./format";
+import { item } from "./items";
 import type { LookupView } from "./lookup";
 import type { Model } from "./model";
+import { again, againProof, apartProof } from "./proof";
 import type { TimeView } from "./time";
 import type { WhatIfView } from "./whatif";
 
@@ -16,31 +18,39 @@ interface Scene {
   stage: Stage;
   text: (model: Model) => string[];
   begin: () => void;
+  proof?: (lookup: Lookup, state: State) => HTMLElement[];
 }
 
 export class Lecture {
   readonly element = h("section", { class: "lecture", "aria-label": "Lecture", hidden: true });
+  /** What a scene shows of its own, beside the map. */
+  readonly proof = h("section", { class: "proof card", "aria-label": "Proof", hidden: true });
   #app: App;
+  #lookups: LookupView;
   #at = 0;
-  #isOn = false;
   #scenes: Scene[];
+  #second: Lookup | null = null; // the lookup on show, asked again
+  #focused: Element | null = null; // what had the focus before the lecture
 
   constructor(app: App, lookups: LookupView, whatIf: WhatIfView, time: TimeView) {
     this.#app = app;
-    const show = (kinds: Lookup["kind"][]): void => {
+    this.#lookups = lookups;
+    const show = (kinds: Lookup["kind"][]): Lookup | null => {
       for (const kind of kinds) {
         const lookup = longest(app.state.model.lookupsOf(kind));
-        if (!lookup) continue;
+        if (!lookup || lookup.runs.length === 0) continue;
         lookups.play(lookup);
-        return;
+        return lookup;
       }
+      app.set({ lookup: null, step: 0 });
+      return null;
     };
     this.#scenes = [
       {
         title: "What a get costs in an LSM tree",
         stage: "map",
         text: cost,
-        begin: () => show(["present"]),
+        begin: () => show(["present", "absent"]),
       },
       {
         title: "Why filters",
@@ -58,7 +68,8 @@ export class Lecture {
         title: "A filter apart from its block",
         stage: "map",
         text: apart,
-        begin: () => show(["false positive", "absent"]),
+        begin: () => show(["present", "absent"]),
+        proof: (lookup, state) => apartProof(lookup, state.step),
       },
       {
         title: "What compaction changes",
@@ -66,77 +77,156 @@ export class Lecture {
         text: compaction,
         begin: () => time.play(),
       },
-      { title: "What learns", stage: "map", text: learning, begin: () => show(["false positive"]) },
+      {
+        title: "What learns",
+        stage: "map",
+        text: learning,
+        begin: () => {
+          const first = show(["false positive"]);
+          if (first) void this.#askAgain(first);
+        },
+        proof: (lookup) => againProof(lookup, this.#second),
+      },
     ];
     document.addEventListener("keydown", (event) => this.#key(event));
+    app.watch((state, before) => {
+      if (state.lookup !== before.lookup || state.step !== before.step) this.#prove();
+      // The tables of the lookup on show are gone: another one takes its place.
+      const isLost = state.model !== before.model && before.lookup !== null && !state.lookup;
+      if (state.isLecture && isLost) queueMicrotask(() => this.#begin());
+    });
   }
 
   get isOn(): boolean {
-    return this.#isOn;
+    return this.#app.state.isLecture;
   }
 
   start(): void {
-    this.#isOn = true;
+    this.#focused = document.activeElement;
     this.element.hidden = false;
     document.body.classList.add("lecturing");
+    this.#enter(0); // before views measure what they have room for
+    this.#app.set({ isLecture: true });
+    scrollTo(0, 0);
     this.#show(0);
   }
 
   stop(): void {
-    this.#isOn = false;
     this.element.hidden = true;
+    this.proof.hidden = true;
     document.body.classList.remove("lecturing");
     delete document.body.dataset.stage;
+    delete document.body.dataset.scene;
+    this.#app.set({ isLecture: false });
+    if (this.#focused instanceof HTMLElement) this.#focused.focus();
   }
 
   #show(at: number): void {
     this.#at = Math.max(0, Math.min(this.#scenes.length - 1, at));
-    const scene = this.#scenes[this.#at];
-    if (!scene) return;
-    document.body.dataset.stage = scene.stage;
+    const scene = this.#enter(this.#at);
     const heading = h("h2", { tabindex: -1 }, scene.title);
+    const key = (name: string, does: string, act: () => void): HTMLElement =>
+      button(name, act, { "aria-label": `${name}: ${does}`, title: does });
+    const isMap = scene.stage === "map";
+    const keys = [
+      key("←", "the scene before", () => this.#show(this.#at - 1)),
+      key("→", "the next scene", () => this.#show(this.#at + 1)),
+      isMap ? key("↑", "one step back", () => this.#lookups.step(-1)) : null,
+      isMap ? key("↓", "one step on", () => this.#lookups.step(1)) : null,
+      key("r", "once more", () => this.#begin()),
+      key("Esc", "leave the lecture", () => this.stop()),
+    ];
     fill(
       this.element,
-      h("p", { class: "where" }, `${this.#at + 1} of ${this.#scenes.length}`),
-      heading,
-      ...scene.text(this.#app.state.model).map((text) => h("p", {}, text)),
       h(
-        "p",
-        { class: "keys" },
-        button("← back", () => this.#show(this.#at - 1)),
-        button("next →", () => this.#show(this.#at + 1)),
-        button("r: once more", () => scene.begin()),
-        button("Esc: leave", () => this.stop()),
+        "div",
+        { class: "top" },
+        h("p", { class: "where" }, `${this.#at + 1} of ${this.#scenes.length}`),
+        heading,
+        h("p", { class: "keys" }, ...keys),
       ),
+      ...scene.text(this.#app.state.model).map((text) => h("p", {}, unbroken(text))),
     );
     heading.focus();
-    scene.begin();
+    this.#begin();
+  }
+
+  /** Makes a scene the present one for the style. */
+  #enter(at: number): Scene {
+    const scene = item(this.#scenes, at);
+    document.body.dataset.stage = scene.stage;
+    document.body.dataset.scene = String(at + 1);
+    return scene;
+  }
+
+  #begin(): void {
+    this.#second = null;
+    this.#scenes[this.#at]?.begin();
+    this.#prove();
+  }
+
+  async #askAgain(first: Lookup): Promise<void> {
+    const second = await again(this.#app, first).catch(() => null); // the first one tells enough
+    if (this.#app.state.lookup !== first) return;
+    this.#second = second;
+    this.#prove();
+  }
+
+  #prove(): void {
+    const { state } = this.#app;
+    const scene = this.#scenes[this.#at];
+    const isShown = state.isLecture && state.lookup !== null && scene?.proof !== undefined;
+    this.proof.hidden = !isShown;
+    fill(
+      this.proof,
+      ...(isShown && state.lookup ? (scene.proof?.(state.lookup, state) ?? []) : []),
+    );
   }
 
   #key(event: KeyboardEvent): void {
-    const target = event.target as HTMLElement | null;
-    const isTyping = target !== null && /^(INPUT|SELECT|TEXTAREA|CANVAS)$/.test(target.tagName);
-    if (event.altKey || event.ctrlKey || event.metaKey || isTyping) return;
-    if (!this.#isOn) {
-      if (event.key === "l") this.start();
+    const target = event.target instanceof HTMLElement ? event.target : null;
+    if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (target?.matches("input:not([type=range], [type=radio]), textarea")) return;
+    const { key } = event;
+    if (!this.isOn) {
+      if (key === "l" && !target?.matches("select")) this.start();
       return;
     }
-    if (event.key === "ArrowRight" || event.key === "PageDown") this.#show(this.#at + 1);
-    else if (event.key === "ArrowLeft" || event.key === "PageUp") this.#show(this.#at - 1);
-    else if (/^[1-6]$/.test(event.key)) this.#show(Number(event.key) - 1);
-    else if (event.key === "r") this.#scenes[this.#at]?.begin();
-    else if (event.key === "Escape") this.stop();
+    // Sliders, lists and buttons of a kind keep their arrows.
+    if (key.startsWith("Arrow") && target?.matches("input, select, .steps")) return;
+    const isMap = this.#scenes[this.#at]?.stage === "map";
+    if (key === "ArrowRight" || key === "PageDown") this.#show(this.#at + 1);
+    else if (key === "ArrowLeft" || key === "PageUp") this.#show(this.#at - 1);
+    else if (key === "ArrowDown" && isMap) this.#lookups.step(1);
+    else if (key === "ArrowUp" && isMap) this.#lookups.step(-1);
+    else if (/^[1-6]$/.test(key)) this.#show(Number(key) - 1);
+    else if (key === "r") this.#begin();
+    else if (key === "Escape") this.stop();
     else return;
     event.preventDefault();
   }
 }
 
-/** The lookup that went through the most runs. */
+/** The lookup that went through the most runs; of false positives, one that cost a read. */
 function longest(lookups: Lookup[]): Lookup | undefined {
+  const rank = (one: Lookup): number =>
+    one.runs.length +
+    (one.false_positives > 0 && one.blocks_read > 0 ? 1e6 : 0) -
+    Math.abs(one.position - 0.4); // where there is room for words beside it
   return lookups.reduce<Lookup | undefined>(
-    (best, lookup) => (!best || lookup.runs.length > best.runs.length ? lookup : best),
+    (best, lookup) => (!best || rank(lookup) > rank(best) ? lookup : best),
     undefined,
   );
+}
+
+/** Text whose numbers stay with their signs of percent. */
+function unbroken(text: string): string {
+  return text.replaceAll(" %", "\u00a0%");
+}
+
+/** Some things in a row: "a, b and c". */
+function listed(things: string[]): string {
+  return [things.slice(0, -1).join(", "), ...things.slice(-1)].filter(Boolean).join(" and ");
 }
 
 /** Totals of recorded lookups of some kinds. */
@@ -164,35 +254,49 @@ function why(model: Model): string[] {
   const { reads, without } = totals(lookups);
   return [
     "An absent key is the worst case: it is in no run, so nothing ends the search.",
-    "A filter knows the keys of its block by a few bits each. Its no is certain, and spares the read.",
+    `A filter knows the keys of its ${granularity(model)} by a few bits each. Its no is certain, and spares the read.`,
     `Of ${integer(lookups.length)} absent keys here: ${count(without, "read")} without filters, ${integer(reads)} with them.`,
   ];
+}
+
+/** What a filter covers in this store: a block or a table. */
+function granularity(model: Model): string {
+  return model.page.map.levels[0]?.runs[0]?.tables[0]?.granularity ?? "block";
 }
 
 function buys(model: Model): string[] {
   const data = model.page.what_if;
   if (!data) return ["This store has no block to try filters on."];
-  const line = [0.1, 0.01, 0.001].flatMap((rate) => {
-    const one = data.rebuilt.find((r) => r.policy === "bloom" && r.requested_rate === rate);
-    if (!one) return [];
-    const bits = significant(one.bit_count / Math.max(1, data.key_count), 3);
-    return [`p = ${percent(rate)}: ${bits} bits per key save ${saved(1 - one.exact_rate)}`];
-  });
+  const shown = [0.1, 0.01, 0.001].flatMap(
+    (rate) =>
+      data.rebuilt.find((one) => one.policy === "bloom" && one.requested_rate === rate) ?? [],
+  );
+  const keys = Math.max(1, data.key_count);
+  const bits = shown.map((one) => significant(one.bit_count / keys, 3));
   return [
     "A filter errs by saying maybe. How often is a choice, paid for in bits.",
-    `${line.join("; ")}.`,
+    `With p of ${listed(shown.map((one) => percent(one.requested_rate)))}, ${listed(bits)} bits a key ` +
+      `save ${listed(shown.map((one) => saved(1 - one.exact_rate)))} of the reads.`,
     "Each tenth of p costs a Bloom filter 4.8 bits a key. Choose a kind and move the slider.",
   ];
 }
 
 function apart(model: Model): string[] {
-  const { map, memory } = model.page;
+  const { map, memory, source } = model.page;
   const share = map.size_bytes ? map.filter_bytes / map.size_bytes : 0;
+  const isBlock = granularity(model) === "block";
+  const isOff = source.options.filter_residency === "off";
   return [
-    "Each block embeds its filter. But a filter that is read with its block spares nothing.",
-    "So a table keeps all its filters together once more, and the store holds these in memory.",
-    `Here filters take ${bytes(map.filter_bytes)}, ${percent(share)} of the tables; ` +
-      `${bytes(memory.filters ?? 0)} are in memory.`,
+    isBlock
+      ? "Each block embeds its filter. But a filter that is read with its block spares nothing."
+      : "To ask a filter inside a block is to read the block: it would spare nothing.",
+    isBlock
+      ? "So a table keeps all its filters together once more, and the store holds these in memory."
+      : "So each table here has one filter apart from its blocks, and the store holds it in memory.",
+    isOff
+      ? "This page opened the store with its filters off."
+      : `Here filters take ${bytes(map.filter_bytes)}, ${percent(share)} of the tables; ` +
+        `${bytes(memory.filters ?? 0)} are in memory.`,
   ];
 }
 

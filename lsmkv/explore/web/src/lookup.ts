@@ -1,13 +1,15 @@
 // Lookups, step by step: choosing a key, the path, and the running score.
 
 import type { App, State } from "./app";
-import { MARKS } from "./colour";
-import type { FilterStep, Lookup, LookupRequest, MemtableStep, RunStep } from "./contract";
+import type { Lookup, LookupRequest, MemtableStep, RunStep } from "./contract";
 import { button, fill, h } from "./dom";
-import { bytes, count, duration, integer, percent, saved } from "./format";
+import { bytes, count } from "./format";
+import { item } from "./items";
 import { eightBytes } from "./keys";
-import { item, markOf, NO_SCORE } from "./model";
-import { probesInWords, raster } from "./raster";
+import { inShort, inWords, signed, wasAsked } from "./marks";
+import { markOf } from "./model";
+import { answerInWords, raster } from "./raster";
+import { ScoreView } from "./score";
 
 type Pick = "present" | "absent" | "false positive";
 type Form = NonNullable<LookupRequest["form"]>;
@@ -18,6 +20,7 @@ const PICKS: [Pick, string][] = [
   ["false positive", "A false positive"],
 ];
 const STEP_MS = 900;
+const MANY_STEPS = 8; // of more, a lecture shows like ones as one
 
 export class LookupView {
   readonly element: HTMLElement;
@@ -26,8 +29,19 @@ export class LookupView {
   #form = h("select", { id: "key-form", "aria-label": "How the key is written" });
   #problem = h("p", { class: "failure", role: "alert" });
   #recorded = h("datalist", { id: "recorded" });
-  #path = h("div", { class: "path" });
-  #score = h("div", { class: "score" });
+  #asked = h("div", { class: "asked" });
+  #at = h("span", { "aria-live": "polite" });
+  #player = h(
+    "div",
+    { class: "player", role: "group", "aria-label": "Steps" },
+    button("First", () => this.step(-Infinity), { "aria-label": "First step" }),
+    button("Back", () => this.step(-1), { "aria-label": "Step back" }),
+    button("Next", () => this.step(1), { "aria-label": "Step forward" }),
+    button("Last", () => this.step(Infinity), { "aria-label": "Last step" }),
+    this.#at,
+  );
+  #steps = h("ol", { class: "steps", tabindex: 0, "aria-label": "The way through the store" });
+  #end = h("div", { class: "end" });
   #next: Record<Pick, number> = { present: 0, absent: 0, "false positive": 0 };
   #timer = 0;
 
@@ -66,15 +80,19 @@ export class LookupView {
         ),
       ),
       this.#problem,
-      this.#path,
-      this.#score,
+      h("div", { class: "path" }, this.#asked, this.#player, this.#steps, this.#end),
+      new ScoreView(app).element,
     );
     app.watch((state, before) => {
       if (state.model !== before.model || state === before) this.#list(state);
-      if (state.lookup !== before.lookup || state.step !== before.step || state === before) {
+      if (
+        state.lookup !== before.lookup ||
+        state.step !== before.step ||
+        state.colours !== before.colours ||
+        state.isLecture !== before.isLecture ||
+        state === before
+      )
         this.#showPath(state);
-        this.#showScore(state);
-      }
     });
   }
 
@@ -162,176 +180,89 @@ export class LookupView {
 
   #showPath(state: State): void {
     const { lookup, step } = state;
+    this.#player.hidden = this.#steps.hidden = lookup === null;
     if (!lookup) {
-      fill(
-        this.#path,
-        h("p", { class: "hint" }, "Choose a key: its way through the store follows."),
-      );
+      const text = state.isLecture
+        ? "This store has no such key to look up."
+        : "Choose a key: its way through the store follows.";
+      fill(this.#asked, h("p", { class: "hint" }, text));
+      fill(this.#end);
       return;
     }
     const total = this.#app.stepCount;
-    const steps = h("ol", {
-      class: "steps",
-      tabindex: 0,
-      "aria-label": "The way through the store",
-    });
-    lookup.memtables.forEach((memtable, at) => {
-      steps.append(memtableStep(memtable, at, step));
-    });
-    lookup.runs.forEach((run, at) => {
-      steps.append(runStep(run, lookup.memtables.length + at, step));
-    });
-    const current = lookup.runs[step - lookup.memtables.length - 1];
     fill(
-      this.#path,
-      h(
-        "p",
-        { class: "asked" },
-        h("span", { class: `kind ${lookup.kind.replace(" ", "-")}` }, lookup.kind),
-        " ",
-        h("code", { class: "the-key" }, lookup.key.text),
-        ` (${count(lookup.key.byte_count, "byte")})`,
-      ),
-      h(
-        "div",
-        { class: "player", role: "group", "aria-label": "Steps" },
-        button("First", () => this.step(-total), { "aria-label": "First step" }),
-        button("Back", () => this.step(-1), { "aria-label": "Step back" }),
-        button("Next", () => this.step(1), { "aria-label": "Step forward" }),
-        button("Last", () => this.step(total), { "aria-label": "Last step" }),
-        h("span", { "aria-live": "polite" }, `step ${step} of ${total}`),
-      ),
-      steps,
+      this.#asked,
+      h("span", { class: `kind ${lookup.kind.replace(" ", "-")}` }, lookup.kind),
+      " ",
+      h("code", { class: "the-key" }, lookup.key.text),
+      h("span", { class: "detail" }, ` (${count(lookup.key.byte_count, "byte")})`),
+      state.isStale
+        ? h("p", { class: "hint" }, "Tables changed since; look it up again to see its way now.")
+        : null,
+    );
+    // Who does not see the list hears what the step brought.
+    const brought = step > 0 ? `: ${inAWord(lookup, step - 1)}` : "";
+    fill(this.#at, `step ${step} of ${total}`, h("span", { class: "visually-hidden" }, brought));
+    const memtables = lookup.memtables.map((memtable, at) => memtableStep(memtable, at, step));
+    const first = memtables.length;
+    if (state.isLecture && total > MANY_STEPS)
+      fill(this.#steps, ...memtables.slice(0, step), ...grouped(lookup.runs, step - first));
+    else
+      fill(
+        this.#steps,
+        ...memtables,
+        ...lookup.runs.map((run, at) => runStep(run, first + at, step)),
+      );
+    this.#scrollToCurrent();
+    const shown = lookup.runs.slice(0, Math.max(0, step - first));
+    // A lecture goes on showing the last filter that was asked.
+    const current = state.isLecture
+      ? shown.findLast((run) => wasAsked(run.filter))
+      : lookup.runs[step - first - 1];
+    fill(
+      this.#end,
       step >= total ? outcome(lookup) : null,
       current ? this.#bits(current, state) : null,
     );
   }
 
+  /** Keeps the step at hand in sight where the list scrolls; the page stays where it is. */
+  #scrollToCurrent(): void {
+    const list = this.#steps;
+    const shown = list.querySelector<HTMLElement>(".current");
+    if (!shown || list.scrollHeight <= list.clientHeight) return;
+    list.scrollTop = shown.offsetTop - (list.clientHeight - shown.offsetHeight) / 2;
+  }
+
   /** The bits that the step at hand asked for. */
   #bits(step: RunStep, state: State): HTMLElement | null {
-    if (step.table === null || !step.filter || !wasAsked(step.filter)) return null;
+    if (step.table === null || !wasAsked(step.filter)) return null;
     const filter = state.model.filterOf(step.table, step.spanning_block ?? 0);
+    const isOfBits = step.filter.probes.length > 0;
     return h(
       "div",
       { class: "bits" },
-      filter ? raster(filter, step.filter) : null,
-      h("p", {}, probesInWords(step.filter)),
-    );
-  }
-
-  #showScore(state: State): void {
-    const { lookup, step } = state;
-    // A lookup that is still being shown counts up to its present step.
-    const isDone = !lookup || step >= this.#app.stepCount;
-    const score = isDone ? state.score : minus(state, shownPart(lookup, step));
-    const spared = score.without - score.done;
-    const body = h("tbody");
-    for (const device of state.model.page.devices) {
-      const input = h("input", {
-        type: "number",
-        min: "0",
-        step: "any",
-        value: device.read_ms,
-        "aria-label": `milliseconds of a read from ${withArticle(device.name)}`,
-        title: device.assumption,
-      });
-      const cells = [h("td"), h("td"), h("td")];
-      const show = (): void => {
-        device.read_ms = Math.max(0, Number(input.value) || 0);
-        [score.without, score.done, spared].forEach((reads, at) => {
-          item(cells, at).textContent = duration(reads * device.read_ms);
-        });
-      };
-      input.addEventListener("input", show);
-      show();
-      body.append(
-        h(
-          "tr",
-          {},
-          h(
-            "th",
-            { scope: "row" },
-            device.name,
-            " at ",
-            input,
-            " ms",
-            h("small", {}, device.assumption),
-          ),
-          ...cells,
-        ),
-      );
-    }
-    fill(
-      this.#score,
-      h("h3", {}, `Score of ${count(score.lookups, "lookup")}`),
-      h(
-        "table",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            h("td", {}),
-            h("th", { scope: "col" }, "without filters"),
-            h("th", { scope: "col" }, "done"),
-            h("th", { scope: "col" }, "saved"),
-          ),
-          h(
-            "tr",
-            { class: "reads" },
-            h("th", { scope: "row" }, "block reads"),
-            h("td", { "data-score": "without" }, integer(score.without)),
-            h("td", { "data-score": "done" }, integer(score.done)),
-            h(
-              "td",
-              { "data-score": "saved" },
-              integer(spared),
-              score.without > 0 ? ` (${saved(spared / score.without)})` : "",
-            ),
-          ),
-        ),
-        body,
-      ),
+      filter && isOfBits ? raster(filter, step.filter) : null,
       h(
         "p",
-        { class: "hint" },
-        "Times are reads by an assumed time each; change it. Without filters, a lookup reads each block " +
-          "that spans the key and is not cached.",
-      ),
-      button("Start the score anew", () =>
-        this.#app.set({ score: NO_SCORE, lookup: null, step: 0 }),
+        {},
+        state.isLecture ? `Level ${step.level}, run ${step.run}. ` : null,
+        answerInWords(step.filter),
       ),
     );
   }
-}
-
-function minus(state: State, part: { without: number; done: number }) {
-  const { score, lookup } = state;
-  if (!lookup) return score;
-  return {
-    ...score,
-    without: score.without - lookup.reads_without_filters + part.without,
-    done: score.done - lookup.blocks_read + part.done,
-  };
-}
-
-/** The reads of the first steps of a lookup. */
-function shownPart(lookup: Lookup, step: number): { without: number; done: number } {
-  const runs = lookup.runs.slice(0, Math.max(0, step - lookup.memtables.length));
-  return {
-    without: runs.filter((run) => run.spanning_block !== null && !run.spanning_was_cached).length,
-    done: runs.reduce((sum, run) => sum + run.blocks.filter((b) => !b.was_cached).length, 0),
-  };
-}
-
-function wasAsked(step: FilterStep): boolean {
-  return step.verdict === "no" || step.verdict === "maybe";
 }
 
 function stateOf(at: number, step: number): string {
   return at < step - 1 ? "past" : at === step - 1 ? "current" : "future";
+}
+
+function inAWord(lookup: Lookup, at: number): string {
+  const memtable = lookup.memtables[at];
+  if (memtable)
+    return `memtable, ${memtable.outcome === "absent" ? "not there" : memtable.outcome}`;
+  const run = item(lookup.runs, at - lookup.memtables.length);
+  return `level ${run.level}, run ${run.run}, ${inShort(run)}`;
 }
 
 function memtableStep(step: MemtableStep, at: number, shown: number): HTMLElement {
@@ -349,56 +280,51 @@ function memtableStep(step: MemtableStep, at: number, shown: number): HTMLElemen
   );
 }
 
+/** The first `shown` runs; consecutive ones with the same mark are one line. */
+function grouped(runs: RunStep[], shown: number): HTMLElement[] {
+  const groups: RunStep[][] = [];
+  runs.slice(0, Math.max(0, shown)).forEach((run) => {
+    const last = groups.at(-1);
+    if (last?.[0] && markOf(last[0]) === markOf(run)) last.push(run);
+    else groups.push([run]);
+  });
+  const lines = groups.map((group, at) => {
+    const run = item(group, 0);
+    if (group.length === 1) return runStep(run, at, groups.length);
+    const current = at === groups.length - 1;
+    return h(
+      "li",
+      { class: current ? "current" : "past", "aria-current": current ? "step" : null },
+      signed(markOf(run)),
+      h("b", {}, count(group.length, "run")),
+      `: ${inShort({ ...run, spanning_bytes: sum(group, (one) => one.spanning_bytes), blocks: group.flatMap((one) => one.blocks) })}`,
+    );
+  });
+  const left = runs.length - Math.max(0, shown);
+  if (left > 0) lines.push(h("li", { class: "future" }, `${count(left, "run")}: …`));
+  return lines;
+}
+
+function sum<T>(items: T[], value: (one: T) => number): number {
+  return items.reduce((total, one) => total + value(one), 0);
+}
+
 function runStep(step: RunStep, at: number, shown: number): HTMLElement {
-  const mark = MARKS[markOf(step)];
-  const place = h("b", {}, `level ${step.level}, run ${step.run}`);
-  const list = h("li", {
+  const line = h("li", {
     class: stateOf(at, shown),
     "aria-current": at === shown - 1 ? "step" : null,
   });
+  const place = h("b", {}, `level ${step.level}, run ${step.run}`);
   if (at >= shown) {
-    list.append(place, ": …");
-    return list;
+    line.append(place, ": …");
+    return line;
   }
-  const sign = h("span", { class: "sign", "aria-hidden": "true" }, mark.sign);
-  sign.style.setProperty("background", mark.colour);
-  list.append(sign, place, step.table === null ? "" : ` · table ${step.table}`);
-  if (step.spanning_block !== null) list.append(` · block ${step.spanning_block}`);
-  for (const part of inWords(step)) list.append(h("span", { class: "part" }, part));
-  return list;
-}
-
-/** What happened in one run, in the order in which it did. */
-function inWords(step: RunStep): string[] {
-  const parts: string[] = [];
-  if (step.outcome === "no table") return ["No table of this run spans the key: not read."];
-  if (step.outcome === "gap" && !step.filter)
-    return ["The key lies in the gap between two blocks: not read."];
-  const filter = step.filter;
-  if (filter) {
-    const whose = filter.scope === "table" ? "The table's filter" : "The block's filter";
-    if (filter.verdict === "none") parts.push("There is no filter.");
-    else if (filter.verdict === "off") parts.push("Filters are off.");
-    else if (filter.verdict === "lost") parts.push(`${whose} is damaged in every copy.`);
-    else {
-      const rate = filter.expected_rate === null ? "" : ` (p = ${percent(filter.expected_rate)})`;
-      const learnt = filter.was_learnt ? ", which it learnt" : "";
-      parts.push(`${whose} says ${filter.verdict}${learnt}${rate}.`);
-    }
-  }
-  if (step.outcome === "gap") parts.push("The key lies in the gap between two blocks: not read.");
-  if (step.outcome === "filtered") parts.push(`${bytes(step.spanning_bytes)} not read.`);
-  for (const block of step.blocks)
-    parts.push(
-      block.was_cached
-        ? `Block ${block.number} searched in the cache.`
-        : `Block ${block.number} read: ${bytes(block.length_bytes)}.`,
-    );
-  if (step.outcome === "found") parts.push("Found.");
-  if (step.outcome === "deleted") parts.push("Deleted here.");
-  if (step.outcome === "absent")
-    parts.push(step.is_false_positive ? "Not there: a false positive." : "Not there.");
-  return parts;
+  let where = step.table === null ? "" : ` · table ${step.table}`;
+  if (step.spanning_block !== null) where += ` · block ${step.spanning_block}`;
+  line.append(signed(markOf(step)), place, h("span", { class: "where" }, where));
+  line.append(h("span", { class: "short" }, `: ${inShort(step)}`));
+  for (const part of inWords(step)) line.append(h("span", { class: "part" }, part));
+  return line;
 }
 
 function outcome(lookup: Lookup): HTMLElement {
@@ -411,13 +337,14 @@ function outcome(lookup: Lookup): HTMLElement {
     "p",
     { class: "outcome" },
     h("b", {}, text),
-    ` Filters asked: ${lookup.filters_asked}, said no: ${lookup.filter_negatives}, ` +
-      `false positives: ${lookup.false_positives}. Blocks read: ${lookup.blocks_read} ` +
-      `(${bytes(lookup.read_bytes)}); without filters ${lookup.reads_without_filters}.`,
+    h(
+      "span",
+      { class: "detail" },
+      ` Filters asked: ${lookup.filters_asked}, said no: ${lookup.filter_negatives}, ` +
+        `false positives: ${lookup.false_positives}.`,
+    ),
+    ` Blocks read: ${lookup.blocks_read} (${bytes(lookup.read_bytes)}); ` +
+      `without filters ${lookup.reads_without_filters}.`,
     lookup.value_text === null ? null : h("code", { class: "value" }, lookup.value_text),
   );
-}
-
-function withArticle(name: string): string {
-  return /^(SSD|[aeiou])/.test(name) ? `an ${name}` : `a ${name}`;
 }

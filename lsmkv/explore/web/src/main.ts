@@ -1,7 +1,6 @@
 // Starts the page: reads its data, makes the views, and follows a live store.
 
 import { App } from "./app";
-import { isDark } from "./colour";
 import type { Page, Pulse } from "./contract";
 import { CountersView } from "./counters";
 import { button, fill, h } from "./dom";
@@ -9,11 +8,15 @@ import { bytes, count, date, integer, significant } from "./format";
 import { Lecture } from "./lecture";
 import { LookupView } from "./lookup";
 import { MapView } from "./map";
-import { Model, VERSION } from "./model";
+import { VERSION } from "./model";
 import { SelectionView } from "./selection";
 import { Server } from "./server";
+import { choose, isDark } from "./theme";
 import { TimeView } from "./time";
 import { WhatIfView } from "./whatif";
+
+/** One column, in which lookups follow the map; as in the style. */
+const NARROW = matchMedia("(max-width: 900px)");
 
 function start(root: HTMLElement): void {
   const data = document.getElementById("data")?.textContent ?? "";
@@ -29,38 +32,31 @@ function start(root: HTMLElement): void {
   const whatIf = new WhatIfView(app);
   const time = new TimeView(app);
   const lecture = new Lecture(app, lookups, whatIf, time);
-  fill(
-    root,
-    header(app, map, lecture),
-    lecture.element,
-    h(
-      "main",
-      {},
-      h("div", { class: "left" }, map.element, whatIf.element, time.element),
-      h(
-        "div",
-        { class: "right" },
-        lookups.element,
-        selection.element,
-        new CountersView(app).element,
-      ),
-    ),
-    footer(page),
-  );
-  if (app.server) follow(app, app.server, time);
+  const main = h("main");
+  fill(root, header(app, lecture), lecture.element, main, footer(page));
+  const left = h("div", { class: "left" });
+  const right = h("div", { class: "right" });
+  const counters = new CountersView(app);
+  const arrange = (): void => {
+    const asked = [lookups.element, lecture.proof, selection.element];
+    const rest = [whatIf.element, time.element];
+    fill(left, map.element, ...(NARROW.matches ? asked : []), ...rest);
+    fill(right, ...(NARROW.matches ? [] : asked), counters.element);
+    fill(main, left, right);
+  };
+  NARROW.addEventListener("change", arrange);
+  arrange();
+  if (app.server) follow(app, app.server);
 }
 
-function header(app: App, map: MapView, lecture: Lecture): HTMLElement {
+function header(app: App, lecture: Lecture): HTMLElement {
   const numbers = h("p", { class: "numbers" });
   const live = h("span", { class: "live", hidden: !app.server }, "live");
   app.watch((state, before) => {
     if (state.model !== before.model || state.pulse !== before.pulse || state === before)
       fill(numbers, inShort(state.model.page));
   });
-  const theme = button("Dark or light", () => {
-    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
-    map.redraw();
-  });
+  const theme = button("Dark or light", () => choose(isDark() ? "light" : "dark"));
   const { source } = app.state.model.page;
   return h(
     "header",
@@ -103,7 +99,7 @@ function footer(page: Page): HTMLElement {
 }
 
 /** Keeps a live page up to date with what other processes write. */
-function follow(app: App, server: Server, time: TimeView): void {
+function follow(app: App, server: Server): void {
   let revision = app.state.model.page.revision;
   let isFetching = false;
   const banner = h("p", { class: "failure banner", role: "status", hidden: true });
@@ -120,8 +116,9 @@ function follow(app: App, server: Server, time: TimeView): void {
     try {
       const fresh = await server.page();
       revision = fresh.revision;
-      app.set({ model: new Model(fresh), selected: null, lookup: null, step: 0 });
-      time.goTo(fresh.history.steps.length - 1);
+      app.follow(fresh);
+    } catch (error) {
+      tell(`The fresh map did not come: ${error instanceof Error ? error.message : error}`);
     } finally {
       isFetching = false;
     }

@@ -1,40 +1,27 @@
 // The map: memtables, levels, runs, tables and blocks, drawn to scale on a canvas that zooms.
 
-import { extent } from "d3-array";
-import { interpolateRgbBasis } from "d3-interpolate";
-import { scaleSequential, scaleSequentialLog } from "d3-scale";
 import { select } from "d3-selection";
 import { type D3ZoomEvent, type ZoomBehavior, zoom, zoomIdentity } from "d3-zoom";
-import type { App, Colouring, Scale, State } from "./app";
-import { MARKS, themed } from "./colour";
+import type { App, Colouring, State } from "./app";
+import { MARKS } from "./colour";
 import { button, fill, h } from "./dom";
-import { bytes, count, date, integer, percent, significant } from "./format";
-import { type Cell, item, type Mark, type Model, markOf } from "./model";
+import { count } from "./format";
+import { item } from "./items";
+import { signed } from "./marks";
+import { type Cell, type Model, markOf, moved } from "./model";
+import { heightFor, laneAt, paint, type Sheet } from "./paint";
+import { nearestTo, type Row, rowsOf, type Scale } from "./places";
+import { COLOURINGS, isEven, type Shading, shadingOf } from "./shades";
 
-const COLOURINGS: Record<Colouring, { text: string; value: (cell: Cell) => number | null }> = {
-  rate: {
-    text: "false-positive rate",
-    value: (cell) => item(cell.table.cells.rate, cell.at) ?? cell.table.expected_rate,
-  },
-  keys: {
-    text: "entries per block",
-    value: (cell) => item(cell.table.cells.entry_count, cell.at) / cell.blockCount,
-  },
-  size: { text: "bytes per block", value: (cell) => cell.size / cell.blockCount },
-  age: { text: "when it was written", value: (cell) => cell.table.written_at_s },
-  reads: {
-    text: "reads by this page's lookups",
-    value: (cell) => item(cell.table.cells.reads, cell.at),
-  },
-  cached: {
-    text: "share in the block cache",
-    value: (cell) => item(cell.table.cells.cached, cell.at) / cell.blockCount,
-  },
-};
+/** A lecture fills such a window, and its map the room that is left; as in the style. */
+const FILLED = matchMedia("(min-width: 901px) and (min-height: 540px)");
 
 const MOST_ZOOM = 4000;
-const LABELS_PX = 74;
-const NARROW_LABELS_PX = 44;
+const LABELS_EM = 6.2;
+const NARROW_LABELS_EM = 3.6;
+const NARROW_PX = 520;
+const EM_PX = 12;
+const HIT_PX = 4; // narrow cells can be hit too
 
 export class MapView {
   readonly element: HTMLElement;
@@ -44,24 +31,38 @@ export class MapView {
     role: "application",
     "aria-roledescription": "zoomable map",
   });
+  #box = h("div", { class: "canvas" });
   #legend = h("div", { class: "legend" });
+  #signs = h("ul", { class: "signs", "aria-label": "Signs", hidden: true });
   #memtables = h("p", { class: "memtables" });
   #said = h("p", { class: "visually-hidden", "aria-live": "polite" });
   #hover = h("div", { class: "tip", hidden: true });
   #zoom: ZoomBehavior<HTMLCanvasElement, unknown>;
   #transform = zoomIdentity;
+  #rows: Row[] = [];
+  #shading: Shading | null = null; // null until it is needed
   #width = 0;
   #height = 0;
+  #laneHeight = 0;
+  #gap = 0;
+  #em = EM_PX;
   #frame = 0;
 
   constructor(app: App) {
     this.#app = app;
+    this.#box.append(this.#canvas, this.#hover);
     this.element = h(
       "section",
       { class: "map card", "aria-label": "Map of the store" },
       this.#controls(),
+      h(
+        "p",
+        { class: "hint" },
+        "Each row is a run, the newest on top; each box is a block of it, or some blocks in a large store.",
+      ),
       this.#memtables,
-      h("div", { class: "canvas" }, this.#canvas, this.#hover),
+      this.#box,
+      this.#signs,
       this.#legend,
       this.#said,
     );
@@ -79,42 +80,63 @@ export class MapView {
       this.#hover.hidden = true;
     });
     this.#canvas.addEventListener("keydown", (event) => this.#key(event));
-    new ResizeObserver(() => this.#resize()).observe(this.element);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#draw());
-    app.watch((state, before) => {
-      if (state.model !== before.model || state.pulse !== before.pulse || state === before)
-        this.#describe(state);
-      if (state.model !== before.model) this.#resize();
-      this.#draw();
-    });
+    new ResizeObserver(() => this.#resize()).observe(this.#box);
+    addEventListener("beforeprint", () => this.#paint());
+    app.watch((state, before) => this.#follow(state, before));
   }
 
-  /** Draws again, as after a change of colours. */
-  redraw(): void {
-    this.#draw();
+  #follow(state: State, before: State): void {
+    const isFirst = state === before;
+    const isFresh = state.model !== before.model;
+    const isCounted = state.pulse !== before.pulse;
+    if (isFirst || isFresh || state.scale !== before.scale)
+      this.#rows = rowsOf(state.model, state.scale);
+    if (
+      isFresh ||
+      state.colouring !== before.colouring ||
+      state.colours !== before.colours ||
+      (isCounted && state.colouring === "reads")
+    )
+      this.#shading = null;
+    if (isFresh) this.#keepPlace(before.model, state);
+    const isShown = state.lookup !== before.lookup || state.step !== before.step;
+    if (isFirst || isFresh || isCounted || isShown) this.#describe(state);
+    if (isFresh || state.isLecture !== before.isLecture) this.#resize();
+    else this.#draw();
   }
 
   /** Zooms so that a cell is a good part of the width; the whole store without one. */
   zoomTo(cell: Cell | null): void {
-    const target = select(this.#canvas);
-    if (cell === null) {
-      this.#zoom.transform(target, zoomIdentity);
-      return;
+    if (cell === null) this.#zoom.transform(select(this.#canvas), zoomIdentity);
+    else {
+      const [from, to] = this.#span(cell);
+      const middle = (from + to) / 2;
+      const half = Math.max((to - from) / 0.4, 0.5 / MOST_ZOOM);
+      this.#zoomTo(middle - half, middle + half);
     }
-    const [left, right] = this.#span(cell);
-    const plot = this.#width - this.#labels;
-    const k = Math.min(MOST_ZOOM, Math.max(1, 0.2 / Math.max(right - left, 1e-6)));
-    const middle = ((left + right) / 2) * plot + this.#labels;
-    this.#zoom.transform(target, zoomIdentity.translate(this.#width / 2 - middle * k, 0).scale(k));
+  }
+
+  /** Shows the places `from` to `to`, as far as zooming can. */
+  #zoomTo(from: number, to: number): void {
+    const k = Math.min(MOST_ZOOM, Math.max(1, 1 / Math.max(to - from, 1e-9)));
+    const first = Math.max(0, Math.min(1 - 1 / k, (from + to - 1 / k) / 2));
+    const labels = this.#labels;
+    const left = labels + first * (this.#width - labels);
+    this.#zoom.transform(
+      select(this.#canvas),
+      zoomIdentity.translate(labels - left * k, 0).scale(k),
+    );
+  }
+
+  /** After a fresh map: goes on showing the keys that were shown. */
+  #keepPlace(before: Model, state: State): void {
+    if (this.#transform.k <= 1 || state.scale !== "keys" || this.#width === 0) return;
+    const move = moved(before, state.model);
+    this.#zoomTo(move(this.#placeAt(this.#labels)), move(this.#placeAt(this.#width)));
   }
 
   get #labels(): number {
-    return this.#width < 520 ? NARROW_LABELS_PX : LABELS_PX;
-  }
-
-  get #laneHeight(): number {
-    const lanes = this.#app.state.model.lanes.length;
-    return lanes > 14 ? 18 : lanes > 8 ? 24 : 34;
+    return (this.#width < NARROW_PX ? NARROW_LABELS_EM : LABELS_EM) * this.#em;
   }
 
   #controls(): HTMLElement {
@@ -158,40 +180,69 @@ export class MapView {
     this.#canvas.setAttribute(
       "aria-label",
       `${count(runs, "run")}, ${count(map.table_count, "table")}, ${count(map.block_count, "block")}. ` +
-        "Left and right go to the next block, up and down to the next run, Enter selects, " +
-        "plus and minus zoom.",
+        "Left and right go to the next block and select it, up and down to the next run, Home and End " +
+        "to the ends of a run. Enter zooms to the block, Escape shows all, plus and minus zoom.",
     );
     const keys = map.memtable_key_counts;
+    const { lookup, step } = state;
     fill(
       this.#memtables,
       keys.length > 1 ? "Memtables: " : "Memtable: ",
-      ...keys.map((n, i) =>
-        h("span", { class: "memtable" }, count(n, "key"), i ? " (to be flushed)" : ""),
-      ),
+      ...keys.map((n, i) => {
+        const asked = i < step ? lookup?.memtables[i] : undefined;
+        return h(
+          "span",
+          { class: asked ? "memtable probed" : "memtable" },
+          count(n, "key"),
+          i ? h("span", { class: "detail" }, " (to be flushed)") : "",
+          asked ? `: ${asked.outcome === "absent" ? "not there" : `✓ ${asked.outcome}`}` : "",
+        );
+      }),
       runs === 0 ? " No tables yet: everything is in the log." : "",
     );
+    this.#explainSigns(state);
+  }
+
+  /** The signs of the lookup on show and what they mean. */
+  #explainSigns({ lookup }: State): void {
+    const marks = new Set(lookup?.runs.map(markOf));
+    this.#signs.hidden = marks.size === 0;
+    fill(this.#signs, ...[...marks].map((mark) => h("li", {}, signed(mark), MARKS[mark].text)));
   }
 
   #resize(): void {
-    const box = this.#canvas.parentElement;
-    if (!box) return;
-    this.#width = box.clientWidth;
-    const lanes = this.#app.state.model.lanes.length;
-    this.#height = Math.max(40, lanes * (this.#laneHeight + 6) + 22);
+    if (this.#box.clientWidth === 0) return; // hidden; when it shows again, it is observed
+    this.#width = this.#box.clientWidth;
+    const { isLecture, model } = this.#app.state;
+    const lanes = Math.max(1, model.lanes.length);
+    if (isLecture && FILLED.matches) {
+      this.#em = Math.max(13, Math.round(this.#width / 48));
+      this.#gap = lanes > 8 ? 3 : 8;
+      const room = this.#box.clientHeight - heightFor(0, 0, 0, this.#em);
+      this.#laneHeight = Math.max(
+        6,
+        Math.min(this.#box.clientHeight / 4, room / lanes - this.#gap),
+      );
+    } else {
+      this.#em = EM_PX;
+      this.#gap = 6;
+      this.#laneHeight = lanes > 14 ? 18 : lanes > 8 ? 24 : 34;
+    }
+    this.#height = Math.max(
+      40,
+      heightFor(model.lanes.length, this.#laneHeight, this.#gap, this.#em),
+    );
     const ratio = devicePixelRatio || 1;
-    this.#canvas.width = this.#width * ratio;
-    this.#canvas.height = this.#height * ratio;
-    this.#canvas.style.setProperty("height", `${this.#height}px`);
-    this.#zoom
-      .extent([
-        [this.#labels, 0],
-        [this.#width, this.#height],
-      ])
-      .translateExtent([
-        [this.#labels, 0],
-        [this.#width, this.#height],
-      ]);
-    this.#draw();
+    const [wide, tall] = [Math.round(this.#width * ratio), Math.round(this.#height * ratio)];
+    if (this.#canvas.width !== wide) this.#canvas.width = wide;
+    if (this.#canvas.height !== tall) this.#canvas.height = tall;
+    this.#canvas.style.setProperty("--tall", `${this.#height}px`);
+    const whole: [[number, number], [number, number]] = [
+      [this.#labels, 0],
+      [Math.max(this.#labels + 1, this.#width), this.#height],
+    ];
+    this.#zoom.extent(whole).translateExtent(whole);
+    this.#paint(); // at once: a canvas of a new size is empty
   }
 
   #draw(): void {
@@ -201,195 +252,56 @@ export class MapView {
 
   /** Where a cell lies across the unzoomed plot, 0 to 1. */
   #span(cell: Cell): [number, number] {
-    if (this.#app.state.scale === "keys") return [cell.start, cell.end];
-    const widest = this.#app.state.model.widestRun;
-    return [cell.offset / widest, (cell.offset + cell.size) / widest];
+    const row = item(this.#rows, cell.lane);
+    return [item(row.from, cell.index), item(row.to, cell.index)];
   }
 
-  #x(place: number): number {
-    return this.#transform.applyX(this.#labels + place * (this.#width - this.#labels));
+  /** The place under a pixel. */
+  #placeAt(x: number): number {
+    return (this.#transform.invertX(x) - this.#labels) / (this.#width - this.#labels);
   }
 
-  #y(lane: number): number {
-    return lane * (this.#laneHeight + 6) + 4;
+  #sheet(context: CanvasRenderingContext2D): Sheet {
+    const { k, x } = this.#transform;
+    return {
+      context,
+      ratio: devicePixelRatio || 1,
+      width: this.#width,
+      height: this.#height,
+      labels: this.#labels,
+      laneHeight: this.#laneHeight,
+      gap: this.#gap,
+      em: this.#em,
+      shift: x + k * this.#labels,
+      stretch: k * (this.#width - this.#labels),
+    };
   }
 
   #paint(): void {
     const context = this.#canvas.getContext("2d");
-    if (!context || this.#width === 0) return;
-    const { model, selected, lookup, step } = this.#app.state;
-    const ratio = devicePixelRatio || 1;
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, this.#width, this.#height);
-    const colour = this.#colours(model);
-    const tall = this.#laneHeight;
-    context.save();
-    context.beginPath();
-    context.rect(this.#labels, 0, this.#width - this.#labels, this.#height);
-    context.clip();
-    for (const lane of model.lanes)
-      for (const cell of lane.cells) {
-        const [from, to] = this.#span(cell);
-        const left = this.#x(from);
-        const right = this.#x(to);
-        if (right < this.#labels || left > this.#width) continue;
-        const wide = Math.max(1, right - left - (right - left > 4 ? 1 : 0));
-        context.fillStyle = colour(cell);
-        context.fillRect(left, this.#y(cell.lane), wide, tall);
-        if (cell.at === 0) {
-          context.fillStyle = themed("--ink");
-          context.fillRect(left, this.#y(cell.lane) - 2, 1.5, tall + 4); // a table begins
-        }
-        if (wide > 90) this.#name(context, cell, left, wide);
-      }
-    if (lookup) this.#paintLookup(context, step - lookup.memtables.length);
-    if (selected) this.#outline(context, selected, themed("--mark"), 3);
-    context.restore();
-    this.#paintLabels(context);
-  }
-
-  #name(context: CanvasRenderingContext2D, cell: Cell, left: number, wide: number): void {
-    context.save();
-    context.beginPath();
-    context.rect(left, 0, wide, this.#height);
-    context.clip();
-    context.font = "12px ui-monospace, monospace";
-    context.textBaseline = "middle";
-    const text = `${cell.firstBlock} ${item(cell.table.cells.first_key, cell.at)}`;
-    const y = this.#y(cell.lane) + this.#laneHeight / 2;
-    const x = Math.max(left, this.#labels) + 5;
-    context.lineWidth = 3;
-    context.strokeStyle = themed("--ground");
-    context.strokeText(text, x, y);
-    context.fillStyle = themed("--ink");
-    context.fillText(text, x, y);
-    context.restore();
-  }
-
-  #outline(context: CanvasRenderingContext2D, cell: Cell, colour: string, width: number): void {
-    const [from, to] = this.#span(cell);
-    const left = this.#x(from);
-    context.strokeStyle = colour;
-    context.lineWidth = width;
-    context.strokeRect(left, this.#y(cell.lane), Math.max(4, this.#x(to) - left), this.#laneHeight);
-  }
-
-  /** The first `shown` runs of the lookup: a line at the key, and each block's mark. */
-  #paintLookup(context: CanvasRenderingContext2D, shown: number): void {
-    const { lookup, model, scale } = this.#app.state;
-    if (!lookup) return;
-    const last = lookup.runs.slice(0, Math.max(0, shown)).at(-1);
-    const at = this.#x(lookup.position);
-    if (scale === "keys") {
-      const bottom = last ? this.#y(model.laneOf(last)) + this.#laneHeight / 2 : 0;
-      context.strokeStyle = themed("--ink");
-      context.lineWidth = 1.5;
-      context.setLineDash([5, 3]);
-      context.beginPath();
-      context.moveTo(at, 0);
-      context.lineTo(at, bottom);
-      context.stroke();
-      context.setLineDash([]);
+    if (!context || this.#width <= this.#labels) return;
+    const { model, selected, lookup, step, scale, colouring, isLecture } = this.#app.state;
+    if (this.#shading === null) {
+      this.#shading = shadingOf(model, colouring);
+      this.#paintLegend(this.#shading, colouring);
     }
-    for (const step of lookup.runs.slice(0, Math.max(0, shown))) {
-      const mark = markOf(step);
-      const cell =
-        step.table !== null && step.spanning_block !== null
-          ? model.cellOf(step.table, step.spanning_block)
-          : undefined;
-      let centre = at;
-      if (cell) {
-        const [from, to] = this.#span(cell);
-        centre = scale === "keys" ? at : (this.#x(from) + this.#x(to)) / 2;
-        context.fillStyle = MARKS[mark].colour;
-        const left = this.#x(from);
-        context.fillRect(
-          left,
-          this.#y(cell.lane),
-          Math.max(3, this.#x(to) - left),
-          this.#laneHeight,
-        );
-      } else if (scale === "bytes") continue;
-      this.#sign(context, mark, centre, this.#y(model.laneOf(step)) + this.#laneHeight / 2);
-    }
-  }
-
-  #sign(context: CanvasRenderingContext2D, mark: Mark, x: number, y: number): void {
-    context.beginPath();
-    context.arc(x, y, 9, 0, 2 * Math.PI);
-    context.fillStyle = MARKS[mark].colour;
-    context.fill();
-    context.lineWidth = 1.5;
-    context.strokeStyle = "#1b1f24";
-    context.stroke();
-    context.fillStyle = "#1b1f24";
-    context.font = "bold 12px system-ui, sans-serif";
-    context.textAlign = "center";
-    context.textBaseline = "middle";
-    context.fillText(MARKS[mark].sign, x, y + 0.5);
-    context.textAlign = "start";
-  }
-
-  #paintLabels(context: CanvasRenderingContext2D): void {
-    const { model } = this.#app.state;
-    const isNarrow = this.#labels === NARROW_LABELS_PX;
-    context.fillStyle = themed("--soft");
-    context.font = "12px system-ui, sans-serif";
-    context.textBaseline = "middle";
-    model.lanes.forEach((lane, at) => {
-      const isFirst = at === 0 || model.lanes[at - 1]?.level !== lane.level;
-      const name = isNarrow ? `L${lane.level}` : `level ${lane.level}`;
-      if (isFirst) context.fillText(name, 0, this.#y(at) + this.#laneHeight / 2);
-      else if (this.#laneHeight > 12)
-        context.fillText(isNarrow ? "" : "run", 18, this.#y(at) + this.#laneHeight / 2);
+    paint(this.#sheet(context), {
+      model,
+      rows: this.#rows,
+      shading: this.#shading,
+      scale,
+      selected: isLecture ? null : selected,
+      lookup,
+      runs: lookup ? step - lookup.memtables.length : 0,
+      isFaint: isLecture && lookup !== null,
     });
-    context.textBaseline = "bottom";
-    const from = this.#transform.invertX(this.#labels) - this.#labels;
-    const to = this.#transform.invertX(this.#width) - this.#labels;
-    const plot = this.#width - this.#labels;
-    const share = `${significant((100 * (to - from)) / plot, 3)} % of the width`;
-    const scale = this.#app.state.scale;
-    const text = scale === "keys" ? "keys, in order →" : `bytes of ${bytes(model.widestRun)} →`;
-    context.fillText(
-      this.#transform.k > 1 ? `${text}  (${share})` : text,
-      this.#labels,
-      this.#height,
-    );
   }
 
-  #colours(model: Model): (cell: Cell) => string {
-    const { colouring } = this.#app.state;
-    const { value } = COLOURINGS[colouring];
-    const ramp = interpolateRgbBasis([themed("--low"), themed("--middle"), themed("--high")]);
-    const values = model.lanes.flatMap((lane) => lane.cells.map(value)).filter((v) => v !== null);
-    const [low, high] = extent(values);
-    this.#paintLegend(low, high);
-    const unknown = themed("--line");
-    if (low === undefined || high === undefined) return () => unknown;
-    if (low === high) return (cell) => (value(cell) === null ? unknown : ramp(0.35));
-    const isLog = colouring === "rate" && low > 0;
-    const scaled = isLog
-      ? scaleSequentialLog(ramp).domain([low, high])
-      : scaleSequential(ramp).domain([low, high]);
-    return (cell) => {
-      const v = value(cell);
-      return v === null ? unknown : scaled(v);
-    };
-  }
-
-  #paintLegend(low: number | undefined, high: number | undefined): void {
-    const { colouring } = this.#app.state;
-    const text = COLOURINGS[colouring].text;
-    if (low === undefined || high === undefined) {
-      fill(this.#legend, `${text}: unknown`);
-      return;
-    }
-    const shown = (v: number): string => {
-      if (colouring === "rate" || colouring === "cached") return percent(v);
-      if (colouring === "age") return date(v);
-      return colouring === "size" ? bytes(v) : integer(v);
-    };
-    if (low === high) fill(this.#legend, `${text}: ${shown(low)} everywhere`);
+  #paintLegend({ low, high }: Shading, colouring: Colouring): void {
+    const { text, shown } = COLOURINGS[colouring];
+    if (low === null || high === null) fill(this.#legend, `${text}: unknown`);
+    else if (isEven({ low, high }, colouring))
+      fill(this.#legend, `${text}: ${shown(low)} everywhere`);
     else
       fill(
         this.#legend,
@@ -402,22 +314,14 @@ export class MapView {
 
   // Pointing and selecting
 
-  #laneAt(y: number): number {
-    return Math.floor((y - 4) / (this.#laneHeight + 6));
-  }
-
   #cellUnder(event: PointerEvent | MouseEvent): Cell | null {
-    const lane = this.#app.state.model.lanes[this.#laneAt(event.offsetY)];
-    if (!lane || event.offsetX < this.#labels) return null;
-    let nearest: Cell | null = null;
-    let distance = 4; // pixels: narrow cells can be hit too
-    for (const cell of lane.cells) {
-      const [from, to] = this.#span(cell);
-      const away = Math.max(this.#x(from) - event.offsetX, event.offsetX - this.#x(to), 0);
-      if (away < distance) [nearest, distance] = [cell, away];
-      if (away === 0) break;
-    }
-    return nearest;
+    const context = this.#canvas.getContext("2d");
+    if (!context || event.offsetX < this.#labels) return null;
+    const lane = laneAt(this.#sheet(context), event.offsetY);
+    const [row, cells] = [this.#rows[lane], this.#app.state.model.lanes[lane]?.cells];
+    if (!row || !cells) return null;
+    const most = this.#placeAt(event.offsetX + HIT_PX) - this.#placeAt(event.offsetX);
+    return cells[nearestTo(row, this.#placeAt(event.offsetX), most)] ?? null;
   }
 
   #select(cell: Cell | null): void {
@@ -426,25 +330,42 @@ export class MapView {
     this.#said.textContent = named(cell);
   }
 
+  /** Moves the map, if it is zoomed, so that a cell is in sight. */
+  #reveal(cell: Cell): void {
+    const [from, to] = this.#span(cell);
+    const [left, right] = [this.#placeAt(this.#labels), this.#placeAt(this.#width)];
+    if (to > left && from < right) return;
+    const half = (right - left) / 2;
+    this.#zoomTo((from + to) / 2 - half, (from + to) / 2 + half);
+  }
+
   #tip(event: PointerEvent): void {
     const cell = this.#cellUnder(event);
     this.#hover.hidden = cell === null;
     if (!cell) return;
     fill(this.#hover, named(cell));
-    const left = Math.min(event.offsetX + 12, this.#width - 220);
-    this.#hover.style.setProperty("left", `${Math.max(0, left)}px`);
-    this.#hover.style.setProperty("top", `${event.offsetY + 16}px`);
+    const { offsetWidth, offsetHeight } = this.#hover;
+    const left = Math.max(0, Math.min(event.offsetX + 12, this.#width - offsetWidth));
+    const isLow = event.clientY + 16 + offsetHeight > innerHeight;
+    const top = isLow ? event.offsetY - 8 - offsetHeight : event.offsetY + 16;
+    this.#hover.style.setProperty("left", `${left}px`);
+    this.#hover.style.setProperty("top", `${top}px`);
   }
 
   #key(event: KeyboardEvent): void {
-    const { model, selected } = this.#app.state;
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    const { model, selected, isLecture } = this.#app.state;
+    if (isLecture) return; // its keys go through the scenes
     if (event.key === "+" || event.key === "=") this.#zoomBy(2);
     else if (event.key === "-") this.#zoomBy(1 / 2);
     else if (event.key === "Enter" && selected) this.zoomTo(selected);
     else if (event.key === "Escape") this.zoomTo(null);
-    else if (event.key.startsWith("Arrow")) {
+    else if (/^(Arrow|Home$|End$)/.test(event.key)) {
       const next = selected ? neighbour(model, selected, event.key) : model.lanes[0]?.cells[0];
-      if (next) this.#select(next);
+      if (next) {
+        this.#select(next);
+        this.#reveal(next);
+      }
     } else return;
     event.preventDefault();
   }
@@ -456,9 +377,10 @@ function isZoomWheel(event: WheelEvent): boolean {
 
 function neighbour(model: Model, cell: Cell, key: string): Cell | undefined {
   const cells = item(model.lanes, cell.lane).cells;
-  const at = cells.indexOf(cell);
-  if (key === "ArrowRight") return cells[at + 1];
-  if (key === "ArrowLeft") return cells[at - 1];
+  if (key === "Home") return cells[0];
+  if (key === "End") return cells.at(-1);
+  if (key === "ArrowRight") return cells[cell.index + 1];
+  if (key === "ArrowLeft") return cells[cell.index - 1];
   const lane = model.lanes[cell.lane + (key === "ArrowDown" ? 1 : -1)];
   return lane?.cells.find((other) => other.end >= cell.start) ?? lane?.cells.at(-1);
 }

@@ -1,8 +1,12 @@
 // The page's data, indexed for the views.
 
 import type { Cells, Filter, Lookup, LookupReply, Page, Run, RunStep, Table } from "./contract";
+import { item, lowest } from "./items";
 
 export const VERSION = 1;
+
+/** Filters kept besides those of the page: a live page open for hours asks for many. */
+export const MOST_OTHER_FILTERS = 500;
 
 /** A run on the map, in the order of search: newest data first. */
 export interface Lane {
@@ -16,6 +20,7 @@ export interface Cell {
   lane: number;
   table: Table;
   at: number; // its item in the table's columns
+  index: number; // its item in the lane's cells
   firstBlock: number;
   blockCount: number;
   start: number; // on the axis of keys, 0 to 1
@@ -29,30 +34,52 @@ export type Mark = "out of range" | "gap" | "no" | "read" | "cached" | "found" |
 
 export class Model {
   readonly page: Page;
-  lanes: Lane[] = [];
+  readonly lanes: Lane[] = [];
+  readonly widestRun: number; // bytes of the largest run; 1 at least
   #filters = new Map<string, Filter>();
+  #others = new Map<string, Filter>(); // the oldest first
+  #cells = new Map<number, Cell[]>(); // of each table
 
   constructor(page: Page) {
     this.page = page;
-    this.addFilters(page.filters);
+    for (const filter of page.filters)
+      this.#filters.set(filterKey(filter.table, filter.block), filter);
+    let widest = 1;
     for (const level of page.map.levels)
       for (const run of level.runs) {
         const lane = this.lanes.length;
         let offset = 0;
         const cells: Cell[] = [];
         for (const table of run.tables) {
+          const own: Cell[] = [];
           for (let at = 0; at < table.cells.size_bytes.length; at++) {
-            const cell = cellAt(table, at, lane, offset);
+            const cell = cellAt(table, at, lane, cells.length, offset);
             offset += cell.size;
+            own.push(cell);
             cells.push(cell);
           }
+          this.#cells.set(table.number, own);
         }
+        widest = Math.max(widest, offset);
         this.lanes.push({ level: level.number, run, cells });
       }
+    this.widestRun = widest;
   }
 
+  /** Takes filters over; the oldest of too many go. */
   addFilters(filters: Filter[]): void {
-    for (const filter of filters) this.#filters.set(filterKey(filter.table, filter.block), filter);
+    for (const filter of filters) {
+      const key = filterKey(filter.table, filter.block);
+      if (this.#filters.has(key)) this.#filters.set(key, filter);
+      else {
+        this.#others.delete(key);
+        this.#others.set(key, filter);
+      }
+    }
+    for (const key of this.#others.keys()) {
+      if (this.#others.size <= MOST_OTHER_FILTERS) break;
+      this.#others.delete(key);
+    }
   }
 
   /** Takes over what a lookup on a live store brought: bits of filters, and reads of blocks. */
@@ -69,32 +96,55 @@ export class Model {
 
   /** The bits of a block's filter, or of its table's; undefined if the page does not hold them. */
   filterOf(table: number, block: number): Filter | undefined {
-    return this.#filters.get(filterKey(table, block)) ?? this.#filters.get(filterKey(table, null));
+    return this.#filter(filterKey(table, block)) ?? this.#filter(filterKey(table, null));
+  }
+
+  #filter(key: string): Filter | undefined {
+    return this.#filters.get(key) ?? this.#others.get(key);
+  }
+
+  /** The filters that a lookup asked, as far as they are known. */
+  filtersAsked(lookup: Lookup): Filter[] {
+    return lookup.runs.flatMap((step) => {
+      const filter =
+        step.table === null ? undefined : this.filterOf(step.table, step.spanning_block ?? 0);
+      return filter ? [filter] : [];
+    });
   }
 
   /** The cell of a table that holds a block; undefined if the map does not show it. */
   cellOf(table: number, block: number): Cell | undefined {
-    for (const lane of this.lanes)
-      for (const cell of lane.cells)
-        if (
-          cell.table.number === table &&
-          block >= cell.firstBlock &&
-          block < cell.firstBlock + cell.blockCount
-        )
-          return cell;
-    return undefined;
+    const cells = this.#cells.get(table);
+    if (!cells) return undefined;
+    const cell = cells[lowest(cells.length, (at) => item(cells, at).firstBlock > block) - 1];
+    return cell && block < cell.firstBlock + cell.blockCount ? cell : undefined;
   }
 
-  /** The lane of a lookup's step. */
-  laneOf(step: RunStep): number {
+  /** The cell that a step of a lookup came to, `position` being the key's place on the axis. */
+  cellFor(step: RunStep, position: number): Cell | undefined {
+    if (step.table === null) return undefined;
+    const own = this.cellOf(step.table, step.spanning_block ?? 0);
+    if (own) return own;
+    // In stores of very many tables some stand for their neighbours.
+    const cells = this.lanes[this.#laneNamed(step)]?.cells ?? [];
+    const near = cells[lowest(cells.length, (at) => item(cells, at).start > position) - 1];
+    return near && near.table.table_count > 1 ? near : undefined;
+  }
+
+  /** The lane of a lookup's step; -1 if the map has none. */
+  laneOf(step: RunStep, position: number): number {
+    return this.cellFor(step, position)?.lane ?? this.#laneNamed(step);
+  }
+
+  #laneNamed(step: RunStep): number {
     return this.lanes.findIndex(
       (lane) => lane.level === step.level && lane.run.number === step.run,
     );
   }
 
-  /** Bytes of the largest run. */
-  get widestRun(): number {
-    return Math.max(1, ...this.lanes.map((lane) => lane.cells.reduce((sum, c) => sum + c.size, 0)));
+  /** Whether all tables that a lookup came to are still there. */
+  holds(lookup: Lookup): boolean {
+    return lookup.runs.every((step) => step.table === null || this.cellFor(step, lookup.position));
   }
 
   lookupsOf(kind: Lookup["kind"]): Lookup[] {
@@ -102,11 +152,33 @@ export class Model {
   }
 }
 
+/** Where places on one map's axis of keys lie on another's: blocks that both show stay together. */
+export function moved(from: Model, to: Model): (place: number) => number {
+  const known: [number, number][] = [
+    [0, 0],
+    [1, 1],
+  ];
+  for (const lane of from.lanes)
+    for (const cell of lane.cells) {
+      const other = to.cellOf(cell.table.number, cell.firstBlock);
+      if (other?.firstBlock !== cell.firstBlock) continue;
+      known.push([cell.start, other.start]);
+      if (other.blockCount === cell.blockCount) known.push([cell.end, other.end]);
+    }
+  known.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+  return (place) => {
+    const after = lowest(known.length, (at) => item(known, at)[0] > place);
+    const [left, there] = item(known, Math.max(0, after - 1));
+    const [right, beyond] = item(known, Math.min(known.length - 1, after));
+    return right > left ? there + ((place - left) / (right - left)) * (beyond - there) : there;
+  };
+}
+
 function filterKey(table: number, block: number | null): string {
   return `${table}/${block ?? "all"}`;
 }
 
-function cellAt(table: Table, at: number, lane: number, offset: number): Cell {
+function cellAt(table: Table, at: number, lane: number, index: number, offset: number): Cell {
   const cells: Cells = table.cells;
   const firstBlock = item(cells.first_block, at);
   const next =
@@ -115,6 +187,7 @@ function cellAt(table: Table, at: number, lane: number, offset: number): Cell {
     lane,
     table,
     at,
+    index,
     firstBlock,
     blockCount: next - firstBlock,
     start: item(cells.start, at),
@@ -122,13 +195,6 @@ function cellAt(table: Table, at: number, lane: number, offset: number): Cell {
     offset,
     size: item(cells.size_bytes, at),
   };
-}
-
-/** An item that must be there. */
-export function item<T>(items: readonly T[], at: number): T {
-  const found = items[at];
-  if (found === undefined) throw new RangeError(`no item ${at} of ${items.length}`);
-  return found;
 }
 
 /** What became of a run in a lookup. */

@@ -4,8 +4,9 @@ import type { App, State } from "./app";
 import type { BlockReply, Filter, Key, Table } from "./contract";
 import { facts, fill, h } from "./dom";
 import { bytes, count, date, integer, percent } from "./format";
-import { type Cell, item } from "./model";
-import { raster } from "./raster";
+import { item } from "./items";
+import type { Cell } from "./model";
+import { kindInWords, raster } from "./raster";
 
 const PARAMETERS: Record<string, string> = {
   ribbon: "columns r",
@@ -15,31 +16,44 @@ const PARAMETERS: Record<string, string> = {
 export class SelectionView {
   readonly element = h("section", { class: "selection card", "aria-label": "Selection" });
   #app: App;
+  #block: BlockReply | null = null; // what the server last said of the block on show
 
   constructor(app: App) {
     this.#app = app;
     app.watch((state, before) => {
       if (state.selected !== before.selected || state === before) void this.#show(state);
+      else if (state.colours !== before.colours && state.selected)
+        this.#fill(state.selected, this.#block, "");
     });
   }
 
   async #show(state: State): Promise<void> {
     const cell = state.selected;
     if (!cell) {
+      this.#block = null;
       fill(
         this.element,
         h("h2", {}, "Selection"),
-        h("p", { class: "hint" }, "Choose a block on the map."),
+        h(
+          "p",
+          { class: "hint" },
+          "Choose a block on the map, with the mouse or with the arrow keys.",
+        ),
       );
       return;
     }
-    this.#fill(cell, null, "");
+    const isSame =
+      this.#block?.table === cell.table.number && this.#block.number === cell.firstBlock;
+    if (!isSame) this.#block = null;
+    this.#fill(cell, this.#block, "");
     const server = this.#app.server;
     if (!server || cell.table.table_count > 1) return;
     try {
       const reply = await server.block(cell.table.number, cell.firstBlock);
       if (reply.filter) state.model.addFilters([reply.filter]);
-      if (this.#app.state.selected === cell) this.#fill(cell, reply, "");
+      if (this.#app.state.selected !== cell) return;
+      this.#block = reply;
+      this.#fill(cell, reply, "");
     } catch (error) {
       if (this.#app.state.selected === cell) this.#fill(cell, null, String(error));
     }
@@ -110,6 +124,7 @@ function filterParts(cell: Cell, filter: Filter | undefined): HTMLElement[] {
       ["exact rate p", percent(filter.rate)],
     ]),
     raster(filter, null),
+    ...(kindInWords(filter) ? [h("p", { class: "hint" }, kindInWords(filter))] : []),
   ];
 }
 

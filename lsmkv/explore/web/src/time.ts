@@ -6,22 +6,29 @@ import { scaleLinear } from "d3-scale";
 import { select } from "d3-selection";
 import { line } from "d3-shape";
 import type { App, State } from "./app";
+import { type Tone, toned } from "./colour";
 import type { History, HistoryStep, HistoryTable } from "./contract";
-import { button, facts, fill, h, svg } from "./dom";
+import { button, drawingWidth, facts, fill, h, svg } from "./dom";
 import { bytes, count, integer, significant } from "./format";
-import { item } from "./model";
+import { item } from "./items";
 import { byteTicks, liveAfter } from "./replay";
 
-const KINDS: Record<HistoryStep["kind"], { text: string; colour: string }> = {
-  state: { text: "as the history begins", colour: "#8a949e" },
-  flush: { text: "flush: a memtable becomes a table", colour: "#0072b2" },
-  compaction: { text: "compaction: tables are merged", colour: "#e69f00" },
-  move: { text: "move: tables go down a level, unwritten", colour: "#cc79a7" },
+const KINDS: Record<HistoryStep["kind"], { text: string; tone: Tone }> = {
+  state: { text: "as the history begins", tone: "grey" },
+  flush: { text: "flush: a memtable becomes a table", tone: "blue" },
+  compaction: { text: "compaction: tables are merged", tone: "amber" },
+  move: { text: "move: tables go down a level, unwritten", tone: "pink" },
 };
 const PLAY_MS = 10_000;
 const FASTEST_MS = 40;
 const SLOWEST_MS = 700;
-const WIDTH = 560;
+const LEFT = 82; // room for the names of levels and the ticks of bytes
+const RIGHT = 92;
+const SIZES = {
+  page: { tree: 200, row: 20, totals: 150 },
+  lecture: { tree: 300, row: 60, totals: 300 },
+};
+type Sizes = (typeof SIZES)["page"];
 
 export class TimeView {
   readonly element = h("section", { class: "time card", "aria-label": "Time" });
@@ -35,7 +42,10 @@ export class TimeView {
     "aria-label": "Step of the history",
   });
   #play = button("Play", () => this.#toggle());
-  #shown = h("div");
+  #player = h("div", { class: "player" }, this.#play, this.#slider);
+  #note = h("p", { class: "hint" });
+  #shown = h("div", { class: "shown" });
+  #sizes: Sizes = SIZES.page;
   #timer = 0;
 
   constructor(app: App) {
@@ -43,8 +53,11 @@ export class TimeView {
       this.pause();
       this.goTo(Number(this.#slider.value));
     });
+    fill(this.element, h("h2", {}, "Time"), this.#note, this.#player, this.#shown);
     app.watch((state, before) => {
-      if (state.model !== before.model || state === before) this.#build(state);
+      this.#sizes = state.isLecture ? SIZES.lecture : SIZES.page;
+      if (state.model !== before.model || state === before) this.#take(state, before);
+      else if (state.isLecture !== before.isLecture) this.goTo(this.#at);
     });
   }
 
@@ -79,37 +92,28 @@ export class TimeView {
     else this.play();
   }
 
-  #build(state: State): void {
+  /** Takes a history over; it stays at the step on show, and at the end if it was there. */
+  #take(state: State, before: State): void {
     const history: History = state.model.page.history;
+    const gone = history.skipped - before.model.page.history.skipped;
+    const wasAtEnd = this.#at >= this.#steps.length - 1;
     this.#steps = history.steps;
-    const heading = h("h2", {}, "Time");
-    if (this.#steps.length === 0) {
-      fill(this.element, heading, h("p", { class: "hint" }, "No table was written yet."));
-      return;
-    }
-    const before = history.skipped + (history.begins_empty ? 0 : 1);
-    this.#slider.max = String(this.#steps.length - 1);
-    fill(
-      this.element,
-      heading,
-      h(
-        "p",
-        { class: "hint" },
-        "Each edit of the manifest, as it happened",
-        before > 0 ? "; the manifest has no record of what came before the first." : ".",
-      ),
-      h("div", { class: "player" }, this.#play, this.#slider),
-      this.#shown,
-    );
-    this.goTo(this.#steps.length - 1);
+    const isEmpty = this.#steps.length === 0;
+    this.#player.hidden = this.#shown.hidden = isEmpty;
+    const earlier = history.skipped + (history.begins_empty ? 0 : 1);
+    this.#note.textContent = isEmpty
+      ? "No table was written yet."
+      : "Each edit of the manifest, as it happened" +
+        (earlier > 0 ? "; the manifest has no record of what came before the first." : ".");
+    this.#slider.max = String(Math.max(0, this.#steps.length - 1));
+    this.goTo(wasAtEnd ? this.#steps.length - 1 : this.#at - gone);
   }
 
   #show(): void {
     const step = item(this.#steps, this.#at);
     const kind = KINDS[step.kind];
     const written = step.flushed_bytes + step.compacted_bytes;
-    const sign = h("span", { class: "swatch" });
-    sign.style.setProperty("background", kind.colour);
+    const sign = h("span", { class: toned(kind.tone, "swatch") });
     const when = step.at_s === null ? "" : `, after ${significant(step.at_s, 3)} s`;
     fill(
       this.#shown,
@@ -122,7 +126,7 @@ export class TimeView {
         `. ${count(step.added.length, "table")} in, ${integer(step.removed.length)} out, ` +
           `${bytes(step.written_bytes)} written.`,
       ),
-      drawnTree(liveAfter(this.#steps, this.#at), step),
+      drawnTree(liveAfter(this.#steps, this.#at), step, this.#sizes),
       facts([
         [
           "tables hold",
@@ -135,21 +139,22 @@ export class TimeView {
           step.flushed_bytes ? significant(written / step.flushed_bytes, 3) : "nothing flushed yet",
         ],
       ]),
-      drawnTotals(this.#steps, this.#at),
+      drawnTotals(this.#steps, this.#at, this.#sizes),
     );
   }
 }
 
-function drawnTree(tables: HistoryTable[], step: HistoryStep): SVGElement {
+function drawnTree(tables: HistoryTable[], step: HistoryStep, sizes: Sizes): SVGElement {
+  const width = drawingWidth();
   const runs = new Map<string, HistoryTable[]>();
   const order = (t: HistoryTable): number => t.level * 1e9 - t.run;
   for (const table of [...tables].sort((a, b) => order(a) - order(b) || a.number - b.number)) {
     const name = `${table.level}/${table.run}`;
     runs.set(name, [...(runs.get(name) ?? []), table]);
   }
-  const row = Math.max(6, Math.min(20, 200 / Math.max(1, runs.size)));
+  const row = Math.max(6, Math.min(sizes.row, sizes.tree / Math.max(1, runs.size) - 4));
   const picture = svg("svg", {
-    viewBox: `0 0 ${WIDTH} ${Math.max(1, runs.size) * (row + 4) + 6}`,
+    viewBox: `0 0 ${width} ${Math.max(1, runs.size) * (row + 4) + 6}`,
     role: "img",
     "aria-label": `${count(tables.length, "table")} in ${count(runs.size, "run")}`,
   });
@@ -160,7 +165,7 @@ function drawnTree(tables: HistoryTable[], step: HistoryStep): SVGElement {
   const fresh = new Set(step.added.map((table) => table.number));
   const x = scaleLinear()
     .domain([0, widest])
-    .range([58, WIDTH - 4]);
+    .range([LEFT, width - 4]);
   let y = 4;
   let level = -1;
   for (const own of runs.values()) {
@@ -181,8 +186,7 @@ function drawnTree(tables: HistoryTable[], step: HistoryStep): SVGElement {
             y,
             width: Math.max(1, x(from + table.size_bytes) - left - 1),
             height: row,
-            class: isFresh ? "fresh" : "table",
-            fill: isFresh ? KINDS[step.kind].colour : null,
+            class: isFresh ? toned(KINDS[step.kind].tone, "fresh") : "table",
           },
           svg("title", {}, `table ${table.number}: ${bytes(table.size_bytes)}`),
         ),
@@ -195,27 +199,28 @@ function drawnTree(tables: HistoryTable[], step: HistoryStep): SVGElement {
 }
 
 /** Bytes written and space, over the steps. */
-function drawnTotals(steps: HistoryStep[], at: number): SVGElement {
-  const height = 150;
+function drawnTotals(steps: HistoryStep[], at: number, sizes: Sizes): SVGElement {
+  const width = drawingWidth();
+  const height = sizes.totals;
   const series: {
     text: string;
-    colour: string;
+    tone: Tone;
     dash: string;
     value: (s: HistoryStep) => number;
   }[] = [
-    { text: "flushed", colour: "#0072b2", dash: "", value: (s) => s.flushed_bytes },
-    { text: "compacted", colour: "#e69f00", dash: "7 3", value: (s) => s.compacted_bytes },
-    { text: "space", colour: "#009e73", dash: "2 3", value: (s) => s.live_bytes },
+    { text: "flushed", tone: "blue", dash: "", value: (s) => s.flushed_bytes },
+    { text: "compacted", tone: "amber", dash: "7 3", value: (s) => s.compacted_bytes },
+    { text: "space", tone: "green", dash: "2 3", value: (s) => s.live_bytes },
   ];
   const most = max(steps, (s) => Math.max(s.flushed_bytes, s.compacted_bytes, s.live_bytes)) ?? 1;
   const x = scaleLinear()
     .domain([0, Math.max(1, steps.length - 1)])
-    .range([58, WIDTH - 90]);
+    .range([LEFT, width - RIGHT]);
   const y = scaleLinear()
     .domain([0, most])
     .range([height - 22, 8]);
   const picture = svg("svg", {
-    viewBox: `0 0 ${WIDTH} ${height}`,
+    viewBox: `0 0 ${width} ${height}`,
     role: "img",
     "aria-label": "Bytes flushed and compacted so far, and the space of all tables",
   });
@@ -225,13 +230,13 @@ function drawnTotals(steps: HistoryStep[], at: number): SVGElement {
     .attr("transform", `translate(0 ${height - 22})`)
     .call(
       axisBottom(x)
-        .ticks(Math.min(8, steps.length))
+        .ticks(Math.min(Math.floor(width / 70), steps.length))
         .tickFormat((n) => integer(Number(n) + 1)),
     );
   select(picture)
     .append("g")
     .attr("class", "axis")
-    .attr("transform", "translate(58 0)")
+    .attr("transform", `translate(${LEFT} 0)`)
     .call(
       axisLeft(y)
         .tickValues(byteTicks(most))
@@ -250,14 +255,13 @@ function drawnTotals(steps: HistoryStep[], at: number): SVGElement {
       picture.append(
         svg("path", {
           d: path,
-          fill: "none",
-          stroke: one.colour,
-          "stroke-width": 2,
+          class: toned(one.tone, "curve"),
           "stroke-dasharray": one.dash,
         }),
       );
     above = Math.max(one.end + 4, above + 13);
-    picture.append(svg("text", { x: WIDTH - 84, y: above, fill: one.colour }, one.text));
+    const place = { x: width - RIGHT + 6, y: above, class: toned(one.tone, "ink") };
+    picture.append(svg("text", place, one.text));
   }
   picture.append(svg("line", { x1: x(at), x2: x(at), y1: 8, y2: height - 22, class: "now" }));
   return picture;

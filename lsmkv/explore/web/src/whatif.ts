@@ -6,29 +6,37 @@ import { scaleLinear, scaleLog } from "d3-scale";
 import { select } from "d3-selection";
 import { line } from "d3-shape";
 import type { App, State } from "./app";
+import { type Tone, toned } from "./colour";
 import type { Rebuilt, WhatIf } from "./contract";
-import { facts, fill, h, svg } from "./dom";
+import { drawingWidth, facts, fill, h, svg } from "./dom";
 import { bytes, count, integer, percent, saved, significant } from "./format";
 
-const KINDS: { policy: string; text: string; colour: string; dash: string; shape: string }[] = [
-  { policy: "none", text: "none", colour: "#8a949e", dash: "", shape: "■" },
-  { policy: "bloom", text: "Bloom", colour: "#0072b2", dash: "", shape: "●" },
-  { policy: "ribbon", text: "ribbon", colour: "#009e73", dash: "7 3", shape: "▲" },
-  { policy: "cuckoo", text: "cuckoo", colour: "#d55e00", dash: "2 3", shape: "◆" },
-  { policy: "binary-fuse", text: "binary fuse", colour: "#cc79a7", dash: "9 3 2 3", shape: "▼" },
+const KINDS: { policy: string; text: string; tone: Tone; dash: string; shape: string }[] = [
+  { policy: "none", text: "none", tone: "grey", dash: "", shape: "■" },
+  { policy: "bloom", text: "Bloom", tone: "blue", dash: "", shape: "●" },
+  { policy: "ribbon", text: "ribbon", tone: "green", dash: "7 3", shape: "▲" },
+  { policy: "cuckoo", text: "cuckoo", tone: "red", dash: "2 3", shape: "◆" },
+  { policy: "binary-fuse", text: "binary fuse", tone: "pink", dash: "9 3 2 3", shape: "▼" },
 ];
-const SIZE = { width: 560, height: 340, left: 70, right: 14, top: 16, bottom: 46 };
+const SIZE = { height: 340, left: 84, right: 14, top: 16, bottom: 46 };
 
 export class WhatIfView {
   readonly element = h("section", { class: "what-if card", "aria-label": "What if" });
   #app: App;
   #policy = "bloom";
   #rate = 0.01;
+  #shown = ""; // the data on show, as JSON
 
   constructor(app: App) {
     this.#app = app;
     app.watch((state, before) => {
-      if (state.model !== before.model || state === before) this.#build(state);
+      if (state.model === before.model && state !== before) return;
+      const data = JSON.stringify(state.model.page.what_if);
+      if (data === this.#shown) return; // a fresh map of the same blocks
+      this.#shown = data;
+      const focused = this.element.contains(document.activeElement) && document.activeElement?.id;
+      this.#build(state);
+      if (focused) document.getElementById(focused)?.focus();
     });
   }
 
@@ -73,7 +81,12 @@ export class WhatIfView {
       fill(chart, drawn(data, chosen));
     };
     for (const { policy, text } of KINDS) {
-      const radio = h("input", { type: "radio", name: "policy", value: policy });
+      const radio = h("input", {
+        type: "radio",
+        name: "policy",
+        id: `policy-${policy}`,
+        value: policy,
+      });
       radio.checked = policy === this.#policy;
       radio.addEventListener("change", () => {
         this.#policy = policy;
@@ -148,7 +161,8 @@ function answer(data: WhatIf, one: Rebuilt | undefined): HTMLElement {
 
 /** The curve of saved reads against bits per key. */
 function drawn(data: WhatIf, chosen: Rebuilt | undefined): SVGElement {
-  const { width, height, left, right, top, bottom } = SIZE;
+  const { height, left, right, top, bottom } = SIZE;
+  const width = drawingWidth();
   const keys = Math.max(1, data.key_count);
   const perKey = (one: Rebuilt): number => one.bit_count / keys;
   const least = Math.min(min(data.rebuilt, (one) => one.exact_rate) ?? 1e-4, 1e-3) / 2;
@@ -169,7 +183,7 @@ function drawn(data: WhatIf, chosen: Rebuilt | undefined): SVGElement {
     .append("g")
     .attr("class", "axis")
     .attr("transform", `translate(0 ${height - bottom})`)
-    .call(axisBottom(x).ticks(8));
+    .call(axisBottom(x).ticks(Math.floor(width / 70)));
   select(picture)
     .append("g")
     .attr("class", "axis")
@@ -195,9 +209,7 @@ function drawn(data: WhatIf, chosen: Rebuilt | undefined): SVGElement {
       picture.append(
         svg("path", {
           d: path,
-          fill: "none",
-          stroke: kind.colour,
-          "stroke-width": 2,
+          class: toned(kind.tone, "curve"),
           "stroke-dasharray": kind.dash,
         }),
       );
@@ -211,8 +223,7 @@ function drawn(data: WhatIf, chosen: Rebuilt | undefined): SVGElement {
           x2: at,
           y1: place(one.low),
           y2: place(one.high),
-          stroke: kind.colour,
-          "stroke-width": isChosen ? 3 : 1,
+          class: toned(kind.tone, isChosen ? "range chosen" : "range"),
         }),
         svg(
           "text",
@@ -221,7 +232,7 @@ function drawn(data: WhatIf, chosen: Rebuilt | undefined): SVGElement {
             y: place(rate) + 4,
             "text-anchor": "middle",
             "font-size": isChosen ? 20 : 11,
-            fill: kind.colour,
+            class: toned(kind.tone, "ink"),
           },
           kind.shape,
           svg("title", {}, `${kind.text}, p = ${percent(one.requested_rate)}`),
@@ -245,7 +256,7 @@ function drawn(data: WhatIf, chosen: Rebuilt | undefined): SVGElement {
           x: width - right - 4,
           y: height - bottom - 14 - 17 * (KINDS.length - 1 - at),
           "text-anchor": "end",
-          fill: kind.colour,
+          class: toned(kind.tone, "ink"),
         },
         `${kind.text} ${kind.shape}`,
       ),

@@ -1,0 +1,75 @@
+// What became of each run in a lookup, in words: in full, and short for the map and for lectures.
+
+import { MARKS } from "./colour";
+import type { FilterStep, RunStep } from "./contract";
+import { h } from "./dom";
+import { bytes, percent } from "./format";
+import { type Mark, markOf } from "./model";
+
+export function wasAsked(step: FilterStep | null): step is FilterStep {
+  return step?.verdict === "no" || step?.verdict === "maybe";
+}
+
+/** A mark's sign on its colour. */
+export function signed(mark: Mark): HTMLElement {
+  const look = MARKS[mark];
+  const sign = h("span", { class: "sign", "aria-hidden": "true" }, look.sign);
+  sign.style.setProperty("background", look.colour);
+  return sign;
+}
+
+/** What happened in one run, in the order in which it did. */
+export function inWords(step: RunStep): string[] {
+  const parts: string[] = [];
+  if (step.outcome === "no table") return ["No table of this run spans the key: not read."];
+  if (step.outcome === "gap" && !step.filter)
+    return ["The key lies in the gap between two blocks: not read."];
+  const filter = step.filter;
+  if (filter) {
+    const whose = filter.scope === "table" ? "The table's filter" : "The block's filter";
+    if (filter.verdict === "none") parts.push("There is no filter.");
+    else if (filter.verdict === "off") parts.push("Filters are off.");
+    else if (filter.verdict === "lost") parts.push(`${whose} is damaged in every copy.`);
+    else {
+      const rate = filter.expected_rate === null ? "" : ` (p = ${percent(filter.expected_rate)})`;
+      const learnt = filter.was_learnt ? ", which it learnt" : "";
+      parts.push(`${whose} says ${filter.verdict}${learnt}${rate}.`);
+    }
+  }
+  if (step.outcome === "gap") parts.push("The key lies in the gap between two blocks: not read.");
+  if (step.outcome === "filtered") parts.push(`${bytes(step.spanning_bytes)} not read.`);
+  for (const block of step.blocks)
+    parts.push(
+      block.was_cached
+        ? `Block ${block.number} searched in the cache.`
+        : `Block ${block.number} read: ${bytes(block.length_bytes)}.`,
+    );
+  if (step.outcome === "found") parts.push("Found.");
+  if (step.outcome === "deleted") parts.push("Deleted here.");
+  if (step.outcome === "absent")
+    parts.push(step.is_false_positive ? "Not there: a false positive." : "Not there.");
+  return parts;
+}
+
+/** The same in four words or so. */
+export function inShort(step: RunStep): string {
+  const read = step.blocks.reduce((sum, one) => sum + (one.was_cached ? 0 : one.length_bytes), 0);
+  const how = read > 0 ? `${bytes(read)} read` : "in the cache";
+  switch (markOf(step)) {
+    case "out of range":
+      return "no table spans the key";
+    case "gap":
+      return "between two blocks";
+    case "no":
+      return step.spanning_bytes > 0
+        ? `filter: no, ${bytes(step.spanning_bytes)} unread`
+        : "filter: no";
+    case "false positive":
+      if (step.blocks.length === 0) return "filter: maybe, but no block";
+      return read > 0 ? `${bytes(read)} read for nothing` : "searched for nothing";
+    case "found":
+      return step.outcome === "deleted" ? `deleted, ${how}` : `found, ${how}`;
+    default:
+      return `not there, ${how}`;
+  }
+}

@@ -1,0 +1,264 @@
+// Paints the map on its canvas.
+
+import { MARK_INK, MARKS } from "./colour";
+import type { Lookup } from "./contract";
+import { bytes, significant } from "./format";
+import { item } from "./items";
+import { inShort } from "./marks";
+import { type Cell, type Lane, type Mark, type Model, markOf } from "./model";
+import { firstFrom, type Row, type Scale } from "./places";
+import type { Shading } from "./shades";
+import { themed } from "./theme";
+
+const NAMED_PX = 90; // cells at least this wide show their first key
+const LEAST_MARK_PX = 7;
+const PAD_PX = 4;
+
+/** The geometry of one picture.  Across goes x = shift + stretch * place, for places from 0 to 1. */
+export interface Sheet {
+  context: CanvasRenderingContext2D;
+  ratio: number; // device pixels per pixel
+  width: number;
+  height: number;
+  labels: number; // width of the names of levels
+  laneHeight: number;
+  gap: number;
+  em: number; // size of text
+  shift: number;
+  stretch: number;
+}
+
+export function yOf(sheet: Sheet, lane: number): number {
+  return lane * (sheet.laneHeight + sheet.gap) + PAD_PX;
+}
+
+export function laneAt(sheet: Sheet, y: number): number {
+  return Math.floor((y - PAD_PX) / (sheet.laneHeight + sheet.gap));
+}
+
+/** The height that lanes of the sheet's measures need. */
+export function heightFor(lanes: number, laneHeight: number, gap: number, em: number): number {
+  return lanes * (laneHeight + gap) + PAD_PX + 1.5 * em;
+}
+
+export interface Shown {
+  model: Model;
+  rows: Row[];
+  shading: Shading;
+  scale: Scale;
+  selected: Cell | null;
+  lookup: Lookup | null;
+  runs: number; // of the lookup's runs, so many are shown
+  isFaint: boolean; // whether the way of the lookup stands out
+}
+
+export function paint(sheet: Sheet, shown: Shown): void {
+  const { context, ratio, width, height, labels } = sheet;
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  context.save();
+  context.beginPath();
+  context.rect(labels, 0, width - labels, height);
+  context.clip();
+  context.globalAlpha = shown.isFaint ? 0.45 : 1;
+  shown.rows.forEach((row, lane) => {
+    paintRow(sheet, row, shown.shading, lane);
+  });
+  context.globalAlpha = 1;
+  shown.rows.forEach((row, at) => {
+    paintNames(sheet, row, item(shown.model.lanes, at));
+  });
+  if (shown.lookup) paintLookup(sheet, shown, shown.lookup);
+  if (shown.selected) outline(sheet, shown, shown.selected, themed("--mark"), 3);
+  context.restore();
+  paintLabels(sheet, shown);
+}
+
+function paintRow(sheet: Sheet, row: Row, shading: Shading, lane: number): void {
+  const { context, shift, stretch, laneHeight, width } = sheet;
+  const { from, to } = row;
+  const shades = item(shading.lanes, lane);
+  const top = yOf(sheet, lane);
+  const end = from.length;
+  let last = -1;
+  let at = firstFrom(row, (sheet.labels - shift) / stretch);
+  while (at < end) {
+    const left = shift + stretch * (from[at] as number);
+    if (left > width) break;
+    let right = shift + stretch * (to[at] as number);
+    let shade = shades[at] as number;
+    // Of the cells within one pixel, the one with the highest value shows.
+    while (at + 1 < end) {
+      const next = shift + stretch * (to[at + 1] as number);
+      if (next > left + 1) break;
+      at += 1;
+      right = next;
+      if ((shades[at] as number) > shade) shade = shades[at] as number;
+    }
+    if (shade !== last) {
+      context.fillStyle = shading.palette[shade] as string;
+      last = shade;
+    }
+    const wide = right - left;
+    context.fillRect(left, top, wide > 4 ? wide - 1 : Math.max(1, wide), laneHeight);
+    at += 1;
+  }
+  context.fillStyle = themed("--ink");
+  for (const table of row.tables) {
+    const left = shift + stretch * (from[table] as number);
+    if (left > width) break;
+    context.fillRect(left, top - 2, 1.5, laneHeight + 4); // a table begins
+  }
+}
+
+/** The first keys of wide cells.  At most a few dozen are so wide. */
+function paintNames(sheet: Sheet, row: Row, { cells }: Lane): void {
+  const { context, shift, stretch, width, labels } = sheet;
+  if (stretch * longest(row) < NAMED_PX) return;
+  context.font = `${sheet.em}px ui-monospace, monospace`;
+  context.textBaseline = "middle";
+  context.lineWidth = 3;
+  context.strokeStyle = themed("--ground");
+  context.fillStyle = themed("--ink");
+  for (let at = firstFrom(row, (labels - shift) / stretch); at < cells.length; at++) {
+    const left = shift + stretch * (row.from[at] as number);
+    if (left > width) return;
+    const wide = stretch * ((row.to[at] as number) - (row.from[at] as number));
+    if (wide <= NAMED_PX) continue;
+    const cell = item(cells, at);
+    const text = `${cell.firstBlock} ${item(cell.table.cells.first_key, cell.at)}`;
+    const x = Math.max(left, labels) + 5;
+    const y = yOf(sheet, cell.lane) + sheet.laneHeight / 2;
+    context.save();
+    context.beginPath();
+    context.rect(left, 0, wide, sheet.height);
+    context.clip();
+    context.strokeText(text, x, y);
+    context.fillText(text, x, y);
+    context.restore();
+  }
+}
+
+/** The widest of a row's cells, 0 to 1. */
+const widest = new WeakMap<Row, number>();
+function longest(row: Row): number {
+  let found = widest.get(row);
+  if (found === undefined) {
+    found = row.from.reduce((most, from, at) => Math.max(most, (row.to[at] as number) - from), 0);
+    widest.set(row, found);
+  }
+  return found;
+}
+
+/** A cell's left edge and width in pixels. */
+function across(sheet: Sheet, shown: Shown, cell: Cell, least: number): [number, number] {
+  const row = item(shown.rows, cell.lane);
+  const left = sheet.shift + sheet.stretch * item(row.from, cell.index);
+  const right = sheet.shift + sheet.stretch * item(row.to, cell.index);
+  const missing = Math.max(0, least - (right - left));
+  return [left - missing / 2, right - left + missing];
+}
+
+function outline(sheet: Sheet, shown: Shown, cell: Cell, colour: string, line: number): void {
+  const [left, wide] = across(sheet, shown, cell, LEAST_MARK_PX);
+  sheet.context.strokeStyle = colour;
+  sheet.context.lineWidth = line;
+  sheet.context.strokeRect(left, yOf(sheet, cell.lane), wide, sheet.laneHeight);
+}
+
+/** The first runs of the lookup: a line at the key, and each block's mark with its reason. */
+function paintLookup(sheet: Sheet, shown: Shown, lookup: Lookup): void {
+  const { context, laneHeight } = sheet;
+  const { model, scale } = shown;
+  const runs = lookup.runs.slice(0, Math.max(0, shown.runs));
+  const lanes = runs.map((run) => model.laneOf(run, lookup.position));
+  const at = sheet.shift + sheet.stretch * lookup.position;
+  if (scale === "keys") {
+    const lowest = Math.max(-1, ...lanes);
+    context.strokeStyle = themed("--ink");
+    context.lineWidth = Math.max(1.5, sheet.em / 8);
+    context.setLineDash([5, 3]);
+    context.beginPath();
+    context.moveTo(at, 0);
+    context.lineTo(at, lowest < 0 ? 0 : yOf(sheet, lowest) + laneHeight / 2);
+    context.stroke();
+    context.setLineDash([]);
+  }
+  runs.forEach((run, i) => {
+    const lane = item(lanes, i);
+    if (lane < 0) return; // compacted away since
+    const mark = markOf(run);
+    const cell = run.spanning_block === null ? undefined : model.cellFor(run, lookup.position);
+    let centre = at;
+    if (cell) {
+      const [left, wide] = across(sheet, shown, cell, LEAST_MARK_PX);
+      if (scale === "bytes") centre = left + wide / 2;
+      context.fillStyle = MARKS[mark].colour;
+      context.fillRect(left, yOf(sheet, lane), wide, laneHeight);
+      outline(sheet, shown, cell, MARK_INK, 1.5);
+    } else if (scale === "bytes") return;
+    const middle = yOf(sheet, lane) + laneHeight / 2;
+    const radius = Math.max(6, Math.min(0.42 * laneHeight, 0.9 * sheet.em, 24));
+    sign(sheet, mark, centre, middle, radius);
+    if (laneHeight >= sheet.em + 2) reason(sheet, inShort(run), centre, middle, radius + 4);
+  });
+}
+
+function sign(sheet: Sheet, mark: Mark, x: number, y: number, radius: number): void {
+  const { context } = sheet;
+  context.beginPath();
+  context.arc(x, y, radius, 0, 2 * Math.PI);
+  context.fillStyle = MARKS[mark].colour;
+  context.fill();
+  context.lineWidth = 3;
+  context.strokeStyle = "#ffffff";
+  context.stroke();
+  context.lineWidth = 1.5;
+  context.strokeStyle = MARK_INK;
+  context.stroke();
+  context.fillStyle = MARK_INK;
+  context.font = `bold ${1.35 * radius}px system-ui, sans-serif`;
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.fillText(MARKS[mark].sign, x, y + 0.5);
+  context.textAlign = "start";
+}
+
+/** Text beside a sign, on whichever side it fits. */
+function reason(sheet: Sheet, text: string, x: number, y: number, away: number): void {
+  const { context, em } = sheet;
+  context.font = `600 ${em}px system-ui, sans-serif`;
+  const wide = context.measureText(text).width;
+  const isLeft = x + away + wide + 10 > sheet.width;
+  const left = isLeft ? x - away - wide - 8 : x + away;
+  if (left < sheet.labels && x + away + wide > sheet.width) return; // no room on either side
+  context.globalAlpha = 0.92;
+  context.fillStyle = themed("--ground");
+  context.fillRect(left, y - 0.65 * em, wide + 8, 1.3 * em);
+  context.globalAlpha = 1;
+  context.fillStyle = themed("--ink");
+  context.textBaseline = "middle";
+  context.fillText(text, left + 4, y + 0.5);
+}
+
+function paintLabels(sheet: Sheet, shown: Shown): void {
+  const { context, em, labels, laneHeight, width, stretch } = sheet;
+  const { lanes } = shown.model;
+  const isNarrow = labels < 6 * em;
+  context.fillStyle = themed("--soft");
+  context.font = `${em}px system-ui, sans-serif`;
+  context.textBaseline = "middle";
+  lanes.forEach((lane, at) => {
+    const isFirst = at === 0 || lanes[at - 1]?.level !== lane.level;
+    const name = isNarrow ? `L${lane.level}` : `level ${lane.level}`;
+    const y = yOf(sheet, at) + laneHeight / 2;
+    if (isFirst) context.fillText(name, 0, y);
+    else if (!isNarrow && laneHeight >= em) context.fillText("run", 1.5 * em, y);
+  });
+  context.textBaseline = "bottom";
+  const share = (width - labels) / stretch;
+  const text =
+    shown.scale === "keys" ? "keys, in order →" : `bytes of ${bytes(shown.model.widestRun)} →`;
+  const part = share < 0.9999 ? `  (${significant(100 * share, 3)} % of the width)` : "";
+  context.fillText(text + part, labels, sheet.height);
+}

@@ -1,0 +1,46 @@
+// Where cells lie across the map, in arrays that are quick to search and to paint from.
+
+import { item, lowest } from "./items";
+import type { Model } from "./model";
+
+export type Scale = "keys" | "bytes";
+
+/** The cells of one lane: from and to, 0 to 1, ascending; and which of them begin a table. */
+export interface Row {
+  from: Float64Array;
+  to: Float64Array;
+  tables: number[];
+}
+
+export function rowsOf(model: Model, scale: Scale): Row[] {
+  const widest = model.widestRun;
+  return model.lanes.map(({ cells }) => {
+    const from = new Float64Array(cells.length);
+    const to = new Float64Array(cells.length);
+    const tables: number[] = [];
+    cells.forEach((cell, at) => {
+      from[at] = scale === "keys" ? cell.start : cell.offset / widest;
+      to[at] = scale === "keys" ? cell.end : (cell.offset + cell.size) / widest;
+      if (cell.at === 0) tables.push(at);
+    });
+    return { from, to, tables };
+  });
+}
+
+/** The first cell that ends at `place` or after it; their number if none does. */
+export function firstFrom(row: Row, place: number): number {
+  return lowest(row.to.length, (at) => item(row.to, at) >= place);
+}
+
+/** The nearest cell to `place`, at most `most` away; -1 if there is none. */
+export function nearestTo(row: Row, place: number, most: number): number {
+  const after = firstFrom(row, place);
+  let best = -1;
+  let distance = most;
+  for (const at of [after, after - 1]) {
+    if (at < 0 || at >= row.to.length) continue;
+    const away = Math.max(item(row.from, at) - place, place - item(row.to, at), 0);
+    if (away <= distance && (best < 0 || away < distance)) [best, distance] = [at, away];
+  }
+  return best;
+}

@@ -1,0 +1,262 @@
+"""The lecture in a real browser: each scene fits the window, and shows what it tells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import browsed_pages
+import lsmkv
+from browsers import Tab, needs_browser, number, tab, text_of
+from explored_stores import make_store
+from live_pages import live_page
+from lsmkv.explore import contract
+from lsmkv.explore.page import file_page
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = needs_browser
+
+# The fixtures of these names.
+chromium = browsed_pages.chromium
+data = browsed_pages.data
+file = browsed_pages.file
+shown = browsed_pages.shown
+store = browsed_pages.store
+
+SCENES = range(1, 7)
+WINDOWS = ((1366, 768), (1920, 1080))
+
+# The parts of the page that are not whole: outside the window, or cut off by what holds them.
+_CUT = """() => [...document.querySelectorAll('.card, .card *, .lecture, .lecture *')]
+    .filter(e => e.checkVisibility() && !e.closest('.visually-hidden, .the-key, .steps li *, svg *'))
+    .filter(e => {
+        const box = e.getBoundingClientRect();
+        const holder = e.closest('.card')?.getBoundingClientRect() ?? box;
+        return box.width && (box.bottom > innerHeight + 1 || box.right > innerWidth + 1
+            || box.top < -1 || box.left < -1 || box.bottom > holder.bottom + 1
+            || box.right > holder.right + 1);
+    }).map(e => `${e.tagName}.${e.className} ${e.textContent.slice(0, 60)}`)"""
+
+_SCROLLING = """() => [...document.querySelectorAll('.card, .card *, html, body')]
+    .filter(e => e.checkVisibility() && /auto|scroll|hidden/.test(getComputedStyle(e).overflowY))
+    .filter(e => !e.matches('.visually-hidden, .the-key') && e.scrollHeight > e.clientHeight + 1)
+    .map(e => `${e.tagName}.${e.className}`)"""
+
+
+@pytest.fixture(scope="module")
+def many_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a store with more than 20 runs."""
+    path = tmp_path_factory.mktemp("many")
+    with lsmkv.open(
+        path / "db",
+        level0_compaction_trigger=40,
+        level0_slowdown_trigger=50,
+        level0_stop_trigger=80,
+    ) as db:
+        for run in range(23):
+            for number in range(200):
+                db.put(b"key%06d" % (7 * (number * 23 + run)), b"value" * 9)
+            db.flush()
+    (path / "page.html").write_text(file_page(str(path / "db")), encoding="utf-8")
+    return path / "page.html"
+
+
+@pytest.fixture(params=WINDOWS, ids=lambda size: f"{size[0]}x{size[1]}")
+def window(request: pytest.FixtureRequest) -> dict[str, int]:
+    return dict(zip(("width", "height"), request.param, strict=True))
+
+
+def scenes(page: Page) -> Iterator[int]:
+    """Each scene in turn, once its steps are at their end."""
+    page.keyboard.press("l")
+    for scene in SCENES:
+        page.keyboard.press(str(scene))
+        page.wait_for_timeout(60)  # until the map has its new size
+        yield scene
+
+
+@pytest.mark.parametrize("which", ["file", "many_runs"])
+def test_every_scene_fits_the_window(
+    chromium: Browser, window: dict[str, int], which: str, request: pytest.FixtureRequest
+) -> None:
+    file: Path = request.getfixturevalue(which)
+    with tab(chromium, file.as_uri(), viewport=window) as opened:
+        for scene in scenes(opened.page):
+            assert opened.page.evaluate(_CUT) == [], scene
+            assert opened.page.evaluate(_SCROLLING) == [], scene
+        assert opened.errors == []
+
+
+def test_the_stage_has_most_of_the_window(
+    chromium: Browser, file: Path, window: dict[str, int]
+) -> None:
+    with tab(chromium, file.as_uri(), viewport=window) as opened:
+        for scene in scenes(opened.page):
+            box = opened.page.locator("main").bounding_box()
+            assert box is not None
+            assert box["height"] > 0.55 * window["height"], scene
+            if scene in (1, 2, 4, 6):
+                drawn = opened.page.locator(".map canvas").bounding_box()
+                assert drawn is not None
+                assert drawn["height"] > 0.35 * window["height"], scene
+                assert drawn["width"] > 0.55 * window["width"], scene
+
+
+@pytest.mark.parametrize("width", [360, 768, 1366])
+def test_the_map_is_painted_in_every_width(chromium: Browser, file: Path, width: int) -> None:
+    painted = """e => e.width > 0 && e.getContext('2d').getImageData(0, 0, e.width, e.height)
+        .data.some(part => part > 0)"""
+    viewport = {"width": width, "height": 900}
+    with tab(chromium, file.as_uri(), viewport=viewport) as opened:
+        for scene in scenes(opened.page):
+            if scene in (1, 2, 4, 6):
+                assert opened.page.locator(".map canvas").evaluate(painted), scene
+
+
+def test_all_text_of_a_scene_is_large(
+    chromium: Browser, file: Path, window: dict[str, int]
+) -> None:
+    text_sizes = """() => [...document.querySelectorAll('.card *')]
+        .filter(e => e.checkVisibility() && !e.closest('svg, .visually-hidden, button'))
+        .filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()))
+        .map(e => parseFloat(getComputedStyle(e).fontSize) / innerWidth)"""
+    with tab(chromium, file.as_uri(), viewport=window) as opened:
+        for scene in scenes(opened.page):
+            assert min(opened.page.evaluate(text_sizes)) >= 0.01, scene
+
+
+def test_a_scene_hides_controls_that_it_does_not_need(shown: Tab) -> None:
+    for _ in scenes(shown.page):
+        for control in ("#colouring", "#key", "[data-pick]", ".score", ".counters", ".selection"):
+            assert not shown.page.locator(control).first.is_visible(), control
+
+
+def test_why_filters_shows_the_bits_of_the_last_filter_asked(
+    shown: Tab, data: contract.Page
+) -> None:
+    shown.page.keyboard.press("l")
+    shown.page.keyboard.press("2")
+    lookup = on_show(shown.page, data)
+    asked = [run for run in lookup.runs if run.filter and run.filter.probes]
+    told = text_of(shown.page, ".bits p")
+    assert told.startswith(f"Level {asked[-1].level}, run {asked[-1].run}.")
+    assert shown.page.is_visible(".bits canvas")
+
+
+def test_the_history_has_its_button_in_the_lecture(shown: Tab) -> None:
+    shown.page.keyboard.press("l")
+    shown.page.keyboard.press("5")
+    assert shown.page.is_visible(".time button")
+
+
+def test_steps_go_on_and_back_with_the_arrows(shown: Tab) -> None:
+    page = shown.page
+    page.keyboard.press("l")
+    page.keyboard.press("2")
+    found = re.search(r"step (\d+) of (\d+)", text_of(page, ".path"))
+    assert found and found[1] == found[2]
+    page.keyboard.press("ArrowUp")
+    assert f"step {int(found[1]) - 1} of" in text_of(page, ".path")
+    page.keyboard.press("ArrowDown")
+    assert f"step {found[1]} of" in text_of(page, ".path")
+
+
+def test_a_slider_does_not_hold_a_presenters_keys(shown: Tab) -> None:
+    page = shown.page
+    page.keyboard.press("l")
+    page.keyboard.press("3")
+    page.focus("#rate")
+    page.keyboard.press("PageDown")
+    assert text_of(page, ".lecture .where") == "4 of 6"
+
+
+def test_the_focus_goes_back_to_where_the_lecture_began(shown: Tab) -> None:
+    page = shown.page
+    page.locator("button:has-text('Lecture')").click()
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.textContent") == "Lecture"
+
+
+# Scenes with something of their own
+
+
+def on_show(page: Page, data: contract.Page) -> contract.Lookup:
+    """The recorded lookup that a scene shows."""
+    key, kind = text_of(page, ".the-key"), text_of(page, ".kind")
+    return next(one for one in data.lookups if (one.key.text, one.kind) == (key, kind))
+
+
+def test_the_fourth_scene_compares_filters_in_and_apart_from_blocks(
+    shown: Tab, data: contract.Page
+) -> None:
+    shown.page.keyboard.press("l")
+    shown.page.keyboard.press("4")
+    lookup = on_show(shown.page, data)
+    asked = [run for run in lookup.runs if run.filter and run.filter.verdict in ("no", "maybe")]
+    unread = [run for run in asked if run.spanning_block is not None]
+    inside = [run for run in unread if not run.spanning_was_cached]
+    blocks = [block for run in asked for block in run.blocks if not block.was_cached]
+    assert len(asked) > len(blocks)  # or there is nothing to see
+    first, second, third = (
+        " ".join(text.split()) for text in shown.page.locator(".proof .measure").all_inner_texts()
+    )
+    assert number(first) == len(inside)
+    assert number(second) == len(blocks)
+    assert number(third) == len(asked)
+    kept = sum(-(-run.filter.bit_count // 8) for run in asked if run.filter)
+    assert f"{kept:,} bytes of memory" in third
+
+
+def test_the_sixth_scene_shows_a_false_positive(shown: Tab, data: contract.Page) -> None:
+    shown.page.keyboard.press("l")
+    shown.page.keyboard.press("6")
+    lookup = on_show(shown.page, data)
+    passed = next(run for run in lookup.runs if run.is_false_positive)
+    read = sum(block.length_bytes for block in passed.blocks if not block.was_cached)
+    rows = [row.split() for row in shown.page.locator(".proof tbody tr").all_inner_texts()]
+    assert rows[0] == ["first", "maybe", "read", str(read), "bytes"]
+    repeated = [one for one in data.lookups if one.key.hex == lookup.key.hex]
+    assert len(rows) == min(2, len(repeated))
+
+
+def test_a_live_page_asks_the_false_positive_again(chromium: Browser, store: Path) -> None:
+    with live_page(store) as live, tab(chromium, live.address) as opened:
+        opened.page.keyboard.press("l")
+        opened.page.keyboard.press("6")
+        opened.page.wait_for_selector(".proof tbody tr:nth-child(2)")
+        rows = opened.page.locator(".proof tbody tr").all_inner_texts()
+        assert [row.split()[:2] for row in rows] == [["first", "maybe"], ["again", "maybe"]]
+        assert opened.errors == []
+
+
+def test_a_lecture_of_an_empty_store_has_no_proof(chromium: Browser, tmp_path: Path) -> None:
+    lsmkv.open(tmp_path / "db").close()
+    (tmp_path / "page.html").write_text(file_page(str(tmp_path / "db")), encoding="utf-8")
+    with tab(chromium, (tmp_path / "page.html").as_uri()) as opened:
+        for _ in scenes(opened.page):
+            assert opened.page.evaluate(_CUT) == []
+            assert not opened.page.is_visible(".proof")
+        assert opened.errors == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"filter_granularity": "table"}, {"filter_policy": "ribbon"}, {"filter_policy": "none"}],
+    ids=str,
+)
+def test_every_scene_fits_with_other_filters(
+    chromium: Browser, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    make_store(tmp_path / "db", 1500, **options)
+    (tmp_path / "page.html").write_text(file_page(str(tmp_path / "db")), encoding="utf-8")
+    with tab(chromium, (tmp_path / "page.html").as_uri()) as opened:
+        for scene in scenes(opened.page):
+            assert opened.page.evaluate(_CUT) == [], scene
+            assert opened.page.evaluate(_SCROLLING) == [], scene
+        assert opened.errors == []

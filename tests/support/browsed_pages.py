@@ -1,0 +1,57 @@
+"""Fixtures for tests in a browser: a store, its page in a file, and a tab that shows it.
+
+Each module that needs them gives them names of its own; it has one browser and one store.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from browsers import Tab, browser, tab
+from explored_stores import make_store
+from lsmkv.explore import contract
+from lsmkv.explore.page import file_page
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("browsed") / "<script>document.title='taken'"
+    make_store(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def file(store: Path) -> Path:
+    path = store.parent / "page.html"
+    path.write_text(file_page(str(store)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def data(file: Path) -> contract.Page:
+    """What the page in the file was given."""
+    found = re.search(r'id="data">(.*?)</script>', file.read_text("utf-8"), re.S)
+    assert found
+    return msgspec.json.decode(found[1], type=contract.Page)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as launched:
+        yield launched
+
+
+@pytest.fixture
+def shown(chromium: Browser, file: Path) -> Iterator[Tab]:
+    with tab(chromium, file.as_uri()) as opened:
+        yield opened
+        assert opened.errors == []
