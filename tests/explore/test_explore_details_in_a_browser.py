@@ -20,7 +20,7 @@ from lsmkv.explore.page import file_page
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.slow]
 
 # The fixtures of these names.
 chromium = browsed_pages.chromium
@@ -282,7 +282,7 @@ def test_what_is_on_show_survives_a_flush(chromium: Browser, tmp_path: Path) -> 
             page.focus(".map canvas")
             page.keyboard.press("ArrowRight")
             page.keyboard.press("ArrowRight")
-            page.wait_for_selector(".selection dt:has-text('before compression')")
+            page.wait_for_selector(".selection dt:has-text('in the file')")
             page.keyboard.press("Enter")  # zooms
             page.wait_for_timeout(60)
             selected = text_of(page, ".selection h3")

@@ -345,7 +345,7 @@ def test_nothing_is_wider_than_the_window(chromium: Browser, file: Path, width: 
 
 
 @pytest.mark.parametrize("scheme", LIGHT_AND_DARK)
-@pytest.mark.parametrize("width", [360, 1366])
+@pytest.mark.parametrize("width", [pytest.param(360, marks=pytest.mark.slow), 1366])
 def test_axe_finds_no_serious_fault(chromium: Browser, file: Path, scheme: str, width: int) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
@@ -433,7 +433,7 @@ def test_a_live_block_is_read_when_it_is_selected(chromium: Browser, store: Path
         page = opened.page
         page.focus(".map canvas")
         page.keyboard.press("ArrowRight")
-        page.wait_for_selector(".selection dt:has-text('before compression')")
+        page.wait_for_selector(".selection dt:has-text('in the file')")
         found = facts(page, ".selection")
         with lsmkv.open(store, read_only=True) as db:
             table = next(db.inspect().tables())

@@ -20,7 +20,7 @@ from lsmkv.explore.page import file_page
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.slow]
 
 # The fixtures of these names.
 chromium = browsed_pages.chromium

@@ -87,9 +87,12 @@ def text_of(page: Page, selector: str) -> str:
 
 def facts(page: Page, within: str) -> dict[str, str]:
     """The names and values that a part of the page lists."""
-    names = page.locator(f"{within} .facts dt").all_inner_texts()
-    values = page.locator(f"{within} .facts dd").all_inner_texts()
-    return dict(zip(names, values, strict=True))
+    # In one go: a live page may replace the list meanwhile.
+    rows: list[list[str]] = page.eval_on_selector_all(
+        f"{within} .facts dt",
+        "all => all.map(name => [name.innerText, name.nextElementSibling.innerText])",
+    )
+    return {name: value for name, value in rows}
 
 
 def number(text: str) -> int:
