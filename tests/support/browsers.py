@@ -92,7 +92,7 @@ def facts(page: Page, within: str) -> dict[str, str]:
         f"{within} .facts dt",
         "all => all.map(name => [name.innerText, name.nextElementSibling.innerText])",
     )
-    return {name: value for name, value in rows}
+    return {row[0]: row[1] for row in rows}
 
 
 def number(text: str) -> int:
