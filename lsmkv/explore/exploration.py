@@ -24,6 +24,7 @@ from lsmkv.explore.samples import KeySampler
 from lsmkv.explore.survey import Extent, Survey
 from lsmkv.explore.what_if import what_if
 from lsmkv.inspection.store_info import block_info
+from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.reader import TableReader
 
 SEED: Final = 1970
@@ -43,6 +44,7 @@ DEVICES: Final = (
 )
 
 _WHAT_IF_S: Final = 5.0
+_MOST_STEPS: Final = 10_000  # kept in memory; a live page may follow a store for days
 _SHOWN_OPTIONS: Final = (
     "filter_residency",
     "block_cache_size_bytes",
@@ -106,7 +108,9 @@ class Exploration:
         self._sampler = KeySampler(self._samples, SEED)
         self._history = HistoryReader(self._db.path, is_recording=is_live)
         self._steps: list[contract.HistoryStep] = []
+        self._forgotten_steps = 0
         self._survey: Survey | None = None
+        self._tables: list[tuple[int, int, int]] = []
         self._revision = 0
         self._rebuilt: contract.WhatIf | None = None
         self._what_if_due_s = 0.0
@@ -137,11 +141,15 @@ class Exploration:
         """
         with self._lock:
             self._follow_history()
-            survey = self._survey = Survey(self._explorer.current(), detail.extent)
+            survey = self._survey = Survey(self._shown(), detail.extent)
             lookups, tried = self._record(survey, detail)
             omitted: list[str] = []
             store_map = survey.as_map(self._explorer.reads)
-            skipped = max(0, len(self._steps) - detail.steps)
+            # Before the pictures of filters, which may read some from disk.
+            stats, memory = self._stats(), self._db.memory_usage().as_dict()
+            steps = self._steps_until(survey.current)
+            left_out = max(0, len(steps) - detail.steps)
+            skipped = self._forgotten_steps + left_out
             if store_map.blocks_per_cell > 1:
                 omitted.append(
                     f"The map shows {store_map.blocks_per_cell} blocks as one cell, "
@@ -162,11 +170,11 @@ class Exploration:
                 history=contract.History(
                     begins_empty=self._history.begins_empty,
                     skipped=skipped,
-                    steps=self._steps[skipped:],
+                    steps=steps[left_out:],
                 ),
                 devices=list(DEVICES),
-                stats=self._stats(),
-                memory=self._db.memory_usage().as_dict(),
+                stats=stats,
+                memory=memory,
                 omitted=omitted,
             )
 
@@ -213,9 +221,39 @@ class Exploration:
         return self._rebuilt
 
     def _follow_history(self) -> None:
-        steps = self._history.poll()
-        self._steps += steps
-        self._revision += bool(steps)
+        self._steps += self._history.poll()
+        too_many = len(self._steps) - _MOST_STEPS
+        if too_many > 0:
+            del self._steps[:too_many]
+            self._forgotten_steps += too_many
+
+    def _shown(self) -> SuperVersion:
+        """The state to show; a new revision if its tables are not those shown before."""
+        current = self._explorer.current()
+        tables = [
+            (run.level, run.number, table.meta.number)
+            for run in current.version.runs
+            for table in run.tables
+        ]
+        if tables != self._tables:
+            self._tables = tables
+            self._revision += 1
+            self._explorer.forget_all_but({number for _, _, number in tables})
+        return current
+
+    def _steps_until(self, current: SuperVersion) -> list[contract.HistoryStep]:
+        """The steps that lead to ``current``; the manifest may have more by now."""
+        shown = {table.meta.number for table in current.version.tables()}
+        live = self._history.live_tables()
+        for count in range(len(self._steps), 0, -1):
+            if live == shown:
+                return self._steps[:count]
+            step = self._steps[count - 1]
+            if step.kind == "state":  # what was before it is not known
+                return self._steps
+            live -= {table.number for table in step.added}
+            live |= set(step.removed)
+        return [] if live == shown else self._steps
 
     def _refresh(self) -> None:
         """Show what other processes wrote.
@@ -318,7 +356,7 @@ class Exploration:
                     self._refresh()
             except (lsmkv.Error, OSError) as error:
                 failure = str(error)
-            current = self._explorer.current()
+            current = self._shown()
             metas = [table.meta for table in current.version.tables()]
             return messages.Pulse(
                 version=contract.VERSION,

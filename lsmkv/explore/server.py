@@ -85,12 +85,14 @@ class Pulses:
                 if pulse != self.last or silent_s >= _LONGEST_SILENCE_S:
                     self.last, silent_s = pulse, 0.0
                     for listener in self.listeners:
+                        if listener.full():  # a page that does not read gets only the newest
+                            listener.get_nowait()
                         listener.put_nowait(pulse)
             await asyncio.sleep(_PULSE_S)
 
     async def heard(self) -> AsyncIterator[bytes]:
         """The pulses from now on, as server-sent events."""
-        queue: asyncio.Queue[messages.Pulse] = asyncio.Queue()
+        queue: asyncio.Queue[messages.Pulse] = asyncio.Queue(maxsize=1)
         self.listeners.add(queue)
         try:
             yield b"retry: 2000\n\n"
@@ -131,8 +133,10 @@ class Guard:
         origin = request.headers.get("origin")
         if origin is not None and origin.removeprefix("http://") not in self._hosts:
             return _problem(403, "pages of other origins get no answer")
-        given = request.url.path[: len(self._prefix)].encode("utf-8", "surrogatepass")
-        follows = request.url.path[len(self._prefix) :]
+        # Not request.url: its parser drops control characters from a path.
+        path = str(request.scope["path"])
+        given = path[: len(self._prefix)].encode("utf-8", "surrogatepass")
+        follows = path[len(self._prefix) :]
         if not hmac.compare_digest(given, self._prefix.encode()) or not follows.startswith("/"):
             return _problem(404, "there is nothing here; the address printed at the start is whole")
         return None

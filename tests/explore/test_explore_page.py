@@ -105,6 +105,18 @@ def test_the_counters_are_those_of_the_recorded_lookups(shown: contract.Page) ->
     assert sum(cells) == shown.stats["block_reads"]
 
 
+def test_pictures_of_filters_do_not_count(store: Path) -> None:
+    with Exploration(str(store), filter_residency="cached") as exploration:
+        made = exploration.page(Detail())
+    read_bytes = sum(
+        step.filter.read_bytes
+        for lookup in made.lookups
+        for step in lookup.runs
+        if step.filter is not None
+    )
+    assert made.stats["filter_read_bytes"] == read_bytes
+
+
 def test_cached_cells_are_what_the_cache_holds(shown: contract.Page) -> None:
     cached = sum(sum(table.cells.cached) for table in tables_of(shown))
     evicted = shown.stats["block_cache_evictions"]

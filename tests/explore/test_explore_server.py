@@ -176,6 +176,12 @@ def test_other_paths_have_no_answer(live: LivePage, path: str) -> None:
     assert live.ask(path).status in (404, 405)
 
 
+@pytest.mark.parametrize("character", ["%09", "%0a", "%0d"])
+def test_a_token_with_a_control_character_is_another(live: LivePage, character: str) -> None:
+    reply = live.ask("page.json", token=f"{TOKEN[:3]}{character}{TOKEN[3:]}")
+    assert "nothing here" in reply.json()["problem"]
+
+
 def test_the_page_follows_what_another_handle_writes(tmp_path: Path) -> None:
     with lsmkv.open(tmp_path / "db") as db:
         db[b"first"] = b"1"
