@@ -20,7 +20,7 @@ from lsmkv.explore.filters import filter_of
 from lsmkv.explore.history import HistoryReader
 from lsmkv.explore.keys import on_screen, text_of
 from lsmkv.explore.lookups import Explorer
-from lsmkv.explore.samples import KeySampler
+from lsmkv.explore.samples import KeySampler, within
 from lsmkv.explore.survey import Extent, Survey
 from lsmkv.explore.what_if import what_if
 from lsmkv.inspection.store_info import block_info
@@ -44,6 +44,8 @@ DEVICES: Final = (
 )
 
 _WHAT_IF_S: Final = 5.0
+_DRAWING_S: Final = 2.0  # the most for the keys of each kind on a page; most stores need less
+_PICKING_S: Final = 1.0
 _MOST_STEPS: Final = 10_000  # kept in memory; a live page may follow a store for days
 _SHOWN_OPTIONS: Final = (
     "filter_residency",
@@ -181,9 +183,11 @@ class Exploration:
     def _record(self, survey: Survey, detail: Detail) -> tuple[list[contract.Lookup], int]:
         sampler = self._sampler
         keys: list[tuple[bytes, contract.LookupKind]] = []
-        keys += [(key, "present") for key in sampler.present(detail.present)]
-        keys += [(key, "absent") for key in sampler.absent(detail.absent)]
-        passed, tried = sampler.false_positives(detail.false_positives, detail.tried)
+        keys += [(key, "present") for key in sampler.present(detail.present, within(_DRAWING_S))]
+        keys += [(key, "absent") for key in sampler.absent(detail.absent, within(_DRAWING_S))]
+        passed, tried = sampler.false_positives(
+            detail.false_positives, detail.tried, within(_DRAWING_S)
+        )
         keys += [(key, "false positive") for key in passed]
         return [self._explorer.look_up(key, kind, survey.axis) for key, kind in keys], tried
 
@@ -294,15 +298,13 @@ class Exploration:
     def pick(self, kind: contract.LookupKind) -> messages.LookupReply | None:
         """Look up a sampled key of a kind; None if there is none, or none was found in a second."""
         with self._lock:
+            go_on = within(_PICKING_S)
             if kind == "present":
-                keys = self._sampler.present(1)
+                keys = self._sampler.present(1, go_on)
             elif kind == "absent":
-                keys = self._sampler.absent(1)
+                keys = self._sampler.absent(1, go_on)
             else:
-                ends = time.monotonic() + 1.0
-                keys, _ = self._sampler.false_positives(
-                    1, 1_000_000, lambda: time.monotonic() < ends
-                )
+                keys, _ = self._sampler.false_positives(1, 1_000_000, go_on)
             return self._reply(keys[0], kind) if keys else None
 
     def _reply(self, key: bytes, kind: contract.LookupKind) -> messages.LookupReply:
