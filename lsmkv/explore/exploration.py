@@ -10,6 +10,7 @@ import math
 import os
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Final, Self
@@ -86,6 +87,18 @@ class Detail:
             steps=self.steps // 2,
         )
 
+    def no_more_than(self, page: contract.Page) -> Detail:
+        """At most what ``page`` has, so that half of it is less."""
+        kinds = Counter(lookup.kind for lookup in page.lookups)
+        return replace(
+            self,
+            present=min(self.present, kinds["present"]),
+            absent=min(self.absent, kinds["absent"]),
+            false_positives=min(self.false_positives, kinds["false positive"]),
+            filters=min(self.filters, len(page.filters)),
+            steps=min(self.steps, len(page.history.steps)),
+        )
+
 
 class Exploration:
     """Explores the store in ``path``; any number of threads may use it.
@@ -102,7 +115,13 @@ class Exploration:
         self._lock = threading.RLock()
         self._db = lsmkv.open(path, options, create_if_missing=False, read_only=True)
         try:
-            self._samples = lsmkv.open(path, options, create_if_missing=False, read_only=True)
+            # Its filters must not learn from drawing: lookups ask those of the other handle.
+            self._samples = lsmkv.open(
+                path,
+                options.replace(adaptive_filters=False),
+                create_if_missing=False,
+                read_only=True,
+            )
         except BaseException:
             self._db.close()
             raise

@@ -145,6 +145,37 @@ def test_the_page_is_small_whatever_the_store_is(
     assert len(file_page(str(store)).encode()) <= script + 150_000
 
 
+def test_a_page_that_is_much_too_large_is_made_few_times(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+
+    def counted(shown: contract.Page) -> str:
+        made.append(len(shown.lookups))
+        return render(shown)
+
+    script = len(page._asset("explore.js")) + len(page._asset("explore.css"))
+    monkeypatch.setattr(page, "MOST_BYTES", script + 60_000)
+    monkeypatch.setattr(page, "render", counted)
+    file_page(str(store))
+    assert len(made) <= 3
+
+
+def test_a_page_without_lookups_is_small_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lsmkv.open(tmp_path / "db", block_size_bytes=256) as db:
+        for number in range(2000):
+            db.put(b"%05d" % number, b"")
+        db.flush()
+        for number in range(2000):
+            db.delete(b"%05d" % number)
+        db.flush()
+    script = len(page._asset("explore.js")) + len(page._asset("explore.css"))
+    monkeypatch.setattr(page, "MOST_BYTES", script + 30_000)
+    assert len(file_page(str(tmp_path / "db")).encode()) <= script + 30_000
+
+
 def test_what_is_left_out_is_said(store: Path) -> None:
     with Exploration(str(store)) as exploration:
         made = exploration.page(Detail(extent=Extent(cells=40, tables=400), filters=10, steps=2))
@@ -248,6 +279,16 @@ def test_a_store_with_deletions_only_has_a_page(tmp_path: Path) -> None:
         db.flush()
     with Exploration(str(tmp_path / "db")) as exploration:
         assert json.loads(msgspec.json.encode(exploration.page(Detail())))["version"] == 1
+
+
+def test_filters_that_learn_let_pass_what_the_page_says(tmp_path: Path) -> None:
+    make_store(tmp_path / "db", 3000, filter_policy="ribbon", error_rate=0.3)
+    settings = {"filter_policy": "ribbon", "adaptive_filters": True}
+    with Exploration(str(tmp_path / "db"), **settings) as exploration:
+        made = exploration.page(Detail())
+    passed = [lookup for lookup in made.lookups if lookup.kind == "false positive"]
+    assert len(passed) == 25
+    assert all(lookup.false_positives for lookup in passed)
 
 
 @pytest.mark.parametrize(
