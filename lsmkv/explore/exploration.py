@@ -161,7 +161,10 @@ class Exploration:
             CorruptionError, OSError: a file of the store cannot be read.
         """
         with self._lock:
-            self._follow_history()
+            if not self._is_live:
+                self._follow_history()
+            else:
+                self._refresh_if_due()
             survey = self._survey = Survey(self._shown(), detail.extent)
             lookups, tried = self._record(survey, detail)
             omitted: list[str] = []
@@ -278,12 +281,14 @@ class Exploration:
             live |= set(step.removed)
         return [] if live == shown else self._steps
 
-    def _refresh(self) -> None:
+    def _refresh_if_due(self) -> None:
         """Show what other processes wrote.
 
         It reads their logs anew, which may be long: so it takes a fifth of the time at most.
         """
         began_s = time.monotonic()
+        if began_s < self._refresh_due_s:
+            return
         try:
             self._db.refresh()
             self._samples.refresh()
@@ -373,8 +378,7 @@ class Exploration:
         failure = None
         with self._lock:
             try:
-                if time.monotonic() >= self._refresh_due_s:
-                    self._refresh()
+                self._refresh_if_due()
             except (lsmkv.Error, OSError) as error:
                 failure = str(error)
             current = self._shown()
