@@ -100,6 +100,15 @@ class Detail:
         )
 
 
+def _kind_found(lookup: contract.Lookup) -> contract.LookupKind:
+    """What the key of a lookup is; it was picked in a state that may be newer."""
+    if lookup.outcome == "found":
+        return "present"
+    if lookup.kind == "false positive" and lookup.false_positives:
+        return lookup.kind
+    return "absent"
+
+
 class Exploration:
     """Explores the store in ``path``; any number of threads may use it.
 
@@ -211,7 +220,10 @@ class Exploration:
             detail.false_positives, detail.tried, within(_DRAWING_S)
         )
         keys += [(key, "false positive") for key in passed]
-        return [self._explorer.look_up(key, kind, survey.axis) for key, kind in keys], tried
+        lookups = [self._explorer.look_up(key, kind, survey.axis) for key, kind in keys]
+        for lookup in lookups:
+            lookup.kind = _kind_found(lookup)
+        return lookups, tried
 
     def _filters(
         self,

@@ -76,6 +76,20 @@ def test_a_history_whose_steps_are_all_too_new_is_empty(tmp_path: Path) -> None:
     assert made.map.table_count == 0 and made.history.steps == []
 
 
+def test_keys_that_changed_after_they_were_picked_are_what_was_found(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db", MANUAL) as db:
+        put_and_flush(db, 0)
+        with Exploration(str(tmp_path / "db")) as exploration:
+            for number in range(50):
+                db.delete(b"%06d" % number)
+                db.put(b"new%03d" % number, b"")
+            exploration._samples.refresh()  # keys are picked in a state that is newer
+            made = exploration.page(Detail())
+    assert len(made.lookups) > 100
+    for lookup in made.lookups:
+        assert (lookup.kind == "present") == (lookup.outcome == "found")
+
+
 def test_a_live_page_forgets_old_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exploring, "_MOST_STEPS", 4)
     with (
