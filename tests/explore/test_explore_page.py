@@ -283,8 +283,8 @@ def test_a_store_with_deletions_only_has_a_page(tmp_path: Path) -> None:
 
 def test_filters_that_learn_let_pass_what_the_page_says(tmp_path: Path) -> None:
     make_store(tmp_path / "db", 3000, filter_policy="ribbon", error_rate=0.3)
-    settings = {"filter_policy": "ribbon", "adaptive_filters": True}
-    with Exploration(str(tmp_path / "db"), **settings) as exploration:
+    path = str(tmp_path / "db")
+    with Exploration(path, filter_policy="ribbon", adaptive_filters=True) as exploration:
         made = exploration.page(Detail())
     passed = [lookup for lookup in made.lookups if lookup.kind == "false positive"]
     assert len(passed) == 25
