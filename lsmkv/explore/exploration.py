@@ -47,7 +47,7 @@ DEVICES: Final = (
 _WHAT_IF_S: Final = 5.0
 _DRAWING_S: Final = 2.0  # the most for the keys of each kind on a page; most stores need less
 _PICKING_S: Final = 1.0
-_MOST_STEPS: Final = 10_000  # kept in memory; a live page may follow a store for days
+_MOST_STEPS: Final = 3_000  # kept in memory; a live page may follow a store for days
 _SHOWN_OPTIONS: Final = (
     "filter_residency",
     "block_cache_size_bytes",
@@ -170,10 +170,9 @@ class Exploration:
             CorruptionError, OSError: a file of the store cannot be read.
         """
         with self._lock:
-            if not self._is_live:
-                self._follow_history()
-            else:
+            if self._is_live:
                 self._refresh_if_due()
+            self._follow_history()  # also if the last refresh failed between tables and history
             survey = self._survey = Survey(self._shown(), detail.extent)
             lookups, tried = self._record(survey, detail)
             omitted: list[str] = []
@@ -302,8 +301,8 @@ class Exploration:
         if began_s < self._refresh_due_s:
             return
         try:
-            self._db.refresh()
             self._samples.refresh()
+            self._db.refresh()
             self._follow_history()
         finally:
             ended_s = time.monotonic()

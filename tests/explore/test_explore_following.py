@@ -66,6 +66,28 @@ def test_the_history_ends_with_the_tables_of_the_map(tmp_path: Path) -> None:
     assert made.history.steps[-1].live_entries == made.map.entry_count
 
 
+def test_a_history_that_could_not_be_read_is_read_for_the_next_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lsmkv.open(tmp_path / "db", MANUAL) as db:
+        put_and_flush(db, 0)
+        with Exploration(str(tmp_path / "db"), is_live=True) as exploration:
+            exploration.page(FEW)
+            put_and_flush(db, 100)
+            exploration._refresh_due_s = 0.0
+            with monkeypatch.context() as failing:
+                failing.setattr(exploration, "_follow_history", _fails)
+                assert exploration.pulse().failure == "the manifest is missing"
+            exploration._refresh_due_s = math.inf
+            made = exploration.page(FEW)
+    assert made.map.table_count == 2
+    assert made.history.steps[-1].live_bytes == made.map.size_bytes
+
+
+def _fails() -> None:
+    raise lsmkv.NotAStoreError("the manifest is missing")
+
+
 def test_a_history_whose_steps_are_all_too_new_is_empty(tmp_path: Path) -> None:
     with (
         lsmkv.open(tmp_path / "db", MANUAL) as db,
