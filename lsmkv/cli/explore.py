@@ -53,7 +53,9 @@ def explore(
 
     page = file_page(store, **settings).encode("utf-8")
     with output_file(out) as file:
-        file.write(page)
+        left = memoryview(page)
+        while left:  # an unbuffered standard output may take a part at a time
+            left = left[file.write(left) :]
     if out != "-":
         click.echo(f"{out}: {size(len(page))}")
         if opens:

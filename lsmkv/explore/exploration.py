@@ -10,6 +10,7 @@ import math
 import os
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Final, Self
@@ -20,10 +21,11 @@ from lsmkv.explore.filters import filter_of
 from lsmkv.explore.history import HistoryReader
 from lsmkv.explore.keys import on_screen, text_of
 from lsmkv.explore.lookups import Explorer
-from lsmkv.explore.samples import KeySampler
+from lsmkv.explore.samples import KeySampler, within
 from lsmkv.explore.survey import Extent, Survey
 from lsmkv.explore.what_if import what_if
 from lsmkv.inspection.store_info import block_info
+from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.reader import TableReader
 
 SEED: Final = 1970
@@ -43,6 +45,9 @@ DEVICES: Final = (
 )
 
 _WHAT_IF_S: Final = 5.0
+_DRAWING_S: Final = 2.0  # the most for the keys of each kind on a page; most stores need less
+_PICKING_S: Final = 1.0
+_MOST_STEPS: Final = 3_000  # kept in memory; a live page may follow a store for days
 _SHOWN_OPTIONS: Final = (
     "filter_residency",
     "block_cache_size_bytes",
@@ -82,6 +87,27 @@ class Detail:
             steps=self.steps // 2,
         )
 
+    def no_more_than(self, page: contract.Page) -> Detail:
+        """At most what ``page`` has, so that half of it is less."""
+        kinds = Counter(lookup.kind for lookup in page.lookups)
+        return replace(
+            self,
+            present=min(self.present, kinds["present"]),
+            absent=min(self.absent, kinds["absent"]),
+            false_positives=min(self.false_positives, kinds["false positive"]),
+            filters=min(self.filters, len(page.filters)),
+            steps=min(self.steps, len(page.history.steps)),
+        )
+
+
+def _kind_found(lookup: contract.Lookup) -> contract.LookupKind:
+    """What the key of a lookup is; it was picked in a state that may be newer."""
+    if lookup.outcome == "found":
+        return "present"
+    if lookup.kind == "false positive" and lookup.false_positives:
+        return lookup.kind
+    return "absent"
+
 
 class Exploration:
     """Explores the store in ``path``; any number of threads may use it.
@@ -98,7 +124,13 @@ class Exploration:
         self._lock = threading.RLock()
         self._db = lsmkv.open(path, options, create_if_missing=False, read_only=True)
         try:
-            self._samples = lsmkv.open(path, options, create_if_missing=False, read_only=True)
+            # Its filters must not learn from drawing: lookups ask those of the other handle.
+            self._samples = lsmkv.open(
+                path,
+                options.replace(adaptive_filters=False),
+                create_if_missing=False,
+                read_only=True,
+            )
         except BaseException:
             self._db.close()
             raise
@@ -106,7 +138,9 @@ class Exploration:
         self._sampler = KeySampler(self._samples, SEED)
         self._history = HistoryReader(self._db.path, is_recording=is_live)
         self._steps: list[contract.HistoryStep] = []
+        self._forgotten_steps = 0
         self._survey: Survey | None = None
+        self._tables: list[tuple[int, int, int]] = []
         self._revision = 0
         self._rebuilt: contract.WhatIf | None = None
         self._what_if_due_s = 0.0
@@ -136,12 +170,18 @@ class Exploration:
             CorruptionError, OSError: a file of the store cannot be read.
         """
         with self._lock:
-            self._follow_history()
-            survey = self._survey = Survey(self._explorer.current(), detail.extent)
+            if self._is_live:
+                self._refresh_if_due()
+            self._follow_history()  # also if the last refresh failed between tables and history
+            survey = self._survey = Survey(self._shown(), detail.extent)
             lookups, tried = self._record(survey, detail)
             omitted: list[str] = []
             store_map = survey.as_map(self._explorer.reads)
-            skipped = max(0, len(self._steps) - detail.steps)
+            # Before the pictures of filters, which may read some from disk.
+            stats, memory = self._stats(), self._db.memory_usage().as_dict()
+            steps = self._steps_until(survey.current)
+            left_out = max(0, len(steps) - detail.steps)
+            skipped = self._forgotten_steps + left_out
             if store_map.blocks_per_cell > 1:
                 omitted.append(
                     f"The map shows {store_map.blocks_per_cell} blocks as one cell, "
@@ -162,22 +202,27 @@ class Exploration:
                 history=contract.History(
                     begins_empty=self._history.begins_empty,
                     skipped=skipped,
-                    steps=self._steps[skipped:],
+                    steps=steps[left_out:],
                 ),
                 devices=list(DEVICES),
-                stats=self._stats(),
-                memory=self._db.memory_usage().as_dict(),
+                stats=stats,
+                memory=memory,
                 omitted=omitted,
             )
 
     def _record(self, survey: Survey, detail: Detail) -> tuple[list[contract.Lookup], int]:
         sampler = self._sampler
         keys: list[tuple[bytes, contract.LookupKind]] = []
-        keys += [(key, "present") for key in sampler.present(detail.present)]
-        keys += [(key, "absent") for key in sampler.absent(detail.absent)]
-        passed, tried = sampler.false_positives(detail.false_positives, detail.tried)
+        keys += [(key, "present") for key in sampler.present(detail.present, within(_DRAWING_S))]
+        keys += [(key, "absent") for key in sampler.absent(detail.absent, within(_DRAWING_S))]
+        passed, tried = sampler.false_positives(
+            detail.false_positives, detail.tried, within(_DRAWING_S)
+        )
         keys += [(key, "false positive") for key in passed]
-        return [self._explorer.look_up(key, kind, survey.axis) for key, kind in keys], tried
+        lookups = [self._explorer.look_up(key, kind, survey.axis) for key, kind in keys]
+        for lookup in lookups:
+            lookup.kind = _kind_found(lookup)
+        return lookups, tried
 
     def _filters(
         self,
@@ -213,19 +258,51 @@ class Exploration:
         return self._rebuilt
 
     def _follow_history(self) -> None:
-        steps = self._history.poll()
-        self._steps += steps
-        self._revision += bool(steps)
+        self._steps += self._history.poll()
+        too_many = len(self._steps) - _MOST_STEPS
+        if too_many > 0:
+            del self._steps[:too_many]
+            self._forgotten_steps += too_many
 
-    def _refresh(self) -> None:
+    def _shown(self) -> SuperVersion:
+        """The state to show; a new revision if its tables are not those shown before."""
+        current = self._explorer.current()
+        tables = [
+            (run.level, run.number, table.meta.number)
+            for run in current.version.runs
+            for table in run.tables
+        ]
+        if tables != self._tables:
+            self._tables = tables
+            self._revision += 1
+            self._explorer.forget_all_but({number for _, _, number in tables})
+        return current
+
+    def _steps_until(self, current: SuperVersion) -> list[contract.HistoryStep]:
+        """The steps that lead to ``current``; the manifest may have more by now."""
+        shown = {table.meta.number for table in current.version.tables()}
+        live = self._history.live_tables()
+        for count in range(len(self._steps), 0, -1):
+            if live == shown:
+                return self._steps[:count]
+            step = self._steps[count - 1]
+            if step.kind == "state":  # what was before it is not known
+                return self._steps
+            live -= {table.number for table in step.added}
+            live |= set(step.removed)
+        return [] if live == shown else self._steps
+
+    def _refresh_if_due(self) -> None:
         """Show what other processes wrote.
 
         It reads their logs anew, which may be long: so it takes a fifth of the time at most.
         """
         began_s = time.monotonic()
+        if began_s < self._refresh_due_s:
+            return
         try:
-            self._db.refresh()
             self._samples.refresh()
+            self._db.refresh()
             self._follow_history()
         finally:
             ended_s = time.monotonic()
@@ -256,15 +333,13 @@ class Exploration:
     def pick(self, kind: contract.LookupKind) -> messages.LookupReply | None:
         """Look up a sampled key of a kind; None if there is none, or none was found in a second."""
         with self._lock:
+            go_on = within(_PICKING_S)
             if kind == "present":
-                keys = self._sampler.present(1)
+                keys = self._sampler.present(1, go_on)
             elif kind == "absent":
-                keys = self._sampler.absent(1)
+                keys = self._sampler.absent(1, go_on)
             else:
-                ends = time.monotonic() + 1.0
-                keys, _ = self._sampler.false_positives(
-                    1, 1_000_000, lambda: time.monotonic() < ends
-                )
+                keys, _ = self._sampler.false_positives(1, 1_000_000, go_on)
             return self._reply(keys[0], kind) if keys else None
 
     def _reply(self, key: bytes, kind: contract.LookupKind) -> messages.LookupReply:
@@ -314,11 +389,10 @@ class Exploration:
         failure = None
         with self._lock:
             try:
-                if time.monotonic() >= self._refresh_due_s:
-                    self._refresh()
+                self._refresh_if_due()
             except (lsmkv.Error, OSError) as error:
                 failure = str(error)
-            current = self._explorer.current()
+            current = self._shown()
             metas = [table.meta for table in current.version.tables()]
             return messages.Pulse(
                 version=contract.VERSION,

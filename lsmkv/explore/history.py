@@ -41,7 +41,7 @@ class HistoryReader:
         self._storage = storage or Storage()
         self._is_recording = is_recording
         self._began_s: float | None = None
-        self._manifest = 0
+        self._manifest = 0, 0  # number and salt: a new store in its place has the same number
         self._offset = 0
         self._live: dict[int, tuple[int, int]] = {}  # size and entries by number
         self._totals = _Totals()
@@ -61,16 +61,21 @@ class HistoryReader:
             at_s = round(time.monotonic() - self._began_s, 3)
         number, log = self._read_manifest()
         steps: list[contract.HistoryStep] = []
+        manifest = number, log.salt
         for offset, payload in log.records():
-            if number == self._manifest and offset <= self._offset:
+            if manifest == self._manifest and offset <= self._offset:
                 continue
-            is_whole_state = number != self._manifest
-            self._manifest, self._offset = number, offset
+            is_whole_state = manifest != self._manifest
+            self._manifest, self._offset = manifest, offset
             edit = _decode(payload, log.path, offset)
             step = self._whole_state(edit, is_first) if is_whole_state else self._change(edit, at_s)
             if step is not None:
                 steps.append(step)
         return steps
+
+    def live_tables(self) -> set[int]:
+        """Numbers of the tables that the steps so far left."""
+        return set(self._live)
 
     def _read_manifest(self) -> tuple[int, LogReader]:
         """The manifest that CURRENT names; it may be replaced between two reads."""
@@ -90,12 +95,13 @@ class HistoryReader:
     def _whole_state(self, edit: VersionEdit, is_first: bool) -> contract.HistoryStep | None:
         """The step of a manifest's first record; a rewritten one repeats what is known."""
         known = {placed.meta.number for placed in edit.added}
-        if not is_first and known == self._live.keys():
+        if known == self._live.keys():
             return None
         if is_first:
-            self.begins_empty = not edit.added
-        self._live.clear()
-        return self._step("state", edit, set(), None) if edit.added else None
+            self.begins_empty = False
+        # Steps were missed, or another store took the place of the one before.
+        gone = sorted(self._live.keys() - known)
+        return self._step("state", msgspec.structs.replace(edit, removed=gone), set(), None)
 
     def _change(self, edit: VersionEdit, at_s: float | None) -> contract.HistoryStep | None:
         added = {placed.meta.number for placed in edit.added}

@@ -57,6 +57,11 @@ class Explorer:
                 )
         return _as_lookup(explained, spans, kind, axis)
 
+    def forget_all_but(self, tables: set[int]) -> None:
+        """Forget the reads of other tables than these."""
+        for place in [place for place in self.reads if place[0] not in tables]:
+            del self.reads[place]
+
     def filters_asked(self, lookup: contract.Lookup) -> list[contract.Filter]:
         """The filters that a lookup asked, if their tables are still there."""
         tables = {table.meta.number: table for table in self.current().version.tables()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import math
 from pathlib import Path
 from string import Template
 from typing import Any, Final
@@ -17,8 +18,6 @@ from lsmkv.explore.exploration import Detail, Exploration
 MOST_BYTES: Final = 2_000_000
 """The most bytes of a page in a file."""
 
-_FEWEST_LOOKUPS: Final = 1
-
 
 def file_page(path: str, **settings: Any) -> str:
     """The page of a store as one file of at most :data:`MOST_BYTES`.
@@ -29,10 +28,20 @@ def file_page(path: str, **settings: Any) -> str:
     while True:
         # Opened anew each time: counters and lookups must be of one attempt.
         with Exploration(path, **settings) as exploration:
-            page = render(exploration.page(detail))
-        if len(page.encode("utf-8")) <= MOST_BYTES or detail.present < _FEWEST_LOOKUPS:
-            return page
-        detail = detail.halved()
+            page = exploration.page(detail)
+        made = render(page)
+        size_bytes = len(made.encode("utf-8"))
+        if size_bytes <= MOST_BYTES:
+            return made
+        less = detail.no_more_than(page)
+        # Not once for each half: to make a page takes seconds where a store has many runs.
+        data_bytes = len(embedded(page).encode("utf-8"))
+        room_bytes = max(1, MOST_BYTES - (size_bytes - data_bytes))
+        for _ in range(max(1, math.ceil(math.log2(data_bytes / room_bytes)))):
+            less = less.halved()
+        if less == detail:
+            return made
+        detail = less
 
 
 def render(page: contract.Page) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import string
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -17,7 +18,20 @@ from lsmkv.sstable.reader import TableReader
 
 _TRIES: Final = 50
 _STEPS: Final = 64
+GoOn = Callable[[], bool]
+"""Asked before each draw; False ends the drawing."""
+
 _CLASSES: Final = (string.digits, string.ascii_lowercase, string.ascii_uppercase)
+
+
+def always() -> bool:
+    return True
+
+
+def within(seconds: float) -> GoOn:
+    """Go on for so long from now."""
+    ends_s = time.monotonic() + seconds
+    return lambda: time.monotonic() < ends_s
 
 
 class KeySampler:
@@ -33,30 +47,36 @@ class KeySampler:
     def _current(self) -> SuperVersion:
         return self._db._engine.require_open()
 
-    def present(self, count: int) -> list[bytes]:
+    def present(self, count: int, go_on: GoOn = always) -> list[bytes]:
         """Up to ``count`` keys that have a value; a key may come twice."""
-        return list(islice(self._present(), count))
+        return list(islice(self._present(go_on), count))
 
-    def _present(self) -> Iterator[bytes]:
+    def _present(self, go_on: GoOn) -> Iterator[bytes]:
         tables = list(self._current().version.tables())
         weights = [table.meta.entry_count for table in tables]
         in_memory = sum(map(len, self._current().memtables))
-        failures = 0
-        while failures < _TRIES:
+        missed = False
+        while go_on():  # asked for each draw: large values or many deletions make draws slow
             start = None
-            if tables and self._draw.randrange(sum(weights) + in_memory) >= in_memory:
+            if (
+                not missed
+                and tables
+                and self._draw.randrange(sum(weights) + in_memory) >= in_memory
+            ):
                 (table,) = self._draw.choices(tables, weights)
                 start = table.index.first_key(self._draw.randrange(int(table.index.block_count)))
             steps = self._draw.randrange(_STEPS)
             keys = list(islice(iter(self._db.keys(start=start)), steps + 1))
-            failures = 0 if keys else failures + 1  # the store may be empty, or all deleted
             if keys:
                 yield keys[-1]
+            elif start is None:
+                return  # the store is empty, or all is deleted
+            missed = not keys  # all from there on is deleted: next time from the first key on
 
-    def absent(self, count: int) -> list[bytes]:
+    def absent(self, count: int, go_on: GoOn = always) -> list[bytes]:
         """Up to ``count`` different absent keys, near present ones."""
         found: dict[bytes, None] = {}
-        for key in islice(self._present(), 4 * count + _TRIES):
+        for key in islice(self._present(go_on), 4 * count + _TRIES):
             if len(found) >= count:
                 break
             near = self._absent_near(key)
@@ -74,7 +94,7 @@ class KeySampler:
         return near if self._db.get(near) is None else None
 
     def false_positives(
-        self, count: int, most_tried: int, go_on: Callable[[], bool] = lambda: True
+        self, count: int, most_tried: int, go_on: GoOn = always
     ) -> tuple[list[bytes], int]:
         """Absent keys that a filter lets pass, and how many were tried."""
         found: list[bytes] = []
@@ -82,8 +102,8 @@ class KeySampler:
         version = self._current().version
         if not any(table.filters.exist for table in version.tables()):
             return found, tried
-        for key in self._present():
-            if len(found) >= count or tried >= most_tried or not go_on():
+        for key in self._present(go_on):
+            if len(found) >= count or tried >= most_tried:
                 break
             near = self._absent_near(key)
             if near is None:

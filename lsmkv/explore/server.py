@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import logging
 import re
 import secrets
 import socket
@@ -20,7 +21,8 @@ import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -72,7 +74,7 @@ class Pulses:
     """Asks for the store's pulse, and hands each change to every listener."""
 
     exploration: Exploration
-    listeners: set[asyncio.Queue[messages.Pulse]] = field(default_factory=set)
+    listeners: set[asyncio.Queue[messages.Pulse | None]] = field(default_factory=set)
     last: messages.Pulse | None = None
 
     async def beat(self) -> None:
@@ -84,20 +86,30 @@ class Pulses:
                 silent_s += _PULSE_S
                 if pulse != self.last or silent_s >= _LONGEST_SILENCE_S:
                     self.last, silent_s = pulse, 0.0
-                    for listener in self.listeners:
-                        listener.put_nowait(pulse)
+                    self._tell(pulse)
             await asyncio.sleep(_PULSE_S)
+
+    def end(self) -> None:
+        """Hang up on every listener."""
+        self._tell(None)
+        self.listeners.clear()
+
+    def _tell(self, pulse: messages.Pulse | None) -> None:
+        for listener in self.listeners:
+            if listener.full():  # a page that does not read gets only the newest
+                listener.get_nowait()
+            listener.put_nowait(pulse)
 
     async def heard(self) -> AsyncIterator[bytes]:
         """The pulses from now on, as server-sent events."""
-        queue: asyncio.Queue[messages.Pulse] = asyncio.Queue()
+        queue: asyncio.Queue[messages.Pulse | None] = asyncio.Queue(maxsize=1)
         self.listeners.add(queue)
         try:
             yield b"retry: 2000\n\n"
             if self.last is not None:
                 yield _event(self.last)
-            while True:
-                yield _event(await queue.get())
+            while (pulse := await queue.get()) is not None:
+                yield _event(pulse)
         finally:
             self.listeners.discard(queue)
 
@@ -131,16 +143,17 @@ class Guard:
         origin = request.headers.get("origin")
         if origin is not None and origin.removeprefix("http://") not in self._hosts:
             return _problem(403, "pages of other origins get no answer")
-        given = request.url.path[: len(self._prefix)].encode("utf-8", "surrogatepass")
-        follows = request.url.path[len(self._prefix) :]
+        # Not request.url: its parser drops control characters from a path.
+        path = str(request.scope["path"])
+        given = path[: len(self._prefix)].encode("utf-8", "surrogatepass")
+        follows = path[len(self._prefix) :]
         if not hmac.compare_digest(given, self._prefix.encode()) or not follows.startswith("/"):
             return _problem(404, "there is nothing here; the address printed at the start is whole")
         return None
 
 
-def application(exploration: Exploration, token: str, port: int) -> ASGIApp:
+def application(exploration: Exploration, pulses: Pulses, token: str, port: int) -> ASGIApp:
     """The web application of one store."""
-    pulses = Pulses(exploration)
 
     async def page(_request: Request) -> Response:
         made = await run_in_threadpool(exploration.page, LIVE)
@@ -185,7 +198,13 @@ def application(exploration: Exploration, token: str, port: int) -> ASGIApp:
             Route("/block", block),
             Route("/events", events),
         ],
-        exception_handlers={ProblemError: _answered, Error: _failed, OSError: _failed},
+        exception_handlers={
+            ProblemError: _answered,
+            HTTPException: _answered,
+            ClientDisconnect: _unheard,
+            Error: _failed,
+            OSError: _failed,
+        },
         lifespan=lifespan,
     )
     return Guard(inner, token, port)
@@ -244,12 +263,39 @@ def _problem(status: int, problem: str) -> Response:
 
 
 async def _answered(_request: Request, error: Exception) -> Response:
-    status = error.status if isinstance(error, ProblemError) else 500
-    return _problem(status, str(error))
+    if isinstance(error, HTTPException):  # no such path or method
+        return _problem(error.status_code, error.detail)
+    assert isinstance(error, ProblemError)
+    return _problem(error.status, str(error))
+
+
+async def _unheard(_request: Request, _error: Exception) -> Response:
+    return Response(status_code=400)  # the client hung up: nobody gets this
 
 
 async def _failed(_request: Request, error: Exception) -> Response:
     return _problem(503, str(error))
+
+
+class LiveServer(uvicorn.Server):
+    """The server of a live page at ``port``; it hangs up on listeners when it ends."""
+
+    def __init__(self, exploration: Exploration, token: str, port: int) -> None:
+        self._pulses = Pulses(exploration)
+        config = uvicorn.Config(
+            application(exploration, self._pulses, token, port),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+        super().__init__(config)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Requests that run on are cut off on purpose: that is no error to report.
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        self._pulses.end()
+        await super().shutdown(sockets)
 
 
 def serve(exploration: Exploration, port: int, ready: Callable[[str], Any]) -> None:
@@ -265,13 +311,6 @@ def serve(exploration: Exploration, port: int, ready: Callable[[str], Any]) -> N
     token = secrets.token_urlsafe(24)
     with socket.create_server((ADDRESS, port)) as listening:
         own_port = listening.getsockname()[1]
-        config = uvicorn.Config(
-            application(exploration, token, own_port),
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=1,
-        )
         with contextlib.suppress(KeyboardInterrupt):
             ready(f"http://{ADDRESS}:{own_port}/{token}/")
-            uvicorn.Server(config).run(sockets=[listening])
+            LiveServer(exploration, token, own_port).run(sockets=[listening])

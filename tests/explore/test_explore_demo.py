@@ -44,6 +44,16 @@ def test_the_command_writes_to_standard_output(tmp_path: Path) -> None:
     assert done.output.startswith("<!doctype html>") and done.output.endswith("</html>\n")
 
 
+def test_a_reader_that_leaves_early_ends_the_command_also_without_buffers(tmp_path: Path) -> None:
+    make_store(tmp_path / "db", 300)
+    line = [sys.executable, "-u", "-m", "lsmkv", "explore", str(tmp_path / "db"), "--out", "-"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None and running.stderr is not None
+        running.stdout.read(100)
+        running.stdout.close()
+        assert (running.wait(), running.stderr.read()) == (141, b"")
+
+
 def test_the_command_sets_options_of_its_lookups(tmp_path: Path) -> None:
     make_store(tmp_path / "db", 300)
     command = ["explore", str(tmp_path / "db"), "--out", "-", "--set", "block_cache_size_bytes=0"]

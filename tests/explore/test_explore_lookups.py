@@ -10,7 +10,7 @@ import pytest
 
 import lsmkv
 from explored_stores import make_store
-from lsmkv.explore import contract
+from lsmkv.explore import contract, exploration
 from lsmkv.explore.exploration import Detail, Exploration
 from lsmkv.explore.keys import KeyAxis
 from lsmkv.explore.lookups import Explorer
@@ -153,3 +153,37 @@ def test_a_changed_key_keeps_its_length() -> None:
     draw = random.Random(1)
     for key in (b"a", b"key0001", b"\xff\x00", b"UPPER", b"L" * 65_535):
         assert len(changed(key, draw)) == len(key)
+
+
+def test_a_store_that_is_all_deleted_is_scanned_twice_at_most(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db", block_size_bytes=256) as db:
+        for number in range(500):
+            db.put(b"%05d" % number, b"")
+        db.flush()
+        for number in range(500):
+            db.delete(b"%05d" % number)
+        db.flush()
+        block_count = sum(table.block_count for table in db.inspect().tables())
+    with opened(tmp_path / "db") as db:
+        assert KeySampler(db, 3).present(10) == []
+        assert db.stats().block_reads <= 2 * block_count
+
+
+def test_a_key_before_many_deleted_ones_is_drawn(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db", block_size_bytes=256) as db:
+        for number in range(500):
+            db.put(b"%05d" % number, b"")
+        db.put(b"", b"the only one")
+        db.flush()
+        for number in range(500):
+            db.delete(b"%05d" % number)
+        db.flush()
+    with opened(tmp_path / "db") as db:
+        assert KeySampler(db, 3).present(10) == [b""] * 10
+
+
+def test_drawing_ends_when_its_time_is_up(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exploration, "_DRAWING_S", 0.0)
+    with Exploration(str(store)) as explored:
+        made = explored.page(Detail())
+    assert made.lookups == [] and made.lookups_tried == 0

@@ -105,6 +105,18 @@ def test_the_counters_are_those_of_the_recorded_lookups(shown: contract.Page) ->
     assert sum(cells) == shown.stats["block_reads"]
 
 
+def test_pictures_of_filters_do_not_count(store: Path) -> None:
+    with Exploration(str(store), filter_residency="cached") as exploration:
+        made = exploration.page(Detail())
+    read_bytes = sum(
+        step.filter.read_bytes
+        for lookup in made.lookups
+        for step in lookup.runs
+        if step.filter is not None
+    )
+    assert made.stats["filter_read_bytes"] == read_bytes
+
+
 def test_cached_cells_are_what_the_cache_holds(shown: contract.Page) -> None:
     cached = sum(sum(table.cells.cached) for table in tables_of(shown))
     evicted = shown.stats["block_cache_evictions"]
@@ -131,6 +143,37 @@ def test_the_page_is_small_whatever_the_store_is(
     script = len(page._asset("explore.js")) + len(page._asset("explore.css"))
     monkeypatch.setattr(page, "MOST_BYTES", script + 150_000)
     assert len(file_page(str(store)).encode()) <= script + 150_000
+
+
+def test_a_page_that_is_much_too_large_is_made_few_times(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+
+    def counted(shown: contract.Page) -> str:
+        made.append(len(shown.lookups))
+        return render(shown)
+
+    script = len(page._asset("explore.js")) + len(page._asset("explore.css"))
+    monkeypatch.setattr(page, "MOST_BYTES", script + 60_000)
+    monkeypatch.setattr(page, "render", counted)
+    file_page(str(store))
+    assert len(made) <= 3
+
+
+def test_a_page_without_lookups_is_small_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lsmkv.open(tmp_path / "db", block_size_bytes=256) as db:
+        for number in range(2000):
+            db.put(b"%05d" % number, b"")
+        db.flush()
+        for number in range(2000):
+            db.delete(b"%05d" % number)
+        db.flush()
+    script = len(page._asset("explore.js")) + len(page._asset("explore.css"))
+    monkeypatch.setattr(page, "MOST_BYTES", script + 30_000)
+    assert len(file_page(str(tmp_path / "db")).encode()) <= script + 30_000
 
 
 def test_what_is_left_out_is_said(store: Path) -> None:
@@ -236,6 +279,16 @@ def test_a_store_with_deletions_only_has_a_page(tmp_path: Path) -> None:
         db.flush()
     with Exploration(str(tmp_path / "db")) as exploration:
         assert json.loads(msgspec.json.encode(exploration.page(Detail())))["version"] == 1
+
+
+def test_filters_that_learn_let_pass_what_the_page_says(tmp_path: Path) -> None:
+    make_store(tmp_path / "db", 3000, filter_policy="ribbon", error_rate=0.3)
+    path = str(tmp_path / "db")
+    with Exploration(path, filter_policy="ribbon", adaptive_filters=True) as exploration:
+        made = exploration.page(Detail())
+    passed = [lookup for lookup in made.lookups if lookup.kind == "false positive"]
+    assert len(passed) == 25
+    assert all(lookup.false_positives for lookup in passed)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 import pytest
@@ -176,6 +181,12 @@ def test_other_paths_have_no_answer(live: LivePage, path: str) -> None:
     assert live.ask(path).status in (404, 405)
 
 
+@pytest.mark.parametrize("character", ["%09", "%0a", "%0d"])
+def test_a_token_with_a_control_character_is_another(live: LivePage, character: str) -> None:
+    reply = live.ask("page.json", token=f"{TOKEN[:3]}{character}{TOKEN[3:]}")
+    assert "nothing here" in reply.json()["problem"]
+
+
 def test_the_page_follows_what_another_handle_writes(tmp_path: Path) -> None:
     with lsmkv.open(tmp_path / "db") as db:
         db[b"first"] = b"1"
@@ -224,3 +235,64 @@ def test_a_listener_that_leaves_does_not_disturb_others(live: LivePage) -> None:
     leaving.close()
     with live.events() as pulses:
         assert next(pulses)["version"] == contract.VERSION
+
+
+def test_paths_without_an_answer_get_a_problem(live: LivePage) -> None:
+    for method, path, status in (("GET", "nothing", 404), ("PUT", "lookup", 405)):
+        reply = live.ask(path, method=method)
+        assert reply.status == status and reply.json()["problem"]
+        assert reply.headers["x-content-type-options"] == "nosniff"
+
+
+@contextlib.contextmanager
+def command(store: Path) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
+    """The running command, and the path and port of its page."""
+    line = [sys.executable, "-m", "lsmkv", "explore", str(store), "--serve"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(line, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = urlsplit(process.stdout.readline().split()[-1])
+            assert address.port is not None
+            yield process, address.path, address.port
+        finally:
+            process.kill()
+
+
+def wait_until_it_answers(port: int) -> None:
+    with contextlib.closing(http.client.HTTPConnection(ADDRESS, port, timeout=30)) as other:
+        other.request("GET", "/")
+        assert other.getresponse().status == 404
+
+
+def test_an_interrupt_ends_the_command_in_silence_while_a_page_is_open(store: Path) -> None:
+    with command(store) as (process, path, port):
+        listener = http.client.HTTPConnection(ADDRESS, port, timeout=30)
+        listener.request("GET", f"{path}events")
+        listener.getresponse().readline()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+        listener.close()
+    assert (process.returncode, errors) == (0, "")
+
+
+def test_an_interrupt_cuts_off_a_request_in_silence(store: Path) -> None:
+    with command(store) as (process, path, port):
+        asking = http.client.HTTPConnection(ADDRESS, port, timeout=30)
+        asking.request("POST", f"{path}lookup", b"{", {"Content-Length": "100"})
+        wait_until_it_answers(port)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+        asking.close()
+    assert (process.returncode, errors) == (0, "")
+
+
+def test_a_request_that_is_cut_short_is_no_error(store: Path) -> None:
+    with command(store) as (process, path, port):
+        asking = http.client.HTTPConnection(ADDRESS, port, timeout=30)
+        asking.request("POST", f"{path}lookup", b"{", {"Content-Length": "100"})
+        asking.close()
+        wait_until_it_answers(port)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (0, "")

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-
 from lsmkv.explore.exploration import Exploration
-from lsmkv.explore.server import ADDRESS, application
+from lsmkv.explore.server import ADDRESS, LiveServer
 
 TOKEN = "a-token-for-tests"
 
@@ -78,10 +76,7 @@ def live_page(path: Path, **settings: Any) -> Iterator[LivePage]:
         socket.create_server((ADDRESS, 0)) as listening,
     ):
         port = listening.getsockname()[1]
-        config = uvicorn.Config(
-            application(exploration, TOKEN, port), log_level="error", timeout_graceful_shutdown=1
-        )
-        server = uvicorn.Server(config)
+        server = LiveServer(exploration, TOKEN, port)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
