@@ -397,7 +397,8 @@ class Page(Part):
     Attributes:
         revision: of a live store; see :class:`Pulse`.
         filters: bits of filters: those that recorded lookups asked, and of as many blocks as fit.
-        lookups: recorded lookups, in the order in which they ran.
+        lookups: recorded lookups: present keys, absent ones, false positives; the first of these ran
+            first, and once more as the last of all (``"typed"``).
         lookups_tried: absent keys tried to find the false positives among ``lookups``.
         stats: the counters of the handle after these lookups (``DB.stats``), without histograms.
         memory: ``DB.memory_usage``, in bytes.

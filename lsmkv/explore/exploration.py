@@ -212,16 +212,23 @@ class Exploration:
 
     def _record(self, survey: Survey, detail: Detail) -> tuple[list[contract.Lookup], int]:
         sampler = self._sampler
-        keys: list[tuple[bytes, contract.LookupKind]] = []
-        keys += [(key, "present") for key in sampler.present(detail.present, within(_DRAWING_S))]
-        keys += [(key, "absent") for key in sampler.absent(detail.absent, within(_DRAWING_S))]
+        present = sampler.present(detail.present, within(_DRAWING_S))
+        absent = sampler.absent(detail.absent, within(_DRAWING_S))
         passed, tried = sampler.false_positives(
             detail.false_positives, detail.tried, within(_DRAWING_S)
         )
-        keys += [(key, "false positive") for key in passed]
-        lookups = [self._explorer.look_up(key, kind, survey.axis) for key, kind in keys]
-        for lookup in lookups:
-            lookup.kind = _kind_found(lookup)
+
+        def looked_up(keys: list[bytes], kind: contract.LookupKind) -> list[contract.Lookup]:
+            found = [self._explorer.look_up(key, kind, survey.axis) for key in keys]
+            for lookup in found:
+                lookup.kind = _kind_found(lookup)
+            return found
+
+        # First those that filters may learn to deny; one of them once more, when they have.
+        erred = looked_up(passed, "false positive")
+        lookups = [*looked_up(present, "present"), *looked_up(absent, "absent"), *erred]
+        if erred:
+            lookups.append(self._explorer.look_up(passed[0], "typed", survey.axis))
         return lookups, tried
 
     def _filters(
@@ -236,18 +243,21 @@ class Exploration:
         for lookup in lookups:
             for asked in self._explorer.filters_asked(lookup):
                 found[asked.table, asked.block] = asked
-        places = [
-            (table, number)
+        counts = [
+            (table, 1 if table.filters.per_table else int(table.index.block_count))
             for table in survey.current.version.tables()
-            for number in range(1 if table.filters.per_table else int(table.index.block_count))
         ]
-        step = math.ceil(len(places) / max(1, most)) or 1
-        for table, number in places[::step]:
-            other = filter_of(table, number)
-            if other is not None:
-                found.setdefault((other.table, other.block), other)
+        total = sum(count for _, count in counts)
+        step = math.ceil(total / max(1, most)) or 1
+        first = 0  # block of the next table; tables of a large store have millions
+        for table, count in counts:
+            for number in range(first, count, step):
+                other = filter_of(table, number)
+                if other is not None:
+                    found.setdefault((other.table, other.block), other)
+            first = (first - count) % step
         if step > 1:
-            omitted.append(f"The page holds the bits of {len(found):,} of {len(places):,} filters.")
+            omitted.append(f"The page holds the bits of {len(found):,} of {total:,} filters.")
         return list(found.values())
 
     def _what_if(self) -> contract.WhatIf | None:

@@ -45,7 +45,7 @@ class Explorer:
     def look_up(self, key: bytes, kind: contract.LookupKind, axis: KeyAxis) -> contract.Lookup:
         """Look ``key`` up as :meth:`DB.explain` does.
 
-        ``kind`` is what the key was picked as.
+        ``kind`` is what the key was picked as.  Filters that learn do so, as from any lookup.
         """
         current, pin = self._db._engine.pin_current()
         spans = [_span(table, key) for table in _tables_for(current, key)]
@@ -55,6 +55,8 @@ class Explorer:
                 self.reads.update(
                     (step.table, block.number) for block in step.blocks if not block.was_cached
                 )
+        if explained.false_positives and self._db.options.adaptive_filters:
+            self._db.get(key)  # filters learn from lookups, not from explanations
         return _as_lookup(explained, spans, kind, axis)
 
     def forget_all_but(self, tables: set[int]) -> None:

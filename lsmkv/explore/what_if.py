@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import random
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 from lsmkv.explore import contract
@@ -122,12 +124,13 @@ def what_if(current: SuperVersion, sampler: KeySampler, seed: int) -> contract.W
 
 
 def _samples(current: SuperVersion, sampler: KeySampler, draw: random.Random) -> list[_Sample]:
-    places = [
-        (table, number)
-        for table in current.version.tables()
-        for number in range(int(table.index.block_count))
-    ]
-    chosen = draw.sample(places, min(_MOST_BLOCKS, len(places)))
+    tables = list(current.version.tables())
+    ends = list(accumulate(int(table.index.block_count) for table in tables))
+    total = ends[-1] if ends else 0
+    chosen = []
+    for place in draw.sample(range(total), min(_MOST_BLOCKS, total)):
+        at = bisect_right(ends, place)
+        chosen.append((tables[at], place - (ends[at - 1] if at else 0)))
     each = math.ceil(ABSENT_KEYS / max(1, len(chosen)))
     samples = []
     for table, number in chosen:

@@ -121,7 +121,7 @@ def test_recorded_lookups_are_of_the_kinds_picked(store: Path) -> None:
     with Exploration(str(store)) as exploration:
         made = exploration.page(Detail(present=7, absent=8, false_positives=3))
     kinds = [lookup.kind for lookup in made.lookups]
-    assert kinds == ["present"] * 7 + ["absent"] * 8 + ["false positive"] * 3
+    assert kinds == ["present"] * 7 + ["absent"] * 8 + ["false positive"] * 3 + ["typed"]
     assert all(lookup.outcome == "found" for lookup in made.lookups[:7])
     assert all(lookup.outcome != "found" for lookup in made.lookups[7:])
     assert all(lookup.false_positives for lookup in made.lookups[15:])
@@ -187,3 +187,13 @@ def test_drawing_ends_when_its_time_is_up(store: Path, monkeypatch: pytest.Monke
     with Exploration(str(store)) as explored:
         made = explored.page(Detail())
     assert made.lookups == [] and made.lookups_tried == 0
+
+
+def test_filters_that_learn_do_so_from_the_pages_lookups(tmp_path: Path) -> None:
+    make_store(tmp_path / "db", 3000, filter_policy="ribbon", error_rate=0.3)
+    with opened(tmp_path / "db") as db:
+        (key,), _ = KeySampler(db, 3).false_positives(1, 1000)
+    with opened(tmp_path / "db", filter_policy="ribbon", adaptive_filters=True) as db:
+        explorer, axis = Explorer(db), KeyAxis([])
+        assert explorer.look_up(key, "typed", axis).false_positives
+        assert not explorer.look_up(key, "typed", axis).false_positives

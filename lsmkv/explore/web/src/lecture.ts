@@ -7,7 +7,7 @@ import { bytes, count, integer, percent, saved, significant } from "./format";
 import { item } from "./items";
 import type { LookupView } from "./lookup";
 import type { Model } from "./model";
-import { again, againProof, apartProof } from "./proof";
+import { again, againProof, apartProof, isSameKey } from "./proof";
 import type { TimeView } from "./time";
 import type { WhatIfView } from "./whatif";
 
@@ -35,9 +35,11 @@ export class Lecture {
   constructor(app: App, lookups: LookupView, whatIf: WhatIfView, time: TimeView) {
     this.#app = app;
     this.#lookups = lookups;
-    const show = (kinds: Lookup["kind"][]): Lookup | null => {
+    const show = (kinds: Lookup["kind"][], isTwice = false): Lookup | null => {
       for (const kind of kinds) {
-        const lookup = longest(app.state.model.lookupsOf(kind));
+        const known = app.state.model.lookupsOf(kind);
+        const told = known.filter((one) => asked(one, app.state.model.page.lookups) > 1);
+        const lookup = longest(isTwice && told.length > 0 ? told : known);
         if (!lookup || lookup.runs.length === 0) continue;
         lookups.play(lookup);
         return lookup;
@@ -82,7 +84,7 @@ export class Lecture {
         stage: "map",
         text: learning,
         begin: () => {
-          const first = show(["false positive"]);
+          const first = show(["false positive"], true);
           if (first) void this.#askAgain(first);
         },
         proof: (lookup) => againProof(lookup, this.#second),
@@ -208,6 +210,11 @@ export class Lecture {
 }
 
 /** The lookup that went through the most runs; of false positives, one that cost a read. */
+/** How often lookups asked for the same key. */
+function asked(one: Lookup, lookups: Lookup[]): number {
+  return lookups.filter((other) => isSameKey(one, other)).length;
+}
+
 function longest(lookups: Lookup[]): Lookup | undefined {
   const rank = (one: Lookup): number =>
     one.runs.length +
@@ -324,6 +331,7 @@ function learning(model: Model): string[] {
     "With adaptive_filters, ribbon filters in memory learn to deny it after its first read.",
     isOn
       ? `This page opened the store so; its filters learnt ${count(lessons, "time")}.`
-      : "This page opened the store without; --set adaptive_filters=true changes that for ribbon filters.",
+      : "This page opened the store without; --set filter_policy=ribbon --set adaptive_filters=true " +
+        "changes that for ribbon filters.",
   ];
 }

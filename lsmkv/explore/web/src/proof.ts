@@ -79,7 +79,7 @@ function bar(name: string, text: string, share: number, tone: Tone): HTMLElement
 
 /** The same lookup, once more; null where nobody can run it. */
 export async function again(app: App, lookup: Lookup): Promise<Lookup | null> {
-  const { text, hex, byte_count } = lookup.key;
+  const { hex, byte_count } = lookup.key;
   if (app.server && hex.length === 2 * byte_count) {
     const reply = await app.server.lookUp({ key: hex, form: "hex", pick: null });
     app.state.model.take(reply);
@@ -87,9 +87,14 @@ export async function again(app: App, lookup: Lookup): Promise<Lookup | null> {
     return reply.lookup;
   }
   const { lookups } = app.state.model.page;
-  const isSame = (one: Lookup): boolean =>
-    one.key.hex === hex && one.key.text === text && one.key.byte_count === byte_count;
-  return lookups.slice(lookups.indexOf(lookup) + 1).find(isSame) ?? null;
+  const later = lookups.slice(lookups.indexOf(lookup) + 1);
+  return later.find((one) => isSameKey(one, lookup)) ?? null;
+}
+
+/** Whether two lookups asked for one key, as far as the page holds it. */
+export function isSameKey(one: Lookup, other: Lookup): boolean {
+  const names = ["hex", "text", "byte_count"] as const;
+  return names.every((name) => one.key[name] === other.key[name]);
 }
 
 /** A false positive, and what became of the same key asked again. */
