@@ -5,6 +5,7 @@ Slow tests run only on request, and nothing runs on compiled files older than th
 
 from __future__ import annotations
 
+import gc
 import random
 import signal
 from collections.abc import Iterator
@@ -130,6 +131,12 @@ def pytest_configure() -> None:
             f"{root} would run compiled files older than their sources ({names}): "
             "remove the .so files in lsmkv and beside it, or compile them anew"
         )
+
+
+def pytest_collection_finish() -> None:
+    """Keep modules and collected tests out of collections, which some tests run a thousand times."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -21,7 +21,6 @@ from tools.builds import CHECKOUT
 FOLDER: Final = Path(CHECKOUT, "docs", "pictures")
 _SECONDS: Final = "10"
 _WIDE: Final = (1280, 800)
-_NARROW: Final = (360, 800)
 
 
 def _lookup(page: Page) -> None:
@@ -50,7 +49,6 @@ PICTURES: Final[dict[str, tuple[tuple[int, int], str, Callable[[Page], None], st
     "explore-what-if": (_WIDE, "light", _what_if, ".what-if"),
     "explore-time": (_WIDE, "light", lambda _page: None, ".time"),
     "explore-lecture": (_WIDE, "dark", _scene(2), None),
-    "explore-narrow": (_NARROW, "dark", _lookup, None),
 }
 
 

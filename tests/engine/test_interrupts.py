@@ -341,12 +341,25 @@ def test_exceptions_that_are_set_in_workers_stop_the_store_or_do_no_harm(path: s
                             ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SetFromOutside)
                         )
                     db.flush()
-                while db._engine._failure is not None:
-                    with contextlib.suppress(lsmkv.BackgroundError):
-                        db.resume()
+                resume()
+
+        def resume() -> None:
+            while db._engine._failure is not None:
+                with contextlib.suppress(lsmkv.BackgroundError):
+                    db.resume()
+
+        def last_ones() -> None:
+            """A worker that waits meets what was set in it once something wakes it."""
+            for _ in our_threads():
+                with contextlib.suppress(lsmkv.BackgroundError):
+                    db.put(b"last", b"")
+                    db.flush()
+                    db.wait_until_settled()
+                resume()
 
         in_time(work)
+        in_time(last_ones)
         in_time(works(db))
         assert dict(db.items(prefix=b"key")) == expected
         in_time(db.close)
-    assert contents(path) == {b"first": b"", b"after": b"", **expected}
+    assert contents(path) == {b"first": b"", b"last": b"", b"after": b"", **expected}

@@ -70,9 +70,8 @@ class RealDisk:
         """A real disk cannot tell."""
 
 
-# After so many calls of an operation only each eighth fails: the later calls are alike.
-_EACH_OF_FIRST = 30
-_REST = 20
+# After the first calls of an operation only some fail: the later calls are alike.
+_REST = 50
 HOW_MANY = pytest.mark.parametrize(
     "rest",
     [
@@ -95,10 +94,11 @@ def fail_each_in_turn(
 ) -> int:
     """Run the workload once for each call of ``operation``, failing that call.
 
-    Returns the number of calls; past the first thirty, only each ``rest``-th fails.
+    Returns the number of calls.  Past the first ones, only each ``rest``-th fails.
     """
+    each_of_first = 12 if rest == _REST else 30
     threads, descriptors = our_threads(), open_descriptors()
-    for after in chain(range(_EACH_OF_FIRST), range(_EACH_OF_FIRST, 10_000, rest)):
+    for after in chain(range(each_of_first), range(each_of_first, 10_000, rest)):
         path = str(tmp_path / "store")
         disk = RealDisk(path)
         fault = disk.storage.fail(
