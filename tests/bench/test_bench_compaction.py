@@ -292,9 +292,3 @@ def test_a_run_writes_its_files(written: Path) -> None:
 def test_without_the_default_there_is_no_decision_about_it(rows: list[Row]) -> None:
     findings = EXPERIMENT.story(rows).findings
     assert any("No decision about the default" in finding for finding in findings)
-
-
-def test_a_load_too_short_to_sample_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        planned("--write-buffers", "4")
-    assert "at least 16" in capsys.readouterr().err
