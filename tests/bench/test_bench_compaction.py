@@ -34,6 +34,7 @@ from bench.experiments.compaction.summary import (
 from bench.experiments.compaction.tasks import Task
 from bench.harness import experiment, records, write_cost
 from bench.harness.experiment import Plan
+from drawn_charts import faults
 from lsmkv.options import CompactionStyle
 
 TINY = Task(
@@ -292,3 +293,7 @@ def test_a_run_writes_its_files(written: Path) -> None:
 def test_without_the_default_there_is_no_decision_about_it(rows: list[Row]) -> None:
     findings = EXPERIMENT.story(rows).findings
     assert any("No decision about the default" in finding for finding in findings)
+
+
+def test_charts_have_plain_ticks_and_name_their_lines(rows: list[Row]) -> None:
+    assert faults(EXPERIMENT.story(rows).charts) == []
