@@ -101,7 +101,7 @@ def _listed(sizes: tuple[int, ...]) -> str:
     return ",".join(map(str, sizes))
 
 
-_size: Final = at_least(50)
+_size: Final = at_least(20)
 
 
 def _sizes(text: str) -> tuple[int, ...]:
