@@ -101,6 +101,22 @@ def positive(text: str) -> int:
     return number
 
 
+def at_least(least: int) -> Callable[[str], int]:
+    """The type of options that are ``least`` or more.
+
+    >>> at_least(500)("500")
+    500
+    """
+
+    def number_of(text: str) -> int:
+        number = int(text)
+        if number < least:
+            raise argparse.ArgumentTypeError(f"{text}: must be {least} or more")
+        return number
+
+    return number_of
+
+
 def parser_for(experiment: Experiment[Any, Any, Any]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"python -m bench {experiment.name}", description=experiment.question

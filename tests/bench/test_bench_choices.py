@@ -14,6 +14,7 @@ from bench.experiments.growth.experiment import STYLES
 pytestmark = pytest.mark.slow  # real stores of every configuration
 
 COMPACTION = "--write-buffers 16 --size-ratios 4 --error-rates 0.1"
+SAVED_IO = "--datasets digits --entries 100 --lookups 10 --counts-only"
 GROWTH = "--entries 2000 --repetitions 1 --lookups 200 --window 500"
 
 
@@ -26,6 +27,10 @@ CHOICES = [
     choice("compaction", "--write-buffers 16 --size-ratios 2 --error-rates 0.001 --repeat 2"),
     *(choice("growth", f"{GROWTH} --styles {style}") for style in STYLES),
     choice("growth", f"{GROWTH} --styles leveled,tiered --scale 256"),
+    *(
+        choice("saved-io", f"{SAVED_IO} --policies {policy}")
+        for policy in ("blocked-bloom", "binary-fuse", "ribbon")
+    ),
     choice("granularity", "--bits 3 --flush-entries 32 --cache-share 2"),
     choice("learning", "--keys 2000 --repetitions 2"),
     choice("wasted-reads", "--bits 10 --entries 1000 --passes 2 --block-size-kib 16"),

@@ -34,6 +34,7 @@ from bench.experiments.compaction.summary import (
 from bench.experiments.compaction.tasks import Task
 from bench.harness import experiment, records, write_cost
 from bench.harness.experiment import Plan
+from drawn_charts import faults
 from lsmkv.options import CompactionStyle
 
 TINY = Task(
@@ -294,7 +295,5 @@ def test_without_the_default_there_is_no_decision_about_it(rows: list[Row]) -> N
     assert any("No decision about the default" in finding for finding in findings)
 
 
-def test_a_load_too_short_to_sample_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        planned("--write-buffers", "4")
-    assert "at least 16" in capsys.readouterr().err
+def test_charts_have_plain_ticks_and_name_their_lines(rows: list[Row]) -> None:
+    assert faults(EXPERIMENT.story(rows).charts) == []

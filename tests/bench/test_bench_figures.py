@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.experiments.figures import curves, report, store
+from bench.experiments.figures import charts, curves, report, store
 from bench.experiments.figures.curves import Curve, Point
 from bench.experiments.figures.figure import Figure, percent
 from bench.experiments.figures.formulas import formulas
 from bench.experiments.figures.sizes import sizes
+from drawn_charts import faults
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "filters.md"
 
@@ -138,3 +139,7 @@ def test_every_measured_point_lies_where_the_theory_has_it() -> None:
 )
 def test_rates_are_told_with_three_digits(rate: float, text: str) -> None:
     assert percent(rate) == text
+
+
+def test_charts_have_plain_ticks_and_name_their_lines(tiny: None) -> None:
+    assert faults(charts.charts()) == []

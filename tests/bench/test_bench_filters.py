@@ -29,6 +29,7 @@ from bench.experiments.filters.story import (
 from bench.harness import experiment, records
 from bench.harness.experiment import Results
 from bench.harness.intervals import clustered_interval
+from drawn_charts import faults
 from lsmkv.encoding.words import COMPILED
 from lsmkv.filters import hash_key
 from lsmkv.filters.policy import POLICIES
@@ -172,6 +173,10 @@ def test_the_document_shows_the_tables_of_a_block_and_of_ten(tmp_path: Path) -> 
     assert "**30 keys, 10 % requested**" in section(results)
     assert "**8 keys" not in section(results)
     assert "**8 keys, 10 % requested**" in (tmp_path / "filters.md").read_text()
+
+
+def test_charts_have_plain_ticks_and_name_their_lines() -> None:
+    assert faults(story(run().rows).charts) == []
 
 
 def test_the_interval_of_independent_trials_is_clopper_and_pearsons() -> None:

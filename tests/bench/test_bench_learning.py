@@ -14,6 +14,7 @@ from bench.experiments.learning.story import LEAST_RATIO, MOST_BITS, story
 from bench.experiments.learning.tables import pairs, ratios
 from bench.experiments.learning.tasks import CACHE_SHARES, Task
 from bench.harness import experiment
+from drawn_charts import faults
 
 SMALL = ("--quick", "--out", "unused", "--keys", "300", "--repetitions", "1")
 
@@ -107,3 +108,7 @@ def test_broken_promises_are_failures(small: list[Row]) -> None:
         "learning leaves 1 of 4.0 wasted reads",
         "filters that learn take 8.20 bits per key",
     ]
+
+
+def test_charts_have_plain_ticks_and_name_their_lines(small: list[Row]) -> None:
+    assert faults(story(small).charts) == []

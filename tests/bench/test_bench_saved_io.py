@@ -262,11 +262,6 @@ def test_a_cluster_counts_what_one_process_counts() -> None:
     assert records.repeatable(there) == records.repeatable(here)
 
 
-def test_too_few_lookups_are_an_error() -> None:
-    with pytest.raises(SystemExit, match="--lookups 9: must be 10 or more"):
-        experiment.run(EXPERIMENT, ["--quick", "--out", "unused", "--lookups", "9"])
-
-
 @pytest.mark.slow
 def test_every_file_is_written_and_the_report_needs_no_network(
     results: experiment.Results[Row], tmp_path: Path

@@ -33,6 +33,7 @@ from bench.harness.experiment import Plan, Results, parser_for
 from bench.harness.filter_answers import PAGE_BYTES, answers
 from bench.harness.sweep import sweep
 from bench.workloads.keys import lookups
+from drawn_charts import faults
 
 PAGE = Path(__file__).parents[2] / "docs" / "saved-io.md"
 FIRST_WORDS = 150
@@ -304,3 +305,7 @@ def test_the_page_shows_the_four_rows_of_its_command() -> None:
 def test_the_rows_of_the_page_are_those_that_the_experiment_gives() -> None:
     command, cells = published()
     assert rows_of_page(command, HEADLINE_RATES) == cells
+
+
+def test_charts_have_plain_ticks_and_name_their_lines(results: Results[Row]) -> None:
+    assert faults(charts(results.rows)) == []

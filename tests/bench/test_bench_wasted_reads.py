@@ -25,6 +25,7 @@ from bench.harness.colours import KINDS
 from bench.harness.experiment import Plan, Results, parser_for, run, write
 from bench.harness.records import repeatable
 from bench.harness.sweep import sweep
+from drawn_charts import faults
 from lsmkv.filters.maths.sizing import filter_bytes_for
 
 BITS = 8.0
@@ -232,3 +233,7 @@ def test_lines_have_the_colours_of_their_kinds_of_filter(results: Results[Row]) 
         colour, _ = KINDS[name.partition(", ")[2]]
         assert line.get_color() == colour, name
     assert len({line.get_linestyle() for name, line in lines.items() if "bloom" in name}) == 3
+
+
+def test_charts_have_plain_ticks_and_name_their_lines(results: Results[Row]) -> None:
+    assert faults(story(results.rows).charts) == []

@@ -10,6 +10,7 @@ from bench.experiments.ycsb.rows import NOT_A_TIME, Row
 from bench.experiments.ycsb.story import AGREED, by_cell, ratios_of, story
 from bench.experiments.ycsb.tables import short
 from bench.experiments.ycsb.workloads import LOAD
+from drawn_charts import faults
 
 
 def row(engine: str = "lsmkv", workload: str = "C", **columns: object) -> Row:
@@ -83,3 +84,7 @@ def test_numbers_are_shown_with_three_digits() -> None:
         "23.4",
         "0.46",
     ]
+
+
+def test_charts_have_plain_ticks_and_name_their_lines() -> None:
+    assert faults(story([row(), row(repetition=2)]).charts) == []

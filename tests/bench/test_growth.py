@@ -27,6 +27,7 @@ from bench.experiments.growth.timing import measure_puts, measure_reads
 from bench.harness import experiment
 from bench.harness.experiment import Plan
 from bench.workloads.keys import absent_key, present_key
+from drawn_charts import faults
 
 TASK = Task(
     entries=4000,
@@ -362,3 +363,7 @@ def test_invalid_options_are_refused(
     with pytest.raises(SystemExit):
         planned(*arguments)
     assert "must be" in capsys.readouterr().err
+
+
+def test_charts_have_plain_ticks_and_name_their_lines(rows: list[Row]) -> None:
+    assert faults(story(rows).charts) == []

@@ -161,7 +161,7 @@ def _space(main: Sequence[Summary]) -> Chart:
             spread_bars(
                 axis, across, spreads, linestyle="", capsize=3, label=style, **series(number)
             )
-        axis.axhline(1.0, **THEORY)
+        axis.axhline(1.0, **THEORY, label="live bytes alone")
         axis.set(
             xticks=range(len(ratios)),
             xticklabels=[str(ratio) for ratio in ratios],

@@ -18,7 +18,8 @@ from bench.experiments.compaction.rows import Row
 from bench.experiments.compaction.story import story
 from bench.experiments.compaction.summary import ALLOCATIONS, DEFAULT, MAIN_LOAD, STYLES
 from bench.experiments.compaction.tasks import SCALE, Task
-from bench.harness.experiment import Experiment, Plan
+from bench.harness.experiment import Experiment, Plan, at_least, positive
+from lsmkv.options import Options
 
 QUICK_WRITE_BUFFERS: Final = 120
 FULL_WRITE_BUFFERS: Final = 840
@@ -69,31 +70,48 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "--loads", nargs="+", choices=tuple(LOADS), help="default: all; --quick: overwrite"
     )
     parser.add_argument(
-        "--size-ratios", nargs="+", type=int, metavar="T", help="default: 2 4 6 10; --quick: 4 10"
+        "--size-ratios",
+        nargs="+",
+        type=_size_ratio,
+        metavar="T",
+        help="default: 2 4 6 10; --quick: 4 10",
     )
     parser.add_argument(
         "--error-rates",
         nargs="+",
-        type=float,
+        type=_error_rate,
         metavar="P",
         help="default: 0.1 0.01 0.001; --quick: 0.1 0.01",
     )
     parser.add_argument(
         "--write-buffers",
-        type=_write_buffers,
+        type=at_least(LEAST_WRITE_BUFFERS),
         metavar="N",
         help=f"length of the load; default: {FULL_WRITE_BUFFERS}; --quick: {QUICK_WRITE_BUFFERS}",
     )
     parser.add_argument(
-        "--repeat", type=int, default=1, metavar="N", help="this many seeds; default: %(default)s"
+        "--repeat",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="this many seeds; default: %(default)s",
     )
 
 
-def _write_buffers(text: str) -> int:
+def _size_ratio(text: str) -> int:
     number = int(text)
-    if number < LEAST_WRITE_BUFFERS:
-        raise argparse.ArgumentTypeError(f"must be at least {LEAST_WRITE_BUFFERS}")
+    try:
+        Options(size_ratio=number)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
     return number
+
+
+def _error_rate(text: str) -> float:
+    rate = float(text)
+    if not 0 < rate < 1:
+        raise argparse.ArgumentTypeError(f"{text}: must lie between 0 and 1, both excluded")
+    return rate
 
 
 def tasks(plan: Plan) -> list[Task]:

@@ -88,7 +88,7 @@ def _draw_rates(rows: Sequence[Row], figure: Figure) -> None:
     lines, rates = names(rows), error_rates(rows)
     axes = _panels(figure, rows, lines)
     for panel, key_count in zip(axes, key_counts(rows), strict=True):
-        panel.axvline(1.0, **THEORY)
+        panel.axvline(1.0, **THEORY, label="theory")
         for nth, rate in enumerate(rates):
             here = [row for row in rows_of(rows, key_count, rate) if row.false_positive_count]
             shift = (nth - (len(rates) - 1) / 2) * _SHIFT

@@ -13,7 +13,7 @@ from bench.experiments.granularity.rows import Row
 from bench.experiments.granularity.shapes import FLUSHES, STYLES, Load
 from bench.experiments.granularity.story import section, story, write_picture
 from bench.experiments.granularity.tasks import Effort, Task
-from bench.harness.experiment import Experiment, Plan
+from bench.harness.experiment import Experiment, Plan, at_least
 from lsmkv.options import FilterAllocation
 
 FULL: Final = Effort(absent=20_000, present=5_000, cached=4_000, timed=5_000)
@@ -93,13 +93,6 @@ def _share(text: str) -> float:
     return share
 
 
-def _flush_entries(text: str) -> int:
-    entries = int(text)
-    if entries < 32:
-        raise argparse.ArgumentTypeError(f"{text}: must be 32 or more")
-    return entries
-
-
 def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bits",
@@ -111,7 +104,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--flush-entries",
-        type=_flush_entries,
+        type=at_least(32),
         metavar="N",
         help=f"entries of each of the {FLUSHES} flushes that make a tree; default: "
         f"{FULL_FLUSH_ENTRIES}, with --quick {QUICK_FLUSH_ENTRIES}",

@@ -18,12 +18,13 @@ from bench.harness.charts import (
     plain_log_axis,
     spread_bars,
 )
-from bench.harness.colours import THEORY, named_series, series
+from bench.harness.colours import COMPUTED, THEORY, named_series, series
 from lsmkv.options import CompactionStyle
 
 Sizes = Mapping[str, Sequence[Size]]
 Figure_ = Callable[[Row], float | None]
 
+_CONSTANT: Final[dict[str, Any]] = {"color": COMPUTED, "linestyle": ":", "linewidth": 0.8}
 _CURVES: Final = {"constant": ":", "log2 n": "--", "levels": "-.", "n": "-"}
 _LINEAR: Final = "open_us"  # opening reads every index and every filter
 
@@ -241,15 +242,14 @@ def _puts(style: str, found: Sequence[Size]) -> Chart:
                 _spread(axis, found, f"{mode}_put_us_{column}", name, number)
                 axis.axhline(
                     found[0].spread(f"{mode}_put_us_{column}").median,
-                    color=series(number)["color"],
-                    linestyle=":",
-                    linewidth=0.8,
+                    **{**_CONSTANT, "color": series(number)["color"]},
                 )
             axis.set(title=f'background="{mode}"', yscale="log")
             _size_axis(axis, {style: found})
             _log_numbers(axis)
         axes[0].set_ylabel("microseconds of a single put")
-        legend_below(figure, axes[0], 4)
+        axes[0].plot([], [], label="constant", **_CONSTANT)
+        legend_below(figure, axes[0], 5)
 
     return Chart(
         "growth-puts",

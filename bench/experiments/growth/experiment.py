@@ -9,7 +9,7 @@ from bench.experiments.growth.measure import measure
 from bench.experiments.growth.rows import Row
 from bench.experiments.growth.story import story
 from bench.experiments.growth.tasks import BATCH, Sizes, Task
-from bench.harness.experiment import Experiment, Plan, positive
+from bench.harness.experiment import Experiment, Plan, at_least, positive
 from bench.workloads.keys import KEY_BYTES
 from lsmkv.options import CompactionStyle, Options
 
@@ -101,8 +101,11 @@ def _listed(sizes: tuple[int, ...]) -> str:
     return ",".join(map(str, sizes))
 
 
+_size: Final = at_least(20)
+
+
 def _sizes(text: str) -> tuple[int, ...]:
-    return tuple(sorted({positive(part) for part in text.split(",")}))
+    return tuple(sorted({_size(part) for part in text.split(",")}))
 
 
 def _styles(text: str) -> tuple[CompactionStyle, ...]:

@@ -9,13 +9,16 @@ from bench.experiments.learning.measure import measure
 from bench.experiments.learning.rows import Row, join
 from bench.experiments.learning.story import story
 from bench.experiments.learning.tasks import REPETITIONS, Task, tasks
-from bench.harness.experiment import Experiment, positive
+from bench.harness.experiment import Experiment, at_least, positive
+
+_LEAST_KEYS: Final = 300
+"""Of fewer, too few pass for a promise about them."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keys",
-        type=positive,
+        type=at_least(_LEAST_KEYS),
         help="present keys, and as many absent ones; default: 20,000 or 100,000",
     )
     parser.add_argument(

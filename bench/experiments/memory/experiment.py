@@ -9,16 +9,9 @@ from bench.experiments.memory.measure import measure
 from bench.experiments.memory.rows import Row
 from bench.experiments.memory.story import section, story, write_pictures
 from bench.experiments.memory.tasks import PARTS, REPETITIONS, Task, tasks
-from bench.harness.experiment import Experiment, positive
+from bench.harness.experiment import Experiment, at_least, positive
 
 _LEAST_KEYS: Final = 500
-
-
-def _keys(text: str) -> int:
-    keys = int(text)
-    if keys < _LEAST_KEYS:
-        raise argparse.ArgumentTypeError(f"{text}: must be {_LEAST_KEYS} or more")
-    return keys
 
 
 def _parts(text: str) -> tuple[str, ...]:
@@ -39,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--keys",
-        type=_keys,
+        type=at_least(_LEAST_KEYS),
         help="entries of the stores; the residencies have twice as many; default: 20,000 or 100,000",
     )
     parser.add_argument(

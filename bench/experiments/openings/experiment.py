@@ -9,17 +9,10 @@ from bench.experiments.openings.measure import measure
 from bench.experiments.openings.rows import Row
 from bench.experiments.openings.story import section, story, write_picture
 from bench.experiments.openings.tasks import Task, tasks
-from bench.harness.experiment import Experiment, positive
+from bench.harness.experiment import Experiment, at_least, positive
 from lsmkv.options import KIB
 
 _LEAST_KEYS: Final = 1000
-
-
-def _keys(text: str) -> int:
-    keys = int(text)
-    if keys < _LEAST_KEYS:
-        raise argparse.ArgumentTypeError(f"{text}: must be {_LEAST_KEYS} or more")
-    return keys
 
 
 def _cost(text: str) -> int:
@@ -30,7 +23,9 @@ def _cost(text: str) -> int:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--keys", type=_keys, help="entries; default: 10,000 or 100,000")
+    parser.add_argument(
+        "--keys", type=at_least(_LEAST_KEYS), help="entries; default: 10,000 or 100,000"
+    )
     parser.add_argument(
         "--openings",
         type=positive,

@@ -11,8 +11,9 @@ from bench.experiments.saved_io.measure import measure
 from bench.experiments.saved_io.rows import Row, join
 from bench.experiments.saved_io.story import section, story, write_picture
 from bench.experiments.saved_io.tasks import EqualTask, StoreTask, StrategyTask, Task
-from bench.harness.experiment import Experiment, Plan
+from bench.harness.experiment import Experiment, Plan, at_least, positive
 from lsmkv.filters.family import strategies
+from lsmkv.filters.policy import NONE, policy_named
 from lsmkv.options import KIB, MIB
 
 ERROR_RATES: Final = (None, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001, 0.0001)
@@ -31,22 +32,23 @@ STRATEGY_KEY_COUNT: Final = 35
 """Keys of a filter without a store: those of a 4 KiB block of 116-byte entries."""
 _COMPARED_RUNS: Final = 4
 _COMPARED_LOOKUPS: Final = 5  # times as many as for other rows
-_FEWEST_LOOKUPS: Final = 10  # a tenth of them is timed
+_LEAST_ENTRIES: Final = 100
+_LEAST_LOOKUPS: Final = 10  # a tenth of them is timed
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--repetitions", type=int, default=1, help="with a seed of its own each; default: 1"
+        "--repetitions", type=positive, default=1, help="with a seed of its own each; default: 1"
     )
     parser.add_argument(
         "--entries",
-        type=int,
+        type=at_least(_LEAST_ENTRIES),
         help="entries of a store of 'digits' (default: 50,000 or 500,000) or 'hbase' (default: 64 MiB or "
         "1 GiB of cells); 'paths' has what there is",
     )
     parser.add_argument(
         "--lookups",
-        type=int,
+        type=at_least(_LEAST_LOOKUPS),
         help="lookups that are counted for each hit ratio, of which the first are timed too; "
         "default: 10,000 or 100,000",
     )
@@ -72,19 +74,29 @@ def tasks(plan: Plan) -> list[Task]:
     if unknown:
         known = ", ".join((*DATASETS, ALONE))
         raise SystemExit(f"bench: no data set {', '.join(sorted(unknown))}: must be of {known}")
-    lookups = plan.options.lookups
-    if lookups is not None and lookups < _FEWEST_LOOKUPS:
-        raise SystemExit(f"bench: --lookups {lookups}: must be {_FEWEST_LOOKUPS} or more")
+    policies = plan.options.policies.split(",")
+    for policy in policies:
+        _check_policy(policy)
     found: list[Task] = []
     for repetition in range(plan.options.repetitions):
         seed = plan.seed + repetition
-        for policy in plan.options.policies.split(","):
+        for policy in policies:
             found += _stores(plan, wanted, policy, seed, repetition)
         if DIGITS in wanted:
             found += _comparisons(plan, seed, repetition)
         if ALONE in wanted:
             found += _strategies(plan, seed, repetition)
     return found
+
+
+def _check_policy(name: str) -> None:
+    """Exit with a message unless ``name`` is a policy that has filters."""
+    try:
+        policy_named(name)
+    except ValueError as error:
+        raise SystemExit(f"bench: --policies: {error}") from error
+    if name == NONE.name:
+        raise SystemExit("bench: --policies none: stores without filters are in every run")
 
 
 def _comparisons(plan: Plan, seed: int, repetition: int) -> Iterator[EqualTask]:

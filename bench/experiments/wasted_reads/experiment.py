@@ -11,7 +11,7 @@ from bench.experiments.wasted_reads.measure import measure
 from bench.experiments.wasted_reads.rows import Row
 from bench.experiments.wasted_reads.story import section, story, write_picture
 from bench.experiments.wasted_reads.tasks import NO_FILTER, Task
-from bench.harness.experiment import Experiment, Plan, positive
+from bench.harness.experiment import Experiment, Plan, at_least, positive
 
 CONTENDERS: Final = (
     ("rocksdb", "bloom"),
@@ -40,13 +40,6 @@ def _bits(text: str) -> float:
     return bits
 
 
-def _entries(text: str) -> int:
-    entries = int(text)
-    if entries < 1000:
-        raise argparse.ArgumentTypeError(f"{text}: must be 1000 or more")
-    return entries
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bits",
@@ -58,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--entries",
-        type=_entries,
+        type=at_least(1000),
         metavar="N",
         help=f"default: {_ENTRIES:,}; with --quick {_QUICK_ENTRIES:,}",
     )

@@ -9,7 +9,7 @@ import numpy
 from matplotlib.figure import Figure
 
 from bench.experiments.ycsb.rows import Cells
-from bench.harness.charts import Chart, legend_below
+from bench.harness.charts import Chart, legend_below, plain_log_axis
 from bench.harness.colours import ENGINES, NOTE, THEORY, named_series, series
 from bench.harness.ratios import spread
 from bench.workloads.distributions import (
@@ -102,6 +102,8 @@ def _draw_zipfian(figure: Figure, records: int) -> None:
     _plot(axis, popular, 1, "scrambled, most popular first")
     axis.set_xscale("log")
     axis.set_yscale("log")
+    plain_log_axis(axis.xaxis, axis.get_xlim(), few=50)
+    plain_log_axis(axis.yaxis, axis.get_ylim(), few=50)
     axis.set_xlabel("rank i")
     axis.set_ylabel("part of the draws")
     axis.legend()
