@@ -145,6 +145,7 @@ def test_a_block_is_as_inspection_has_it(store: Path) -> None:
             assert getattr(found, name) == getattr(expected, name)
         assert exploration.block(number, 10_000) is None
         assert exploration.block(999_999, 0) is None
+        assert exploration.pulse().stats["compaction_block_reads"] == 0  # it is no lookup
 
 
 def test_a_changed_key_keeps_its_length() -> None:
