@@ -435,6 +435,8 @@ def test_a_live_page_tells_that_its_server_is_gone(chromium: Browser, store: Pat
     try:
         shown.page.wait_for_selector(".banner:visible")
         assert "connection" in text_of(shown.page, ".banner")
+        shown.page.click("[data-pick='absent']")
+        shown.page.wait_for_selector(".lookup .failure:has-text('does not answer')")
     finally:
         opened.__exit__(None, None, None)
 

@@ -113,7 +113,8 @@ function follow(app: App, server: Server): void {
   };
   const heard = async (pulse: Pulse): Promise<void> => {
     tell(pulse.failure === null ? null : `The store cannot be read now: ${pulse.failure}`);
-    app.count(pulse.stats, pulse.memtable_key_counts);
+    // Memtables that were flushed go together with the map that has their tables.
+    app.count(pulse.stats, pulse.revision === revision ? pulse.memtable_key_counts : undefined);
     if (pulse.revision === revision || isFetching) return;
     isFetching = true;
     try {
