@@ -10,7 +10,6 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from lsmkv.explore import contract
 from lsmkv.explore.keys import KeyAxis, on_screen, text_of
@@ -23,8 +22,6 @@ from lsmkv.inspection.store_info import (
 )
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.reader import TableReader
-
-_CELL_KEY_CHARACTERS: Final = 24
 
 BlockReads = Mapping[tuple[int, int], int]
 """How often each block was read, by the numbers of table and block."""
@@ -172,8 +169,8 @@ class Survey:
             blocks += cell.stop - cell.first
         return contract.Cells(
             first_block=first_blocks,
-            first_key=[text_of(cell.first_key, _CELL_KEY_CHARACTERS) for cell in cells],
-            last_key=[text_of(cell.last_key, _CELL_KEY_CHARACTERS) for cell in cells],
+            first_key=[text_of(cell.first_key) for cell in cells],
+            last_key=[text_of(cell.last_key) for cell in cells],
             size_bytes=[cell.size_bytes for cell in cells],
             entry_count=[
                 sum(cell.table.index.entry_count(number) for number in _blocks(cell))

@@ -219,6 +219,7 @@ def test_a_scene_of_spared_reads_shows_some(shown: Tab, data: contract.Page, sce
     shown.page.keyboard.press(scene)
     lookup = on_show(shown.page, data)
     assert lookup.reads_without_filters > lookup.blocks_read
+    assert lookup.false_positives == 0
 
 
 def test_the_sixth_scene_shows_a_false_positive(shown: Tab, data: contract.Page) -> None:

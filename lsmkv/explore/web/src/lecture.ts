@@ -56,7 +56,7 @@ export class Lecture {
         title: "Why filters",
         stage: "map",
         text: why,
-        begin: () => show(["absent"], sparesReads),
+        begin: () => show(["absent"], (one) => sparesReads(one) && one.false_positives === 0),
       },
       {
         title: "What p buys",
@@ -224,7 +224,7 @@ function asked(one: Lookup, lookups: Lookup[]): number {
 function longest(lookups: Lookup[]): Lookup | undefined {
   const rank = (one: Lookup): number =>
     one.runs.length +
-    (one.false_positives > 0 && one.blocks_read > 0 ? 1e6 : 0) -
+    (one.kind === "false positive" && one.blocks_read > 0 ? 1e6 : 0) -
     Math.abs(one.position - 0.4); // where there is room for words beside it
   return lookups.reduce<Lookup | undefined>(
     (best, lookup) => (!best || rank(lookup) > rank(best) ? lookup : best),
