@@ -265,7 +265,7 @@ class Exploration:
         return list(found.values())
 
     def _uncounted_tables(self) -> dict[int, TableReader]:
-        """Tables by number, of the handle whose counters the page does not show."""
+        """Tables by number, of the handle whose counters nobody sees."""
         current = self._samples._engine.require_open()
         return {table.meta.number: table for table in current.version.tables()}
 

@@ -117,7 +117,7 @@ class KeySampler:
         return found, tried
 
     def absent_within(self, keys: list[bytes], count: int) -> list[bytes]:
-        """Up to ``count`` different absent keys between the first and last of ``keys``.
+        """Up to ``count`` different absent keys within the range of ``keys``.
 
         ``keys`` ascend; none of them is among the result.
         """

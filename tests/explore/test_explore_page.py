@@ -226,8 +226,12 @@ class _Reader(HTMLParser):
         self.attributes += attrs
 
 
-def test_hostile_keys_and_names_add_no_markup(store: Path, shown: contract.Page) -> None:
+def test_hostile_keys_and_names_add_no_markup(store: Path) -> None:
     reader = _Reader()
+    with Exploration(str(store)) as exploration:
+        shown = exploration.page(Detail())
+        shown.lookups = [exploration.look_up(key).lookup for key in HOSTILE]
+    assert any("</script>" in lookup.key.text for lookup in shown.lookups)
     made = render(shown)
     reader.feed(made)
     assert reader.tags.count("script") == 2  # data and program
