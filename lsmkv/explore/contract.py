@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 Verdict = Literal["none", "off", "lost", "no", "maybe"]
 RunOutcome = Literal["found", "deleted", "absent", "no table", "gap", "filtered"]
@@ -44,7 +44,7 @@ class Cells(Part):
 
     Attributes:
         first_block: number of its first block; the cell ends where the next one begins.
-        first_key: the first key of its first block, as text.
+        first_key, last_key: the first key of its first block and the last one of its last, as text.
         size_bytes: its blocks as stored.
         entry_count: entries, deletions and old versions included.
         filter_bits: m, summed over its blocks; 0 if the filter is the table's.
@@ -57,6 +57,7 @@ class Cells(Part):
 
     first_block: list[int]
     first_key: list[str]
+    last_key: list[str]
     size_bytes: list[int]
     entry_count: list[int]
     filter_bits: list[int]
@@ -74,6 +75,7 @@ class Table(Part):
     The fields up to ``writer`` are those of ``TableInfo`` (summed, or of the first table).
 
     Attributes:
+        codec: of its first block: ``"none"`` or ``"zstd"``; a block that does not shrink has none.
         written_at_s: when its file was last written, in seconds since 1970; None if it has gone.
         start, end: where its keys lie on the axis of keys.
     """
@@ -100,6 +102,7 @@ class Table(Part):
     requested_rate: float
     expected_rate: float | None
     writer: str
+    codec: str
     table_count: int
     written_at_s: float | None
     start: float

@@ -141,6 +141,7 @@ class Exploration:
         self._forgotten_steps = 0
         self._survey: Survey | None = None
         self._tables: list[tuple[int, int, int]] = []
+        self._codecs: dict[int, str] = {}  # by table
         self._revision = 0
         self._rebuilt: contract.WhatIf | None = None
         self._what_if_due_s = 0.0
@@ -176,7 +177,10 @@ class Exploration:
             survey = self._survey = Survey(self._shown(), detail.extent)
             lookups, tried = self._record(survey, detail)
             omitted: list[str] = []
-            store_map = survey.as_map(self._explorer.reads)
+            uncounted = self._uncounted_tables()
+            store_map = survey.as_map(
+                self._explorer.reads, lambda table: self._codec(uncounted, table)
+            )
             # Before the pictures of filters, which may read some from disk.
             stats, memory = self._stats(), self._db.memory_usage().as_dict()
             steps = self._steps_until(survey.current)
@@ -260,6 +264,18 @@ class Exploration:
             omitted.append(f"The page holds the bits of {len(found):,} of {total:,} filters.")
         return list(found.values())
 
+    def _uncounted_tables(self) -> dict[int, TableReader]:
+        """Tables by number, of the handle whose counters nobody sees."""
+        current = self._samples._engine.require_open()
+        return {table.meta.number: table for table in current.version.tables()}
+
+    def _codec(self, uncounted: dict[int, TableReader], table: TableReader) -> str:
+        """The codec of a table's first block, which is read once."""
+        number = table.meta.number
+        if number not in self._codecs:
+            self._codecs[number] = block_info(uncounted.get(number, table), 0).codec
+        return self._codecs[number]
+
     def _what_if(self) -> contract.WhatIf | None:
         """The rebuilt filters; not made anew for each of many flushes in a row."""
         if time.monotonic() >= self._what_if_due_s:
@@ -285,7 +301,10 @@ class Exploration:
         if tables != self._tables:
             self._tables = tables
             self._revision += 1
-            self._explorer.forget_all_but({number for _, _, number in tables})
+            numbers = {number for _, _, number in tables}
+            self._explorer.forget_all_but(numbers)
+            for gone in self._codecs.keys() - numbers:
+                del self._codecs[gone]
         return current
 
     def _steps_until(self, current: SuperVersion) -> list[contract.HistoryStep]:
@@ -361,6 +380,7 @@ class Exploration:
                 version=contract.VERSION,
                 lookup=lookup,
                 filters=self._explorer.filters_asked(lookup),
+                cached=self._explorer.cached_blocks(),
                 stats=self._stats(),
             )
 
@@ -369,7 +389,7 @@ class Exploration:
         table = self._table(table_number)
         if table is None or not 0 <= number < int(table.index.block_count):
             return None
-        info = block_info(table, number)
+        info = block_info(self._uncounted_tables().get(table_number, table), number)
         return messages.BlockReply(
             version=contract.VERSION,
             table=table_number,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from lsmkv.api.db import DB
-from lsmkv.explore import contract
+from lsmkv.explore import contract, messages
 from lsmkv.explore.filters import filter_of
 from lsmkv.explore.keys import KeyAxis, on_screen, text_of
 from lsmkv.inspection.explain import Explanation, RunStep, explain_lookup
@@ -63,6 +63,18 @@ class Explorer:
         """Forget the reads of other tables than these."""
         for place in [place for place in self.reads if place[0] not in tables]:
             del self.reads[place]
+
+    def cached_blocks(self) -> list[messages.BlockPlace]:
+        """The blocks that the block cache holds.
+
+        Lookups brought it there, so it is among what they read.  O(blocks ever read).
+        """
+        tables = {table.meta.number: table for table in self.current().version.tables()}
+        return [
+            messages.BlockPlace(number, block)
+            for number, block in self.reads
+            if number in tables and tables[number].is_cached(block)
+        ]
 
     def filters_asked(self, lookup: contract.Lookup) -> list[contract.Filter]:
         """The filters that a lookup asked, if their tables are still there."""

@@ -21,12 +21,24 @@ class LookupRequest(Part):
     pick: Literal["present", "absent", "false positive"] | None = None
 
 
+class BlockPlace(Part):
+    """A block by the number of its table and its own."""
+
+    table: int
+    number: int
+
+
 class LookupReply(Part):
-    """A lookup, the filters that it asked, and the counters after it."""
+    """A lookup, the filters that it asked, and the counters after it.
+
+    Attributes:
+        cached: all blocks that the block cache holds after it.
+    """
 
     version: int
     lookup: Lookup
     filters: list[Filter]
+    cached: list[BlockPlace]
     stats: dict[str, int | float]
 
 

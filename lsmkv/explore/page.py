@@ -6,6 +6,7 @@ import base64
 import hashlib
 import html
 import math
+from itertools import count
 from pathlib import Path
 from string import Template
 from typing import Any, Final
@@ -25,7 +26,7 @@ def file_page(path: str, **settings: Any) -> str:
     Details are left out until it fits.  Raises as :func:`lsmkv.open`.
     """
     detail = Detail()
-    while True:
+    for attempt in count(1):
         # Opened anew each time: counters and lookups must be of one attempt.
         with Exploration(path, **settings) as exploration:
             page = exploration.page(detail)
@@ -37,11 +38,13 @@ def file_page(path: str, **settings: Any) -> str:
         # Not once for each half: to make a page takes seconds where a store has many runs.
         data_bytes = len(embedded(page).encode("utf-8"))
         room_bytes = max(1, MOST_BYTES - (size_bytes - data_bytes))
-        for _ in range(max(1, math.ceil(math.log2(data_bytes / room_bytes)))):
+        # Some parts stay as they are, so each attempt that was not enough is followed by a longer step.
+        for _ in range(max(attempt, math.ceil(math.log2(data_bytes / room_bytes)))):
             less = less.halved()
         if less == detail:
-            return made
+            break
         detail = less
+    return made
 
 
 def render(page: contract.Page) -> str:

@@ -116,20 +116,25 @@ class KeySampler:
                 found.append(near)
         return found, tried
 
-    def absent_between(self, keys: list[bytes]) -> bytes | None:
-        """An absent key between the first and last of ``keys``.
+    def absent_within(self, keys: list[bytes], count: int) -> list[bytes]:
+        """Up to ``count`` different absent keys within the range of ``keys``.
 
-        ``keys`` ascend; it is none of them.  None if none was found.
+        ``keys`` ascend; none of them is among the result.
         """
-        for attempt in range(_TRIES):
-            near = changed(self._draw.choice(keys), self._draw)
-            if attempt == _TRIES - 1:
-                near = self._draw.choice(keys)[: MAX_KEY_BYTES - 8] + self._draw.randbytes(8)
+        found: dict[bytes, None] = {}
+        for attempt in range(4 * count):
+            if len(found) >= count:
+                break
+            key = self._draw.choice(keys)
+            if attempt < 2 * count:
+                near = changed(key, self._draw)
+            else:  # keys that are close leave no room but behind them
+                near = key[: MAX_KEY_BYTES - 8] + self._draw.randbytes(8)
             at = bisect_left(keys, near)
             # A block may hold a key that was deleted since: its filter is right to let it pass.
             if 0 < at < len(keys) and keys[at] != near and self._db.get(near) is None:
-                return near
-        return None
+                found[near] = None
+        return list(found)
 
 
 def changed(key: bytes, draw: random.Random) -> bytes:

@@ -216,7 +216,7 @@ def key_of(asked: messages.LookupRequest) -> bytes:
         if asked.form == "text":
             key = from_text(asked.key)
         elif asked.form == "hex":
-            key = bytes.fromhex(asked.key)
+            key = _from_hex(asked.key)
         else:
             text = asked.key.strip()
             if not _NUMBER.fullmatch(text) or int(text) >= 1 << 64:
@@ -229,6 +229,15 @@ def key_of(asked: messages.LookupRequest) -> bytes:
             400, f"a key of {len(key):,} bytes is over the limit of {MAX_KEY_BYTES:,}"
         )
     return key
+
+
+def _from_hex(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise ValueError(
+            f"{text[:40]!r} is no hex: give two digits 0-9, a-f for each byte"
+        ) from None
 
 
 def _named(pick: str) -> str:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from lsmkv.explore import contract
 from lsmkv.explore.keys import KeyAxis, on_screen, text_of
@@ -24,10 +23,11 @@ from lsmkv.inspection.store_info import (
 from lsmkv.read.view import SuperVersion
 from lsmkv.sstable.reader import TableReader
 
-_CELL_KEY_CHARACTERS: Final = 24
-
 BlockReads = Mapping[tuple[int, int], int]
 """How often each block was read, by the numbers of table and block."""
+
+CodecOf = Callable[[TableReader], str]
+"""The codec of a table's first block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,11 @@ class Survey:
         for first in range(0, count, step):
             yield _Cell(table, first, min(count, first + step))
 
-    def as_map(self, reads: BlockReads) -> contract.StoreMap:
-        """The map, with how often the page's lookups read each block."""
+    def as_map(self, reads: BlockReads, codec_of: CodecOf) -> contract.StoreMap:
+        """The map, with how often the page's lookups read each block.
+
+        ``codec_of`` is called for each table that the map shows.
+        """
         info = self._info
         return contract.StoreMap(
             memtable_key_counts=list(info.memtable_key_counts),
@@ -103,7 +106,7 @@ class Survey:
                             number=run.number,
                             size_bytes=run.size_bytes,
                             entry_count=run.entry_count,
-                            tables=list(self._tables(run.tables, reads)),
+                            tables=list(self._tables(run.tables, reads, codec_of)),
                         )
                         for run in level.runs
                     ],
@@ -112,12 +115,16 @@ class Survey:
             ],
         )
 
-    def _tables(self, tables: tuple[TableInfo, ...], reads: BlockReads) -> Iterator[contract.Table]:
+    def _tables(
+        self, tables: tuple[TableInfo, ...], reads: BlockReads, codec_of: CodecOf
+    ) -> Iterator[contract.Table]:
         step = self._tables_per_item
         for at in range(0, len(tables), step):
-            yield self._table(tables[at : at + step], reads)
+            yield self._table(tables[at : at + step], reads, codec_of)
 
-    def _table(self, infos: tuple[TableInfo, ...], reads: BlockReads) -> contract.Table:
+    def _table(
+        self, infos: tuple[TableInfo, ...], reads: BlockReads, codec_of: CodecOf
+    ) -> contract.Table:
         """One table, or several as one."""
         first, last = infos[0], infos[-1]
         readers = [self._readers[info.number] for info in infos]
@@ -145,6 +152,7 @@ class Survey:
             requested_rate=first.requested_rate,
             expected_rate=_weighted(rates),
             writer=first.writer,
+            codec=codec_of(readers[0]),
             table_count=len(infos),
             written_at_s=_written_at(readers[0].path),
             start=self.axis.start(first.smallest),
@@ -161,7 +169,8 @@ class Survey:
             blocks += cell.stop - cell.first
         return contract.Cells(
             first_block=first_blocks,
-            first_key=[text_of(cell.first_key, _CELL_KEY_CHARACTERS) for cell in cells],
+            first_key=[text_of(cell.first_key) for cell in cells],
+            last_key=[text_of(cell.last_key) for cell in cells],
             size_bytes=[cell.size_bytes for cell in cells],
             entry_count=[
                 sum(cell.table.index.entry_count(number) for number in _blocks(cell))

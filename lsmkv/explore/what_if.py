@@ -131,13 +131,16 @@ def _samples(current: SuperVersion, sampler: KeySampler, draw: random.Random) ->
     for place in draw.sample(range(total), min(_MOST_BLOCKS, total)):
         at = bisect_right(ends, place)
         chosen.append((tables[at], place - (ends[at - 1] if at else 0)))
-    each = math.ceil(ABSENT_KEYS / max(1, len(chosen)))
+    read = [
+        (table, number, list(dict.fromkeys(table.block(number, False).keys())))
+        for table, number in chosen
+    ]
+    # One key spans nothing, so no absent key lies in its block's range.
+    usable = [one for one in read if 2 <= len(one[2]) <= _MOST_KEYS_OF_A_BLOCK]
+    each = math.ceil(ABSENT_KEYS / max(1, len(usable)))
     samples = []
-    for table, number in chosen:
-        keys = list(dict.fromkeys(table.block(number, False).keys()))
-        if len(keys) > _MOST_KEYS_OF_A_BLOCK:
-            continue
-        absent = {sampler.absent_between(keys) for _ in range(each)} - {None}
+    for table, number, keys in usable:
+        absent = sampler.absent_within(keys, each)
         part = table.filters.filter_key.part
         if absent:
             samples.append(
@@ -146,7 +149,7 @@ def _samples(current: SuperVersion, sampler: KeySampler, draw: random.Random) ->
                     number,
                     # In the order of keys, as writers build filters: ribbon heeds the first.
                     list(dict.fromkeys(hash_key(part(key)) for key in keys)),
-                    sorted(hash_key(part(key)) for key in absent if key is not None),
+                    sorted(hash_key(part(key)) for key in absent),
                     table.block_length(number),
                 )
             )

@@ -15,6 +15,7 @@ from explored_stores import HOSTILE
 from live_pages import live_page
 from lsmkv.encoding.text_form import to_text
 from lsmkv.explore import contract
+from lsmkv.explore.keys import text_of as key_text
 from lsmkv.explore.page import file_page
 
 if TYPE_CHECKING:
@@ -87,11 +88,13 @@ def test_a_block_is_selected_with_the_keyboard(shown: Tab, store: Path) -> None:
         block = list(db.blocks(table.number))[1]
     assert "Block 1" in text_of(page, ".selection")
     assert page.inner_text(".map [aria-live]").startswith(f"table {table.number}, block 1")
-    assert found["first key"] == to_text(block.first_key)[:24]
+    assert found["first key"] == key_text(block.first_key)
+    assert found["last key"] == key_text(block.last_key)
     assert found["keys n"] == str(block.key_count)
     assert found["bits m"] == f"{block.bit_count:,}"
     assert found["probes k"] == str(block.probe_count)
     assert number(found["sequence numbers"]) == table.smallest_seq
+    assert found["before compression"].endswith(f"codec {block.codec}")
     assert found["size"].endswith(f"in {table.block_count} blocks")
     assert "set" in text_of(page, ".selection figcaption")
 
@@ -171,6 +174,15 @@ def test_a_picked_lookup_shows_the_totals_of_explain(
         if step.filter is not None and step.filter.verdict in ("no", "maybe"):
             assert f"filter says {step.filter.verdict}" in text
         assert ("false positive" in text) == step.is_false_positive
+
+
+def test_the_counters_are_those_of_stats(shown: Tab, data: contract.Page) -> None:
+    page = shown.page
+    page.click(".counters summary")
+    found = facts(page, ".counters")
+    counted = {name: f"{n:,.0f}" for name, n in data.stats.items() if n}
+    assert counted.items() <= found.items()
+    assert found.keys() - counted.keys() == {name for name, n in data.memory.items() if n}
 
 
 def test_the_score_adds_up_lookups(shown: Tab, data: contract.Page) -> None:
@@ -315,7 +327,7 @@ def test_the_lecture_has_six_scenes_by_keyboard_alone(shown: Tab) -> None:
     assert text_of(page, ".lecture h2") == seen[0]
     page.keyboard.press("Escape")
     assert not page.is_visible(".lecture")
-    assert page.is_visible(".selection")
+    assert page.is_visible(".score")
 
 
 def test_the_lecture_is_large_enough_for_the_last_row(shown: Tab) -> None:
@@ -424,6 +436,8 @@ def test_a_live_page_tells_that_its_server_is_gone(chromium: Browser, store: Pat
     try:
         shown.page.wait_for_selector(".banner:visible")
         assert "connection" in text_of(shown.page, ".banner")
+        shown.page.click("[data-pick='absent']")
+        shown.page.wait_for_selector(".lookup .failure:has-text('does not answer')")
     finally:
         opened.__exit__(None, None, None)
 
@@ -440,4 +454,30 @@ def test_a_live_block_is_read_when_it_is_selected(chromium: Browser, store: Path
             block = next(iter(db.blocks(table.number)))
         assert found["in the file"] == f"from byte {block.offset:,}"
         assert found["last key"].startswith(to_text(block.last_key)[:20])
+        assert opened.errors == []
+
+
+def test_a_live_map_tells_what_lookups_brought_to_the_cache(chromium: Browser, store: Path) -> None:
+    with live_page(store) as live, tab(chromium, live.address) as opened:
+        page = opened.page
+        with lsmkv.open(store, read_only=True) as db:
+            table = list(db.inspect().tables())[-1]
+            block = list(db.blocks(table.number))[-1]
+        page.focus(".map canvas")
+        for key in ("ArrowRight", *["ArrowDown"] * 9, "End"):
+            page.keyboard.press(key)
+        page.wait_for_selector(".selection dt:has-text('in the file')")
+        assert table.file_name in text_of(page, ".selection")
+        before = facts(page, ".selection")
+        page.fill("#key", block.last_key.hex())
+        page.select_option("#key-form", "hex")
+        page.keyboard.press("Enter")
+        page.click("button.primary")
+        page.wait_for_selector(".outcome")
+        page.wait_for_selector(".selection dd:has-text('yes')")
+        assert facts(page, ".selection")["cached"] == "yes"
+        read = int(before["cached"] == "no")
+        assert number(facts(page, ".selection")["reads by this page"]) == (
+            number(before["reads by this page"]) + read
+        )
         assert opened.errors == []

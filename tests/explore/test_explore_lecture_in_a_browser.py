@@ -213,6 +213,15 @@ def test_the_fourth_scene_compares_filters_in_and_apart_from_blocks(
     assert f"{kept:,} bytes of memory" in third
 
 
+@pytest.mark.parametrize("scene", ["2", "4"])
+def test_a_scene_of_spared_reads_shows_some(shown: Tab, data: contract.Page, scene: str) -> None:
+    shown.page.keyboard.press("l")
+    shown.page.keyboard.press(scene)
+    lookup = on_show(shown.page, data)
+    assert lookup.reads_without_filters > lookup.blocks_read
+    assert lookup.false_positives == 0
+
+
 def test_the_sixth_scene_shows_a_false_positive(shown: Tab, data: contract.Page) -> None:
     shown.page.keyboard.press("l")
     shown.page.keyboard.press("6")

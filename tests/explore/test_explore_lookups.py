@@ -74,18 +74,26 @@ def test_reads_without_filters_are_those_of_a_store_opened_without(store: Path) 
 
 def test_blocks_in_the_cache_are_no_reads_without_filters_either(store: Path) -> None:
     axis = KeyAxis([])
+    spanning = unread = 0
     with lsmkv.open(store, read_only=True, read_around=False) as db:
         explorer = Explorer(db)
         for key in sampled(store):
             explorer.look_up(key, "typed", axis)
             again = explorer.look_up(key, "typed", axis)
             assert again.blocks_read == 0
+            spans = [step for step in again.runs if step.spanning_block is not None]
+            left = [step.spanning_bytes for step in spans if not step.spanning_was_cached]
+            assert again.reads_without_filters == len(left)
+            assert again.read_bytes_without_filters == sum(left)
+            spanning += len(spans)
+            unread += len(left)
             searched = {block.number for step in again.runs for block in step.blocks}
             assert all(
                 step.spanning_was_cached
                 for step in again.runs
                 if step.spanning_block in searched and step.blocks
             )
+    assert 0 < unread < spanning  # or the test tells nothing
 
 
 def test_present_keys_are_present_and_absent_keys_are_absent(store: Path) -> None:
@@ -145,6 +153,7 @@ def test_a_block_is_as_inspection_has_it(store: Path) -> None:
             assert getattr(found, name) == getattr(expected, name)
         assert exploration.block(number, 10_000) is None
         assert exploration.block(999_999, 0) is None
+        assert exploration.pulse().stats["compaction_block_reads"] == 0  # it is no lookup
 
 
 def test_a_changed_key_keeps_its_length() -> None:

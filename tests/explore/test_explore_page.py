@@ -17,6 +17,7 @@ import lsmkv
 from explored_stores import HOSTILE, make_store
 from lsmkv.explore import contract, page
 from lsmkv.explore.exploration import Detail, Exploration
+from lsmkv.explore.keys import text_of
 from lsmkv.explore.page import embedded, file_page, render
 from lsmkv.explore.survey import Extent, blocks_per_cell
 
@@ -63,6 +64,8 @@ def test_cells_are_the_blocks_of_the_store(store: Path, shown: contract.Page) ->
         for table in tables_of(shown):
             cells, blocks = table.cells, list(db.blocks(table.number))
             assert cells.first_block == [block.number for block in blocks]
+            assert cells.last_key == [text_of(block.last_key) for block in blocks]
+            assert table.codec == blocks[0].codec
             assert cells.size_bytes == [block.length_bytes for block in blocks]
             assert cells.entry_count == [block.entry_count for block in blocks]
             assert cells.filter_bits == [block.bit_count for block in blocks]
@@ -104,6 +107,7 @@ def test_the_counters_are_those_of_the_recorded_lookups(shown: contract.Page) ->
     assert shown.stats["block_reads"] == sum(lookup.blocks_read for lookup in shown.lookups)
     cells = [sum(table.cells.reads) for table in tables_of(shown)]
     assert sum(cells) == shown.stats["block_reads"]
+    assert shown.stats["compaction_block_reads"] == 0
 
 
 def test_pictures_of_filters_do_not_count(store: Path) -> None:
@@ -222,9 +226,14 @@ class _Reader(HTMLParser):
         self.attributes += attrs
 
 
-def test_hostile_keys_and_names_add_no_markup(store: Path, shown: contract.Page) -> None:
+def test_hostile_keys_and_names_add_no_markup(store: Path) -> None:
     reader = _Reader()
+    with Exploration(str(store)) as exploration:
+        shown = exploration.page(Detail())
+        shown.lookups = [exploration.look_up(key).lookup for key in HOSTILE]
+    assert any("</script>" in lookup.key.text for lookup in shown.lookups)
     made = render(shown)
+    assert not set(embedded(shown)) & set("<>&")  # browsers end a script also at "</script "
     reader.feed(made)
     assert reader.tags.count("script") == 2  # data and program
     assert set(reader.tags) == {
@@ -279,7 +288,10 @@ def test_a_store_with_deletions_only_has_a_page(tmp_path: Path) -> None:
             db.delete(b"%d" % number)
         db.flush()
     with Exploration(str(tmp_path / "db")) as exploration:
-        assert json.loads(msgspec.json.encode(exploration.page(Detail())))["version"] == 1
+        assert (
+            json.loads(msgspec.json.encode(exploration.page(Detail())))["version"]
+            == contract.VERSION
+        )
 
 
 def test_filters_that_learn_let_pass_what_the_page_says(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_a_typed_key_is_looked_up(
     ("asked", "problem"),
     [
         ({"form": "text", "key": "a\\q"}, "backslash"),
-        ({"form": "hex", "key": "xyz"}, "non-hexadecimal"),
+        ({"form": "hex", "key": "xyz"}, "no hex"),
         ({"form": "number", "key": "-1"}, "no number"),
         ({"form": "number", "key": str(2**64)}, "no number"),
         ({"form": "number", "key": "\uff11"}, "no number"),

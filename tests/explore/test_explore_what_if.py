@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import lsmkv
 from explored_stores import make_store
 from lsmkv.explore.contract import Rebuilt, WhatIf
 from lsmkv.explore.exploration import Detail, Exploration
@@ -39,6 +40,15 @@ def test_every_policy_is_rebuilt_at_every_rate(bloom: WhatIf) -> None:
 
 def test_at_least_a_thousand_absent_keys_are_asked(bloom: WhatIf) -> None:
     assert bloom.absent_count >= 1000
+
+
+def test_a_store_of_few_and_dense_keys_is_asked_as_many(tmp_path: Path) -> None:
+    with lsmkv.open(tmp_path / "db") as db:
+        for number in range(20):
+            db.put(b"%04d" % number, b"v")
+        db.put(b"z" * 60_000, b"alone in its block")
+        db.flush()
+    assert what_if(tmp_path / "db").absent_count >= 1000
 
 
 def test_without_filters_every_read_is_left(bloom: WhatIf) -> None:

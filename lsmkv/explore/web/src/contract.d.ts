@@ -105,6 +105,7 @@ export interface Run {
  *     The fields up to ``writer`` are those of ``TableInfo`` (summed, or of the first table).
  *
  *     Attributes:
+ *         codec: of its first block: ``"none"`` or ``"zstd"``; a block that does not shrink has none.
  *         written_at_s: when its file was last written, in seconds since 1970; None if it has gone.
  *         start, end: where its keys lie on the axis of keys.
  */
@@ -131,6 +132,7 @@ export interface Table {
   requested_rate: number;
   expected_rate: number | null;
   writer: string;
+  codec: string;
   table_count: number;
   written_at_s: number | null;
   start: number;
@@ -152,7 +154,7 @@ export interface Key {
  *
  *     Attributes:
  *         first_block: number of its first block; the cell ends where the next one begins.
- *         first_key: the first key of its first block, as text.
+ *         first_key, last_key: the first key of its first block and the last one of its last, as text.
  *         size_bytes: its blocks as stored.
  *         entry_count: entries, deletions and old versions included.
  *         filter_bits: m, summed over its blocks; 0 if the filter is the table's.
@@ -165,6 +167,7 @@ export interface Key {
 export interface Cells {
   first_block: number[];
   first_key: string[];
+  last_key: string[];
   size_bytes: number[];
   entry_count: number[];
   filter_bits: number[];
@@ -395,14 +398,25 @@ export interface LookupRequest {
 }
 /**
  * A lookup, the filters that it asked, and the counters after it.
+ *
+ *     Attributes:
+ *         cached: all blocks that the block cache holds after it.
  */
 export interface LookupReply {
   version: number;
   lookup: Lookup;
   filters: Filter[];
+  cached: BlockPlace[];
   stats: {
     [k: string]: number;
   };
+}
+/**
+ * A block by the number of its table and its own.
+ */
+export interface BlockPlace {
+  table: number;
+  number: number;
 }
 /**
  * One block as its trailer and index describe it, with its filter.

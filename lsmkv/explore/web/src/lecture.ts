@@ -35,30 +35,28 @@ export class Lecture {
   constructor(app: App, lookups: LookupView, whatIf: WhatIfView, time: TimeView) {
     this.#app = app;
     this.#lookups = lookups;
-    const show = (kinds: Lookup["kind"][], isTwice = false): Lookup | null => {
-      for (const kind of kinds) {
-        const known = app.state.model.lookupsOf(kind);
-        const told = known.filter((one) => asked(one, app.state.model.page.lookups) > 1);
-        const lookup = longest(isTwice && told.length > 0 ? told : known);
-        if (!lookup || lookup.runs.length === 0) continue;
-        lookups.play(lookup);
-        return lookup;
-      }
-      app.set({ lookup: null, step: 0 });
-      return null;
+    const show = (kinds: Lookup["kind"][], fits: (one: Lookup) => boolean): Lookup | null => {
+      const known = kinds.map((kind) =>
+        app.state.model.lookupsOf(kind).filter((one) => one.runs.length > 0),
+      );
+      const fitting = known.map((all) => all.filter(fits));
+      const lookup = [...fitting, ...known].map(longest).find((one) => one !== undefined);
+      if (lookup) lookups.play(lookup);
+      else app.set({ lookup: null, step: 0 });
+      return lookup ?? null;
     };
     this.#scenes = [
       {
         title: "What a get costs in an LSM tree",
         stage: "map",
         text: cost,
-        begin: () => show(["present", "absent"]),
+        begin: () => show(["present", "absent"], () => true),
       },
       {
         title: "Why filters",
         stage: "map",
         text: why,
-        begin: () => show(["absent"]),
+        begin: () => show(["absent"], (one) => sparesReads(one) && one.false_positives === 0),
       },
       {
         title: "What p buys",
@@ -70,7 +68,7 @@ export class Lecture {
         title: "A filter apart from its block",
         stage: "map",
         text: apart,
-        begin: () => show(["present", "absent"]),
+        begin: () => show(["present", "absent"], sparesReads),
         proof: (lookup, state) => apartProof(lookup, state.step),
       },
       {
@@ -84,7 +82,10 @@ export class Lecture {
         stage: "map",
         text: learning,
         begin: () => {
-          const first = show(["false positive"], true);
+          const first = show(
+            ["false positive"],
+            (one) => asked(one, app.state.model.page.lookups) > 1,
+          );
           if (first) void this.#askAgain(first);
         },
         proof: (lookup) => againProof(lookup, this.#second),
@@ -209,16 +210,21 @@ export class Lecture {
   }
 }
 
-/** The lookup that went through the most runs; of false positives, one that cost a read. */
+/** Whether filters spared a lookup reads; those of blocks in the cache are none. */
+function sparesReads(one: Lookup): boolean {
+  return one.reads_without_filters > one.blocks_read;
+}
+
 /** How often lookups asked for the same key. */
 function asked(one: Lookup, lookups: Lookup[]): number {
   return lookups.filter((other) => isSameKey(one, other)).length;
 }
 
+/** The lookup that went through the most runs; of false positives, one that cost a read. */
 function longest(lookups: Lookup[]): Lookup | undefined {
   const rank = (one: Lookup): number =>
     one.runs.length +
-    (one.false_positives > 0 && one.blocks_read > 0 ? 1e6 : 0) -
+    (one.kind === "false positive" && one.blocks_read > 0 ? 1e6 : 0) -
     Math.abs(one.position - 0.4); // where there is room for words beside it
   return lookups.reduce<Lookup | undefined>(
     (best, lookup) => (!best || rank(lookup) > rank(best) ? lookup : best),

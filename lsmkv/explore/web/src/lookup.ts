@@ -297,12 +297,23 @@ function grouped(runs: RunStep[], shown: number): HTMLElement[] {
       { class: current ? "current" : "past", "aria-current": current ? "step" : null },
       signed(markOf(run)),
       h("b", {}, count(group.length, "run")),
-      `: ${inShort({ ...run, spanning_bytes: sum(group, (one) => one.spanning_bytes), blocks: group.flatMap((one) => one.blocks) })}`,
+      `: ${inShort(asOne(run, group))}`,
     );
   });
   const left = runs.length - Math.max(0, shown);
   if (left > 0) lines.push(h("li", { class: "future" }, `${count(left, "run")}: …`));
   return lines;
+}
+
+/** Several runs with the same mark as one; what the cache held is not unread. */
+function asOne(run: RunStep, group: RunStep[]): RunStep {
+  const unread = group.filter((one) => !one.spanning_was_cached);
+  return {
+    ...run,
+    spanning_bytes: sum(unread, (one) => one.spanning_bytes),
+    spanning_was_cached: unread.length === 0,
+    blocks: group.flatMap((one) => one.blocks),
+  };
 }
 
 function sum<T>(items: T[], value: (one: T) => number): number {

@@ -4,7 +4,7 @@ import { App } from "./app";
 import type { Page, Pulse } from "./contract";
 import { CountersView } from "./counters";
 import { button, fill, h } from "./dom";
-import { bytes, count, date, integer, significant } from "./format";
+import { bytes, count, date, significant } from "./format";
 import { Lecture } from "./lecture";
 import { LookupView } from "./lookup";
 import { MapView } from "./map";
@@ -38,9 +38,9 @@ function start(root: HTMLElement): void {
   const right = h("div", { class: "right" });
   const counters = new CountersView(app);
   const arrange = (): void => {
-    const asked = [lookups.element, lecture.proof, selection.element];
+    const asked = [lookups.element, lecture.proof];
     const rest = [whatIf.element, time.element];
-    fill(left, map.element, ...(NARROW.matches ? asked : []), ...rest);
+    fill(left, map.element, selection.element, ...(NARROW.matches ? asked : []), ...rest);
     fill(right, ...(NARROW.matches ? [] : asked), counters.element);
     fill(main, left, right);
   };
@@ -78,7 +78,10 @@ function inShort(page: Page): string {
     `${count(map.entry_count, "entry", "entries")} in ${count(map.table_count, "table")} and ` +
     `${count(map.block_count, "block")}, ${bytes(map.size_bytes)}; filters ${bytes(map.filter_bytes)}, ` +
     `${significant((8 * map.filter_bytes) / keys, 3)} bits per entry; ` +
-    `${integer(map.memtable_key_counts.reduce((sum, n) => sum + n, 0))} keys in memtables`
+    `${count(
+      map.memtable_key_counts.reduce((sum, n) => sum + n, 0),
+      "key",
+    )} in memtables`
   );
 }
 
@@ -110,7 +113,8 @@ function follow(app: App, server: Server): void {
   };
   const heard = async (pulse: Pulse): Promise<void> => {
     tell(pulse.failure === null ? null : `The store cannot be read now: ${pulse.failure}`);
-    app.count(pulse.stats, pulse.memtable_key_counts);
+    // Memtables that were flushed go together with the map that has their tables.
+    app.count(pulse.stats, pulse.revision === revision ? pulse.memtable_key_counts : undefined);
     if (pulse.revision === revision || isFetching) return;
     isFetching = true;
     try {

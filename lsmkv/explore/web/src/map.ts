@@ -58,7 +58,7 @@ export class MapView {
       h(
         "p",
         { class: "hint" },
-        "Each row is a run, the newest on top; each box is a block of it, or some blocks in a large store.",
+        "Rows are runs, the newest on top; boxes are blocks, or several. Choose one to see its filter.",
       ),
       this.#memtables,
       this.#box,
@@ -95,7 +95,7 @@ export class MapView {
       isFresh ||
       state.colouring !== before.colouring ||
       state.colours !== before.colours ||
-      (isCounted && state.colouring === "reads")
+      (isCounted && (state.colouring === "reads" || state.colouring === "cached"))
     )
       this.#shading = null;
     if (isFresh) this.#keepPlace(before.model, state);

@@ -37,7 +37,12 @@ export function inWords(step: RunStep): string[] {
     }
   }
   if (step.outcome === "gap") parts.push("The key lies in the gap between two blocks: not read.");
-  if (step.outcome === "filtered") parts.push(`${bytes(step.spanning_bytes)} not read.`);
+  if (step.outcome === "filtered")
+    parts.push(
+      step.spanning_was_cached
+        ? "Its block, in the cache, not searched."
+        : `${bytes(step.spanning_bytes)} not read.`,
+    );
   for (const block of step.blocks)
     parts.push(
       block.was_cached
@@ -61,6 +66,7 @@ export function inShort(step: RunStep): string {
     case "gap":
       return "between two blocks";
     case "no":
+      if (step.spanning_was_cached) return "filter: no, block cached";
       return step.spanning_bytes > 0
         ? `filter: no, ${bytes(step.spanning_bytes)} unread`
         : "filter: no";

@@ -3,7 +3,7 @@
 import type { Cells, Filter, Lookup, LookupReply, Page, Run, RunStep, Table } from "./contract";
 import { item, lowest } from "./items";
 
-export const VERSION = 1;
+export const VERSION = 2;
 
 /** Filters kept besides those of the page: a live page open for hours asks for many. */
 export const MOST_OTHER_FILTERS = 500;
@@ -82,9 +82,14 @@ export class Model {
     }
   }
 
-  /** Takes over what a lookup on a live store brought: bits of filters, and reads of blocks. */
+  /** Takes over what a lookup on a live store brought: bits of filters, reads, and the cache. */
   take(reply: LookupReply): void {
     this.addFilters(reply.filters);
+    for (const lane of this.lanes) for (const { cells } of lane.run.tables) cells.cached.fill(0);
+    for (const { table, number } of reply.cached) {
+      const cell = this.cellOf(table, number);
+      if (cell) cell.table.cells.cached[cell.at] = item(cell.table.cells.cached, cell.at) + 1;
+    }
     for (const step of reply.lookup.runs)
       for (const block of step.blocks) {
         const cell = step.table === null ? undefined : this.cellOf(step.table, block.number);

@@ -65,13 +65,20 @@ export function paint(sheet: Sheet, shown: Shown): void {
     paintRow(sheet, row, shown.shading, lane);
   });
   context.globalAlpha = 1;
+  const told = toldLanes(shown);
   shown.rows.forEach((row, at) => {
-    paintNames(sheet, row, item(shown.model.lanes, at));
+    if (!told.has(at)) paintNames(sheet, row, item(shown.model.lanes, at));
   });
   if (shown.lookup) paintLookup(sheet, shown, shown.lookup);
   if (shown.selected) outline(sheet, shown, shown.selected, themed("--mark"), 3);
   context.restore();
   paintLabels(sheet, shown);
+}
+
+/** The lanes that show the reason of a lookup's step: they have no room for names. */
+function toldLanes({ lookup, model, runs }: Shown): Set<number> {
+  const told = lookup?.runs.slice(0, Math.max(0, runs)) ?? [];
+  return new Set(told.map((run) => model.laneOf(run, lookup?.position ?? 0)));
 }
 
 function paintRow(sheet: Sheet, row: Row, shading: Shading, lane: number): void {

@@ -17,29 +17,26 @@ export class SelectionView {
   readonly element = h("section", { class: "selection card", "aria-label": "Selection" });
   #app: App;
   #block: BlockReply | null = null; // what the server last said of the block on show
+  #counted = ""; // its reads and its part in the cache, as shown
 
   constructor(app: App) {
     this.#app = app;
     app.watch((state, before) => {
       if (state.selected !== before.selected || state === before) void this.#show(state);
-      else if (state.colours !== before.colours && state.selected)
+      else if (
+        state.selected &&
+        (state.colours !== before.colours || counted(state.selected) !== this.#counted)
+      )
         this.#fill(state.selected, this.#block, "");
     });
   }
 
   async #show(state: State): Promise<void> {
     const cell = state.selected;
+    this.element.hidden = cell === null;
     if (!cell) {
       this.#block = null;
-      fill(
-        this.element,
-        h("h2", {}, "Selection"),
-        h(
-          "p",
-          { class: "hint" },
-          "Choose a block on the map, with the mouse or with the arrow keys.",
-        ),
-      );
+      fill(this.element);
       return;
     }
     const isSame =
@@ -50,6 +47,7 @@ export class SelectionView {
     if (!server || cell.table.table_count > 1) return;
     try {
       const reply = await server.block(cell.table.number, cell.firstBlock);
+      if (cell.blockCount === 1) cell.table.cells.cached[cell.at] = Number(reply.is_cached);
       if (reply.filter) state.model.addFilters([reply.filter]);
       if (this.#app.state.selected !== cell) return;
       this.#block = reply;
@@ -61,31 +59,60 @@ export class SelectionView {
 
   #fill(cell: Cell, block: BlockReply | null, failure: string): void {
     const table = cell.table;
+    this.#counted = counted(cell);
     const filter = this.#app.state.model.filterOf(table.number, cell.firstBlock);
     fill(
       this.element,
       h("h2", {}, "Selection"),
       failure ? h("p", { class: "failure" }, failure) : null,
-      h("h3", {}, title(cell)),
-      facts([
-        ["first key", item(table.cells.first_key, cell.at)],
-        ...(block ? ([["last key", keyText(block.last_key)]] as [string, string][]) : []),
-        ["entries", integer(item(table.cells.entry_count, cell.at))],
-        ["stored", bytes(cell.size)],
-        ...(block
-          ? ([
-              ["before compression", `${bytes(block.raw_bytes)}, codec ${block.codec}`],
-              ["in the file", `from byte ${integer(block.offset)}`],
-              ["cached", block.is_cached ? "yes" : "no"],
-            ] as [string, string][])
-          : []),
-        ["reads by this page", integer(item(table.cells.reads, cell.at))],
-      ]),
-      ...filterParts(cell, filter),
-      h("h3", {}, table.table_count > 1 ? count(table.table_count, "table") : table.file_name),
-      tableFacts(table),
+      h(
+        "div",
+        { class: "columns" },
+        h(
+          "div",
+          {},
+          h("h3", {}, title(cell)),
+          blockFacts(cell, block),
+          ...filterParts(cell, filter),
+        ),
+        h(
+          "div",
+          {},
+          h("h3", {}, table.table_count > 1 ? count(table.table_count, "table") : table.file_name),
+          tableFacts(table),
+        ),
+      ),
     );
   }
+}
+
+function blockFacts(cell: Cell, block: BlockReply | null): HTMLElement {
+  const { cells } = cell.table;
+  return facts([
+    ["first key", item(cells.first_key, cell.at)],
+    ["last key", block ? keyText(block.last_key) : item(cells.last_key, cell.at)],
+    ["entries", integer(item(cells.entry_count, cell.at))],
+    ["stored", bytes(cell.size)],
+    ...(block
+      ? ([
+          ["before compression", `${bytes(block.raw_bytes)}, codec ${block.codec}`],
+          ["in the file", `from byte ${integer(block.offset)}`],
+        ] as [string, string][])
+      : []),
+    ["cached", cachedText(cell)],
+    ["reads by this page", integer(item(cells.reads, cell.at))],
+  ]);
+}
+
+function cachedText(cell: Cell): string {
+  const cached = item(cell.table.cells.cached, cell.at);
+  if (cell.blockCount > 1) return `${integer(cached)} of ${integer(cell.blockCount)}`;
+  return cached > 0 ? "yes" : "no";
+}
+
+/** What lookups change of a cell. */
+function counted({ table, at }: Cell): string {
+  return `${item(table.cells.reads, at)} ${item(table.cells.cached, at)}`;
 }
 
 function title(cell: Cell): string {
@@ -135,7 +162,7 @@ function tableFacts(table: Table): HTMLElement {
     ["entries", `${integer(table.entry_count)} (${count(table.tombstone_count, "deletion")})`],
     ["sequence numbers", `${integer(table.smallest_seq)} to ${integer(table.largest_seq)}`],
     ["size", `${bytes(table.size_bytes)} in ${count(table.block_count, "block")}`],
-    ["before compression", bytes(table.raw_bytes)],
+    ["before compression", `${bytes(table.raw_bytes)}, codec ${table.codec}`],
     ["filters", `${table.filter_kind}, ${bytes(table.filter_bytes)}, one per ${table.granularity}`],
     ["rate asked, exact", `${percent(table.requested_rate)}, ${percent(table.expected_rate)}`],
     ["index", bytes(table.index_bytes)],

@@ -28,7 +28,9 @@ export class Server {
   }
 
   async #reply<T extends { version: number }>(path: string, init?: RequestInit): Promise<T> {
-    const response = await fetch(path, init);
+    const response = await fetch(path, init).catch(() => {
+      throw new Error("lsmkv explore does not answer; it may have ended.");
+    });
     const reply = (await response.json()) as T | Problem;
     if (reply.version !== VERSION)
       throw new Error("The server is of another version: reload the page.");

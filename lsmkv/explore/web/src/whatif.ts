@@ -154,7 +154,7 @@ function answer(data: WhatIf, one: Rebuilt | undefined): HTMLElement {
       ["filters of these blocks", bytes(one.bit_count / 8)],
       ["blocks without filters", bytes(others)],
       ["filters, of both", percent(one.bit_count / 8 / (others + one.bit_count / 8))],
-      ["reads per 1,000 absent lookups", significant(1000 * measured, 3)],
+      ["reads left of 1,000", significant(1000 * measured, 3)],
     ]),
   );
 }
