@@ -181,7 +181,8 @@ def test_ranges(
 
 
 def test_views_are_those_of_a_mapping(users: PrefixedDB) -> None:
-    keys, values, items = users.keys(), users.values(), users.items()
+    keys, values = users.keys(), users.values()
+    items: Any = users.items()
     assert (len(keys), len(values), len(items)) == (3, 3, 3)
     assert keys & {b"a", b"c"} == {b"a"}
     assert keys >= {b"a"}
@@ -210,7 +211,7 @@ def test_a_view_shows_the_store_as_it_was(users: PrefixedDB) -> None:
 )
 def test_a_prefix_that_ends_in_the_highest_byte_has_the_right_end(db: DB, prefix: bytes) -> None:
     around = [b"", b"\0", b"a", b"a\xfe\xff", b"b", b"\xfe", b"\xfe\xff", b"\xff", b"\xff" * 4]
-    db.update({key: b"-" for key in around})
+    db.update(dict.fromkeys(around, b"-"))
     part = db.prefixed(prefix)
     part.update({b"": b"0", b"\xff": b"1", b"k": b"2"})
     expected = sorted(key[len(prefix) :] for key in db if key.startswith(prefix))
@@ -298,7 +299,8 @@ def test_a_transaction_needs_only_four_methods(users: PrefixedDB) -> None:
     del mine[b"a"]
     assert dict(mine.items()) == {b"b/x": b"3", b"c": b"4"}
     assert list(mine.keys(start=b"c")) == [b"c"]
-    assert (b"c" in mine.keys(), b"d" in mine.keys(), len(mine)) == (True, False, 2)
+    assert mine.keys() - {b"c"} == {b"b/x"}
+    assert (mine.keys(prefix=b"c").value(b"c"), mine.keys().value(b"d")) == (b"4", None)
     assert mine.multi_get([b"c", b"d"]) == [b"4", None]
     assert mine.prefixed(b"b/").popitem() == (b"x", b"3")
     mine.clear()
@@ -326,7 +328,7 @@ def test_a_cursor_stays_inside_the_prefix(users: PrefixedDB) -> None:
     with users.cursor() as cursor:
         assert not cursor.valid
         with pytest.raises(lsmkv.CursorError, match="at no key"):
-            cursor.item
+            print(cursor.item)
         walked = [cursor.key for move in [cursor.first, *[cursor.next] * 2] if move()]
         assert walked == [b"a", b"b", b"b/x"]
         assert not cursor.next()
@@ -344,7 +346,7 @@ def test_a_cursor_stays_inside_the_prefix(users: PrefixedDB) -> None:
         with pytest.raises(lsmkv.ClosedError):
             move()
     with pytest.raises(lsmkv.ClosedError):
-        cursor.key
+        print(cursor.key)
 
 
 # The rest of a store
@@ -388,7 +390,7 @@ def test_wrong_arguments_are_refused_before_anything_changes(users: PrefixedDB) 
     with pytest.raises(TypeError, match="a key is bytes, not str"):
         wrong.items(start="a")
     with pytest.raises(TypeError, match="a key is bytes, not str"):
-        "a" in wrong
+        print("a" in wrong)
     with pytest.raises(TypeError, match="has no get"):
         wrong.on(5)
     with pytest.raises(ValueError, match="over the limit of 65535 bytes"):
