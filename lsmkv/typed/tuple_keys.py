@@ -100,7 +100,7 @@ class Tuple(Part[T]):
         return pack(self._checked(key, whole=False))
 
     def prefix(self, head: Any, /) -> tuple[bytes, bytes | None]:
-        """The bytes of the first parts, and what tuples that have them are below."""
+        """The bytes of the first parts, and their end."""
         data = self.bound(head)
         # 0xff begins no element.  After a str or bytes it would continue these.
         return data, data + b"\xff"

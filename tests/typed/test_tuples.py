@@ -196,7 +196,7 @@ def test_subclasses_are_packed_as_what_they_derive_from() -> None:
 
 def test_a_single_float_has_32_bits_and_an_order() -> None:
     numbers = [SingleFloat(n) for n in (-math.inf, -1.5, -0.0, 0.0, 1e-45, 2.0, math.inf)]
-    assert sorted(numbers[::-1]) == numbers
+    assert sorted([*numbers[3:], *numbers[:3]]) == numbers
     assert SingleFloat(0.1) == SingleFloat(SingleFloat(0.1).value)
     assert SingleFloat(0.0) != SingleFloat(-0.0)
     assert len({SingleFloat(1.0), SingleFloat(1.0)}) == 1
@@ -273,7 +273,7 @@ tuples = st.lists(elements, max_size=4).map(tuple)
 @example(("a",), ("a\x00",), None)
 @example((("a",), None), (("a", None),), None)
 def test_the_order_of_bytes_is_the_order_of_tuples(
-    left: tuple[Any, ...], right: tuple[Any, ...], data: st.DataObject | None
+    left: tuple[Any, ...], right: tuple[Any, ...], data: Any
 ) -> None:
     if data is not None and left and data.draw(st.booleans()):  # tuples that begin alike
         size = data.draw(st.integers(0, len(left)))
