@@ -47,6 +47,8 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "read_compaction_rate_bytes": (0, 1 << 50),
     "table_size_bytes": (4 * KIB, 1 << 40),
     "process_job_size_bytes": (0, 1 << 50),
+    "request_timeout_s": (1, 3600),
+    "request_retries": (0, 100),
     "file_mode": (0o400, 0o777),
 }
 
@@ -133,6 +135,12 @@ class Options:
         process_job_size_bytes: with ``background="process"``, a flush or compaction that reads less
             runs in a thread.  1 MiB.
 
+    Object storage
+        request_timeout_s: the longest wait for one request, in seconds, with all its retries; then
+            reads raise TimeoutError.  One attempt may take a quarter of it; uploads may take four times
+            as long.  60.
+        request_retries: how often a request that failed is sent again, later each time.  8.
+
     Files
         file_mode: permission bits of new files, whatever the umask.  0o600: the owner alone.
 
@@ -174,6 +182,8 @@ class Options:
     table_size_bytes: int = 64 * MIB
     background: Background = "thread"
     process_job_size_bytes: int = MIB
+    request_timeout_s: int = 60
+    request_retries: int = 8
     file_mode: int = 0o600
 
     def __post_init__(self) -> None:
