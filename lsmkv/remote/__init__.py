@@ -1,0 +1,1 @@
+"""Stores in object storage: published there, and read from there."""
