@@ -98,6 +98,21 @@ class Storage:
             file.truncate(length)
         return file
 
+    def claim(self, path: str, *, create: bool = False) -> AppendFile | None:
+        """Open a file for appends, locked until it is closed; None if another handle has claimed it."""
+        if create:
+            self.create(path).close()
+        opened, _ = self._open_regular(path, os.O_RDWR)
+        descriptor = opened.numbers[0]
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+        # Only now: whoever held it may have made it longer.
+        file = self._append_file(path, descriptor, os.fstat(descriptor).st_size)
+        file.own(opened)
+        return file
+
     def write_again(self, path: str, offset: int, data: bytes) -> None:
         """Rewrite bytes after a failed sync: later ones may skip their pages."""
         with _owner(path, self._open_regular(path, os.O_WRONLY)[0]) as file:
