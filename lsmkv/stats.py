@@ -96,6 +96,7 @@ class Stats:
         object_puts, object_put_bytes: PUT requests, of which a large object takes one for each part and
             two more, and the bytes sent.
         object_deletes: requests to remove up to 1,000 objects each.
+        disk_cache_hits, disk_cache_misses: lookups in the cache at ``Options.disk_cache_path``.
 
     Writes
         writes, write_batches: puts and deletes, and atomic batches.
@@ -146,6 +147,8 @@ class Stats:
     object_puts: int = 0
     object_put_bytes: int = 0
     object_deletes: int = 0
+    disk_cache_hits: int = 0
+    disk_cache_misses: int = 0
     writes: int = 0
     write_batches: int = 0
     log_bytes: int = 0

@@ -354,8 +354,14 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
     @property
     def path(self) -> str:
-        """The store's directory."""
+        """The store's directory, or the URL it was opened at."""
         return self._engine.directory
+
+    @property
+    def generation(self) -> int | None:
+        """The number of the published generation that is open; None for a store in a directory."""
+        published = self._engine.published
+        return None if published is None else published.generation
 
     @property
     def options(self) -> Options:

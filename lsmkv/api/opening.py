@@ -106,11 +106,10 @@ def _open_published(url: str, options: Options, read_only: bool, error_if_exists
             f"path={url!r}: stores in object storage are only read, with read_only=True; "
             "write to a store in a directory, and publish it"
         )
-    from lsmkv.remote.bucket import Bucket
     from lsmkv.remote.published import PublishedStore
 
     files = Storage()
-    published = PublishedStore(Bucket(url, options, files.stats))
+    published = PublishedStore(url, options, files.stats)
     try:
         engine = Engine(published.bucket.url, options, files, None, published)
         engine.open_read_only()

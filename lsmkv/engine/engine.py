@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 class Published(Protocol):
     """A store in object storage, which the engine only reads."""
 
+    @property
+    def generation(self) -> int:
+        """The number of its open state."""
+
     def tables(
         self, storage: Storage, directory: str, options: Options, cache: BlockCache
     ) -> VersionSet:

@@ -79,9 +79,11 @@ class Bucket:
         if self._is_local:
             return stores.from_url(self.url, mkdir=True)
         attempt = timedelta(seconds=options.request_timeout_s / _ATTEMPTS)
+        provider = _aws_profile() if self.url.startswith("s3") else None
         try:
             return stores.from_url(
                 self.url,
+                credential_provider=provider,
                 client_options={
                     "allow_http": True,
                     "timeout": attempt * patience,
@@ -273,6 +275,23 @@ class Bucket:
     def close(self) -> None:
         """End what waits to be sent, and send nothing more; does not wait.  May come twice."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _aws_profile() -> Any:
+    """Credentials of the profile that AWS_PROFILE names; None: obstore finds them itself.
+
+    Profiles may mean signing in, or taking a role: boto3 knows how.
+    """
+    if "AWS_PROFILE" not in os.environ or "AWS_ACCESS_KEY_ID" in os.environ:
+        return None
+    try:
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"AWS_PROFILE={os.environ['AWS_PROFILE']} needs {error.name}, which is not installed: "
+            "pip install boto3"
+        ) from error
+    return Boto3CredentialProvider()
 
 
 def checked_url(url: str) -> str:

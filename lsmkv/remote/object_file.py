@@ -22,6 +22,7 @@ class RangeCache(Protocol):
 
     def get(self, table: str, offset: int, length: int) -> bytes | None: ...
     def put(self, table: str, offset: int, data: bytes) -> None: ...
+    def close(self) -> None: ...
 
 
 class ObjectFile(RandomFile):
@@ -68,7 +69,7 @@ class ObjectFile(RandomFile):
         cache = self._cache if keep else None
         future = self._taken(offset, length)
         if future is None and cache is not None:
-            cached = cache.get(self._name, offset, length)
+            cached = self._cached(cache, offset, length)
             if cached is not None:
                 return cached
         try:
@@ -105,12 +106,20 @@ class ObjectFile(RandomFile):
 
     def _begun(self, offset: int, length: int) -> Future[bytes]:
         if self._cache is not None:
-            cached = self._cache.get(self._name, offset, length)
+            cached = self._cached(self._cache, offset, length)
             if cached is not None:
                 future: Future[bytes] = Future()
                 future.set_result(cached)
                 return future
         return self._bucket.start_get(self._name, offset, length)
+
+    def _cached(self, cache: RangeCache, offset: int, length: int) -> bytes | None:
+        found = cache.get(self._name, offset, length)
+        if found is None:
+            self._stats.disk_cache_misses += 1
+        else:
+            self._stats.disk_cache_hits += 1
+        return found
 
     def forget(self, offset: int, length: int) -> None:
         """Drop the answer to a fetch; the request is not sent if it still waits."""

@@ -15,6 +15,7 @@ that begins later needs no table but those that were kept.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -145,14 +146,28 @@ class Publication:
             tables=tables,
         )
         generation.levels()
-        name, data = generation_name(self.number), encode_generation(generation)
-        try:
-            self.bucket.create(name, data)
-        except AlreadyThereError as error:
-            # It may be this very object: an answer was lost, and obstore asked again.
-            if self.bucket.get_whole(name) != data:
-                raise _lost_race(self.bucket, self.number) from error
+        self._create(generation_name(self.number), encode_generation(generation))
         return generation
+
+    def _create(self, name: str, data: bytes) -> None:
+        """Create the generation's object.
+
+        When an answer is lost, nobody knows whether the object was made: a look at it tells.
+        """
+        try:
+            return self.bucket.create(name, data)
+        except AlreadyThereError:
+            pass
+        except OSError:
+            with contextlib.suppress(FileNotFoundError):
+                return self._check_ours(name, data)
+            with contextlib.suppress(AlreadyThereError):
+                return self.bucket.create(name, data)
+        self._check_ours(name, data)
+
+    def _check_ours(self, name: str, data: bytes) -> None:
+        if self.bucket.get_whole(name) != data:
+            raise _lost_race(self.bucket, self.number)
 
 
 def _lost_race(bucket: Bucket, number: int) -> PublishConflictError:

@@ -11,6 +11,7 @@ from lsmkv.memtable.memtable import Memtable
 from lsmkv.options import Options
 from lsmkv.read.view import SuperVersion
 from lsmkv.remote.bucket import PART_BYTES, Bucket
+from lsmkv.remote.disk_cache import DiskCache
 from lsmkv.remote.generation import (
     GENERATIONS,
     Generation,
@@ -21,6 +22,7 @@ from lsmkv.remote.generation import (
 from lsmkv.remote.object_file import ObjectFile, OneFile, RangeCache
 from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.reader import TableReader
+from lsmkv.stats import Stats
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet
@@ -36,9 +38,11 @@ _TABLES_AT_ONCE: Final = 32  # whose sections are held in memory before their ta
 class PublishedStore:
     """A store below a URL, as the last look at its newest generation found it."""
 
-    def __init__(self, bucket: Bucket, cache: RangeCache | None = None) -> None:
-        self.bucket = bucket
-        self._cache = cache
+    def __init__(self, url: str, options: Options, stats: Stats) -> None:
+        self._cache: RangeCache | None = None
+        self.bucket = Bucket(url, options, stats)
+        if options.disk_cache_path is not None:
+            self._cache = DiskCache(options.disk_cache_path, options.disk_cache_size_bytes)
         self._tables: PublishedTables | None = None
         self._open: tuple[SuperVersion, Generation] | None = None
 
@@ -106,6 +110,8 @@ class PublishedStore:
     def close(self) -> None:
         """End all requests; may come twice."""
         self.bucket.close()
+        if self._cache is not None:
+            self._cache.close()
 
 
 class PublishedTables(VersionSet):

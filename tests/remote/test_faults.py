@@ -16,7 +16,7 @@ from conftest import number_key, open_small
 import lsmkv
 from bench.harness.object_server import Fault, ObjectServer
 from lsmkv.errors import CorruptionError
-from published_stores import (
+from layered_stores import (
     IMPATIENT,
     fill_in_runs,
     in_time,

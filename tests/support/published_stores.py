@@ -1,77 +1,97 @@
-"""Small published stores, and operations on them that end in bounded time."""
+"""Stores that are published to a server on the loopback, and what its log says of them."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from conftest import SMALL, fill, number_key, open_small
-
 import lsmkv
-from bench.harness.object_server import ObjectServer
+from bench.harness.object_server import BUCKET, ObjectServer, Request
 
-_HANGS_S: Final = 60.0
-"""Far beyond every time-out of a test: an operation that takes longer hangs."""
-
-IMPATIENT: Final = SMALL.replace(request_timeout_s=2, request_retries=2)
-"""Options of a reader that soon gives up."""
-
-
-def fill_in_runs(db: lsmkv.DB) -> dict[bytes, bytes]:
-    """Put overlapping parts, so that there are several tables in several runs; the contents."""
-    contents = fill(db, range(1500), seed=1)
-    db.compact_range()
-    contents |= fill(db, range(700, 1000), value=b"newer", seed=2)
-    db.flush()
-    contents |= fill(db, range(1400, 1600), value=b"newest", seed=3)
-    for number in range(0, 50, 5):
-        db.delete(number_key(number))
-        del contents[number_key(number)]
-    db.flush()
-    return dict(sorted(contents.items()))
+COUNT: Final = 1000
+FORM: Final = lsmkv.Options(
+    write_buffer_size_bytes=1 << 20,
+    block_size_bytes=1024,
+    table_size_bytes=16 * 1024,
+    compression="none",
+    read_compaction_rate_bytes=0,
+    request_timeout_s=8,
+)
+"""Several tables for :data:`COUNT` entries, in one run."""
 
 
-def publish_runs(path: str | Path, url: str) -> dict[bytes, bytes]:
-    """Publish a store of several runs; its contents."""
-    with open_small(path, compaction="tiered", level0_compaction_trigger=12) as db:
-        contents = fill_in_runs(db)
+def key(number: int) -> bytes:
+    return b"key%06d" % number
+
+
+def value(number: int) -> bytes:
+    return b"value%06d" % number * 4
+
+
+def contents(numbers: Iterable[int] = range(0, 2 * COUNT, 2)) -> dict[bytes, bytes]:
+    """Entries of even numbers; the odd ones are absent."""
+    return {key(number): value(number) for number in numbers}
+
+
+def published(directory: str | Path, url: str, **overrides: Any) -> dict[bytes, bytes]:
+    """Publish a new store of one run; returns its entries."""
+    entries = contents()
+    with lsmkv.open(directory, FORM, **overrides) as db:
+        db.update(entries)
+        db.compact_range()
         db.publish(url)
-    return contents
+    return entries
 
 
-def open_published(url: str, **overrides: Any) -> lsmkv.DB:
-    return lsmkv.open(url, IMPATIENT, read_only=True, **overrides)
+def reader(url: str, **overrides: Any) -> lsmkv.DB:
+    return lsmkv.open(url, FORM, read_only=True, **overrides)
 
 
-def in_time(work: Callable[[], Any]) -> Any:
-    """What ``work`` returns, or the exception that it raises; AssertionError if it hangs."""
-    outcome: list[Any] = []
-
-    def run() -> None:
-        try:
-            outcome.append(work())
-        except Exception as error:
-            outcome.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(_HANGS_S)
-    assert outcome, f"no end after {_HANGS_S:.0f} s"
-    return outcome[0]
+def kind(request: Request) -> str:
+    """What it is for: ``tables`` or ``generations``, after the method; ``LIST`` has a folder, too."""
+    if request.is_list:
+        return "LIST"
+    if request.method == "POST" and request.query.startswith("delete"):
+        return "DELETE"
+    folder = "tables" if "/tables/" in request.path else "generations"
+    method = "PUT" if request.method == "POST" else request.method
+    return f"{method} {folder}"
 
 
-def tables_of(server: ObjectServer, url: str) -> dict[str, bytes]:
-    """Name and bytes of every table object below ``url``."""
-    return objects_of(server, url, "tables")
+def kinds(server: ObjectServer) -> Counter[str]:
+    return Counter(map(kind, server.log()))
 
 
-def objects_of(server: ObjectServer, url: str, folder: str) -> dict[str, bytes]:
-    import obstore
+def gets(server: ObjectServer) -> int:
+    """GET requests for objects in the server's log."""
+    return sum(1 for found in map(kind, server.log()) if found.startswith("GET"))
 
-    store = server.store(url.removeprefix("s3://").partition("/")[2])
+
+def counted(stats: lsmkv.Stats) -> dict[str, int]:
+    """Our counts of requests."""
     return {
-        found["path"]: bytes(obstore.get(store, found["path"]).bytes())
-        for found in obstore.list(store, folder).collect()
+        "GET": stats.object_gets,
+        "LIST": stats.object_lists,
+        "PUT": stats.object_puts,
+        "DELETE": stats.object_deletes,
     }
+
+
+def logged(server: ObjectServer) -> dict[str, int]:
+    """The server's counts of the same."""
+    found = {"GET": 0, "LIST": 0, "PUT": 0, "DELETE": 0}
+    for request in server.log():
+        found[kind(request).split(" ")[0]] += 1
+    return found
+
+
+def objects(server: ObjectServer, url: str, folder: str) -> list[str]:
+    """Names of the objects below a folder of ``url``, without a request in the log."""
+    store = server.store(prefix_of(url))
+    return sorted(found["path"] for page in store.list(folder) for found in page)
+
+
+def prefix_of(url: str) -> str:
+    return url.removeprefix(f"s3://{BUCKET}/")

@@ -24,7 +24,7 @@ MAX_LINES = 500
 FLOORS = """
     errors  stats  runtime  changes
     encoding  storage
-    filters  memtable  remote
+    filters  memtable
     log  options  sstable
     tree
     read  compaction
