@@ -15,8 +15,11 @@ from bench.harness.object_server import ObjectServer
 _HANGS_S: Final = 60.0
 """Far beyond every time-out of a test: an operation that takes longer hangs."""
 
-IMPATIENT: Final = SMALL.replace(request_timeout_s=2, request_retries=2)
-"""Options of a reader that soon gives up."""
+FEW_RETRIES: Final = SMALL.replace(request_retries=2)
+"""Options of a reader that soon gives up, if the server answers."""
+
+IMPATIENT: Final = FEW_RETRIES.replace(request_timeout_s=8)
+"""Options of a reader that gives up, too, if it does not; a busy machine is not that slow."""
 
 
 def fill_in_runs(db: lsmkv.DB) -> dict[bytes, bytes]:
@@ -41,8 +44,8 @@ def publish_runs(path: str | Path, url: str) -> dict[bytes, bytes]:
     return contents
 
 
-def open_published(url: str, **overrides: Any) -> lsmkv.DB:
-    return lsmkv.open(url, IMPATIENT, read_only=True, **overrides)
+def open_published(url: str, options: lsmkv.Options = FEW_RETRIES, **overrides: Any) -> lsmkv.DB:
+    return lsmkv.open(url, options, read_only=True, **overrides)
 
 
 def in_time(work: Callable[[], Any]) -> Any:
