@@ -33,6 +33,7 @@ from bench.harness.object_proxy import Fault as Fault
 from bench.harness.object_proxy import Request as Request
 
 ServerKind = Literal["moto", "seaweedfs"]
+SERVERS: Final[tuple[ServerKind, ...]] = ("moto", "seaweedfs")
 BUCKET: Final = "bucket"
 _START_S: Final = 60.0
 _ANSWER_S: Final = 30.0

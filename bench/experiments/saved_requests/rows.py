@@ -17,7 +17,9 @@ AT_ONCE = "multi_get"
 class Row:
     """Requests of an opening, or of lookups that follow it."""
 
-    part: str = column("rates: by error rate; engines: side by side; parallel: many keys", "setting")
+    part: str = column(
+        "rates: by error rate; engines: side by side; parallel: many keys", "setting"
+    )
     engine: str = column("what is asked", "setting")
     run_count: int = column("overlapping sorted runs, each one table", "setting")
     error_rate: float = column("false-positive rate asked for; 1: no filters", "setting")
@@ -36,10 +38,14 @@ class Row:
     lookups: int = column("lookups made")
     gets: int = column("GETs of objects in the server's log")
     get_bytes: int = column("bytes of their answers")
-    other_requests: int = column("other requests in the log: lists, HEADs, PUTs, GETs of what is not there")
+    other_requests: int = column(
+        "other requests in the log: lists, HEADs, PUTs, GETs of what is not there"
+    )
     counted_gets: int | None = optional("GETs by the store's own counters")
     counted_get_bytes: int | None = optional("their bytes by the store's own counters")
-    expected_gets: float | None = optional("GETs in theory, from the exact rates of the filters as built")
+    expected_gets: float | None = optional(
+        "GETs in theory, from the exact rates of the filters as built"
+    )
     filter_bits_per_key: float | None = optional("size of the filters, one copy")
     elapsed_s: float | None = optional("seconds for all lookups, with the latency added", "time")
 

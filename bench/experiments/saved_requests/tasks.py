@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from bench.harness.experiment import Plan
-from bench.harness.object_server import ServerKind
+from bench.harness.object_server import SERVERS, ServerKind, missing
 
 Part = Literal["rates", "engines", "parallel"]
 
@@ -71,7 +72,9 @@ def tasks(plan: Plan) -> list[Task]:
     if not has_slatedb():
         engines.remove("slatedb")
     found += [task("engines", engine, runs, ENGINE_RATE) for runs in RUNS for engine in engines]
-    return [*found, task("parallel", "lsmkv", 1, 0.01)]
+    parallel = task("parallel", "lsmkv", 1, 0.01)
+    servers = [server for server in SERVERS if server == given.server or not missing(server)]
+    return found + [dataclasses.replace(parallel, server=server) for server in servers]
 
 
 def has_slatedb() -> bool:
