@@ -117,7 +117,9 @@ class Bucket:
         self._stats.object_gets += 1
         self._stats.object_get_bytes += length
         try:
-            data = obstore.get_range(self._store, name, start=offset, length=length).to_bytes()
+            data: bytes = obstore.get_range(
+                self._store, name, start=offset, length=length
+            ).to_bytes()
         except Exception as error:
             if "416 Range Not Satisfiable" not in str(error):
                 raise self._failure(
