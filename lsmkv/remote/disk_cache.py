@@ -1,4 +1,4 @@
-"""Keeps blocks of remote tables on the local disk, within a budget of bytes.
+"""Keeps blocks of remote tables on the local disk, within a budget.
 
 The cache is a directory of segment files (``cache_segment.py``), which are appended to and dropped whole,
 the oldest first.  So blocks leave in the order in which they came: reading keeps none.  Tables are
