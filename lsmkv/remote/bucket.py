@@ -173,13 +173,12 @@ class Bucket:
         raise AssertionError("unreachable")
 
     def _pages(self, folder: str) -> Iterator[list[str]]:
-        listing = iter(obstore.list(self._store, folder, chunk_size=PAGE_NAMES))
-        while True:
-            self._stats.object_lists += 1
-            page = [found["path"].removeprefix(f"{folder}/") for found in next(listing, [])]
-            yield page
-            if len(page) < PAGE_NAMES:
-                return
+        self._stats.object_lists += 1
+        listing = obstore.list(self._store, folder, chunk_size=PAGE_NAMES)
+        for number, page in enumerate(listing):
+            if number:  # a server says with a page whether another follows
+                self._stats.object_lists += 1
+            yield [found["path"].removeprefix(f"{folder}/") for found in page]
 
     # Writing
 
