@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lsmkv.encoding.entries import MAX_BATCH_BYTES as MAX_BATCH_BYTES
     from lsmkv.encoding.entries import MAX_KEY_BYTES as MAX_KEY_BYTES
     from lsmkv.encoding.entries import MAX_VALUE_BYTES as MAX_VALUE_BYTES
+    from lsmkv.encoding.entries import Buffer as Buffer
     from lsmkv.errors import BackgroundError as BackgroundError
     from lsmkv.errors import ClosedError as ClosedError
     from lsmkv.errors import CorruptionError as CorruptionError
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from lsmkv.filters.keys import FilterKey as FilterKey
     from lsmkv.filters.keys import FixedPrefix as FixedPrefix
     from lsmkv.filters.keys import WholeKey as WholeKey
+    from lsmkv.inspection.explain import Explanation as Explanation
     from lsmkv.options import Options as Options
     from lsmkv.salvage.repair import repair as repair
     from lsmkv.stats import Histogram as Histogram
@@ -56,7 +58,7 @@ _HOMES: Final = {
     "lsmkv.api.opening": ("destroy", "open"),
     "lsmkv.api.snapshot": ("Snapshot",),
     "lsmkv.api.write_batch": ("WriteBatch",),
-    "lsmkv.encoding.entries": ("MAX_BATCH_BYTES", "MAX_KEY_BYTES", "MAX_VALUE_BYTES"),
+    "lsmkv.encoding.entries": ("MAX_BATCH_BYTES", "MAX_KEY_BYTES", "MAX_VALUE_BYTES", "Buffer"),
     "lsmkv.errors": (
         "BackgroundError",
         "ClosedError",
@@ -70,6 +72,7 @@ _HOMES: Final = {
         "UnsupportedFormatError",
     ),
     "lsmkv.filters.keys": ("DelimitedPrefix", "FilterKey", "FixedPrefix", "WholeKey"),
+    "lsmkv.inspection.explain": ("Explanation",),
     "lsmkv.options": ("Options",),
     "lsmkv.salvage.repair": ("repair",),
     "lsmkv.stats": ("Histogram", "Stats"),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # imported where it is used: most programs never need it
     from lsmkv.inspection.explain import Explanation
     from lsmkv.inspection.store_info import BlockInfo, StoreInfo
     from lsmkv.inspection.verify import VerifyReport
+    from lsmkv.layers.prefixed import PrefixedDB
 
 _CLEAR_BATCH: Final = 1000
 
@@ -78,6 +79,20 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         """
         current, pin = self._engine.pin_current()
         return Snapshot(self._engine, current, pin, self)
+
+    def prefixed(self, prefix: Buffer) -> PrefixedDB:
+        """The keys that start with ``prefix``, without it, as a mapping of their own.
+
+        >>> import lsmkv, tempfile
+        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
+        ...     users = db.prefixed(b"user/")
+        ...     users[b"ada"] = b"1815"
+        ...     list(users), list(db)
+        ([b'ada'], [b'user/ada'])
+        """
+        from lsmkv.layers.prefixed import PrefixedDB
+
+        return PrefixedDB(self, prefix)
 
     # Writing
 
@@ -139,21 +154,28 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         """
         super().update(other, **others)
 
-    def popitem(self) -> tuple[bytes, bytes]:
-        """Remove the first key, and return it with its value; KeyError without one.
+    def popitem(self, *, prefix: Buffer = b"") -> tuple[bytes, bytes]:
+        """Remove the first key with ``prefix``, and return it with its value; KeyError without one.
 
-        Two threads never pop the same entry.  Deletions that earlier pops left do not slow it down.
+        Two threads never pop the same entry.  Without a prefix, deletions that earlier pops left do not
+        slow it down; with one, it passes those that are still in memtables and tables.
         """
+        wanted = scan_range(None, None, prefix, False)
         engine = self._engine
         engine.require_open()  # first: a fork may have left the lock held
         with engine.popping:
             # No key lives below the floor, which rises with each pop and falls with writes below it.
             read_view, floor = engine.read_view_and_floor()
-            found = next(Scan(read_view, Bounds(floor)), None)
+            if wanted.prefix is None:
+                wanted = Bounds(floor)
+            found = next(Scan(read_view, wanted), None)
             if found is None:
-                raise KeyError("popitem(): the store is empty")
+                whose = (
+                    f"there is no key with prefix {prefix!r}" if prefix else "the store is empty"
+                )
+                raise KeyError(f"popitem(): {whose}")
             key, value = found[0]
-            if not engine.read_only:
+            if not engine.read_only and wanted.prefix is None:
                 engine.raise_floor(key, read_view.seq)
             engine.delete(key, False)
         return key, value

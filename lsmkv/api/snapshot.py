@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Self, SupportsIndex, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeVar, overload
 
 from lsmkv.api.cursor import Cursor
 from lsmkv.api.views import RangeItems, RangeKeys, RangeValues
@@ -12,6 +12,9 @@ from lsmkv.engine.engine import Engine
 from lsmkv.errors import ClosedError, uncopyable
 from lsmkv.read.snapshots import Pin
 from lsmkv.read.view import ReadView, SuperVersion
+
+if TYPE_CHECKING:  # imported where it is used: most programs never need it
+    from lsmkv.layers.prefixed import PrefixedSnapshot
 
 _T = TypeVar("_T")
 
@@ -153,6 +156,12 @@ class Snapshot(StoreReader):
         read_view = self._engine.read_view_at(self._super_version(), self._live_pin().seq)
         self._live_pin()  # as in _lookup
         return read_view
+
+    def prefixed(self, prefix: Buffer) -> PrefixedSnapshot:
+        """The keys that start with ``prefix``, without it, as a read-only mapping."""
+        from lsmkv.layers.prefixed import PrefixedSnapshot
+
+        return PrefixedSnapshot(self, prefix)
 
     @property
     def sequence_number(self) -> int:

@@ -35,6 +35,7 @@ class Report:
         return result
 
     def text(self) -> str:
+        """The report as text, as ``print`` shows it."""
         return str(self)
 
 

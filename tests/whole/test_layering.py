@@ -32,6 +32,8 @@ FLOORS = """
     engine  salvage
     api
     lsmkv
+    layers
+    typed
     explore
     cli
     __main__
@@ -44,6 +46,15 @@ INSIDE = {
     "lsmkv.background": ["threads worker pace handles malloc_trim", "process"],
     "bench": ["harness engines workloads", "experiments"],
     "torture": ["framework", "crash corruption metamorphic", "fuzz", "security load objects"],
+}
+
+# Rooms that stand on the store as any program does: they import public names alone.
+LAYERS_ON_PUBLIC_NAMES = ("layers", "typed")
+
+# Methods of the store that make a layer: module -> the layers that it imports where they are used.
+DOORS = {
+    "lsmkv.api.db": {"lsmkv.layers.prefixed"},
+    "lsmkv.api.snapshot": {"lsmkv.layers.prefixed"},
 }
 
 # Folders beside the package -> the folders beside it that each may import.
@@ -74,6 +85,7 @@ HOMES = {
         "lsmkv.tree.manifest",
         "lsmkv.cli.fields",
         "lsmkv.cli.records",
+        "lsmkv.typed.values",
         # The data of the page, which its script reads.
         "lsmkv.explore.contract",
         "lsmkv.explore.history",
@@ -93,6 +105,7 @@ HOMES = {
 HEAVY = {"click", "rich", "lsmkv.cli", "bench"}
 HEAVY |= {"matplotlib", "plotly", "numpy", "pandas", "scipy"}
 HEAVY |= {"lsmkv.explore", "starlette", "uvicorn"}
+HEAVY |= {f"lsmkv.{layer}" for layer in LAYERS_ON_PUBLIC_NAMES}
 HEAVY |= {"http", "urllib.request", "socketserver", "asyncio", "multiprocessing"}
 
 
@@ -139,9 +152,9 @@ def is_module(name: str) -> bool:
 
 
 def graph() -> dict[str, set[str]]:
-    """The imports of each module of the package."""
+    """The imports of each module of the package, without those of its doors."""
     return {
-        name: {found for found in imports(path) if found in MODULES}
+        name: {found for found in imports(path) if found in MODULES} - DOORS.get(name, set())
         for name, path in MODULES.items()
     }
 
@@ -157,9 +170,10 @@ def test_the_package_has_few_rooms() -> None:
     at_the_root = list(PACKAGE.glob("*.py"))
     folders = [path.parent for path in PACKAGE.rglob("__init__.py")]
     assert len(at_the_root) <= 7
-    assert len([folder for folder in folders if folder.parent == PACKAGE]) <= 16
-    assert len(folders) <= 23
-    assert len(FLOORS.strip().splitlines()) <= 13
+    rooms = [folder.name for folder in folders if folder.parent == PACKAGE]
+    assert len(set(rooms) - set(LAYERS_ON_PUBLIC_NAMES)) <= 16
+    assert len(folders) - len(LAYERS_ON_PUBLIC_NAMES) <= 23
+    assert len(FLOORS.strip().splitlines()) - len(LAYERS_ON_PUBLIC_NAMES) <= 13
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))
@@ -226,6 +240,37 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         for name in leaves:
             del remaining[name]
     assert not remaining
+
+
+def layer_imports(path: Path) -> Iterator[str]:
+    """What a layer imports of the package, by full name, and what it asks of ``lsmkv``."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "lsmkv":
+            yield f"lsmkv.{node.attr}"
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in MODULES if room_of(name) in LAYERS_ON_PUBLIC_NAMES]
+)
+def test_a_layer_uses_only_public_names(name: str) -> None:
+    public = {"lsmkv", "lsmkv.errors", *(f"lsmkv.{known}" for known in lsmkv.__all__)}
+    layers = tuple(f"lsmkv.{layer}." for layer in LAYERS_ON_PUBLIC_NAMES)
+    found = {used for used in layer_imports(MODULES[name]) if used.partition(".")[0] == "lsmkv"}
+    assert {
+        used for used in found - public if not used.startswith((*layers, "lsmkv.errors."))
+    } == set()
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_a_door_to_a_layer_is_opened_only_where_it_is_used(name: str) -> None:
+    tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
+    at_once = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert not DOORS[name] & {getattr(node, "module", "") for node in at_once}
+    assert DOORS[name] <= set(imports(MODULES[name]))
 
 
 def is_home(module: str, homes: set[str]) -> bool:

@@ -1,0 +1,74 @@
+"""What a layer does to keys and values, and what it needs of the object below it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Generic, Protocol, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+KeyIn = TypeVar("KeyIn")
+"""What a method takes for a key: ``K``, or more."""
+ValueIn = TypeVar("ValueIn")
+"""What a method takes for a value: ``V``, or more."""
+
+
+class Readable(Protocol):
+    """A store, snapshot or transaction, to read from."""
+
+    def get(self, key: bytes, /) -> bytes | None: ...
+    def items(
+        self,
+        *,
+        start: bytes | None = None,
+        stop: bytes | None = None,
+        prefix: bytes | None = None,
+        reverse: bool = False,
+    ) -> Iterable[tuple[bytes, bytes]]: ...
+
+
+class Writable(Protocol):
+    """A store, batch or transaction, to write to."""
+
+    def put(self, key: bytes, value: bytes, /) -> None: ...
+    def delete(self, key: bytes, /) -> None: ...
+
+
+class ReadWritable(Readable, Writable, Protocol):
+    """A store or transaction."""
+
+
+class Coding(ABC, Generic[K, V, KeyIn, ValueIn]):
+    """Translates between a layer's keys and values and the bytes below.
+
+    The order of encoded keys is the order of the layer's keys.  ``encode_*`` raise TypeError or
+    ValueError for what is no key or value.
+    """
+
+    @abstractmethod
+    def encode_key(self, key: KeyIn, /) -> bytes: ...
+
+    @abstractmethod
+    def decode_key(self, data: bytes, /) -> K: ...
+
+    @abstractmethod
+    def encode_value(self, key: KeyIn, value: ValueIn, /) -> bytes: ...
+
+    @abstractmethod
+    def decode_value(self, key: bytes, data: bytes, /) -> V:
+        """The value that ``data`` encodes; ``key`` is its encoded key, for errors."""
+
+    @abstractmethod
+    def encode_bound(self, key: KeyIn | tuple[Any, ...], /) -> bytes:
+        """The place of ``key`` in the order below, for a range or a cursor."""
+
+    @abstractmethod
+    def encode_range(
+        self,
+        start: KeyIn | tuple[Any, ...] | None,
+        stop: KeyIn | tuple[Any, ...] | None,
+        prefix: KeyIn | tuple[Any, ...] | None,
+        /,
+    ) -> tuple[bytes | None, bytes | None, bytes | None]:
+        """``start``, ``stop`` and ``prefix`` of the same range below."""

@@ -1,0 +1,243 @@
+"""Codecs of keys: bytes in the order of the keys."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Final, Generic, TypeVar
+from uuid import UUID
+
+from lsmkv.typed.tuples import float_bytes, float_of, pack, text_bytes, unpack
+
+T = TypeVar("T")
+
+_INT64_MIN: Final = -(1 << 63)
+_INT64_MAX: Final = (1 << 63) - 1
+
+
+class Codec(ABC, Generic[T]):
+    """Turns objects into bytes and back.
+
+    ``encode`` raises TypeError or ValueError for an object that it does not take, and ``decode``
+    ValueError for bytes that it did not make.  The message is the reason; who calls adds the key.
+    """
+
+    @abstractmethod
+    def encode(self, value: T, /) -> bytes:
+        """The bytes of ``value``."""
+
+    @abstractmethod
+    def decode(self, data: bytes, /) -> T:
+        """The object whose bytes these are."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class KeyCodec(Codec[T]):
+    """A codec that keeps order: a < b means that the bytes of a are below those of b.
+
+    Each key has one encoding, which no other key shares.
+    """
+
+    def bound(self, key: Any, /) -> bytes:
+        """The place of ``start`` or ``stop`` of a range; more than keys may have one."""
+        return self.encode(key)
+
+    def prefix(self, head: Any, /) -> tuple[bytes, bytes | None]:
+        """What the bytes of keys with a prefix start with, and what they are below, if known.
+
+        TypeError: keys of this kind have no prefixes.
+        """
+        raise TypeError(f"keys of {self!r} have no prefixes: use start and stop")
+
+
+class Part(KeyCodec[T]):
+    """A codec whose keys may also be parts of :class:`Tuple`.
+
+    For a kind of your own, derive from this and say how it is an element of a tuple (None, bytes, str,
+    int, float, bool, UUID or a tuple).  Its order is then that of these elements.
+
+    >>> import datetime
+    >>> from lsmkv.typed import Tuple
+    >>> class Day(Part[datetime.date]):
+    ...     def to_element(self, key):
+    ...         return key.isoformat()
+    ...     def from_element(self, element):
+    ...         return datetime.date.fromisoformat(element)
+    >>> codec = Tuple(Str(), Day())
+    >>> codec.decode(codec.encode(("ada", datetime.date(1815, 12, 10))))
+    ('ada', datetime.date(1815, 12, 10))
+    """
+
+    @abstractmethod
+    def to_element(self, key: Any, /) -> Any:
+        """``key`` as an element of a tuple; TypeError or ValueError if it is no such key."""
+
+    @abstractmethod
+    def from_element(self, element: Any, /) -> T:
+        """The key of an element; TypeError or ValueError if there is none."""
+
+    def encode(self, key: T, /) -> bytes:
+        """The bytes of ``key``: those of a tuple of this one element."""
+        return pack((self.to_element(key),))
+
+    def decode(self, data: bytes, /) -> T:
+        """The key whose bytes these are."""
+        elements = unpack(data)
+        if len(elements) != 1:
+            raise ValueError(f"{len(elements)} elements instead of one")
+        return self.from_element(elements[0])
+
+
+def _expect(key: object, kind: type[T], what: str) -> T:
+    if not isinstance(key, kind) or isinstance(key, bool):
+        raise TypeError(f"{key!r} is {type(key).__name__}, not {what}")
+    return key
+
+
+class Str(Part[str]):
+    """Texts in the order of their code points, as UTF-8.
+
+    A prefix is a text: the keys that start with it.  ValueError: a lone surrogate, which has no UTF-8.
+
+    >>> Str().encode("é") < Str().encode("日本")
+    True
+    """
+
+    def encode(self, key: str, /) -> bytes:
+        """The UTF-8 of ``key``."""
+        return text_bytes(_expect(key, str, "str"))
+
+    def decode(self, data: bytes, /) -> str:
+        """The text of this UTF-8."""
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"no UTF-8 at byte {error.start}: {error.reason}") from None
+
+    def prefix(self, head: Any, /) -> tuple[bytes, bytes | None]:
+        """The UTF-8 of the start of a text."""
+        return self.encode(head), None
+
+    def to_element(self, key: Any, /) -> str:
+        """``key`` itself."""
+        return _expect(key, str, "str")
+
+    def from_element(self, element: Any, /) -> str:
+        """``element`` itself."""
+        return _expect(element, str, "str")
+
+
+class Bytes(Part[bytes]):
+    """Bytes as they are, in their order.  A prefix is bytes."""
+
+    def encode(self, key: bytes, /) -> bytes:
+        """``key`` itself."""
+        return _expect(key, bytes, "bytes")
+
+    def decode(self, data: bytes, /) -> bytes:
+        """``data`` itself."""
+        return data
+
+    def prefix(self, head: Any, /) -> tuple[bytes, bytes | None]:
+        """``head`` itself."""
+        return self.encode(head), None
+
+    def to_element(self, key: Any, /) -> bytes:
+        """``key`` itself."""
+        return _expect(key, bytes, "bytes")
+
+    def from_element(self, element: Any, /) -> bytes:
+        """``element`` itself."""
+        return _expect(element, bytes, "bytes")
+
+
+class Int64(Part[int]):
+    """Integers from -2**63 to 2**63 - 1, in eight bytes; no bool.
+
+    In a tuple they take one to nine bytes, the fewer the nearer to zero.
+
+    >>> sorted([5, -5, 300], key=Int64().encode)
+    [-5, 5, 300]
+    """
+
+    def encode(self, key: int, /) -> bytes:
+        """Eight bytes, big-endian, with the sign bit flipped."""
+        return (self.to_element(key) - _INT64_MIN).to_bytes(8)
+
+    def decode(self, data: bytes, /) -> int:
+        """The integer of eight bytes."""
+        return int.from_bytes(_sized(data, 8)) + _INT64_MIN
+
+    def to_element(self, key: Any, /) -> int:
+        """``key`` itself, if it has 64 bits at most."""
+        number = int(_expect(key, int, "int"))
+        if not _INT64_MIN <= number <= _INT64_MAX:
+            raise ValueError(f"{number} is outside the range of 64 bits, -2**63 <= key < 2**63")
+        return number
+
+    def from_element(self, element: Any, /) -> int:
+        """``element`` itself, if it has 64 bits at most."""
+        return self.to_element(element)
+
+
+class Float(Part[float]):
+    """Floats in IEEE 754's total order, in eight bytes.
+
+    That is negative NaN < -inf < ... < -0.0 < 0.0 < ... < inf < NaN: -0.0 and 0.0 are different keys.  An
+    int that a float represents exactly is taken, and read as a float.
+
+    >>> sorted([0.0, 2.5, -0.0, -3.0], key=Float().encode)
+    [-3.0, -0.0, 0.0, 2.5]
+    """
+
+    def encode(self, key: float, /) -> bytes:
+        """Eight bytes, big-endian, with the sign or all bits flipped."""
+        return float_bytes(self.to_element(key))
+
+    def decode(self, data: bytes, /) -> float:
+        """The float of eight bytes."""
+        return float_of(_sized(data, 8))
+
+    def to_element(self, key: Any, /) -> float:
+        """``key`` as a float."""
+        if isinstance(key, float):
+            return float(key)
+        number = _expect(key, int, "float")
+        try:
+            exact = float(number) == number
+        except OverflowError:
+            exact = False
+        if not exact:
+            raise ValueError(f"{number} is an int that no float represents exactly")
+        return float(number)
+
+    def from_element(self, element: Any, /) -> float:
+        """``element`` itself."""
+        return _expect(element, float, "float")
+
+
+class Uuid(Part[UUID]):
+    """UUIDs in the order of their sixteen bytes."""
+
+    def encode(self, key: UUID, /) -> bytes:
+        """The sixteen bytes of ``key``."""
+        return _expect(key, UUID, "uuid.UUID").bytes
+
+    def decode(self, data: bytes, /) -> UUID:
+        """The UUID of sixteen bytes."""
+        return UUID(bytes=_sized(data, 16))
+
+    def to_element(self, key: Any, /) -> UUID:
+        """``key`` itself."""
+        return _expect(key, UUID, "uuid.UUID")
+
+    def from_element(self, element: Any, /) -> UUID:
+        """``element`` itself."""
+        return _expect(element, UUID, "uuid.UUID")
+
+
+def _sized(data: bytes, size: int) -> bytes:
+    if len(data) != size:
+        raise ValueError(f"{len(data)} bytes instead of {size}")
+    return data

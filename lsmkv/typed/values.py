@@ -1,0 +1,92 @@
+"""Codecs of values: JSON and MessagePack.  Codecs of keys serve, too."""
+
+from __future__ import annotations
+
+from typing import Any, overload
+
+import msgspec
+
+from lsmkv.typed.keys import Codec, T
+
+_REFUSALS = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
+
+
+class _Structured(Codec[T]):
+    """What both formats share: a type, and the check that a value reads back as one of it."""
+
+    def __init__(self, kind: Any, encoder: Any, decoder: Any) -> None:
+        self.kind = kind
+        self._encode = encoder.encode
+        self._decode = decoder.decode
+        self._check = None if kind is Any else decoder.decode  # anything reads back as Any
+
+    def encode(self, value: T, /) -> bytes:
+        """The bytes of ``value``, which are read once to see that they are of the type."""
+        try:
+            data: bytes = self._encode(value)
+            if self._check is not None:
+                self._check(data)
+        except TypeError as error:
+            raise TypeError(f"{error}") from error
+        except _REFUSALS as error:
+            raise ValueError(f"{error}") from error
+        return data
+
+    def decode(self, data: bytes, /) -> T:
+        """The object whose bytes these are."""
+        try:
+            value: T = self._decode(data)
+        except _REFUSALS as error:
+            raise ValueError(f"{error}") from error
+        return value
+
+    def __repr__(self) -> str:
+        if self.kind is Any:
+            return f"{type(self).__name__}()"
+        kind = self.kind.__qualname__ if isinstance(self.kind, type) else self.kind
+        return f"{type(self).__name__}({kind})"
+
+
+class Json(_Structured[T]):
+    """JSON, by msgspec: of anything, or of one type.
+
+    Args:
+        kind: a dataclass, ``msgspec.Struct``, TypedDict, attrs class, ``list[int]``, ...; msgspec's
+            documentation lists all.  Without it, values are what JSON has: dict with str keys, list, str,
+            int, float, bool and None; a tuple is read as a list.
+
+    A value that would not read back as ``kind`` is refused before it is stored.
+
+    >>> codec = Json(dict[str, int])
+    >>> codec.decode(codec.encode({"a": 1}))
+    {'a': 1}
+    """
+
+    @overload
+    def __init__(self: Json[Any]) -> None: ...
+    @overload
+    def __init__(self, kind: type[T]) -> None: ...
+    @overload
+    def __init__(self, kind: object) -> None: ...
+    def __init__(self, kind: Any = Any) -> None:
+        super().__init__(kind, msgspec.json.Encoder(), msgspec.json.Decoder(kind))
+
+
+class MsgPack(_Structured[T]):
+    """MessagePack, by msgspec: smaller than JSON, and with bytes.
+
+    Args:
+        kind: as that of :class:`Json`.
+
+    >>> MsgPack(list[bytes]).encode([b"\\x00"])
+    b'\\x91\\xc4\\x01\\x00'
+    """
+
+    @overload
+    def __init__(self: MsgPack[Any]) -> None: ...
+    @overload
+    def __init__(self, kind: type[T]) -> None: ...
+    @overload
+    def __init__(self, kind: object) -> None: ...
+    def __init__(self, kind: Any = Any) -> None:
+        super().__init__(kind, msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(kind))
