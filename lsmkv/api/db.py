@@ -81,7 +81,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         return Snapshot(self._engine, current, pin, self)
 
     def prefixed(self, prefix: Buffer) -> PrefixedDB:
-        """The keys that start with ``prefix``, without it, as a mapping of their own.
+        """The keys with ``prefix``, as a mapping that leaves it out.
 
         >>> import lsmkv, tempfile
         >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:

@@ -158,7 +158,7 @@ class Snapshot(StoreReader):
         return read_view
 
     def prefixed(self, prefix: Buffer) -> PrefixedSnapshot:
-        """The keys that start with ``prefix``, without it, as a read-only mapping."""
+        """The keys with ``prefix``, as a mapping that leaves it out."""
         from lsmkv.layers.prefixed import PrefixedSnapshot
 
         return PrefixedSnapshot(self, prefix)

@@ -1,4 +1,4 @@
-"""What a layer does to keys and values, and what it needs of the object below it."""
+"""How a layer translates keys and values, and what it stands on."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Coding(ABC, Generic[K, V, KeyIn, ValueIn]):
 
     @abstractmethod
     def encode_bound(self, key: KeyIn | tuple[Any, ...], /) -> bytes:
-        """The place of ``key`` in the order below, for a range or a cursor."""
+        """The place of ``key`` in the order below."""
 
     @abstractmethod
     def encode_range(

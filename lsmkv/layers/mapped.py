@@ -1,4 +1,4 @@
-"""Mappings over a store, snapshot or transaction whose keys and values a coding translates.
+"""Mappings over a store, snapshot or transaction, translated by a coding.
 
 ``DB.prefixed`` and ``lsmkv.typed`` differ only in their coding.
 """
@@ -126,7 +126,7 @@ class MappedSnapshot(MappedReader[K, V, KeyIn, ValueIn]):
     """The reading part, of a snapshot; end it with ``close`` or ``with``."""
 
     def cursor(self) -> MappedCursor[K, V, KeyIn]:
-        """A cursor over the keys as they are in the snapshot, at no key."""
+        """A cursor over the keys of the snapshot, at no key."""
         return MappedCursor(self._below.cursor(), self._coding)
 
     @property

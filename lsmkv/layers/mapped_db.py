@@ -117,7 +117,7 @@ class MappedBatch(Generic[K, V, KeyIn, ValueIn]):
         self.delete(key)
 
     def __len__(self) -> int:
-        """Operations in the whole batch so far, also of others that collect into it."""
+        """Operations in the whole batch so far, also those of other mappings."""
         return len(self._below)
 
     def commit(self) -> None:

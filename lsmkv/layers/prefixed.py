@@ -1,4 +1,4 @@
-"""The keys with one prefix, without it, as a mapping of their own.
+"""The keys with one prefix, as a mapping that leaves it out.
 
 One store then holds many mappings: users, orders, an index.  ``DB.prefixed`` makes them; they nest, and
 their ranges, cursors, snapshots and batches stay inside the prefix.
@@ -92,7 +92,7 @@ class _Prefixed:
 
     @property
     def prefix(self) -> bytes:
-        """The prefix that keys have in the store, with that of every mapping around this one."""
+        """What keys start with in the store: all nested prefixes."""
         prefix: bytes = self._coding.prefix
         return prefix
 
@@ -148,10 +148,10 @@ class PrefixedSnapshot(_Prefixed, MappedSnapshot[bytes, bytes, Buffer, Buffer]):
 
 
 class PrefixedMapping(_Prefixed, MappedStore[bytes, bytes, Buffer, Buffer]):
-    """The keys with a prefix, without it, of anything that reads and writes.
+    """The keys of a transaction that have a prefix, without it.
 
-    That is anything with ``get``, ``items`` (``start``, ``stop``, ``prefix``, ``reverse``), ``put`` and
-    ``delete``, such as a transaction.
+    It takes anything with ``get``, ``items`` (``start``, ``stop``, ``prefix``, ``reverse``), ``put`` and
+    ``delete``.
     """
 
     def __init__(self, below: ReadWritable, prefix: Buffer) -> None:
@@ -211,7 +211,7 @@ class PrefixedDB(_Prefixed, MappedDB[bytes, bytes, Buffer, Buffer]):
         return self._coding.decode_key(key), value
 
     def clear(self) -> None:
-        """Remove every key with the prefix that is there now, in several batches."""
+        """Remove every key that is here now, in several batches."""
         keys: Iterator[bytes] = iter(self.db.keys(prefix=self.prefix))
         while True:
             with self.db.write_batch() as batch:

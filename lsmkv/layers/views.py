@@ -1,4 +1,4 @@
-"""Views of the keys, values and items of a range, as a layer shows them."""
+"""Views of ranges, as a layer shows them."""
 
 from __future__ import annotations
 

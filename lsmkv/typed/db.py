@@ -130,7 +130,7 @@ class _Typed(Generic[K, V]):
     @overload
     def on(self, other: ReadWritable) -> TypedMapping[K, V]: ...
     def on(self, other: Any) -> Any:
-        """The same keys of a batch, snapshot or transaction of the store, with their types.
+        """The same typed keys of a batch, snapshot or transaction.
 
         A batch or snapshot of another mapping counts as that of the store.
         """

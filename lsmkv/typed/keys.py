@@ -44,7 +44,9 @@ class KeyCodec(Codec[T]):
         return self.encode(key)
 
     def prefix(self, head: Any, /) -> tuple[bytes, bytes | None]:
-        """What the bytes of keys with a prefix start with, and what they are below, if known.
+        """What the bytes of keys with a prefix start with.
+
+        Next to it: what they are all below, or None if the first alone tells.
 
         TypeError: keys of this kind have no prefixes.
         """

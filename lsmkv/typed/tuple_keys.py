@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from lsmkv.typed.keys import Part, T
@@ -72,6 +73,8 @@ class Tuple(Part[T]):
                 advice = f": write {part.__name__}()" if isinstance(part, type) else ""
                 raise TypeError(f"{part!r} is no codec that a tuple may have as a part{advice}")
         self.parts: tuple[Part[Any], ...] = parts
+        self._to_elements = [part.to_element for part in parts]
+        self._from_elements = [part.from_element for part in parts]
 
     def _checked(self, key: object, *, whole: bool) -> tuple[Any, ...]:
         """``key`` as elements; ``whole``: with every part."""
@@ -82,10 +85,7 @@ class Tuple(Part[T]):
         count = len(self.parts)
         if len(key) > count or (whole and len(key) < count):
             raise ValueError(f"{len(key)} parts instead of {'' if whole else 'at most '}{count}")
-        return tuple(
-            _at(number, part.to_element, element)
-            for number, part, element in zip(range(1, count + 1), self.parts, key, strict=False)
-        )
+        return _translated(self._to_elements, key)
 
     def encode(self, key: T, /) -> bytes:
         """The bytes of a whole tuple."""
@@ -100,7 +100,7 @@ class Tuple(Part[T]):
         return pack(self._checked(key, whole=False))
 
     def prefix(self, head: Any, /) -> tuple[bytes, bytes | None]:
-        """The bytes of the first parts, and what tuples that have them are below."""
+        """The bytes of the first parts, and their end."""
         data = self.bound(head)
         # 0xff begins no element.  After a str or bytes it would continue these.
         return data, data + b"\xff"
@@ -117,21 +117,22 @@ class Tuple(Part[T]):
         if self.parts:
             if len(element) != len(self.parts):
                 raise ValueError(f"{len(element)} parts instead of {len(self.parts)}")
-            key = tuple(
-                _at(number, part.from_element, found)
-                for number, (part, found) in enumerate(zip(self.parts, element, strict=True), 1)
-            )
-        found_key: T = key
-        return found_key
+            key = _translated(self._from_elements, element)
+        found: T = key
+        return found
 
     def __repr__(self) -> str:
         return f"Tuple({', '.join(map(repr, self.parts))})"
 
 
-def _at(number: int, action: Any, value: object) -> Any:
+def _translated(parts: list[Callable[[Any], Any]], values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Each of ``values`` by its part; an error says which."""
+    done: list[Any] = []
     try:
-        return action(value)
+        for translate, value in zip(parts, values, strict=False):
+            done.append(translate(value))
     except TypeError as error:
-        raise TypeError(f"part {number}: {error}") from error
+        raise TypeError(f"part {len(done) + 1}: {error}") from error
     except ValueError as error:
-        raise ValueError(f"part {number}: {error}") from error
+        raise ValueError(f"part {len(done) + 1}: {error}") from error
+    return tuple(done)

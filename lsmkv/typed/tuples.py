@@ -5,8 +5,9 @@ bytes.  Elements of different kinds sort as None < bytes < str < tuple < int < S
 False < True < UUID.  Texts sort by code points.  Floats sort as IEEE 754 orders them in total: negative
 NaN < -inf < ... < -0.0 < 0.0 < ... < inf < NaN, so that -0.0 and 0.0 are different keys.
 
-Of the type codes with the status "standard" none is missing.  Versionstamps (0x33), which have a meaning
-in FoundationDB alone, and reserved codes are refused.
+FoundationDB's binding for Python alone writes 2**64 - 1 and its negative in a longer form, which is
+refused here, as each tuple has one encoding.  Of the type codes with the status "standard" none is
+missing.  Reserved codes are refused, and versionstamps (0x33), which only FoundationDB can make.
 
 >>> pack(("user", 42, None))
 b'\\x02user\\x00\\x15*\\x00'
@@ -37,7 +38,7 @@ _SIGN = {size: 1 << (8 * size - 1) for size in (4, 8)}
 
 @total_ordering
 class SingleFloat:
-    """A float of 32 bits, which is a kind of its own in the encoding.
+    """A float of 32 bits: a kind of its own in the encoding.
 
     ``value`` is rounded to 32 bits.  OverflowError: it is too large for them.
 

@@ -21,7 +21,7 @@ class _Structured(Codec[T]):
         self._check = None if kind is Any else decoder.decode  # anything reads back as Any
 
     def encode(self, value: T, /) -> bytes:
-        """The bytes of ``value``, which are read once to see that they are of the type."""
+        """The bytes of ``value``, tried whether they read back."""
         try:
             data: bytes = self._encode(value)
             if self._check is not None:

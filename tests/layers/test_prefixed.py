@@ -181,7 +181,8 @@ def test_ranges(
 
 
 def test_views_are_those_of_a_mapping(users: PrefixedDB) -> None:
-    keys, values = users.keys(), users.values()
+    values = users.values()
+    keys: Any = users.keys()
     items: Any = users.items()
     assert (len(keys), len(values), len(items)) == (3, 3, 3)
     assert keys & {b"a", b"c"} == {b"a"}
