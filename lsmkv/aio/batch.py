@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Self, SupportsIndex
 
 import lsmkv
-from lsmkv.aio.reading import Buffer
+from lsmkv import Buffer
 from lsmkv.errors import uncopyable
 
 

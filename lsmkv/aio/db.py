@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import lsmkv
+from lsmkv import Buffer
 from lsmkv.aio.batch import AsyncBatch
-from lsmkv.aio.reading import AsyncReader, AsyncSnapshot, Buffer
+from lsmkv.aio.reading import AsyncReader, AsyncSnapshot
 from lsmkv.aio.work import Work
+
+if TYPE_CHECKING:  # loaded by `explain` alone
+    from lsmkv import Explanation
 
 _INLINE_BYTES: Final = 256 * 1024
 """The largest write in the event loop: it takes below a millisecond."""
@@ -186,7 +190,7 @@ class AsyncDB(AsyncReader):
         """About how many bytes of tables a range of keys takes."""
         return await self._work.read(self._reader.approximate_size, start, stop)
 
-    async def explain(self, key: Buffer) -> Any:
+    async def explain(self, key: Buffer) -> Explanation:
         """Every step of one lookup, as data; ``print`` shows it as text."""
         return await self._work.read(self._reader.explain, key)
 

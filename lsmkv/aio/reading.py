@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, Self, SupportsIndex, TypeVar, overload
 
 import lsmkv
+from lsmkv import Buffer
 from lsmkv.aio.ranges import AsyncRange, size_of_item
 from lsmkv.aio.work import Work
 from lsmkv.errors import uncopyable
 
 _T = TypeVar("_T")
-Buffer = bytes | bytearray | memoryview
 
 
 class AsyncReader:
@@ -99,6 +99,10 @@ class AsyncReader:
         self._work.check()
         view = self._reader.items(start=start, stop=stop, prefix=prefix, reverse=reverse)
         return AsyncRange(self._work, view, size_of_item, "items")
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """All keys: ``async for key in db``."""
+        return aiter(self.keys())
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
         raise uncopyable(f"an {type(self).__name__}", "open the store by its path instead")
