@@ -29,6 +29,9 @@ class Opening:
         except asyncio.CancelledError:
             opening.add_done_callback(_close)
             raise
+        finally:
+            if opening.done():
+                opener.shutdown()  # at once: wait for the thread's last instructions
         return AsyncDB(db, close_db=True)
 
     def __await__(self) -> Generator[Any, None, AsyncDB]:

@@ -312,32 +312,58 @@ def test_a_write_that_needs_a_new_log_runs_in_a_thread(
     assert [thread for _, thread in calls[:-1]] == [LOOP] * 8
 
 
-def test_one_sync_serves_all_who_ask_before_it_begins(path: str) -> None:
+def test_one_sync_serves_all_who_ask_before_it_begins(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gate, began = threading.Event(), threading.Event()
+    syncs: list[int] = []
+    sync = lsmkv.DB.sync
+
+    def held(db: lsmkv.DB) -> None:
+        syncs.append(db.stats().writes)
+        began.set()
+        assert gate.wait(WAIT_S)
+        sync(db)
+
+    monkeypatch.setattr(lsmkv.DB, "sync", held)
 
     async def main() -> None:
-        with open_small(path) as shared:
-            sync = shared.sync
+        async with lsmkv.aio.open(path) as db:
+            first = asyncio.create_task(db.put(b"a", b"1", sync=True))
+            while not began.is_set():
+                await asyncio.sleep(0.001)
+            rest = [asyncio.create_task(db.put(b"%d" % n, b"1", sync=True)) for n in range(20)]
+            rest[7].cancel()
+            while db.stats().writes < 20:
+                await asyncio.sleep(0.001)
+            assert not first.done()
+            gate.set()
+            await asyncio.gather(first, *rest, return_exceptions=True)
 
-            def held() -> None:
-                began.set()
-                assert gate.wait(WAIT_S)
-                sync()
+    run(main())
+    assert syncs == [1, 20]
 
-            shared.sync = held  # type: ignore[method-assign]
-            async with lsmkv.aio.AsyncDB(shared) as db:
-                first = asyncio.create_task(db.put(b"a", b"1", sync=True))
-                while not began.is_set():
-                    await asyncio.sleep(0.001)
-                before = shared.stats().log_syncs
-                rest = [
-                    asyncio.create_task(db.put(b"%d" % number, b"1", sync=True))
-                    for number in range(20)
-                ]
-                await asyncio.sleep(0.01)
-                gate.set()
-                await asyncio.gather(first, *rest)
-                assert shared.stats().log_syncs - before <= 2
+
+def test_a_write_waits_for_one_in_the_thread(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+    put = lsmkv.DB.put
+
+    def held(db: lsmkv.DB, key: bytes, value: bytes, *, sync: bool = False) -> None:
+        assert len(value) < 1 << 20 or gate.wait(WAIT_S)
+        put(db, key, value, sync=sync)
+
+    monkeypatch.setattr(lsmkv.DB, "put", held)
+
+    async def main() -> None:
+        async with lsmkv.aio.open(path) as db:
+            large = asyncio.create_task(db.put(b"key", bytes(1 << 20)))
+            await asyncio.sleep(0)
+            small = asyncio.create_task(db.put(b"key", b"last"))
+            await asyncio.sleep(0.01)
+            assert not small.done()
+            gate.set()
+            await asyncio.gather(large, small)
+            assert await db.get(b"key") == b"last"
 
     run(main())
 
@@ -488,7 +514,7 @@ def test_a_range_loses_nothing_when_a_step_is_cancelled(path: str) -> None:
     run(main())
 
 
-def test_a_cancelled_opening_leaves_the_store_unlocked(path: str) -> None:
+def test_a_cancelled_opening_closes_the_store(path: str, recwarn: pytest.WarningsRecorder) -> None:
     class Slow(Storage):
         def exists(self, path: str) -> bool:
             began.set()
@@ -510,6 +536,8 @@ def test_a_cancelled_opening_leaves_the_store_unlocked(path: str) -> None:
         lsmkv.open(path).close()
 
     run(main())
+    gc.collect()
+    assert [str(warning.message) for warning in recwarn] == []
 
 
 # Turns
@@ -537,29 +565,59 @@ def test_other_tasks_run_while_one_writes_without_end(path: str) -> None:
     run(main())
 
 
-def test_turns_go_to_those_who_wait_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each round has time for two calls."""
-    calls: list[int] = []
+@pytest.fixture
+def two_calls_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at the clock takes half a turn."""
     clock = iter(range(1 << 40))
     monkeypatch.setattr("lsmkv.aio.turns.TURN_S", 2)
     monkeypatch.setattr("lsmkv.aio.turns.time.perf_counter", lambda: float(next(clock)))
 
+
+@pytest.mark.usefixtures("two_calls_in_a_turn")
+def test_turns_go_to_those_who_wait_in_their_order() -> None:
+    calls: list[int] = []
+    later: list[asyncio.Task[None]] = []
+
     async def call(turns: Turns, task: int) -> None:
-        for _ in range(20):
-            if turns.must_wait():
-                await turns.wait()
-            calls.append(task)
+        if turns.must_wait():
+            await turns.wait()
+        calls.append(task)
+        if len(later) < 10:
+            later.append(asyncio.create_task(call(turns, 50 + len(later))))
 
     async def main() -> None:
         turns = Turns(asyncio.get_running_loop())
         await asyncio.gather(*(call(turns, task) for task in range(50)))
+        await asyncio.gather(*later)
 
     run(main())
-    assert sorted(calls) == sorted(list(range(50)) * 20)
-    # No task gets far ahead of another.
-    for end in range(100, 1000, 50):
-        counts = [calls[:end].count(task) for task in range(50)]
-        assert max(counts) - min(counts) <= 4
+    assert calls == list(range(60))
+
+
+@pytest.mark.usefixtures("two_calls_in_a_turn")
+def test_each_round_of_the_loop_has_one_turn() -> None:
+    rounds: list[int] = [0]
+
+    async def call(turns: Turns) -> None:
+        for _ in range(10):
+            if turns.must_wait():
+                await turns.wait()
+            rounds[-1] += 1
+
+    def count(loop: asyncio.AbstractEventLoop) -> None:
+        rounds.append(0)
+        if sum(rounds) < 100:
+            loop.call_soon(count, loop)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_soon(count, loop)
+        await asyncio.gather(*(call(Turns(loop)) for _ in range(1)))
+        turns = Turns(loop)
+        await asyncio.gather(*(call(turns) for _ in range(9)))
+
+    run(main())
+    assert (sum(rounds), max(rounds) <= 3) == (100, True)
 
 
 def test_who_waits_for_a_turn_may_give_up(path: str) -> None:
