@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
+import random
+import sys
 import tempfile
 import threading
 import time
@@ -73,15 +74,16 @@ async def measure(how: str, seconds: float) -> Measured:
 async def _write_and_note(db: lsmkv.aio.AsyncDB, way: str, seconds: float) -> Measured:
     stops_at = time.perf_counter() + seconds
     plain: lsmkv.DB = db._reader
+    rng = random.Random(1)
     found = Measured(0, [], None, lsmkv.Stats())
 
     async def write() -> None:
-        value = os.urandom(300)
+        value = rng.randbytes(300)
         while time.perf_counter() < stops_at:
             if way == "aio":
-                await db.put(os.urandom(8), value)
+                await db.put(rng.randbytes(8), value)
             elif way == "put":
-                plain.put(os.urandom(8), value)
+                plain.put(rng.randbytes(8), value)
                 if found.writes % 50 == 0:
                     await asyncio.sleep(0)
             else:
@@ -116,8 +118,23 @@ def _ready_s() -> float | None:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="bench loop-delay", description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=5.0, help="default: %(default)s")
+    parser.add_argument(
+        "--switch-interval-ms",
+        type=float,
+        default=sys.getswitchinterval() * 1e3,
+        help="how long a thread may keep the others waiting; default: %(default)s",
+    )
     chosen = parser.parse_args(arguments)
-    title = f"Delays of an event loop in ms, {build()}, {chosen.seconds:g} s each"
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(chosen.switch_interval_ms / 1e3)
+    try:
+        _show(chosen.seconds)
+    finally:
+        sys.setswitchinterval(before)
+
+
+def _show(seconds: float) -> None:
+    title = f"Delays of an event loop in ms, {build()}, {seconds:g} s each"
     table = Table(title=title, box=box.SIMPLE_HEAD)
     for heading in (
         "",
@@ -132,11 +149,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ):
         table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
     for how in HOW:
-        found = asyncio.run(measure(how, chosen.seconds))
+        found = asyncio.run(measure(how, seconds))
         stats = found.stats
         table.add_row(
             how,
-            f"{found.writes / chosen.seconds:,.0f}",
+            f"{found.writes / seconds:,.0f}",
             str(stats.write_stops),
             f"{stats.write_stop_s + stats.write_slowdown_s:.1f}",
             *(f"{found.percentile_ms(percent):.2f}" for percent in (50, 99, 99.9, 100)),

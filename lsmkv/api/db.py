@@ -92,6 +92,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         """
         from lsmkv.layers.prefixed import PrefixedDB
 
+        self._engine.require_open()
         return PrefixedDB(self, prefix)
 
     # Writing

@@ -161,6 +161,8 @@ class Snapshot(StoreReader):
         """The keys with ``prefix``, as a mapping that leaves it out."""
         from lsmkv.layers.prefixed import PrefixedSnapshot
 
+        self._super_version()
+        self._live_pin()
         return PrefixedSnapshot(self, prefix)
 
     @property

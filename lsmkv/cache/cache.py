@@ -131,8 +131,8 @@ class Cache:
     def _decoded(self, key: Any, data: bytes) -> Any:
         try:
             return self._codec.decode(data)
-        except ValueError as error:
-            raise DecodeError("the value of", key, self._codec, str(error), data) from error
+        except Exception as error:  # a codec of a program's own may raise any
+            raise DecodeError("value of key", key, self._codec, error, data) from error
 
     def __getitem__(self, key: Any) -> Any:
         found = self.get(key, _NOTHING)

@@ -120,6 +120,10 @@ class MappedBatch(Generic[K, V, KeyIn, ValueIn]):
         """Operations in the whole batch so far, also those of other mappings."""
         return len(self._below)
 
+    def clear(self) -> None:
+        """Forget the operations of the whole batch so far."""
+        self._below.clear()
+
     def commit(self) -> None:
         """Apply the whole batch, in one step.  Raises as ``DB.put``."""
         self._below.commit()

@@ -29,7 +29,11 @@ class DecodeError(lsmkv.Error, ValueError):
         data: the bytes that do not decode.
     """
 
-    def __init__(self, what: str, key: object, codec: object, reason: str, data: bytes) -> None:
+    def __init__(
+        self, what: str, key: object, codec: object, cause: Exception, data: bytes
+    ) -> None:
+        known = type(cause) in (TypeError, ValueError)
+        reason = str(cause) if known else f"{type(cause).__name__}: {cause}"
         super().__init__(f"{what} {_shown(key)} does not decode as {codec!r}: {reason}")
         self.key = key
         self.codec = repr(codec)
@@ -60,8 +64,8 @@ class TypedCoding(Coding[K, V, K, V]):
     def decode_key(self, data: bytes) -> K:
         try:
             return self.key.decode(data)
-        except (TypeError, ValueError) as error:
-            raise DecodeError("stored key", data, self.key, str(error), data) from error
+        except Exception as error:  # a codec of a program's own may raise any
+            raise DecodeError("stored key", data, self.key, error, data) from error
 
     def encode_value(self, key: K, value: V) -> bytes:
         try:
@@ -72,9 +76,9 @@ class TypedCoding(Coding[K, V, K, V]):
     def decode_value(self, key: bytes, data: bytes) -> V:
         try:
             return self.value.decode(data)
-        except (TypeError, ValueError) as error:
+        except Exception as error:
             name = self.decode_key(key)
-            raise DecodeError("value of key", name, self.value, str(error), data) from error
+            raise DecodeError("value of key", name, self.value, error, data) from error
 
     def encode_bound(self, key: K | tuple[Any, ...]) -> bytes:
         try:

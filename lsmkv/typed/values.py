@@ -18,18 +18,21 @@ class _Structured(Codec[T]):
         self.kind = kind
         self._encode = encoder.encode
         self._decode = decoder.decode
-        self._check = None if kind is Any else decoder.decode  # anything reads back as Any
 
     def encode(self, value: T, /) -> bytes:
         """The bytes of ``value``, tried whether they read back."""
         try:
             data: bytes = self._encode(value)
-            if self._check is not None:
-                self._check(data)
+            back = self._decode(data)
         except TypeError as error:
             raise TypeError(f"{error}") from error
         except _REFUSALS as error:
             raise ValueError(f"{error}") from error
+        if self.kind is Any and back != value and repr(back) != repr(value):  # NaN is not itself
+            raise ValueError(
+                f"it would read back as {type(back).__name__}, {repr(back)[:80]}: "
+                f"give the codec its type, {type(self).__name__}({type(value).__name__})"
+            )
         return data
 
     def decode(self, data: bytes, /) -> T:
@@ -53,9 +56,10 @@ class Json(_Structured[T]):
     Args:
         kind: a dataclass, ``msgspec.Struct``, TypedDict, attrs class, ``list[int]``, ...; msgspec's
             documentation lists all.  Without it, values are what JSON has: dict with str keys, list, str,
-            int, float, bool and None; a tuple is read as a list.
+            int, finite float, bool and None.
 
-    A value that would not read back as ``kind`` is refused before it is stored.
+    A value that would not read back as ``kind`` is refused before it is stored; without a ``kind``, one
+    that would not read back as it is.
 
     >>> codec = Json(dict[str, int])
     >>> codec.decode(codec.encode({"a": 1}))

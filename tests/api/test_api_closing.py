@@ -43,6 +43,7 @@ USES: dict[str, Callable[[DB], object]] = {
     "setdefault": lambda db: db.setdefault(b"k", b"v"),
     "snapshot": lambda db: db.snapshot(),
     "cursor": lambda db: db.cursor(),
+    "prefixed": lambda db: db.prefixed(b"k"),
     "write_batch": lambda db: db.write_batch(),
     "sync": lambda db: db.sync(),
     "flush": lambda db: db.flush(),

@@ -284,10 +284,12 @@ def test_an_exception_discards_the_batch(db: DB, users: PrefixedDB) -> None:
         raise ZeroDivisionError
     assert b"c" not in users
     other = users.write_batch()
+    other.put(b"e", b"6")
+    other.clear()
     other.put(b"d", b"5")
     other.commit()
     other.close()
-    assert users[b"d"] == b"5"
+    assert (users[b"d"], b"e" in users) == (b"5", False)
     with pytest.raises(lsmkv.ClosedError):
         other.put(b"e", b"6")
 

@@ -245,6 +245,7 @@ USES: dict[str, Callable[[Snapshot], object]] = {
     "values": lambda snapshot: snapshot.values(),
     "items": lambda snapshot: snapshot.items(),
     "cursor": lambda snapshot: snapshot.cursor(),
+    "prefixed": lambda snapshot: snapshot.prefixed(b"k"),
     "sequence_number": lambda snapshot: snapshot.sequence_number,
     "with": lambda snapshot: snapshot.__enter__(),
 }

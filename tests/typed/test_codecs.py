@@ -237,6 +237,22 @@ def test_a_value_that_would_not_read_back_is_refused(
     assert reason in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "value", [(1, 2), {1: 2}, {"a": math.nan}, b"x", Person("Ada"), datetime.date(2024, 2, 29)]
+)
+def test_json_of_anything_refuses_what_would_change(value: object) -> None:
+    with pytest.raises(ValueError, match=r"would read back as .*: give the codec its type, Json\("):
+        Json().encode(value)
+
+
+def test_messagepack_of_anything_keeps_what_json_has_not() -> None:
+    value = {1: b"x", 2.5: [math.inf]}
+    assert MsgPack().decode(MsgPack().encode(value)) == value
+    assert repr(MsgPack().decode(MsgPack().encode([math.nan]))) == "[nan]"
+    with pytest.raises(ValueError, match="would read back as list"):
+        MsgPack().encode((1, 2))
+
+
 def test_a_float_that_json_has_not_is_refused() -> None:
     with pytest.raises(ValueError, match="got `null`"):
         Json(float).encode(math.nan)

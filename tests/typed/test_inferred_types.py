@@ -34,6 +34,7 @@ def checked(*command: str, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow  # `make lint` has mypy read the program, too
 def test_mypy_infers_the_types(tmp_path: Path) -> None:
     if importlib.util.find_spec("mypy") is None:
         pytest.skip("mypy is not installed here")

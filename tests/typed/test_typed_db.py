@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import math
 import pickle
+import zlib
 from collections.abc import Callable, MutableMapping
 from typing import Any
 
@@ -18,6 +19,7 @@ import lsmkv
 from lsmkv import DB
 from lsmkv.typed import (
     Bytes,
+    Codec,
     DecodeError,
     Float,
     Int64,
@@ -307,6 +309,24 @@ def test_a_stored_value_that_does_not_decode_is_named_with_key_and_codec(
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.key) == (str(error), error.key)
     assert len(list(users.keys())) == 3  # keys decode no values
+
+
+def test_any_error_of_a_codec_that_decodes_is_told_with_the_key(db: DB) -> None:
+    class Packed(Codec[bytes]):
+        def encode(self, value: bytes, /) -> bytes:
+            return zlib.compress(value)
+
+        def decode(self, data: bytes, /) -> bytes:
+            return zlib.decompress(data)
+
+    packed = TypedDB(db, key=Str(), value=Packed())
+    packed["a"] = b"text" * 100
+    assert packed["a"] == b"text" * 100
+    db[b"a"] = b"damaged"
+    with pytest.raises(
+        DecodeError, match=r"^value of key 'a' does not decode as Packed\(\): error:"
+    ):
+        packed.get("a")
 
 
 def test_a_stored_key_that_does_not_decode_is_named_with_its_codec(db: DB, users: Users) -> None:
