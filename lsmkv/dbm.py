@@ -32,7 +32,10 @@ _FLAGS: Final = ("r", "w", "c", "n")
 
 
 class error(OSError):  # noqa: N801, N818  # what every dbm module calls it
-    """A store could not be opened or used; ``__cause__`` is lsmkv's own error."""
+    """A store could not be opened or used.
+
+    ``__cause__`` is lsmkv's own error, if it had one.
+    """
 
 
 @contextmanager
@@ -118,12 +121,15 @@ class Database(MutableMapping[bytes, bytes]):
             return list(iter(self._db.items()))
 
     def firstkey(self) -> bytes | None:
-        """The first key in order, or None if there is none, as in ``dbm.gnu``."""
+        """The first key in order, or None if there is none."""
         with _translated():
             return next(iter(self._db), None)
 
     def nextkey(self, key: _Text) -> bytes | None:
-        """The first key above ``key``, which need not be there; None if there is none."""
+        """The first key above ``key``, or None.
+
+        ``key`` need not be there.
+        """
         after = _encoded(key, "key") + b"\0"
         with _translated():
             return next(iter(self._db.keys(start=after)), None)
@@ -144,7 +150,7 @@ class Database(MutableMapping[bytes, bytes]):
             del self._db[_encoded(key, "key")]
 
     def setdefault(self, key: _Text, default: _Text = b"") -> bytes:
-        """The value of ``key``, which is set to ``default`` first if it is not there."""
+        """The value of ``key``, which is set to ``default`` if missing."""
         value: bytes | None = self.get(key)
         if value is None:
             value = _encoded(default, "value")
@@ -165,7 +171,7 @@ class Database(MutableMapping[bytes, bytes]):
                 self._db.sync()
 
     def reorganize(self) -> None:
-        """Merge everything into one sorted run, which frees the space of what was deleted."""
+        """Free the space of what was deleted: merge all into one run."""
         with _translated():
             self._db.compact_range()
 

@@ -107,7 +107,7 @@ async def _write_and_note(db: lsmkv.aio.AsyncDB, way: str, seconds: float) -> Me
 
 
 def _ready_s() -> float | None:
-    """For how long this thread was ready to run, and did not; None where nobody counts."""
+    """How long this thread waited for a processor; None where nobody counts."""
     try:
         text = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat").read_text()
     except OSError:

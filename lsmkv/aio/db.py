@@ -74,7 +74,7 @@ class AsyncDB(AsyncReader):
             await self._sync()
 
     def write_batch(self, *, sync: bool = False) -> AsyncBatch:
-        """Operations that the end of the ``async with`` block applies, all or none."""
+        """Operations that the end of the ``async with`` applies, all or none."""
         self._work.check()
 
         async def apply(batch: lsmkv.WriteBatch, size_bytes: int, key: bytes | None) -> None:
@@ -89,7 +89,7 @@ class AsyncDB(AsyncReader):
         return AsyncBatch(self._reader.write_batch(), apply)
 
     def _commit(self, batch: lsmkv.WriteBatch, key: bytes | None, sync: bool) -> None:
-        """Commit a large batch, and look up one key, which sorts the batch in the memtable."""
+        """Commit a large batch, and have the memtable sort it: by a lookup."""
         batch.commit()
         if key is not None:
             self._reader.get(key)
@@ -97,7 +97,10 @@ class AsyncDB(AsyncReader):
             self._reader.sync()
 
     async def popitem(self) -> tuple[bytes, bytes]:
-        """Remove the first key, and return it with its value; KeyError without one."""
+        """Remove the first key, and return it with its value.
+
+        KeyError: the store is empty.
+        """
         self._work.check()
         return await self._work.write(self._reader.popitem)
 
@@ -113,7 +116,10 @@ class AsyncDB(AsyncReader):
             self._work.check()
 
     def _may_write_inline(self, size_bytes: int) -> bool:
-        """Whether a write neither waits, nor blocks the loop for long, nor overtakes another."""
+        """Whether a write may run in the loop.
+
+        It must not wait, nor block the loop for long, nor overtake another.
+        """
         return (
             size_bytes <= _INLINE_BYTES
             and not self._work.is_writing
@@ -199,9 +205,9 @@ class AsyncDB(AsyncReader):
         return await self._work.read(self._reader.inspect)
 
     async def verify(self, progress: Callable[[int, int], None] | None = None) -> Any:
-        """Check every byte of every file, and report all damage, as :meth:`DB.verify` does.
+        """Check every byte of every file, and report all damage.
 
-        ``progress`` is called in the event loop.
+        The report is that of :meth:`DB.verify`.  ``progress`` is called in the event loop.
         """
         if progress is None:
             return await self._work.read(self._reader.verify)
@@ -235,9 +241,9 @@ class AsyncDB(AsyncReader):
         return self._work.has_ended
 
     async def close(self) -> None:
-        """Wait for all work, sync all writes, close the store and end its threads.
+        """Wait for all work, close the store and end its threads.
 
-        A cancellation waits, too.  A second call does nothing.  OSError: syncing failed; the store is
+        All writes are synced.  A cancellation waits, too.  A second call does nothing.  OSError: syncing failed; the store is
         closed anyway.
         """
         await self._work.end(self._reader.close if self._close_db else _nothing)

@@ -109,7 +109,9 @@ class AsyncReader:
 
 
 class AsyncSnapshot(AsyncReader):
-    """The store as it was at ``AsyncDB.snapshot``; end it with ``async with`` or ``close``."""
+    """The store as it was at ``AsyncDB.snapshot``.
+
+    End it with ``async with`` or ``close``."""
 
     _reader: lsmkv.Snapshot
 

@@ -14,7 +14,7 @@ _WOKEN_AT_ONCE: Final = 16  # few: those who find the turn over go back to sleep
 
 
 class Turns:
-    """Calls in the event loop, up to :data:`TURN_S` in each of its rounds.
+    """Limits calls to :data:`TURN_S` in each round of the loop.
 
     Before a call: ``if turns.must_wait(): await turns.wait()``.  Who comes first goes first, and each
     round serves at least one.

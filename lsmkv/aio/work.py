@@ -46,7 +46,7 @@ class Work:
 
     @property
     def is_writing(self) -> bool:
-        """Whether a write in the event loop could overtake one in the thread."""
+        """Whether a write in the loop could overtake one in the thread."""
         return self._unfinished_writes > 0
 
     # In threads
@@ -62,7 +62,7 @@ class Work:
         return asyncio.wrap_future(self._readers.submit(function))
 
     async def write(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run ``function`` in the thread that writes, whether or not the caller still waits."""
+        """Run ``function`` in the writing thread, also when the caller gives up."""
         self._unfinished_writes += 1
         running = asyncio.wrap_future(self._writer.submit(function, *args, **kwargs))
         running.add_done_callback(self._wrote)

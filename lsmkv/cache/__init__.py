@@ -1,4 +1,4 @@
-"""A cache on disk for one writing process, with diskcache's names and without pickle.
+"""A cache for one writing process: diskcache's names, and no pickle.
 
 >>> import lsmkv.cache, tempfile
 >>> with tempfile.TemporaryDirectory() as path, lsmkv.cache.Cache(path) as cache:

@@ -76,7 +76,7 @@ class Book:
             db.delete(COUNTS_KEY)
 
     def close(self) -> None:
-        """Note the counts, so that the next opening need not count, and close the store."""
+        """Note the counts for the next opening, and close the store."""
         self.forbid_in_transaction("close the cache")
         with self.lock:
             if not self._db.closed and not self._db.read_only and self._counts_are_known:
@@ -204,7 +204,7 @@ class Book:
         return len(expired)
 
     def delete_oldest(self, most: int = _BATCH, until_bytes: int = -1) -> int:
-        """Remove up to ``most`` of the entries that were stored first; returns how many.
+        """Remove up to ``most`` of the oldest entries; returns how many.
 
         It stops once all entries together have no more than ``until_bytes``.
         """
@@ -222,7 +222,7 @@ class Book:
         return len(found)
 
     def delete_tagged(self, tag: bytes) -> int:
-        """Remove up to a batch of the entries with ``tag``; returns how many."""
+        """Remove up to 1,000 entries with ``tag``; returns how many."""
         found = list(islice(self._listed(TAGGED + tag, TAGGED + tag), _BATCH))
         self.delete(found)
         return len(found)

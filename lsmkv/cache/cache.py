@@ -26,9 +26,9 @@ _PLAIN: Final = PlainValue()
 
 
 class Cache:
-    """A cache on disk for one process that writes; its threads share it.
+    """A cache on disk for one process that writes.
 
-    Other processes read it with ``read_only=True``, as it was when they opened it.
+    Its threads share it.  Other processes read it with ``read_only=True``, as it was when they opened it.
 
     Args:
         path: a directory of its own, which is created.
@@ -104,7 +104,9 @@ class Cache:
         expire_time: bool = False,
         tag: bool = False,
     ) -> Any:
-        """The value of ``key``, or ``default`` when it is not there or expired.
+        """The value of ``key``, or ``default``.
+
+        An expired entry is not there.
 
         Args:
             read: return bytes as an open ``io.BytesIO`` instead.
@@ -197,7 +199,10 @@ class Cache:
         read: bool = False,
         tag: Any = None,
     ) -> bool:
-        """Set ``key`` if it is not there, and tell whether; of several threads, one does."""
+        """Set ``key`` if it is not there, and tell whether.
+
+        Of several threads, one does.
+        """
         packed, data = pack((key,)), self._codec.encode(value.read() if read else value)
         expires, tagged = _expiry(expire), _packed_tag(tag)
         with self._book.lock:
@@ -208,9 +213,9 @@ class Cache:
         return True
 
     def incr(self, key: Any, delta: float = 1, default: float | None = 0) -> Any:
-        """Add ``delta`` to the number at ``key``, in one step, and return the sum.
+        """Add ``delta`` to the number at ``key``, and return the sum.
 
-        A missing key counts as ``default``; KeyError if that is None.  TypeError: the value is no
+        No other write comes in between.  A missing key counts as ``default``; KeyError if that is None.  TypeError: the value is no
         number.  The expiry stays.
         """
         packed = pack((key,))
@@ -237,7 +242,10 @@ class Cache:
         return self.incr(key, -delta, default)
 
     def touch(self, key: Any, expire: float | None = None) -> bool:
-        """Let ``key`` expire in ``expire`` seconds, or never; tell whether it is there."""
+        """Let ``key`` expire in ``expire`` seconds, or never.
+
+        Returns whether it is there.
+        """
         packed, expires = pack((key,)), _expiry(expire)
         with self._book.lock:
             found = self._find(packed)
@@ -275,9 +283,9 @@ class Cache:
             raise KeyError(key)
 
     def transact(self) -> AbstractContextManager[None]:
-        """Apply all writes of the ``with`` block together, or none if it raises.
+        """Apply all writes of the ``with`` block, or none.
 
-        Other threads wait with their writes, and see those of the block at its end.  Removing many
+        If the block raises, nothing changes.  Other threads wait with their writes, and see those of the block at its end.  Removing many
         entries and iterating are for before and after (RuntimeError).
         """
         return self._book.transaction()
@@ -308,15 +316,15 @@ class Cache:
     # Removing many
 
     def expire(self, now: float | None = None) -> int:
-        """Remove all entries that are expired, now or at another time; returns how many.
+        """Remove all expired entries; returns how many.
 
-        Writes remove some of them each (see ``cull_limit``).
+        ``now``: those that are expired then, in seconds since the epoch.  Writes remove some of them each (see ``cull_limit``).
         """
         moment = time.time() if now is None else now
         return self._repeat("expire", lambda: self._book.delete_expired(moment))
 
     def cull(self) -> int:
-        """Remove expired entries, then evict others until the size is within its limit.
+        """Remove expired entries, and evict others over the limit.
 
         Returns how many were removed.
         """
@@ -339,7 +347,7 @@ class Cache:
         return self._repeat("clear", self._book.delete_oldest)
 
     def _repeat(self, what: str, remove: Callable[[], int]) -> int:
-        """Remove batches of entries until there are no more; other threads write in between."""
+        """Remove batches of entries until there are no more."""
         self._book.forbid_in_transaction(what)
         removed = 0
         while True:
@@ -359,7 +367,9 @@ class Cache:
         tag: Any = None,
         ignore: Collection[int | str] = (),
     ) -> Callable[[F], F]:
-        """Decorate a function, or a coroutine function, so that the cache keeps its results.
+        """Decorate a function so that the cache keeps its results.
+
+        Coroutine functions, too.
 
         Args:
             name: what its keys start with; by default its module and qualified name.

@@ -94,6 +94,6 @@ def delete_operations(key: bytes, about: About) -> list[Operation]:
 
 
 def key_of_place(place: bytes, about: About) -> bytes:
-    """The packed key of the entry to which a key of the store leads."""
+    """The packed key of the entry to which a place leads."""
     start = 1 + (len(about.tag) if place.startswith(TAGGED) else 8)
     return place[start:]

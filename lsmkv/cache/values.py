@@ -17,9 +17,9 @@ _LEAST, _MOST = -(1 << 63), (1 << 64) - 1
 
 
 class PlainValue(Codec[Any]):
-    """bytes, str, int, float, bool, None, and lists and dicts of them, as MessagePack.
+    """Bytes, str, numbers, bool, None, and lists and dicts of them.
 
-    It refuses what would come back as something else: a tuple, a set, a date, a dataclass.
+    Structures are stored as MessagePack.  It refuses what would come back as something else: a tuple, a set, a date, a dataclass.
 
     >>> codec = PlainValue()
     >>> codec.decode(codec.encode({"sizes": [1, 2.5], "body": b"..."}))
@@ -70,7 +70,7 @@ class PlainValue(Codec[Any]):
 
 
 def _check(value: object, name: str) -> None:
-    """Raise TypeError for the first part of a value that would not come back as it is."""
+    """Raise TypeError for a part that would come back as something else."""
     if type(value) is list:
         for number, part in enumerate(value):
             _check(part, f"{name}[{number}]")
