@@ -243,8 +243,8 @@ class AsyncDB(AsyncReader):
     async def close(self) -> None:
         """Wait for all work, close the store and end its threads.
 
-        All writes are synced.  A cancellation waits, too.  A second call does nothing.  OSError: syncing failed; the store is
-        closed anyway.
+        All writes are synced.  A cancellation waits, too.  A second call does nothing.  OSError:
+        syncing failed; the store is closed anyway.
         """
         await self._work.end(self._reader.close if self._close_db else _nothing)
 

@@ -19,9 +19,9 @@ _MOST_BYTES: Final = 256 * 1024
 class AsyncRange(Generic[T]):
     """Keys, values or items of a range, in order.
 
-    Later writes do not change them.  Each ``async for`` starts anew.  A thread fetches at most 1,024 entries or 256 KiB (and one entry
-    more) at a time, and only once the loop has taken those before.  A loop that ends early, or is
-    cancelled, leaves nothing behind.
+    Later writes do not change them.  Each ``async for`` starts anew.  A thread fetches at most 1,024
+    entries or 256 KiB (and one entry more) at a time, and only once the loop has taken those before.  A
+    loop that ends early, or is cancelled, leaves nothing behind.
     """
 
     def __init__(

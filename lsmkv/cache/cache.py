@@ -28,7 +28,8 @@ _PLAIN: Final = PlainValue()
 class Cache:
     """A cache on disk for one process that writes.
 
-    Its threads share it.  Other processes read it with ``read_only=True``, as it was when they opened it.
+    Its threads share it.  Other processes read it with ``read_only=True``, as it was when they opened
+    it.
 
     Args:
         path: a directory of its own, which is created.
@@ -215,8 +216,8 @@ class Cache:
     def incr(self, key: Any, delta: float = 1, default: float | None = 0) -> Any:
         """Add ``delta`` to the number at ``key``, and return the sum.
 
-        No other write comes in between.  A missing key counts as ``default``; KeyError if that is None.  TypeError: the value is no
-        number.  The expiry stays.
+        No other write comes in between.  A missing key counts as ``default``; KeyError if that is
+        None.  TypeError: the value is no number.  The expiry stays.
         """
         packed = pack((key,))
         with self._book.lock:
@@ -285,8 +286,9 @@ class Cache:
     def transact(self) -> AbstractContextManager[None]:
         """Apply all writes of the ``with`` block, or none.
 
-        If the block raises, nothing changes.  Other threads wait with their writes, and see those of the block at its end.  Removing many
-        entries and iterating are for before and after (RuntimeError).
+        If the block raises, nothing changes.  Other threads wait with their writes, and see those of
+        the block at its end.  Removing many entries and iterating are for before and after
+        (RuntimeError).
         """
         return self._book.transaction()
 
@@ -318,7 +320,8 @@ class Cache:
     def expire(self, now: float | None = None) -> int:
         """Remove all expired entries; returns how many.
 
-        ``now``: those that are expired then, in seconds since the epoch.  Writes remove some of them each (see ``cull_limit``).
+        ``now``: those that are expired then, in seconds since the epoch.  Writes remove some of them
+        each (see ``cull_limit``).
         """
         moment = time.time() if now is None else now
         return self._repeat("expire", lambda: self._book.delete_expired(moment))

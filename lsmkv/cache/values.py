@@ -19,7 +19,8 @@ _LEAST, _MOST = -(1 << 63), (1 << 64) - 1
 class PlainValue(Codec[Any]):
     """Bytes, str, numbers, bool, None, and lists and dicts of them.
 
-    Structures are stored as MessagePack.  It refuses what would come back as something else: a tuple, a set, a date, a dataclass.
+    Structures are stored as MessagePack.  It refuses what would come back as something else: a tuple, a
+    set, a date, a dataclass.
 
     >>> codec = PlainValue()
     >>> codec.decode(codec.encode({"sizes": [1, 2.5], "body": b"..."}))
@@ -94,5 +95,5 @@ def _refusal(value: object, name: str) -> TypeError:
         return TypeError(f"{name} is {kind}, which would come back as bytes: make it bytes")
     return TypeError(
         f"{name} is {kind}: a value is bytes, str, int, float, bool, None, or a list or dict of them; "
-        f"convert it, or open the cache with a codec, such as Cache(path, value=lsmkv.typed.Json({kind}))"
-    )
+        f"convert it, or open the cache with a codec, such as Cache(path,
+        value=lsmkv.typed.Json({kind}))" )

@@ -262,7 +262,7 @@ class WriteState(ReadState):
         return not is_full or self._may_rotate(self.require_open())
 
     def room_bytes(self) -> int:
-        """How much more the current log takes before a write may wait or start another."""
+        """The room in the current log; 0 if the next write may wait."""
         self.require_open()
         if self.read_only or self._throttle.on:
             return 0
