@@ -95,5 +95,6 @@ def _refusal(value: object, name: str) -> TypeError:
         return TypeError(f"{name} is {kind}, which would come back as bytes: make it bytes")
     return TypeError(
         f"{name} is {kind}: a value is bytes, str, int, float, bool, None, or a list or dict of them; "
-        f"convert it, or open the cache with a codec, such as Cache(path,
-        value=lsmkv.typed.Json({kind}))" )
+        "convert it, or open the cache with a codec, such as "
+        f"Cache(path, value=lsmkv.typed.Json({kind}))"
+    )
