@@ -14,7 +14,7 @@
 b'red'
 [b'banana', b'cherry']
 
-**Where work runs.**  A thread costs some 200 times what a warm lookup does, so lookups run in the event
+**Where work runs.**  A thread costs many times what a warm lookup does, so lookups run in the event
 loop unless ``in_thread=True`` (for a store on a slow disk whose blocks are not cached).  Writes run in
 the event loop while the store has room for them (``DB.write_room_bytes``), and in a thread when they
 would wait, are larger than 256 KiB, or follow one that is in a thread.  Syncs, scans, flushes,
