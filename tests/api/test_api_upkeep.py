@@ -293,8 +293,9 @@ def test_the_room_for_writes_shrinks_to_nothing_when_the_next_needs_a_new_log(pa
 
 def test_there_is_no_room_for_writes_while_level_0_slows_them_down(path: str) -> None:
     storage = GatedStorage(thread="lsmkv-compact")
-    triggers = {"level0_compaction_trigger": 2, "level0_slowdown_trigger": 2}
-    with open_small(path, storage=storage, **triggers) as db:
+    with open_small(
+        path, storage=storage, level0_compaction_trigger=2, level0_slowdown_trigger=2
+    ) as db:
         storage.shut()
         for _ in range(2):
             fill(db, range(10))
