@@ -11,6 +11,10 @@ EXPERIMENTS: Final = {
         "bench.experiments.compaction.experiment",
         "compaction styles over a sustained load: writes, space, reads",
     ),
+    "dbm": (
+        "bench.experiments.dbm_modules",
+        "lsmkv.dbm beside the standard library's dbm modules and shelves",
+    ),
     "demo": ("bench.demo", "disk reads that filters save, on the files of this Python"),
     "figures": (
         "bench.experiments.figures.report",
@@ -31,6 +35,10 @@ EXPERIMENTS: Final = {
     "learning": (
         "bench.experiments.learning.experiment",
         "wasted reads that `adaptive_filters` saves",
+    ),
+    "loop-delay": (
+        "bench.experiments.loop_delay",
+        "how late an event loop is while the writers of its store stall",
     ),
     "memory": (
         "bench.experiments.memory.experiment",

@@ -305,6 +305,15 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             indexes=sum(table.index_memory_bytes for table in tables),
         )
 
+    @property
+    def write_room_bytes(self) -> int:
+        """How many bytes of log the next writes may fill without waiting; 0 if the next may wait.
+
+        It may wait for a flush, for a new log file, or to let compactions catch up.  Other threads that
+        write use up the same room.
+        """
+        return self._engine.room_bytes()
+
     def approximate_count(self) -> int:
         """About how many keys there are; overwritten ones may count twice.  O(tables)."""
         current = self._engine.require_open()

@@ -261,6 +261,13 @@ class WriteState(ReadState):
         is_full = self._logs.current.end >= self._write_buffer_size_bytes
         return not is_full or self._may_rotate(self.require_open())
 
+    def room_bytes(self) -> int:
+        """The room in the current log; 0 if the next write may wait."""
+        self.require_open()
+        if self.read_only or self._throttle.on:
+            return 0
+        return max(0, self._write_buffer_size_bytes - self._logs.current.end)
+
     def _was_appended(self, log: LogWriter, start: int, error: BaseException) -> bool:
         """Whether an interrupted write is in the log but not the memtable.
 

@@ -9,6 +9,7 @@ import pytest
 from conftest import SMALL, fill, number_key, open_small
 
 import lsmkv
+from gates import GatedStorage
 from lsmkv import DB
 from lsmkv.storage.storage import Storage
 
@@ -273,3 +274,41 @@ def test_the_approximate_count_subtracts_each_deletion_once(db: DB) -> None:
     for number in range(50):
         db.delete(b"%03d" % number)
     assert db.approximate_count() == 50
+
+
+# --- room for writes ---
+
+
+def test_the_room_for_writes_shrinks_to_nothing_when_the_next_needs_a_new_log(path: str) -> None:
+    with open_small(path) as db:
+        before = db.write_room_bytes
+        assert 8000 < before <= 8192
+        db.put(b"key", bytes(1000))
+        assert 1000 < before - db.write_room_bytes < 1100
+        db.put(b"key", bytes(8000))
+        assert db.write_room_bytes == 0
+        db.put(b"key", b"")  # starts a new log
+        assert db.write_room_bytes > 8000
+
+
+def test_there_is_no_room_for_writes_while_level_0_slows_them_down(path: str) -> None:
+    storage = GatedStorage(thread="lsmkv-compact")
+    with open_small(
+        path, storage=storage, level0_compaction_trigger=2, level0_slowdown_trigger=2
+    ) as db:
+        storage.shut()
+        for _ in range(2):
+            fill(db, range(10))
+            db.flush()
+        assert db.write_room_bytes == 0
+        storage.open_up()
+        db.wait_until_settled()
+        assert db.write_room_bytes > 0
+
+
+def test_there_is_no_room_for_writes_in_a_read_only_store(path: str) -> None:
+    open_small(path).close()
+    with open_small(path, read_only=True) as db:
+        assert db.write_room_bytes == 0
+    with pytest.raises(lsmkv.ClosedError):
+        _ = db.write_room_bytes

@@ -32,8 +32,9 @@ FLOORS = """
     engine  salvage  remote
     api
     lsmkv
-    layers
+    layers  dbm  aio
     typed
+    cache
     explore
     cli
     __main__
@@ -49,8 +50,7 @@ INSIDE = {
 }
 
 # Rooms that stand on the store as any program does: they import public names alone.
-LAYERS_ON_PUBLIC_NAMES = ("layers", "typed")
-
+LAYERS_ON_PUBLIC_NAMES = ("layers", "typed", "cache", "dbm", "aio")
 # Methods of the store that make a layer: module -> the layers that it imports where they are used.
 DOORS = {
     "lsmkv.api.db": {"lsmkv.layers.prefixed"},

@@ -1,0 +1,83 @@
+"""Write batches, committed by ``async with``."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Self, SupportsIndex
+
+import lsmkv
+from lsmkv import Buffer
+from lsmkv.errors import uncopyable
+
+
+class AsyncBatch:
+    """Operations collected by ``AsyncDB.write_batch``: applied in order, all or none.
+
+    Leaving the ``async with`` block commits them, through an exception discards them.  Without it, await
+    ``commit``.  Collecting them needs no await.
+    """
+
+    def __init__(
+        self,
+        batch: lsmkv.WriteBatch,
+        apply: Callable[[lsmkv.WriteBatch, int, bytes | None], Awaitable[None]],
+    ) -> None:
+        self._batch = batch
+        self._apply = apply
+        self._size_bytes = 0
+        self._key: bytes | None = None
+
+    def put(self, key: Buffer, value: Buffer) -> None:
+        """Set ``key`` to ``value`` when the batch is committed.  Raises as ``WriteBatch.put``."""
+        self._batch.put(key, value)
+        self._add(key, len(value))
+
+    def delete(self, key: Buffer) -> None:
+        """Remove ``key`` when the batch is committed.  Raises as :meth:`put`."""
+        self._batch.delete(key)
+        self._add(key, 0)
+
+    def _add(self, key: Buffer, value_bytes: int) -> None:
+        self._size_bytes += len(key) + value_bytes
+        if self._key is None:
+            self._key = bytes(key)
+
+    def __setitem__(self, key: Buffer, value: Buffer) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: Buffer) -> None:
+        self.delete(key)
+
+    def __len__(self) -> int:
+        """Operations collected so far."""
+        return len(self._batch)
+
+    def clear(self) -> None:
+        """Forget the operations collected so far."""
+        self._batch.clear()
+        self._size_bytes, self._key = 0, None
+
+    async def commit(self) -> None:
+        """Apply everything, in one step.  Raises as ``DB.put``."""
+        await self._apply(self._batch, self._size_bytes, self._key)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the batch was committed or discarded."""
+        return self._batch.closed
+
+    async def __aenter__(self) -> Self:
+        len(self._batch)  # raises if it is closed
+        return self
+
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is not None:
+            self._batch.close()
+        elif not self._batch.closed:
+            await self.commit()
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        raise uncopyable("an AsyncBatch", "collect the operations of another in write_batch()")
+
+    def __repr__(self) -> str:
+        return f"<lsmkv.aio.AsyncBatch of {self._batch!r}>"

@@ -1,0 +1,262 @@
+"""An open store, as asyncio sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import lsmkv
+from lsmkv import Buffer
+from lsmkv.aio.batch import AsyncBatch
+from lsmkv.aio.reading import AsyncReader, AsyncSnapshot
+from lsmkv.aio.work import Work
+
+if TYPE_CHECKING:  # loaded by `explain` alone
+    from lsmkv import Explanation
+
+_INLINE_BYTES: Final = 256 * 1024
+"""The largest write in the event loop: it takes below a millisecond."""
+
+_INLINE_OPERATIONS: Final = 1000
+
+
+class _Sync:
+    """One sync, for all who ask before it begins."""
+
+    has_begun = False
+    future: Future[None]
+
+
+class AsyncDB(AsyncReader):
+    """An open store for one event loop; :func:`lsmkv.aio.open` makes it.
+
+    ``AsyncDB(db)`` shares a store that is open already with other event loops, threads and synchronous
+    code.  Closing it then leaves ``db`` open.
+
+    Methods raise what those of :class:`lsmkv.DB` raise; ClosedError once closing has begun; and
+    RuntimeError in another event loop.
+    """
+
+    _reader: lsmkv.DB
+
+    def __init__(self, db: lsmkv.DB, *, close_db: bool = False) -> None:
+        super().__init__(Work(), db)
+        self._close_db = close_db
+        self._next_sync: _Sync | None = None
+
+    # Writing
+
+    async def put(self, key: Buffer, value: Buffer, *, sync: bool = False) -> None:
+        """Set ``key`` to ``value``.
+
+        Writes of one task take place in their order.  ``sync``: return once the write is safe from a
+        power failure; one fdatasync serves all tasks that wait.
+        """
+        size_bytes = len(value) if isinstance(value, (bytes, bytearray, memoryview)) else 0
+        await self._begin_write()
+        if not self._may_write_inline(size_bytes):
+            await self._work.write(self._reader.put, key, value, sync=sync)
+            return
+        self._reader.put(key, value)
+        if sync:
+            await self._sync()
+
+    async def delete(self, key: Buffer, *, sync: bool = False) -> None:
+        """Remove ``key`` if it is there.  Arguments as :meth:`put`."""
+        await self._begin_write()
+        if not self._may_write_inline(0):
+            await self._work.write(self._reader.delete, key, sync=sync)
+            return
+        self._reader.delete(key)
+        if sync:
+            await self._sync()
+
+    def write_batch(self, *, sync: bool = False) -> AsyncBatch:
+        """Operations that the end of the ``async with`` applies, all or none."""
+        self._work.check()
+
+        async def apply(batch: lsmkv.WriteBatch, size_bytes: int, key: bytes | None) -> None:
+            await self._begin_write()
+            if len(batch) > _INLINE_OPERATIONS or not self._may_write_inline(size_bytes):
+                await self._work.write(self._commit, batch, key, sync)
+                return
+            batch.commit()
+            if sync:
+                await self._sync()
+
+        return AsyncBatch(self._reader.write_batch(), apply)
+
+    def _commit(self, batch: lsmkv.WriteBatch, key: bytes | None, sync: bool) -> None:
+        """Commit a large batch, and have the memtable sort it: by a lookup."""
+        batch.commit()
+        if key is not None:
+            self._reader.get(key)
+        if sync:
+            self._reader.sync()
+
+    async def popitem(self) -> tuple[bytes, bytes]:
+        """Remove the first key, and return it with its value.
+
+        KeyError: the store is empty.
+        """
+        self._work.check()
+        return await self._work.write(self._reader.popitem)
+
+    async def clear(self) -> None:
+        """Remove every key that is there now, in several batches."""
+        self._work.check()
+        await self._work.write(self._reader.clear)
+
+    async def _begin_write(self) -> None:
+        self._work.check()
+        if self._work.turns.must_wait():
+            await self._work.turns.wait()
+            self._work.check()
+
+    def _may_write_inline(self, size_bytes: int) -> bool:
+        """Whether a write may run in the loop.
+
+        It must not wait, nor block the loop for long, nor overtake another.
+        """
+        return (
+            size_bytes <= _INLINE_BYTES
+            and not self._work.is_writing
+            and self._reader.write_room_bytes > 0
+        )
+
+    async def sync(self) -> None:
+        """Make every write that has returned survive a power failure."""
+        self._work.check()
+        await self._sync()
+
+    async def _sync(self) -> None:
+        waiting = self._next_sync
+        if waiting is None or waiting.has_begun:
+            waiting = self._next_sync = _Sync()
+            waiting.future = self._work.begin_sync(lambda: self._sync_for(waiting))
+        # Shielded: other tasks may wait for the same sync.
+        await asyncio.shield(asyncio.wrap_future(waiting.future))
+
+    def _sync_for(self, waiting: _Sync) -> None:
+        waiting.has_begun = True  # first: whoever asks from here on may have written after it
+        self._reader.sync()
+
+    # Reading one state
+
+    def snapshot(self) -> AsyncSnapshot:
+        """The store as it is now, unchanged by later writes: ``async with db.snapshot() as past``."""
+        self._work.check()
+        return AsyncSnapshot(self._work, self._reader.snapshot())
+
+    # Upkeep, in threads
+
+    async def flush(self) -> None:
+        """Write the memtable to a table, and wait.  BackgroundError: it failed."""
+        await self._work.read(self._reader.flush)
+
+    async def compact_range(
+        self, start: Buffer | None = None, stop: Buffer | None = None, *, force: bool = False
+    ) -> None:
+        """Merge all entries between two keys into one sorted run.  See :meth:`DB.compact_range`."""
+        await self._work.read(self._reader.compact_range, start, stop, force=force)
+
+    async def wait_until_settled(self) -> None:
+        """Wait until no flush and no compaction is due."""
+        await self._work.read(self._reader.wait_until_settled)
+
+    async def resume(self) -> None:
+        """Accept writes again after a failure, such as a full disk."""
+        await self._work.read(self._reader.resume)
+
+    async def refresh(self) -> None:
+        """Show what another process has written since a read-only store was opened."""
+        await self._work.read(self._reader.refresh)
+
+    # Looking inside
+
+    def stats(self) -> lsmkv.Stats:
+        """All counters since the store was opened; two results can be subtracted."""
+        self._work.check()
+        return self._reader.stats()
+
+    def memory_usage(self) -> lsmkv.MemoryUsage:
+        """Memory by purpose."""
+        self._work.check()
+        return self._reader.memory_usage()
+
+    async def approximate_count(self) -> int:
+        """About how many keys there are; overwritten ones may count twice."""
+        return await self._work.read(self._reader.approximate_count)
+
+    async def approximate_size(
+        self, start: Buffer | None = None, stop: Buffer | None = None
+    ) -> int:
+        """About how many bytes of tables a range of keys takes."""
+        return await self._work.read(self._reader.approximate_size, start, stop)
+
+    async def explain(self, key: Buffer) -> Explanation:
+        """Every step of one lookup, as data; ``print`` shows it as text."""
+        return await self._work.read(self._reader.explain, key)
+
+    async def inspect(self) -> Any:
+        """Levels, runs and tables, as :meth:`DB.inspect` returns them."""
+        return await self._work.read(self._reader.inspect)
+
+    async def verify(self, progress: Callable[[int, int], None] | None = None) -> Any:
+        """Check every byte of every file, and report all damage.
+
+        The report is that of :meth:`DB.verify`.  ``progress`` is called in the event loop.
+        """
+        if progress is None:
+            return await self._work.read(self._reader.verify)
+        loop = asyncio.get_running_loop()
+
+        def tell(done: int, of: int) -> None:
+            loop.call_soon_threadsafe(progress, done, of)
+
+        return await self._work.read(self._reader.verify, tell)
+
+    # The handle
+
+    @property
+    def path(self) -> str:
+        """The store's directory."""
+        return self._reader.path
+
+    @property
+    def options(self) -> lsmkv.Options:
+        """The options in force."""
+        return self._reader.options
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the store was opened with ``read_only=True``."""
+        return self._reader.read_only
+
+    @property
+    def closed(self) -> bool:
+        """Whether the store is closed."""
+        return self._work.has_ended
+
+    async def close(self) -> None:
+        """Wait for all work, close the store and end its threads.
+
+        All writes are synced.  A cancellation waits, too.  A second call does nothing.  OSError:
+        syncing failed; the store is closed anyway.
+        """
+        await self._work.end(self._reader.close if self._close_db else _nothing)
+
+    async def __aenter__(self) -> Self:
+        self._work.check()
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<lsmkv.aio.AsyncDB of {self._reader!r}>"
+
+
+def _nothing() -> None: ...

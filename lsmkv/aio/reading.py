@@ -1,0 +1,140 @@
+"""The reading part of stores and snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, Self, SupportsIndex, TypeVar, overload
+
+import lsmkv
+from lsmkv import Buffer
+from lsmkv.aio.ranges import AsyncRange, size_of_item
+from lsmkv.aio.work import Work
+from lsmkv.errors import uncopyable
+
+_T = TypeVar("_T")
+
+
+class AsyncReader:
+    """The reading part of a store or snapshot.
+
+    Errors are those of :class:`lsmkv.DB`, and RuntimeError in another event loop than the one that
+    opened the store.
+    """
+
+    def __init__(self, work: Work, reader: lsmkv.DB | lsmkv.Snapshot) -> None:
+        self._work = work
+        self._reader = reader
+
+    @overload
+    async def get(
+        self, key: Buffer, default: None = None, *, in_thread: bool = False
+    ) -> bytes | None: ...
+    @overload
+    async def get(self, key: Buffer, default: _T, *, in_thread: bool = False) -> bytes | _T: ...
+    async def get(self, key: Buffer, default: Any = None, *, in_thread: bool = False) -> Any:
+        """The value of ``key``, or ``default`` when it is not there.
+
+        ``in_thread``: read in a thread, because the block may have to come from a slow disk.
+        """
+        if in_thread:
+            return await self._work.read(self._reader.get, key, default)
+        self._work.check()
+        if self._work.turns.must_wait():
+            await self._work.turns.wait()
+        return self._reader.get(key, default)
+
+    async def contains(self, key: Buffer, *, in_thread: bool = False) -> bool:
+        """Whether ``key`` is there.  Arguments as :meth:`get`."""
+        return await self.get(key, in_thread=in_thread) is not None
+
+    async def multi_get(
+        self, keys: Iterable[Buffer], *, in_thread: bool = False
+    ) -> list[bytes | None]:
+        """The value of each key, in order, or None.  Arguments as :meth:`get`.
+
+        Without ``in_thread``, the event loop does nothing else meanwhile.
+        """
+        if in_thread:
+            return await self._work.read(self._reader.multi_get, keys)
+        self._work.check()
+        if self._work.turns.must_wait():
+            await self._work.turns.wait()
+        return self._reader.multi_get(keys)
+
+    def keys(
+        self,
+        *,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        prefix: Buffer | None = None,
+        reverse: bool = False,
+    ) -> AsyncRange[bytes]:
+        """The keys of a range as they are now, for ``async for``.  Arguments as :meth:`DB.keys`."""
+        self._work.check()
+        view = self._reader.keys(start=start, stop=stop, prefix=prefix, reverse=reverse)
+        return AsyncRange(self._work, view, len, "keys")
+
+    def values(
+        self,
+        *,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        prefix: Buffer | None = None,
+        reverse: bool = False,
+    ) -> AsyncRange[bytes]:
+        """The values of the keys that :meth:`keys` returns, in their order."""
+        self._work.check()
+        view = self._reader.values(start=start, stop=stop, prefix=prefix, reverse=reverse)
+        return AsyncRange(self._work, view, len, "values")
+
+    def items(
+        self,
+        *,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        prefix: Buffer | None = None,
+        reverse: bool = False,
+    ) -> AsyncRange[tuple[bytes, bytes]]:
+        """The keys that :meth:`keys` returns, each with its value."""
+        self._work.check()
+        view = self._reader.items(start=start, stop=stop, prefix=prefix, reverse=reverse)
+        return AsyncRange(self._work, view, size_of_item, "items")
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """All keys: ``async for key in db``."""
+        return aiter(self.keys())
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        raise uncopyable(f"an {type(self).__name__}", "open the store by its path instead")
+
+
+class AsyncSnapshot(AsyncReader):
+    """The store as it was at ``AsyncDB.snapshot``.
+
+    End it with ``async with`` or ``close``."""
+
+    _reader: lsmkv.Snapshot
+
+    @property
+    def sequence_number(self) -> int:
+        """The number of the last write that the snapshot sees."""
+        return self._reader.sequence_number
+
+    @property
+    def closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return self._reader.closed
+
+    async def close(self) -> None:
+        """End the snapshot, so that the store may drop old entries."""
+        self._reader.close()
+
+    async def __aenter__(self) -> Self:
+        self._work.check()
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        self._reader.close()
+
+    def __repr__(self) -> str:
+        return f"<lsmkv.aio.AsyncSnapshot of {self._reader!r}>"

@@ -1,0 +1,98 @@
+"""A cache beside a model of it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from caches import Clock, cache, clock
+from lsmkv.cache import Cache
+from lsmkv.cache import cache as cache_module
+
+__all__ = ["cache", "clock"]  # fixtures
+
+
+KEYS = st.sampled_from(["a", "b", b"a", 1, ("a", 1)])
+STEPS = st.one_of(
+    st.tuples(st.just("set"), KEYS, st.integers(0, 9), st.sampled_from([None, 1, 2, 5])),
+    st.tuples(st.just("add"), KEYS, st.integers(0, 9), st.sampled_from([None, 1, 5])),
+    st.tuples(st.just("incr"), KEYS),
+    st.tuples(st.just("touch"), KEYS, st.sampled_from([None, 1, 5])),
+    st.tuples(st.just("pop"), KEYS),
+    st.tuples(st.just("delete"), KEYS),
+    st.tuples(st.just("wait"), st.integers(0, 3)),
+    st.tuples(st.sampled_from(["expire", "cull", "clear", "reopen", "evict"])),
+)
+
+
+class Model:
+    """A dict of values and expiries."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.entries: dict[Any, tuple[int, float]] = {}
+
+    def live(self) -> dict[Any, int]:
+        return {k: v for k, (v, expires) in self.entries.items() if expires > self.clock.now}
+
+    def until(self, expire: float | None) -> float:
+        return math.inf if expire is None else self.clock.now + expire
+
+    def apply(self, name: str, key: Any = None, *rest: Any) -> Any:
+        present = self.live().get(key)
+        if name == "set" or (name == "add" and present is None):
+            self.entries[key] = rest[0], self.until(rest[1])
+            return True
+        if name == "add":
+            return False
+        if name == "incr":
+            expires = math.inf if present is None else self.entries[key][1]
+            self.entries[key] = (present or 0) + 1, expires
+            return self.entries[key][0]
+        if name == "touch" and present is not None:
+            self.entries[key] = present, self.until(rest[0])
+        if name in ("pop", "delete"):
+            if present is not None:
+                del self.entries[key]
+            return present if name == "pop" else present is not None
+        if name in ("clear", "evict"):
+            self.entries = {}
+        return present is not None if name == "touch" else None
+
+
+@settings(max_examples=60)
+@given(st.lists(STEPS, max_size=25))
+def test_it_is_a_dict_whose_entries_expire(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[Any, ...]]
+) -> None:
+    clock = Clock()
+    path = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cache_module, "time", clock)
+        cache, model = Cache(path), Model(clock)
+        for name, *arguments in steps:
+            if name == "wait":
+                clock.now += arguments[0]
+            elif name == "reopen":
+                cache.close()
+                cache = Cache(path)
+            elif name in ("expire", "cull", "clear"):
+                getattr(cache, name)()
+                model.apply(name)
+            elif name == "evict":
+                cache.clear()
+                model.apply(name)
+            elif name in ("set", "add"):
+                key, value, expire = arguments
+                done = getattr(cache, name)(key, value, expire=expire, tag="t")
+                assert done == model.apply(name, *arguments)
+            else:
+                assert getattr(cache, name)(*arguments) == model.apply(name, *arguments)
+            live = model.live()
+            assert {key: cache[key] for key in cache if key in cache} == live
+        assert cache.check() == []
+        cache.close()

@@ -1,0 +1,105 @@
+"""Keys and values of a cache."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from caches import cache, clock
+from lsmkv.cache import Cache, PlainValue
+from lsmkv.typed import DecodeError, Json
+
+__all__ = ["cache", "clock"]  # fixtures
+
+
+ATOMS = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.binary() | st.text()
+)
+STRUCTURES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(1 << 63), (1 << 64) - 1) | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=5,
+)
+
+
+@given(ATOMS | STRUCTURES)
+def test_a_value_comes_back_as_it_was(value: Any) -> None:
+    codec = PlainValue()
+    back = codec.decode(codec.encode(value))
+    assert (back, type(back)) == (value, type(value))
+
+
+def test_values_that_are_no_numbers_come_back() -> None:
+    codec = PlainValue()
+    assert math.isnan(codec.decode(codec.encode(math.nan)))
+    assert math.isnan(codec.decode(codec.encode([math.nan]))[0])
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ((1, 2), r"value is tuple, which would come back as list"),
+        ({"a": [1, (2,)]}, r"value\['a'\]\[1\] is tuple, which would come back as list"),
+        (bytearray(b"x"), r"value is bytearray, which would come back as bytes: make it bytes"),
+        (
+            {1, 2},
+            r"value is set: a value is bytes, str, .*Cache\(path, value=lsmkv.typed.Json\(set\)",
+        ),
+        (datetime.date(2024, 5, 7), r"value is date: "),
+        ([datetime.datetime(2024, 5, 7)], r"value\[0\] is datetime: "),
+        ({frozenset(): 3}, r"value has the key frozenset\(\), a frozenset: keys of a dict are"),
+        (object(), r"value is object: "),
+    ],
+)
+def test_a_value_that_would_change_is_refused(cache: Cache, value: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        cache.set("key", value)
+    assert "key" not in cache
+
+
+def test_an_integer_in_a_structure_has_at_most_64_bits(cache: Cache) -> None:
+    with pytest.raises(ValueError, match="64"):
+        cache.set("key", [1 << 64])
+    cache["key"] = 1 << 64
+    assert cache["key"] == 1 << 64
+
+
+def test_text_that_is_no_utf8_is_refused(cache: Cache) -> None:
+    with pytest.raises(ValueError, match="surrogates"):
+        cache["key"] = "\ud800"
+
+
+def test_keys_of_all_kinds_are_told_apart_and_come_in_order(cache: Cache) -> None:
+    keys = [None, b"a", "a", (), ("a",), ("a", 1), ("ab",), ("b", "a"), -1, 0, 1, 1.0, False, True]
+    for number, key in enumerate(reversed(keys)):
+        cache[key] = number
+    assert list(cache) == keys
+    assert list(map(type, cache)) == list(map(type, keys))
+    assert list(reversed(cache)) == keys[::-1]
+    assert [cache[key] for key in keys] == list(range(len(keys)))[::-1]
+
+
+def test_a_key_of_another_type_is_refused(cache: Cache) -> None:
+    for use in (cache.get, cache.delete, cache.touch, cache.incr, cache.pop):
+        with pytest.raises(TypeError, match="list"):
+            use(("a", ["b"]))
+
+
+def test_a_codec_takes_its_own_values(path: str) -> None:
+    with Cache(path, value=Json(datetime.date)) as cache:
+        cache["launch"] = datetime.date(2024, 5, 7)
+        assert cache["launch"] == datetime.date(2024, 5, 7)
+        with pytest.raises(ValueError, match="date"):
+            cache["launch"] = "soon"
+
+
+def test_a_value_that_another_codec_wrote_is_named(path: str) -> None:
+    with Cache(path) as cache:
+        cache["key"] = "text"
+    with Cache(path, value=Json()) as cache, pytest.raises(DecodeError, match="'key'"):
+        cache["key"]
