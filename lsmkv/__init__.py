@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lsmkv.errors import ReadOnlyError as ReadOnlyError
     from lsmkv.errors import StoreExistsError as StoreExistsError
     from lsmkv.errors import UnsupportedFormatError as UnsupportedFormatError
+    from lsmkv.errors import WorkerError as WorkerError
     from lsmkv.filters.keys import DelimitedPrefix as DelimitedPrefix
     from lsmkv.filters.keys import FilterKey as FilterKey
     from lsmkv.filters.keys import FixedPrefix as FixedPrefix
@@ -68,6 +69,7 @@ _HOMES: Final = {
         "ReadOnlyError",
         "StoreExistsError",
         "UnsupportedFormatError",
+        "WorkerError",
     ),
     "lsmkv.filters.keys": ("DelimitedPrefix", "FilterKey", "FixedPrefix", "WholeKey"),
     "lsmkv.options": ("Options",),

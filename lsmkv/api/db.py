@@ -23,6 +23,8 @@ from lsmkv.read.scan import Bounds, Scan
 from lsmkv.stats import Stats
 
 if TYPE_CHECKING:  # imported where it is used: most programs never need it
+    from concurrent.futures import Executor
+
     from lsmkv.inspection.explain import Explanation
     from lsmkv.inspection.store_info import BlockInfo, StoreInfo
     from lsmkv.inspection.verify import VerifyReport
@@ -182,7 +184,12 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         self._engine.flush()
 
     def compact_range(
-        self, start: Buffer | None = None, stop: Buffer | None = None, *, force: bool = False
+        self,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        *,
+        force: bool = False,
+        executor: Executor | None = None,
     ) -> None:
         """Flush, then merge all entries between two keys into one sorted run.
 
@@ -193,15 +200,25 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             start, stop: start <= key < stop; None sets no bound.
             force: rewrite also what is one run already, with the present options (another error rate,
                 block size, compression, ...).
+            executor: merge up to 256 key ranges of about the same size as jobs in this
+                ``concurrent.futures.Executor``: a thread pool, a process pool, or that of a Dask client
+                (``client.get_executor()``), whose workers must see the store's directory under the same
+                path.  A failed job leaves no file, and the store takes writes as before.  Do not call
+                it from a job of the same executor.  None: merge in this process, in one thread.
 
         Raises:
             BackgroundError, OSError: the flush or the merge failed.
+            WorkerError: a worker ended in the middle of a job, or the executor takes none.
+            TypeError, ValueError: the executor cannot run jobs of this store, because only this process
+                has its storage or its filter policy; nothing was changed.
         """
+        if executor is not None:
+            self._engine.check_executor(executor)
         wanted = scan_range(start, stop, None, False)
         if wanted.is_empty:
             self._engine.flush()
         else:
-            self._engine.compact_range(wanted.start, wanted.stop, force)
+            self._engine.compact_range(wanted.start, wanted.stop, force, executor)
 
     def wait_until_settled(self) -> None:
         """Wait until no flush and no compaction is due.  BackgroundError: one failed."""

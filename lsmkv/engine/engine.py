@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import TYPE_CHECKING
 
 from librt.threading import Lock
 
@@ -29,6 +30,9 @@ from lsmkv.tree.levels import Levels
 from lsmkv.tree.manifest import State
 from lsmkv.tree.version import Version
 from lsmkv.tree.version_set import VersionSet
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 
 class Engine(WriteState):
@@ -155,11 +159,18 @@ class Engine(WriteState):
         self._check_writable()
         return all(memtable.log_number >= log_number for memtable in self.require_open().flushing)
 
-    def compact_range(self, start: bytes | None, stop: bytes | None, force: bool) -> None:
+    def check_executor(self, executor: Executor) -> None:
+        """Raise TypeError or ValueError if ``executor`` cannot run jobs of this store."""
+        self._background.compactor.check_executor(executor)
+
+    def compact_range(
+        self, start: bytes | None, stop: bytes | None, force: bool, executor: Executor | None
+    ) -> None:
         """Flush, and merge a range into one run.  Raises as the method of ``DB``."""
+        compactor = self._background.compactor
         self.flush()
         try:
-            self._urgently(lambda: self._background.compactor.compact_range(start, stop, force))
+            self._urgently(lambda: compactor.compact_range(start, stop, force, executor))
         except CancelledError:
             raise caused(self.unusable(), None)
         self._background.wake_compactor()

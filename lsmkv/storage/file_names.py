@@ -15,6 +15,23 @@ _NUMBER: Final = "([0-9]{6}|[1-9][0-9]{6,9})"  # as the store writes them
 _FILE_NAME: Final = re.compile(rf"(?:MANIFEST-{_NUMBER}|{_NUMBER}\.(sst|log))(\.tmp)?")
 
 
+_STAGING: Final = re.compile(r"staging-[0-9a-f]{32}(\.tmp)?")
+
+
+def new_staging_name() -> str:
+    """The name of a new directory, in a store's, for tables that may come to count."""
+    return f"staging-{os.urandom(16).hex()}"
+
+
+def is_staging_name(name: str) -> bool:
+    """Whether this is a staging directory; ``.tmp``: it is being removed.
+
+    >>> is_staging_name(new_staging_name()), is_staging_name("staging-area")
+    (True, False)
+    """
+    return _STAGING.fullmatch(name) is not None
+
+
 def table_path(directory: str, number: int) -> str:
     return os.path.join(directory, f"{number:06}.sst")
 

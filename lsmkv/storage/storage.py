@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import stat
 import sys
 from typing import Any, Final
@@ -173,8 +174,25 @@ class Storage:
                 raise
         self.sync_directory(_parent(path))
 
+    def create_directory(self, path: str) -> None:
+        """Create a directory (mode 0o700) in one that exists."""
+        os.mkdir(path, 0o700)
+
     def remove_directory(self, path: str) -> None:
         os.rmdir(path)
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory with all in it, if it exists.
+
+        It is renamed first, so that other processes create nothing more in it.
+        """
+        going = path if path.endswith(UNFINISHED) else path + UNFINISHED
+        try:
+            if going != path:
+                os.replace(path, going)
+            shutil.rmtree(going)
+        except FileNotFoundError:
+            pass
 
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and removals in the directory durable."""

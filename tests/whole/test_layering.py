@@ -66,6 +66,7 @@ HOMES = {
         "lsmkv.background.process.exceptions",
         "lsmkv.background.process.jobs",
         "lsmkv.background.process.messages",
+        "lsmkv.background.process.parallel",
         "lsmkv.background.process.parent",
         "lsmkv.background.process.runner",
         "lsmkv.sstable.format",
