@@ -16,10 +16,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import lsmkv
+from clusters import dask_client
 from golden_support import golden, pytest_addoption  # for pytest to find
 from lsmkv.storage.storage import Storage
 
-__all__ = ["golden", "pytest_addoption"]
+__all__ = ["dask_client", "golden", "pytest_addoption"]
 
 # No test asserts a wall-clock time, and a slow machine is no defect.
 settings.register_profile("lsmkv", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,0 +1,232 @@
+"""Builds a store from the pairs of a Dask collection."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+import dask.bag
+import dask.dataframe
+import distributed
+import pandas as pd
+import pyarrow as pa
+from dask.delayed import Delayed, delayed
+from distributed.client import FutureCancelledError
+from distributed.scheduler import KilledWorker
+
+from lsmkv.api.db import DB
+from lsmkv.api.opening import destroy, open
+from lsmkv.cluster.partition import PartitionJob, write_partition
+from lsmkv.cluster.pieces import COLUMN, sorted_rows
+from lsmkv.cluster.report import BuildReport, WrittenPartition
+from lsmkv.cluster.sample import Plan, partition_numbers, plan, sample, sample_size
+from lsmkv.cluster.sources import parts_of
+from lsmkv.errors import WorkerError
+from lsmkv.filters.policy import PRIVATE_SCHEMES, policy_named
+from lsmkv.options import Options
+from lsmkv.storage.file_names import new_staging_name
+from lsmkv.storage.storage import PathLike, Storage, absolute_path
+from lsmkv.storage.store_lock import holds_store
+from lsmkv.tree.version_set import table_format
+
+RepeatedKeys = Literal["last", "error"]
+Progress = Callable[[int, int], None]
+
+_MEMORY_SHARE: Final = 8  # a partition's pairs by the memory of a task: p2p holds them thrice
+_LEAST_MEMORY_BYTES: Final = 1 << 20
+_SHUFFLED: Final = {"key": COLUMN, "value": COLUMN, "order": "int64", "partition": "int64"}
+
+
+def build(  # more than 60 lines: its parameters and its docstring
+    source: dask.bag.Bag | dask.dataframe.DataFrame | PathLike | list[PathLike],
+    target: PathLike,
+    options: Options | None = None,
+    *,
+    key: str = "key",
+    value: str = "value",
+    partitions: int | None = None,
+    repeated_keys: RepeatedKeys = "last",
+    memory_bytes: int = 512 << 20,
+    client: distributed.Client | None = None,
+    progress: Progress | None = None,
+    **overrides: Any,
+) -> BuildReport:
+    """Write all pairs of a Dask collection to a store, on the workers of a cluster.
+
+    The source is read twice: to count and sample it, and to shuffle it by key ranges.  Each partition
+    of the shuffle is sorted and written by one task.  Neither scheduler nor client ever has the data.
+    One change of the manifest adopts all tables, as :meth:`lsmkv.DB.ingest`: the pairs are newer than
+    what the store has, and after any failure it is as it was.
+
+    Args:
+        source: a ``dask.bag.Bag`` of (key, value) in bytes; a ``dask.dataframe.DataFrame``; or a path,
+            a pattern or a list of paths of Parquet files.
+        target: the directory of a store, new or not, that all workers see under this path.
+        options: of the store and its tables (default: ``Options()``).
+        key, value: the columns of a data frame or of Parquet files: bytes, or text in UTF-8.
+        partitions: how many key ranges to write at least; more if the pairs of one would not fit into
+            ``memory_bytes``.  Default: as few as fit.
+        repeated_keys: ``"last"`` keeps the last pair of each key, in the order of the source: that of
+            its partitions, and in each that of its rows.  ``"error"`` refuses a repeated key.
+        memory_bytes: the memory that one task may take, besides what its part of the source takes.
+        client: the cluster (default: the current client).
+        progress: called with the number of partitions written so far, and of all partitions.
+        **overrides: single options that replace those in ``options``.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong, or a pair is none that a store can hold, or a key
+            is repeated and must not be.
+        WorkerError: the cluster gave up, because workers died at the same task several times.
+        LockedError: the store is open for writing.
+        OSError: a file cannot be written.
+    """
+    started = time.perf_counter()
+    chosen = _checked_options(options, overrides)
+    if repeated_keys not in ("last", "error"):
+        raise ValueError(f'repeated_keys={repeated_keys!r}: must be "last" or "error"')
+    if memory_bytes < _LEAST_MEMORY_BYTES:
+        raise ValueError(f"memory_bytes={memory_bytes}: {_LEAST_MEMORY_BYTES} are the least")
+    if partitions is not None and partitions < 1:
+        raise ValueError(f"partitions={partitions}: must be at least 1")
+    shuffle = _Shuffle(
+        client or _current_client(),
+        parts_of(source, key, value),
+        repeated_keys == "last",
+        progress or (lambda done, total: None),
+    )
+    with _staging_in(target, chosen) as (db, staging):
+        found = shuffle.sample(partitions, memory_bytes // _MEMORY_SHARE)
+        sampled = time.perf_counter()
+        job = PartitionJob(
+            staging=staging,
+            form=table_format(chosen, chosen.error_rate),
+            table_size_bytes=chosen.table_size_bytes,
+            file_mode=chosen.file_mode,
+            may_repeat=repeated_keys == "last",
+            number=0,
+            partitions=found.partitions,
+        )
+        written = shuffle.write(found, job)
+        done = time.perf_counter()
+        paths = [path for partition in written for path in partition.paths]
+        if paths:
+            db.ingest(paths, move=True)
+    return BuildReport(
+        pairs=found.pairs,
+        entries=sum(partition.entries for partition in written),
+        source_bytes=found.source_bytes,
+        size_bytes=sum(partition.size_bytes for partition in written),
+        tables=len(paths),
+        partitions=tuple(written),
+        sampling_s=sampled - started,
+        writing_s=done - sampled,
+        adopting_s=time.perf_counter() - done,
+    )
+
+
+def _checked_options(options: Options | None, overrides: dict[str, Any]) -> Options:
+    chosen = (Options() if options is None else options).replace(**overrides)
+    policy = policy_named(chosen.filter_policy)
+    if policy.scheme in PRIVATE_SCHEMES:
+        raise ValueError(
+            f"filter_policy={policy.name!r}: it is registered in this process alone, not on workers"
+        )
+    return chosen
+
+
+def _current_client() -> distributed.Client:
+    try:
+        return distributed.get_client()
+    except ValueError:
+        raise ValueError(
+            "there is no Dask client: give client=, or make one, such as distributed.Client()"
+        ) from None
+
+
+@contextlib.contextmanager
+def _staging_in(target: PathLike, options: Options) -> Iterator[tuple[DB, str]]:
+    """The open store, locked, and a directory in it for workers; a failure leaves neither."""
+    storage = Storage(file_mode=options.file_mode)
+    is_new = not holds_store(storage, absolute_path(target, "target"))
+    db = open(target, options)
+    staging = os.path.join(db.path, new_staging_name())
+    try:
+        with db:
+            storage.create_directory(staging)
+            try:
+                yield db, staging
+            finally:
+                with contextlib.suppress(OSError):  # the next opening removes what stays
+                    storage.remove_tree(staging)
+    except BaseException:
+        if is_new:
+            with contextlib.suppress(OSError):
+                destroy(target)
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Shuffle:
+    """Runs the two passes over the parts of a source."""
+
+    client: distributed.Client
+    parts: list[Delayed]
+    may_repeat: bool
+    progress: Progress
+
+    def sample(self, partitions: int | None, partition_bytes: int) -> Plan:
+        """The plan, made on a worker of samples of all parts."""
+        count = sample_size(partitions or len(self.parts), len(self.parts))
+        samples = [delayed(sample)(part, count, may_repeat=self.may_repeat) for part in self.parts]
+        found: Plan = self._results([delayed(plan)(samples, partitions, partition_bytes)])[0]
+        return found
+
+    def write(self, found: Plan, job: PartitionJob) -> list[WrittenPartition]:
+        """Shuffle the source, and write each partition."""
+        frames = [
+            delayed(to_shuffle)(part, found.splitters, may_repeat=self.may_repeat)
+            for part in self.parts
+        ]
+        if not frames or not found.pairs:
+            return []
+        meta = pd.DataFrame({name: pd.Series([], dtype=kind) for name, kind in _SHUFFLED.items()})
+        frame = dask.dataframe.from_delayed(frames, meta=meta, verify_meta=False)
+        divisions = tuple(range(found.partitions + 1))
+        shuffled = frame.set_index("partition", divisions=divisions, shuffle_method="p2p")
+        tasks = [
+            delayed(write_partition)(part, replace(job, number=number))
+            for number, part in enumerate(shuffled.to_delayed())
+        ]
+        return self._results(tasks, self.progress)
+
+    def _results(
+        self, tasks: list[Delayed], progress: Progress = lambda done, total: None
+    ) -> list[Any]:
+        """The results of all tasks, in order.  Each is small."""
+        futures = self.client.compute(tasks)
+        try:
+            results = {}
+            for future, result in distributed.as_completed(futures, with_results=True):
+                results[future.key] = result
+                progress(len(results), len(tasks))
+        except (KilledWorker, FutureCancelledError) as error:
+            raise WorkerError(f"the cluster gave up, and nothing was changed: {error}") from error
+        finally:
+            self.client.cancel(futures)
+        return [results[future.key] for future in futures]
+
+
+def to_shuffle(table: pa.Table, ends: tuple[bytes, ...], *, may_repeat: bool) -> pd.DataFrame:
+    """A part of the source in key order, with the partition of each row."""
+    ordered = table.take(sorted_rows(table, may_repeat=may_repeat))
+    columns = {
+        "key": pd.Series(ordered["key"].combine_chunks(), dtype=COLUMN),
+        "value": pd.Series(ordered["value"].combine_chunks(), dtype=COLUMN),
+        "order": ordered["order"].to_numpy(),
+        "partition": partition_numbers(ordered, ends),
+    }
+    return pd.DataFrame(columns)

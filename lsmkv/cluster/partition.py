@@ -1,0 +1,142 @@
+"""Writes the tables of one partition, on a worker."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from librt.vecs import vec
+from mypy_extensions import i64
+
+from lsmkv.cluster.pieces import row_bytes, sorted_rows
+from lsmkv.cluster.report import WrittenPartition
+from lsmkv.encoding.entry_batch import EntryBatch, ascending
+from lsmkv.errors import Error
+from lsmkv.sstable.multi_writer import TableJob, write_tables
+from lsmkv.sstable.writer import TableFormat
+from lsmkv.storage.file_names import MAX_FILE_NUMBER, table_path
+from lsmkv.storage.storage import Storage
+
+_BATCH_ROWS: Final = 1024
+_BATCH_BYTES: Final = 256 * 1024
+_CHECK_S: Final = 1.0  # how soon a worker notices that its folder is gone
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionJob:
+    """How to write partition ``number`` of ``partitions``, and below which directory."""
+
+    staging: str
+    form: TableFormat
+    table_size_bytes: int
+    file_mode: int
+    may_repeat: bool
+    number: int
+    partitions: int
+
+    @property
+    def numbers(self) -> range:
+        """The table numbers that no other partition has."""
+        each = MAX_FILE_NUMBER // self.partitions
+        return range(1 + self.number * each, 1 + (self.number + 1) * each)
+
+
+def write_partition(frame: pd.DataFrame, job: PartitionJob) -> WrittenPartition:
+    """Sort the pairs of a partition and write them to tables, in a new folder.
+
+    A task that Dask runs twice writes two folders, of which one counts.  After an error the folder is
+    removed.
+    """
+    started = time.perf_counter()
+    storage = Storage(file_mode=job.file_mode)
+    table = _table_of(frame)
+    del frame
+    folder = os.path.join(job.staging, os.urandom(16).hex())
+    storage.create_directory(folder)
+    try:
+        rows = sorted_rows(table, may_repeat=job.may_repeat)
+        metas = write_tables(_batches(table, rows), _table_job(storage, folder, job))
+    except BaseException:
+        with contextlib.suppress(OSError):
+            storage.remove_tree(folder)
+        raise
+    return WrittenPartition(
+        paths=tuple(table_path(folder, meta.number) for meta in metas),
+        rows=table.num_rows,
+        entries=len(rows),
+        raw_bytes=int(np.asarray(row_bytes(table).take(rows)).sum()),
+        size_bytes=sum(meta.size_bytes for meta in metas),
+        seconds=time.perf_counter() - started,
+        peak_memory_bytes=_peak_memory_bytes(),
+    )
+
+
+def _table_of(frame: pd.DataFrame) -> pa.Table:
+    """The frame's columns, each in one piece."""
+    columns = {}
+    for name in ("key", "value", "order"):
+        column = pa.Array.from_pandas(frame[name])
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        columns[name] = column
+    return pa.table(columns)
+
+
+def _table_job(storage: Storage, folder: str, job: PartitionJob) -> TableJob:
+    numbers = iter(job.numbers)
+    checked_s = time.monotonic()
+
+    def is_cancelled() -> bool:
+        nonlocal checked_s
+        now_s = time.monotonic()
+        if now_s - checked_s < _CHECK_S:
+            return False
+        checked_s = now_s
+        return not storage.exists(folder)
+
+    def allocate() -> int:
+        number = next(numbers, None)
+        if number is None:
+            raise Error(f"partition {job.number} needs more than {len(job.numbers)} tables")
+        return number
+
+    return TableJob(storage, folder, job.form, job.table_size_bytes, allocate, is_cancelled)
+
+
+def _batches(table: pa.Table, rows: pa.Array) -> Iterator[EntryBatch]:
+    """The entries of the rows, in their order, with sequence number 0."""
+    if not len(rows):
+        return
+    mean_bytes = max(1, table.nbytes // max(1, table.num_rows))
+    step = max(1, min(_BATCH_ROWS, _BATCH_BYTES // mean_bytes))
+    pairs = table.select(["key", "value"])
+    for start in range(0, len(rows), step):
+        some = pairs.take(rows[start : start + step])
+        batch = EntryBatch([], [], [], may_repeat=False, one_seq=0)
+        batch.key_data, batch.key_ends = _joined(some["key"].combine_chunks())
+        batch.value_data, batch.value_ends = _joined(some["value"].combine_chunks())
+        batch.order = ascending(some.num_rows)
+        yield batch
+
+
+def _joined(column: pa.Array) -> tuple[bytes, vec[i64]]:
+    """The values one after another; and where the first begins, and each ends."""
+    _, offsets, data = column.buffers()
+    ends = np.frombuffer(offsets, dtype=np.int64)[column.offset : column.offset + len(column) + 1]
+    first, last = int(ends[0]), int(ends[-1])
+    joined = b"" if data is None else bytes(data[first:last])
+    return joined, vec[i64]((ends - first).tolist())
+
+
+def _peak_memory_bytes() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
