@@ -7,13 +7,15 @@ explains how.
 
 from __future__ import annotations
 
+from lsmkv.errors import MissingExtraError
+
 try:
     from lsmkv.cluster.build import build as build
     from lsmkv.cluster.report import BuildReport as BuildReport
 except ImportError as missing:
     if (missing.name or "").partition(".")[0] == "lsmkv":
         raise
-    raise ImportError(
+    raise MissingExtraError(
         f'lsmkv.cluster needs Dask and pyarrow: pip install "lsmkv[dask]" ({missing})'
     ) from missing
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -18,19 +16,16 @@ from dask.delayed import Delayed, delayed
 from distributed.client import FutureCancelledError
 from distributed.scheduler import KilledWorker
 
-from lsmkv.api.db import DB
-from lsmkv.api.opening import destroy, open
-from lsmkv.cluster.partition import PartitionJob, write_partition
+from lsmkv.cluster.partition import PartitionJob, WrittenTables, write_partition
 from lsmkv.cluster.pieces import COLUMN, sorted_rows
-from lsmkv.cluster.report import BuildReport, WrittenPartition
+from lsmkv.cluster.report import BuildReport
 from lsmkv.cluster.sample import Plan, partition_numbers, plan, sample, sample_size
 from lsmkv.cluster.sources import parts_of
+from lsmkv.cluster.targets import open_target
 from lsmkv.errors import WorkerError
 from lsmkv.filters.policy import PRIVATE_SCHEMES, policy_named
 from lsmkv.options import Options
-from lsmkv.storage.file_names import new_staging_name
-from lsmkv.storage.storage import PathLike, Storage, absolute_path
-from lsmkv.storage.store_lock import holds_store
+from lsmkv.storage.storage import PathLike
 from lsmkv.tree.version_set import table_format
 
 RepeatedKeys = Literal["last", "error"]
@@ -65,7 +60,9 @@ def build(  # more than 60 lines: its parameters and its docstring
     Args:
         source: a ``dask.bag.Bag`` of (key, value) in bytes; a ``dask.dataframe.DataFrame``; or a path,
             a pattern or a list of paths of Parquet files.
-        target: the directory of a store, new or not, that all workers see under this path.
+        target: the directory of a store, new or not, that all workers see under this path.  Or a URL
+            of object storage (see :meth:`lsmkv.DB.publish`), to which workers send their tables; it gets
+            a new generation that holds these pairs alone.
         options: of the store and its tables (default: ``Options()``).
         key, value: the columns of a data frame or of Parquet files: bytes, or text in UTF-8.
         partitions: how many key ranges to write at least; more if the pairs of one would not fit into
@@ -82,7 +79,8 @@ def build(  # more than 60 lines: its parameters and its docstring
             is repeated and must not be.
         WorkerError: the cluster gave up, because workers died at the same task several times.
         LockedError: the store is open for writing.
-        OSError: a file cannot be written.
+        PublishConflictError: another process has published to the URL meanwhile.
+        OSError: a file or an object cannot be written.
     """
     started = time.perf_counter()
     chosen = _checked_options(options, overrides)
@@ -98,11 +96,12 @@ def build(  # more than 60 lines: its parameters and its docstring
         repeated_keys == "last",
         progress or (lambda done, total: None),
     )
-    with _staging_in(target, chosen) as (db, staging):
+    with open_target(target, chosen) as opened:
         found = shuffle.sample(partitions, memory_bytes // _MEMORY_SHARE)
         sampled = time.perf_counter()
         job = PartitionJob(
-            staging=staging,
+            staging=opened.staging,
+            upload=opened.upload,
             form=table_format(chosen, chosen.error_rate),
             table_size_bytes=chosen.table_size_bytes,
             file_mode=chosen.file_mode,
@@ -112,16 +111,16 @@ def build(  # more than 60 lines: its parameters and its docstring
         )
         written = shuffle.write(found, job)
         done = time.perf_counter()
-        paths = [path for partition in written for path in partition.paths]
-        if paths:
-            db.ingest(paths, move=True)
+        opened.adopt(written)
+    reports = [tables.report for tables in written]
     return BuildReport(
         pairs=found.pairs,
-        entries=sum(partition.entries for partition in written),
+        entries=sum(report.entries for report in reports),
         source_bytes=found.source_bytes,
-        size_bytes=sum(partition.size_bytes for partition in written),
-        tables=len(paths),
-        partitions=tuple(written),
+        size_bytes=sum(report.size_bytes for report in reports),
+        tables=sum(report.tables for report in reports),
+        generation=None if opened.upload is None else opened.upload.generation,
+        partitions=tuple(reports),
         sampling_s=sampled - started,
         writing_s=done - sampled,
         adopting_s=time.perf_counter() - done,
@@ -147,28 +146,6 @@ def _current_client() -> distributed.Client:
         ) from None
 
 
-@contextlib.contextmanager
-def _staging_in(target: PathLike, options: Options) -> Iterator[tuple[DB, str]]:
-    """The open store, locked, and a directory in it for workers; a failure leaves neither."""
-    storage = Storage(file_mode=options.file_mode)
-    is_new = not holds_store(storage, absolute_path(target, "target"))
-    db = open(target, options)
-    staging = os.path.join(db.path, new_staging_name())
-    try:
-        with db:
-            storage.create_directory(staging)
-            try:
-                yield db, staging
-            finally:
-                with contextlib.suppress(OSError):  # the next opening removes what stays
-                    storage.remove_tree(staging)
-    except BaseException:
-        if is_new:
-            with contextlib.suppress(OSError):
-                destroy(target)
-        raise
-
-
 @dataclass(frozen=True, slots=True)
 class _Shuffle:
     """Runs the two passes over the parts of a source."""
@@ -185,7 +162,7 @@ class _Shuffle:
         found: Plan = self._results([delayed(plan)(samples, partitions, partition_bytes)])[0]
         return found
 
-    def write(self, found: Plan, job: PartitionJob) -> list[WrittenPartition]:
+    def write(self, found: Plan, job: PartitionJob) -> list[WrittenTables]:
         """Shuffle the source, and write each partition."""
         frames = [
             delayed(to_shuffle)(part, found.splitters, may_repeat=self.may_repeat)

@@ -6,11 +6,14 @@ import contextlib
 import os
 import resource
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
+import distributed
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -19,12 +22,20 @@ from mypy_extensions import i64
 
 from lsmkv.cluster.pieces import row_bytes, sorted_rows
 from lsmkv.cluster.report import WrittenPartition
+from lsmkv.compaction.picker import LEVELED_RUN
 from lsmkv.encoding.entry_batch import EntryBatch, ascending
 from lsmkv.errors import Error
+from lsmkv.options import Options
+from lsmkv.sstable.block_cache import BlockCache
+from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import TableJob, write_tables
+from lsmkv.sstable.reader import open_table
 from lsmkv.sstable.writer import TableFormat
 from lsmkv.storage.file_names import MAX_FILE_NUMBER, table_path
 from lsmkv.storage.storage import Storage
+
+if TYPE_CHECKING:
+    from lsmkv.remote.generation import PublishedTable
 
 _BATCH_ROWS: Final = 1024
 _BATCH_BYTES: Final = 256 * 1024
@@ -32,10 +43,23 @@ _CHECK_S: Final = 1.0  # how soon a worker notices that its folder is gone
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionJob:
-    """How to write partition ``number`` of ``partitions``, and below which directory."""
+class Upload:
+    """Where in object storage tables go, and the generation that needs them."""
 
-    staging: str
+    url: str
+    options: Options
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionJob:
+    """How to write partition ``number`` of ``partitions``.
+
+    The tables stay below the directory ``staging``; or they are sent where ``upload`` says.
+    """
+
+    staging: str | None
+    upload: Upload | None
     form: TableFormat
     table_size_bytes: int
     file_mode: int
@@ -50,7 +74,16 @@ class PartitionJob:
         return range(1 + self.number * each, 1 + (self.number + 1) * each)
 
 
-def write_partition(frame: pd.DataFrame, job: PartitionJob) -> WrittenPartition:
+@dataclass(frozen=True, slots=True)
+class WrittenTables:
+    """The tables of a partition in key order: files, or what a generation says of objects."""
+
+    report: WrittenPartition
+    paths: list[str]
+    published: list[PublishedTable]
+
+
+def write_partition(frame: pd.DataFrame, job: PartitionJob) -> WrittenTables:
     """Sort the pairs of a partition and write them to tables, in a new folder.
 
     A task that Dask runs twice writes two folders, of which one counts.  After an error the folder is
@@ -60,17 +93,15 @@ def write_partition(frame: pd.DataFrame, job: PartitionJob) -> WrittenPartition:
     storage = Storage(file_mode=job.file_mode)
     table = _table_of(frame)
     del frame
-    folder = os.path.join(job.staging, os.urandom(16).hex())
-    storage.create_directory(folder)
-    try:
-        rows = sorted_rows(table, may_repeat=job.may_repeat)
+    rows = sorted_rows(table, may_repeat=job.may_repeat)
+    with _folder(storage, job) as folder:
         metas = write_tables(_batches(table, rows), _table_job(storage, folder, job))
-    except BaseException:
-        with contextlib.suppress(OSError):
-            storage.remove_tree(folder)
-        raise
-    return WrittenPartition(
-        paths=tuple(table_path(folder, meta.number) for meta in metas),
+        paths = [table_path(folder, meta.number) for meta in metas]
+        published = []
+        if job.upload is not None:
+            published, paths = send_tables(storage, folder, metas, job.upload), []
+    report = WrittenPartition(
+        tables=len(metas),
         rows=table.num_rows,
         entries=len(rows),
         raw_bytes=int(np.asarray(row_bytes(table).take(rows)).sum()),
@@ -78,6 +109,59 @@ def write_partition(frame: pd.DataFrame, job: PartitionJob) -> WrittenPartition:
         seconds=time.perf_counter() - started,
         peak_memory_bytes=_peak_memory_bytes(),
     )
+    return WrittenTables(report, paths, published)
+
+
+@contextlib.contextmanager
+def _folder(storage: Storage, job: PartitionJob) -> Iterator[str]:
+    """A new folder, which is removed after an error, or once its tables are sent."""
+    if job.staging is None:
+        with tempfile.TemporaryDirectory(prefix="lsmkv-", dir=_local_directory()) as folder:
+            yield folder
+        return
+    folder = os.path.join(job.staging, os.urandom(16).hex())
+    storage.create_directory(folder)
+    try:
+        yield folder
+    except BaseException:
+        with contextlib.suppress(OSError):
+            storage.remove_tree(folder)
+        raise
+
+
+def _local_directory() -> str | None:
+    """The worker's own directory."""
+    try:
+        found: str = distributed.get_worker().local_directory
+    except ValueError:
+        return None
+    return found
+
+
+def send_tables(
+    storage: Storage, folder: str, metas: list[TableMeta], upload: Upload
+) -> list[PublishedTable]:
+    """Put tables into object storage, under the names of their contents."""
+    from lsmkv.remote.bucket import Bucket
+    from lsmkv.remote.generation import TABLES, table_name
+    from lsmkv.remote.publish import content_of, file_bytes, published_table
+
+    bucket = Bucket(upload.url, upload.options, storage.stats)
+    try:
+        cache = BlockCache(0, storage.stats)
+        sent = []
+        published = []
+        for meta in metas:
+            reader = open_table(storage, folder, cache, meta)
+            name = table_name(content_of(reader), upload.generation)
+            read = partial(file_bytes, reader)
+            sent.append(bucket.start_upload(f"{TABLES}/{name}", meta.size_bytes, read))
+            published.append(published_table(reader, 1, LEVELED_RUN, name))
+        for future in sent:
+            bucket.result(future)
+    finally:
+        bucket.close()
+    return published
 
 
 def _table_of(frame: pd.DataFrame) -> pa.Table:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class WrittenPartition:
-    """The tables of one partition, which one task has written.
+    """What one task has written.
 
     Attributes:
-        paths: the table files, in key order.
+        tables: the number of its tables.
         rows: pairs that came to the partition; repeated ones of one part of the source count once.
         entries: its distinct keys.
         raw_bytes: bytes of the keys and values written.
@@ -19,7 +19,7 @@ class WrittenPartition:
         peak_memory_bytes: the worker's largest resident size until then, whatever it did.
     """
 
-    paths: tuple[str, ...]
+    tables: int
     rows: int
     entries: int
     raw_bytes: int
@@ -38,6 +38,7 @@ class BuildReport:
         source_bytes: bytes of the source's keys and values, repeated ones included.
         size_bytes: bytes of the tables.
         tables: their number.
+        generation: the one that was published; None for a directory.
         partitions: what each partition held, in key order.
         sampling_s, writing_s, adopting_s: time to read and sample the source; to read it again, shuffle
             it, and write the tables; to adopt them.
@@ -48,6 +49,7 @@ class BuildReport:
     source_bytes: int
     size_bytes: int
     tables: int
+    generation: int | None
     partitions: tuple[WrittenPartition, ...]
     sampling_s: float
     writing_s: float

@@ -308,5 +308,5 @@ def test_without_the_extra_the_error_says_what_to_install(missing: str) -> None:
 
 
 def test_a_report_of_nothing_is_balanced() -> None:
-    report = BuildReport(0, 0, 0, 0, 0, (), 0.0, 0.0, 0.0)
+    report = BuildReport(0, 0, 0, 0, 0, None, (), 0.0, 0.0, 0.0)
     assert (report.repeated, report.imbalance, report.peak_memory_bytes) == (0, 1.0, 0)

@@ -291,9 +291,7 @@ def test_every_request_of_a_publication_is_counted(
     assert counted(db.stats() - before) == logged(each_server)
 
 
-def test_a_read_only_store_is_not_published(
-    tmp_path: Path, server: ObjectServer, url: str
-) -> None:
+def test_a_read_only_store_is_not_published(tmp_path: Path, server: ObjectServer, url: str) -> None:
     with lsmkv.open(tmp_path / "store") as db:
         db[b"key"] = b"value"
     with (

@@ -67,6 +67,7 @@ HOMES = {
         "lsmkv.background.process.jobs",
         "lsmkv.background.process.messages",
         "lsmkv.background.process.parallel",
+        "lsmkv.cluster.targets",
         "lsmkv.background.process.parent",
         "lsmkv.background.process.runner",
         "lsmkv.sstable.format",
