@@ -21,10 +21,12 @@ from lsmkv.log.batch import Operation
 from lsmkv.options import Options
 from lsmkv.read.scan import Bounds, Scan
 from lsmkv.stats import Stats
+from lsmkv.storage.storage import PathLike
 
 if TYPE_CHECKING:  # imported where it is used: most programs never need it
     from concurrent.futures import Executor
 
+    from lsmkv.engine.adoption import IngestReport
     from lsmkv.inspection.explain import Explanation
     from lsmkv.inspection.store_info import BlockInfo, StoreInfo
     from lsmkv.inspection.verify import VerifyReport
@@ -184,6 +186,37 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def flush(self) -> None:
         """Write the memtable to a table, and wait.  BackgroundError: it failed (see ``__cause__``)."""
         self._engine.flush()
+
+    def ingest(self, paths: Iterable[PathLike], *, move: bool = False) -> IngestReport:
+        """Add tables that :class:`lsmkv.TableWriter` wrote, all or none.
+
+        Their entries replace what the store has under these keys.  Snapshots and iterators that exist
+        do not see them.  It reads every byte of the tables, flushes the memtable, and waits for a
+        running compaction; writers wait for the last part, some milliseconds.  Each table goes as deep
+        into the tree as it fits.  Once the call returns, the entries survive a power failure.
+
+        Args:
+            paths: table files.  Their keys may not overlap.
+            move: the store takes the files over, without copying them where the file system has links
+                and the table was written for it.  Whatever ends the process, a file is whole under its
+                old name until the store has it.  False: they are copied.
+
+        Raises:
+            CorruptionError, UnsupportedFormatError: a file is no table, is damaged, or of an unknown
+                format.
+            ValueError: keys of two tables overlap, a table belongs to a store, or it has several
+                versions of a key.
+            TypeError: ``paths`` is one path.
+            OSError: a file cannot be read or copied, or the commit failed.
+            BackgroundError: the store refuses writes after a failure.
+            ReadOnlyError, ClosedError: this handle is read-only or closed.
+
+        After an error the store is as it was, and so are the files.  If the commit itself failed, the
+        store refuses writes until ``resume``.
+        """
+        from lsmkv.engine.ingest import ingest
+
+        return ingest(self._engine, paths, move)
 
     def compact_range(
         self,

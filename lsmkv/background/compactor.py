@@ -137,18 +137,12 @@ class Compactor(BackgroundThread):
     ) -> None:
         """Merge everything between two keys into one run, here or by jobs in ``executor``.
 
-        The work runs in another thread, where no interrupt comes; one of the caller cancels it between
-        two batches.  RuntimeError: no thread can be started.
+        Runs as :meth:`exclusively`; an interrupt cancels it between two batches.
         """
-
-        def is_cancelled() -> bool:
-            return self.is_stopping() or errand.given_up
-
-        errand = Errand(
+        self.exclusively(
             "lsmkv-range",
-            lambda: self._compact_range(start, stop, force, executor, is_cancelled),
+            lambda is_cancelled: self._compact_range(start, stop, force, executor, is_cancelled),
         )
-        errand.run()
 
     def _compact_range(
         self,
@@ -158,25 +152,23 @@ class Compactor(BackgroundThread):
         executor: Executor | None,
         is_cancelled: Callable[[], bool],
     ) -> None:
-        with self.running:
-            current = self.host.super_version
-            if current is None or is_cancelled():
-                raise CancelledError("the store is closing")
-            chosen = pick_range(current.version.levels, self.host.options, start, stop, force=force)
-            if chosen is None:
-                return
-            started = time.perf_counter()
-            tables: list[TableMeta] | None = None
-            if executor is not None:  # an error changes nothing: the store goes on
-                tables = self._merge_in(executor, current, chosen, is_cancelled)
-            try:
-                if tables is None:
-                    self._run(current, chosen, is_cancelled)
-                else:
-                    self._install_merged(chosen, tables, started, is_noted=False)
-            except (OSError, CorruptionError) as error:
-                self.host.work_failed(error)  # here, because the caller may have given up
-                raise
+        current = self.host.super_version
+        assert current is not None, "closing waits for this"
+        chosen = pick_range(current.version.levels, self.host.options, start, stop, force=force)
+        if chosen is None:
+            return
+        started = time.perf_counter()
+        tables: list[TableMeta] | None = None
+        if executor is not None:  # an error changes nothing: the store goes on
+            tables = self._merge_in(executor, current, chosen, is_cancelled)
+        try:
+            if tables is None:
+                self._run(current, chosen, is_cancelled)
+            else:
+                self._install_merged(chosen, tables, started, is_noted=False)
+        except (OSError, CorruptionError) as error:
+            self.host.work_failed(error)  # here, because the caller may have given up
+            raise
 
     def _merge_in(
         self,
@@ -191,6 +183,39 @@ class Compactor(BackgroundThread):
         rate = self._output_error_rate(current, chosen)
         snapshots = self.host.snapshots.sequence_numbers()
         return merge.run(chosen.inputs, chosen.drop_deletions, rate, snapshots)
+
+    def exclusively(
+        self,
+        name: str,
+        action: Callable[[Callable[[], bool]], None],
+        failed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Run ``action`` while no compaction runs.
+
+        It runs in another thread, where no interrupt comes; one of the caller makes the function that
+        ``action`` gets return True.  ``failed`` is called, in whichever thread, unless ``action``
+        returns.  CancelledError: the store is closing.  RuntimeError: no thread can be started.
+        """
+
+        def is_cancelled() -> bool:
+            return self.is_stopping() or errand.given_up
+
+        def run() -> None:
+            try:
+                with self.running:
+                    if self.host.super_version is None or is_cancelled():
+                        raise CancelledError("the store is closing")
+                    action(is_cancelled)
+            except BaseException:
+                failed()
+                raise
+
+        errand = Errand(name, run)
+        try:
+            errand.run()
+        except RuntimeError:  # it may never have begun
+            failed()
+            raise
 
     # Running one
 

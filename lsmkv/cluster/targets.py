@@ -17,7 +17,9 @@ from lsmkv.api import opening
 from lsmkv.api.db import DB
 from lsmkv.cluster.partition import Upload, WrittenTables
 from lsmkv.compaction.picker import LEVELED_RUN, level_target_bytes
+from lsmkv.engine.adoption import StagedTable, Staging
 from lsmkv.options import Options
+from lsmkv.sstable.table_end import read_end
 from lsmkv.stats import Stats
 from lsmkv.storage.file_names import new_staging_name
 from lsmkv.storage.storage import Storage, absolute_path, is_url
@@ -82,10 +84,20 @@ class _Directory:
         self.upload: Upload | None = None
 
     def adopt(self, written: Sequence[WrittenTables]) -> None:
-        paths = [path for tables in written for path in tables.paths]
-        if paths:
-            self._db.ingest(paths, move=True)
-        self._db.wait_until_settled()
+        engine = self._db._engine
+        staging = Staging(engine.storage, engine.directory)
+        try:
+            for path in [path for tables in written for path in tables.paths]:
+                with engine.storage.open_random(path) as file:
+                    end = read_end(file)
+                staged = staging.new_path()
+                engine.storage.replace(path, staged)
+                staging.tables.append(StagedTable(staged, end, in_place=False))
+        except BaseException:
+            staging.remove()
+            raise
+        if staging.tables:
+            engine.adopt(staging)
 
 
 class _Published:

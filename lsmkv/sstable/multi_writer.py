@@ -10,7 +10,7 @@ from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.errors import Error
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.writer import TableFormat, TableWriter
-from lsmkv.storage.file_names import table_path
+from lsmkv.storage.file_names import staged_path, table_path
 from lsmkv.storage.storage import Storage
 
 _MAX_NOTED = 1 << 16  # numbers of tables; properties are at most 1 MiB
@@ -29,7 +29,8 @@ class TableJob:
     """Where and how a flush or compaction writes its tables.
 
     ``give_way`` is called with the number of entries written so far, and may sleep.  The written tables
-    replace those of the numbers ``replaces``.
+    replace those of the numbers ``replaces``.  With ``for_adoption`` they can be adopted in place.  With
+    ``token`` they have the names of staged tables.
     """
 
     storage: Storage
@@ -40,6 +41,13 @@ class TableJob:
     is_cancelled: Callable[[], bool]
     give_way: Callable[[int], None] = no_pace
     replaces: tuple[int, ...] = ()
+    for_adoption: bool = False
+    token: str = ""
+
+    def path(self, number: int) -> str:
+        if self.token:
+            return staged_path(self.directory, self.token, number)
+        return table_path(self.directory, number)
 
 
 def write_tables(batches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta]:
@@ -62,21 +70,22 @@ def write_tables(batches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta
             while at < batch.count:
                 if writer is None:
                     number = job.allocate()
-                    path = table_path(job.directory, number)
-                    writer = TableWriter(job.storage, path, number, job.form)
+                    writer = TableWriter(job.storage, job.path(number), number, job.form)
                 at = writer.add_from(batch, at, job.table_size_bytes)
                 if at < batch.count:
-                    done.append(writer.finish([]))
+                    done.append(writer.finish([], for_adoption=job.for_adoption))
                     writer = None
         if writer is not None:  # only the last table says what all of them replace
-            done.append(writer.finish(*_note(job.replaces, done)))
+            note = _note(job.replaces, done)
+            done.append(writer.finish(*note, for_adoption=job.for_adoption))
         if done:
             job.storage.sync_directory(job.directory)
     except BaseException:
         with contextlib.suppress(OSError):  # the next open removes leftovers
             if writer is not None:
                 writer.abandon()
-            remove_tables(job.storage, job.directory, done)
+            for table in done:
+                job.storage.remove(job.path(table.number))
         raise
     return done
 
