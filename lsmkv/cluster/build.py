@@ -90,13 +90,14 @@ def build(  # more than 60 lines: its parameters and its docstring
         raise ValueError(f"memory_bytes={memory_bytes}: {_LEAST_MEMORY_BYTES} are the least")
     if partitions is not None and partitions < 1:
         raise ValueError(f"partitions={partitions}: must be at least 1")
+    cluster = client or _current_client()
     shuffle = _Shuffle(
-        client or _current_client(),
+        cluster,
         parts_of(source, key, value),
         repeated_keys == "last",
         progress or (lambda done, total: None),
     )
-    with open_target(target, chosen) as opened:
+    with cluster.as_current(), open_target(target, chosen) as opened:  # p2p asks for the current one
         found = shuffle.sample(partitions, memory_bytes // _MEMORY_SHARE)
         sampled = time.perf_counter()
         job = PartitionJob(

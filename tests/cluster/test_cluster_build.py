@@ -295,9 +295,8 @@ def test_a_failed_build_leaves_an_old_store_as_it_was(dask_client: Any, tmp_path
     assert not [name for name in os.listdir(tmp_path / "store") if name.startswith("staging")]
 
 
-@pytest.mark.parametrize("missing", ["distributed", "pyarrow", "dask.dataframe"])
-def test_without_the_extra_the_error_says_what_to_install(missing: str) -> None:
-    script = f"import sys; sys.modules[{missing!r}] = None; import lsmkv.cluster"
+def test_without_the_extra_the_error_says_what_to_install() -> None:
+    script = "import sys; sys.modules['dask'] = None; import lsmkv.cluster"
     run = subprocess.run(
         [sys.executable, "-c", script],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
