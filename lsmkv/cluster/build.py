@@ -97,7 +97,10 @@ def build(  # more than 60 lines: its parameters and its docstring
         repeated_keys == "last",
         progress or (lambda done, total: None),
     )
-    with cluster.as_current(), open_target(target, chosen) as opened:  # p2p asks for the current one
+    with (
+        cluster.as_current(),
+        open_target(target, chosen) as opened,
+    ):  # p2p asks for the current one
         found = shuffle.sample(partitions, memory_bytes // _MEMORY_SHARE)
         sampled = time.perf_counter()
         job = PartitionJob(
