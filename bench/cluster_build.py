@@ -204,12 +204,14 @@ def run(
     sizes: Sequence[int], workers: int, memory_bytes: int, work: str | None
 ) -> tuple[str, bool]:
     """The section as Markdown, and whether the bytes were as predicted."""
-    with tempfile.TemporaryDirectory(prefix="lsmkv-cluster-", dir=work) as folder:
-        with cluster(workers, folder) as client:
-            runs = [
-                measure(entries, client, memory_bytes, Path(folder))
-                for entries in (FIXED_ENTRIES, *sorted(sizes))
-            ]
+    with (
+        tempfile.TemporaryDirectory(prefix="lsmkv-cluster-", dir=work) as folder,
+        cluster(workers, folder) as client,
+    ):
+        runs = [
+            measure(entries, client, memory_bytes, Path(folder))
+            for entries in (FIXED_ENTRIES, *sorted(sizes))
+        ]
     fixed, *measured = runs
     table_size_bytes = lsmkv.Options().table_size_bytes
     parameters = fitted(fixed, measured[0], workers)

@@ -19,8 +19,18 @@ import lsmkv
 from clusters import dask_client
 from golden_support import golden, pytest_addoption  # for pytest to find
 from lsmkv.storage.storage import Storage
+from object_servers import each_server, moto, seaweedfs, server, url
 
-__all__ = ["dask_client", "golden", "pytest_addoption"]
+__all__ = [
+    "dask_client",
+    "each_server",
+    "golden",
+    "moto",
+    "pytest_addoption",
+    "seaweedfs",
+    "server",
+    "url",
+]
 
 # No test asserts a wall-clock time, and a slow machine is no defect.
 settings.register_profile("lsmkv", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -47,6 +47,7 @@ _PARTS_AT_ONCE: Final = 4  # of one object
 _ATTEMPTS: Final = 4
 _GRACE_S: Final = 5.0  # obstore's own time-outs come first
 _LONGEST_REASON: Final = 300
+_CUT_ANSWER: Final = "response body error"
 
 _users: set[int] = set()  # the processes that have sent requests; a fork inherits the set
 _serving = threading.local()  # ``yes`` in the pools' threads
@@ -69,6 +70,7 @@ class Bucket:
         self._is_local = self.url.startswith("file:")
         self._stats = stats
         self._timeout_s = options.request_timeout_s
+        self._retries = options.request_retries
         _refuse_fork()
         self._store = self._connected(options, 1)
         self._sending = self._connected(options, _ATTEMPTS * _ATTEMPTS)
@@ -147,23 +149,31 @@ class Bucket:
     def _first_names(self, folder: str) -> list[str]:
         if self._is_local:  # whose names come in no order
             return self._names(folder)[:PAGE_NAMES]
-        return next(self._pages(folder), [])
+        return self._listed(folder, 1)
 
     def names(self, folder: str) -> list[str]:
         """All names below ``folder``, in order: a request for each thousand."""
         return self._run(self._names, folder)
 
     def _names(self, folder: str) -> list[str]:
-        return sorted(name for page in self._pages(folder) for name in page)
+        return sorted(self._listed(folder, None))
+
+    def _listed(self, folder: str, most_pages: int | None) -> list[str]:
+        """Names of the first pages of a list; asked anew if it was cut, which obstore does not do."""
+        for left in reversed(range(self._retries + 1)):
+            try:
+                pages = islice(self._pages(folder), most_pages)
+                return [name for page in pages for name in page]
+            except Exception as error:
+                if not left or _CUT_ANSWER not in str(error):
+                    raise self._failure(error, folder, "LIST") from error
+        raise AssertionError("unreachable")
 
     def _pages(self, folder: str) -> Iterator[list[str]]:
         listing = iter(obstore.list(self._store, folder, chunk_size=PAGE_NAMES))
         while True:
             self._stats.object_lists += 1
-            try:
-                page = [found["path"].removeprefix(f"{folder}/") for found in next(listing, [])]
-            except Exception as error:
-                raise self._failure(error, folder, "LIST") from error
+            page = [found["path"].removeprefix(f"{folder}/") for found in next(listing, [])]
             yield page
             if len(page) < PAGE_NAMES:
                 return

@@ -154,15 +154,18 @@ class Publication:
 
         When an answer is lost, nobody knows whether the object was made: a look at it tells.
         """
-        try:
-            return self.bucket.create(name, data)
-        except AlreadyThereError:
-            pass
-        except OSError:
-            with contextlib.suppress(FileNotFoundError):
-                return self._check_ours(name, data)
-            with contextlib.suppress(AlreadyThereError):
-                return self.bucket.create(name, data)
+        for is_last in (False, True):
+            try:
+                self.bucket.create(name, data)
+                return
+            except AlreadyThereError:
+                break
+            except OSError:
+                if is_last:
+                    raise
+                with contextlib.suppress(FileNotFoundError):
+                    self._check_ours(name, data)
+                    return
         self._check_ours(name, data)
 
     def _check_ours(self, name: str, data: bytes) -> None:

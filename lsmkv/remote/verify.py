@@ -12,7 +12,7 @@ from lsmkv.inspection.table_check import UNREADABLE, TableCheck, check_table, op
 from lsmkv.inspection.verify import VerifyReport, run_problems
 from lsmkv.read.view import SuperVersion
 from lsmkv.remote.bucket import PART_BYTES, Bucket
-from lsmkv.remote.generation import Generation, PublishedTable, read_generation
+from lsmkv.remote.generation import Generation, PublishedTable, generation_name, read_generation
 from lsmkv.remote.object_file import ObjectFile, OneFile
 from lsmkv.stats import Stats
 
@@ -111,9 +111,11 @@ def verify_published(
 
 
 def _generation_problems(bucket: Bucket, generation: Generation) -> list[Problem]:
-    path = bucket.url
+    path = bucket.path(generation_name(generation.number))
     try:
         there = read_generation(bucket, generation.number)
+    except FileNotFoundError:
+        return [Problem(path, None, "the object is missing")]
     except UNREADABLE as error:
         return [Problem.of(error, path)]
     if there != generation:

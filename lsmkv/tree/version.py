@@ -205,25 +205,24 @@ def _find_entries(
 
 
 def _remote_blocks(tables: list[TableReader], places: vec[i64]) -> list[Block]:
-    """The blocks ``places`` of tables, each read once, all at the same time."""
+    """The first blocks ``places``, one of each table: each read once, all at the same time."""
     found: dict[tuple[int, int], Block] = {}
-    wanted = [(at, place) for at, place in enumerate(places)]
+    blocks: list[Block] = []
     try:
-        for at, place in wanted:
-            if not tables[at].is_cached(place):
-                fetch_blocks(tables[at], place, place + 1)
-        blocks: list[Block] = []
-        for at, place in wanted:
-            key = (tables[at].meta.number, place)
+        for at, table in enumerate(tables):
+            if not table.is_cached(places[at]):
+                fetch_blocks(table, places[at], places[at] + 1)
+        for at, table in enumerate(tables):
+            key = (table.meta.number, int(places[at]))
             block = found.get(key)
             if block is None:
-                block = found[key] = tables[at].block(place, True)
+                block = found[key] = table.block(places[at], True)
             blocks.append(block)
-        return blocks
     except BaseException:
-        for at, place in wanted:
-            forget_blocks(tables[at], place, place + 1)
+        for at, table in enumerate(tables):
+            forget_blocks(table, places[at], places[at] + 1)
         raise
+    return blocks
 
 
 class Version:

@@ -80,7 +80,7 @@ def test_an_empty_store_can_be_published(tmp_path: Path, server: ObjectServer, u
     with lsmkv.open(tmp_path / "store") as db:
         assert db.publish(url).table_count == 0
     with reader(url) as empty:
-        assert (dict(empty), empty.get(b"a"), empty.verify().ok) == ({}, None, True)
+        assert (dict(empty.items()), empty.get(b"a"), empty.verify().ok) == ({}, None, True)
 
 
 def test_an_unchanged_store_sends_nothing(db: lsmkv.DB, server: ObjectServer, url: str) -> None:
@@ -131,10 +131,10 @@ def test_two_publications_of_one_generation_cannot_both_win(
         with pytest.raises(lsmkv.PublishConflictError, match="generation 1 meanwhile"):
             db.publish(url, progress=race)
     with reader(url) as winner:
-        assert dict(winner) == {b"other": b"store"}
+        assert dict(winner.items()) == {b"other": b"store"}
     assert db.publish(url).generation == 2
     with reader(url) as winner:
-        assert dict(winner) == contents()
+        assert dict(winner.items()) == contents()
 
 
 def test_a_lost_answer_is_no_conflict(db: lsmkv.DB, server: ObjectServer, url: str) -> None:
@@ -171,7 +171,7 @@ def test_keep_removes_old_generations_and_only_their_tables(
     assert set(objects(server, url, "tables")) == kept
     with reader(url) as published:
         assert published.verify().ok
-        assert dict(published) == contents() | {key(1): b"new"}
+        assert dict(published.items()) == contents() | {key(1): b"new"}
 
 
 def test_keep_leaves_the_tables_that_two_generations_share(
@@ -220,7 +220,7 @@ def test_a_damaged_generation_is_mended_by_the_next(
     report = db.publish(url)
     assert (report.generation, report.sent_count) == (2, count)
     with reader(url) as published:
-        assert dict(published) == contents()
+        assert dict(published.items()) == contents()
 
 
 def test_a_damaged_generation_that_is_kept_ends_the_clean_up_before_it_removes(
@@ -325,7 +325,7 @@ def test_a_folder_can_be_published_to_as_a_file_url(db: lsmkv.DB, tmp_path: Path
     db.publish(url, keep=1)
     with lsmkv.open(url, read_only=True) as published:
         assert published.generation == 2
-        assert dict(published) == contents() | {key(1): b"new"}
+        assert dict(published.items()) == contents() | {key(1): b"new"}
         assert published.verify().ok
 
 
@@ -336,5 +336,5 @@ def test_the_first_generation_is_made_anew_below_each_prefix(
     assert db.publish(f"{url}/below").generation == 1
     published(tmp_path / "another", f"{url}-other")
     with reader(url) as first:
-        assert dict(first) == contents()
+        assert dict(first.items()) == contents()
     assert value(0) == contents()[key(0)]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from bench.harness.object_server import BUCKET, ObjectServer, ServerKind, missing, start
+from published_stores import published
 
 _NUMBERS = itertools.count(1)
 
@@ -52,6 +53,17 @@ def each_server(
     found: ObjectServer = request.getfixturevalue(request.param)
     yield _ready(found, monkeypatch)
     found.calm()
+
+
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory: pytest.TempPathFactory, moto: ObjectServer) -> str:
+    """The URL of a published store of one run, which no test changes."""
+    url = f"s3://{BUCKET}/filled"
+    with pytest.MonkeyPatch.context() as environment:
+        for name, setting in moto.environment.items():
+            environment.setenv(name, setting)
+        published(tmp_path_factory.mktemp("filled"), url)
+    return url
 
 
 @pytest.fixture
