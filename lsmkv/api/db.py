@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, SupportsIndex, overload
@@ -18,7 +18,7 @@ from lsmkv.encoding.entries import Buffer, key_bytes
 from lsmkv.engine.engine import Engine
 from lsmkv.errors import uncopyable
 from lsmkv.log.batch import Operation
-from lsmkv.options import Options
+from lsmkv.options import MIB, Options
 from lsmkv.read.scan import Bounds, Scan
 from lsmkv.stats import Stats
 from lsmkv.storage.storage import PathLike
@@ -217,6 +217,46 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         from lsmkv.engine.ingest import ingest
 
         return ingest(self._engine, paths, move)
+
+    def bulk_load(
+        self,
+        pairs: Iterable[tuple[Buffer, Buffer]] | Mapping[bytes, bytes],
+        *,
+        sorted: bool = False,
+        memory_bytes: int = 256 * MIB,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> IngestReport:
+        """Put many entries, all or none, as tables that go straight to the depth of the tree.
+
+        It writes neither log nor memtable, and compactions have nothing to merge where the store has no
+        keys between those loaded.  It commits as :meth:`ingest` does, at the end: nothing is to be seen
+        before.  The store needs free space for a second copy of what is loaded, and for a third if it
+        sorts more than fits into memory.
+
+        Args:
+            pairs: keys and values, or a mapping.
+            sorted: the keys ascend, each once.  False: they are sorted; of a repeated key the last
+                value counts.
+            memory_bytes: about how much memory sorting may take, at least 1 MiB; if more comes, it
+                writes sorted runs to the store's directory and merges them.  256 MiB.
+            progress: called with the pairs read and the entries written to tables so far.
+
+        Raises:
+            TypeError, ValueError: not a key or value; or a key that is not above the one before, with
+                ``sorted``.
+            OSError, BackgroundError, ReadOnlyError, ClosedError: as :meth:`ingest`.
+
+        After any error, also one that ``pairs`` or ``progress`` raises, nothing is loaded.
+
+        >>> import lsmkv, tempfile
+        >>> with tempfile.TemporaryDirectory() as path, lsmkv.open(path) as db:
+        ...     report = db.bulk_load((b"%06d" % n, b"x") for n in range(1000))
+        ...     len(db), report.tables
+        (1000, 1)
+        """
+        from lsmkv.engine.bulk_load import bulk_load
+
+        return bulk_load(self._engine, pairs, sorted, memory_bytes, progress)
 
     def compact_range(
         self,

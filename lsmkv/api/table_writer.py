@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, Final, Self, SupportsIndex
 
-from lsmkv.encoding.entries import Buffer, Value, key_bytes, value_bytes
+from lsmkv.encoding.entries import Buffer, Value, key_bytes, out_of_order, value_bytes
 from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.errors import ClosedError, uncopyable
 from lsmkv.options import Options, check_names
@@ -202,10 +202,3 @@ class TableWriter:
     def __repr__(self) -> str:
         state = "open" if self._writer else "finished" if self._finished else "abandoned"
         return f"<lsmkv.TableWriter at {self._path!r}, {state}>"
-
-
-def out_of_order(key: bytes, last: bytes) -> str:
-    """Says that ``key`` must not follow ``last``."""
-    if key == last:
-        return f"key {key[:100]!r} follows {last[:100]!r}: each key may come once"
-    return f"key {key[:100]!r} follows {last[:100]!r}, which is above it: keys must ascend"

@@ -26,14 +26,13 @@ from typing import Final
 from lsmkv.compaction.placement import places
 from lsmkv.inspection.report import Report
 from lsmkv.sstable.format import TableMeta
-from lsmkv.sstable.table_end import TableEnd, adopted_end
+from lsmkv.sstable.table_end import MAX_SEAL, TableEnd, adopted_end, new_seal, read_end
 from lsmkv.storage.file_names import staged_path, table_path
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.version_set import VersionSet
 
 _SYNCS_AT_ONCE: Final = 8
-TOKEN_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +68,34 @@ class StagedTable:
     in_place: bool
 
 
+def new_token() -> str:
+    return os.urandom(8).hex()
+
+
 class Staging:
     """The staged tables of one adoption."""
 
     def __init__(self, storage: Storage, directory: str) -> None:
         self._storage = storage
         self._directory = directory
-        self.token = os.urandom(TOKEN_BYTES).hex()
+        self.token = new_token()
         self.tables: list[StagedTable] = []
         self.paths: list[str] = []
+        self._number = new_seal()
 
-    def new_path(self) -> str:
-        path = staged_path(self._directory, self.token, len(self.paths))
-        self.paths.append(path)
-        return path
+    def allocate(self) -> int:
+        """Another number: for a file's name, and to seal its blocks."""
+        self._number = self._number % MAX_SEAL + 1
+        self.paths.append(self.path(self._number))
+        return self._number
+
+    def path(self, number: int) -> str:
+        return staged_path(self._directory, self.token, number)
+
+    def add(self, path: str, *, in_place: bool = False) -> None:
+        """Add a finished table.  ``in_place``: another name outside the store has the same file."""
+        with self._storage.open_random(path) as file:
+            self.tables.append(StagedTable(path, read_end(file), in_place))
 
     def remove(self) -> None:
         """Remove the files; what cannot be removed, the next opening removes."""

@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import Any
 
 from lsmkv.encoding.entries import MAX_SEQUENCE, TAG_DELETE
-from lsmkv.engine.adoption import NOTHING, IngestReport, StagedTable, Staging
+from lsmkv.engine.adoption import NOTHING, IngestReport, Staging
 from lsmkv.engine.engine import Engine
 from lsmkv.errors import CorruptionError
 from lsmkv.filters.policy import PRIVATE_SCHEMES
@@ -139,14 +139,13 @@ def _stage(engine: Engine, staging: Staging, path: str, move: bool) -> None:
     table = open_uncached(storage, path)
     _verify(engine, table)
     with storage.open_random(path) as file:
-        end = read_end(file)
-        staged = staging.new_path()
-        in_place = move and _links(storage, path, staged, end)
+        staged = staging.path(staging.allocate())
+        in_place = move and _links(storage, path, staged, read_end(file))
         if not in_place:
             with storage.create(staged) as copy:
                 copy.append_from(file, file.size)
                 copy.sync()
-    staging.tables.append(StagedTable(staged, end, in_place))
+    staging.add(staged, in_place=in_place)
 
 
 def _verify(engine: Engine, table: TableReader) -> None:

@@ -72,6 +72,11 @@ class WriteState(ReadState):
             )
             raise caused(BackgroundError(reason), self._failure)
 
+    @property
+    def is_closing(self) -> bool:
+        """Whether the store is closed, or about to be."""
+        return self._closing or self.super_version is None
+
     def check_not_closing(self) -> None:
         """Raise if the store is closing: no work will end the wait."""
         if self._closing:

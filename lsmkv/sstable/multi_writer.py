@@ -10,7 +10,7 @@ from lsmkv.encoding.entry_batch import EntryBatch
 from lsmkv.errors import Error
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.writer import TableFormat, TableWriter
-from lsmkv.storage.file_names import staged_path, table_path
+from lsmkv.storage.file_names import table_path
 from lsmkv.storage.storage import Storage
 
 _MAX_NOTED = 1 << 16  # numbers of tables; properties are at most 1 MiB
@@ -29,8 +29,9 @@ class TableJob:
     """Where and how a flush or compaction writes its tables.
 
     ``give_way`` is called with the number of entries written so far, and may sleep.  The written tables
-    replace those of the numbers ``replaces``.  With ``for_adoption`` they can be adopted in place.  With
-    ``token`` they have the names of staged tables.
+    replace those of the numbers ``replaces``.  With ``for_adoption`` they can be adopted in place.
+    ``path_of`` a number is the path of the table; None: the one that it has in a store.  Without
+    ``sync`` nothing is made durable.
     """
 
     storage: Storage
@@ -42,11 +43,12 @@ class TableJob:
     give_way: Callable[[int], None] = no_pace
     replaces: tuple[int, ...] = ()
     for_adoption: bool = False
-    token: str = ""
+    path_of: Callable[[int], str] | None = None
+    sync: bool = True
 
     def path(self, number: int) -> str:
-        if self.token:
-            return staged_path(self.directory, self.token, number)
+        if self.path_of is not None:
+            return self.path_of(number)
         return table_path(self.directory, number)
 
 
@@ -57,6 +59,10 @@ def write_tables(batches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta
     CancelledError, the tables written so far are removed.  This loop is interpreted on purpose: other
     threads may run between two batches.
     """
+
+    def finish(writer: TableWriter, replaces: list[int] | None, beside: list[int]) -> TableMeta:
+        return writer.finish(replaces, beside, for_adoption=job.for_adoption, sync=job.sync)
+
     done: list[TableMeta] = []
     writer: TableWriter | None = None
     try:
@@ -73,12 +79,11 @@ def write_tables(batches: Iterator[EntryBatch], job: TableJob) -> list[TableMeta
                     writer = TableWriter(job.storage, job.path(number), number, job.form)
                 at = writer.add_from(batch, at, job.table_size_bytes)
                 if at < batch.count:
-                    done.append(writer.finish([], for_adoption=job.for_adoption))
+                    done.append(finish(writer, [], []))
                     writer = None
         if writer is not None:  # only the last table says what all of them replace
-            note = _note(job.replaces, done)
-            done.append(writer.finish(*note, for_adoption=job.for_adoption))
-        if done:
+            done.append(finish(writer, *_note(job.replaces, done)))
+        if done and job.sync:
             job.storage.sync_directory(job.directory)
     except BaseException:
         with contextlib.suppress(OSError):  # the next open removes leftovers

@@ -33,7 +33,8 @@ from lsmkv.storage.storage import RandomFile, ReadKind
 _CHECKSUM_STEP_BYTES: Final = 64 * 1024  # small enough for the allocator to reuse the memory
 _PAGE_BYTES: Final = 4096
 _ROOM_BYTES: Final = 96  # adoption lengthens properties by at most 76 bytes
-_SEAL_BYTES: Final = 3  # of a number, more do not count in the seed of a block's checksums
+MAX_SEAL: Final = (1 << 24) - 1
+"""The largest number that seals blocks: more bits do not count in the seed of their checksums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class AdoptedEnd:
 
 def new_seal() -> int:
     """A number for a table outside a store: chosen at random, to seed its blocks' checksums."""
-    return int.from_bytes(os.urandom(_SEAL_BYTES), "little") or 1
+    return int.from_bytes(os.urandom(3), "little") or 1
 
 
 def read_footer(file: RandomFile) -> Footer:

@@ -217,8 +217,9 @@ class TableWriter:
         beside: list[int] | None = None,
         *,
         for_adoption: bool = False,
+        sync: bool = True,
     ) -> TableMeta:
-        """Write the last block and the sections after the blocks; sync.
+        """Write the last block and the sections after the blocks; sync, unless told not to.
 
         ``replaces`` and ``beside`` are as in :class:`~lsmkv.sstable.format.TableProperties`.  With
         ``for_adoption`` the file's end has room for the properties of an adopted table
@@ -255,7 +256,8 @@ class TableWriter:
         )
         for part in (self._dictionary, filters, tail + footer.encode()):
             self._file.append(part)
-        self._file.sync()
+        if sync:
+            self._file.sync()
         size_bytes = self._file.offset
         self._file.close()
         return properties.meta(size_bytes, footer.tail_checksum)

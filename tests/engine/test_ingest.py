@@ -570,10 +570,8 @@ def test_writers_snapshots_and_compactions_go_on_meanwhile(tmp_path: Path, store
             while not stop.is_set():
                 db.compact_range(b"shared", b"shared01", force=True)
 
-        threads = [
-            threading.Thread(target=target, args=args)
-            for target, args in [(write, (b"x",)), (write, (b"t",)), (read, ()), (compact, ())]
-        ]
+        targets = [lambda: write(b"x"), lambda: write(b"t"), read, compact]
+        threads = [threading.Thread(target=target) for target in targets]
         for thread in threads:
             thread.start()
         try:
