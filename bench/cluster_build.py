@@ -312,7 +312,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--work", help="directory for source and stores (default: temporary)")
     parser.add_argument("--into", help="a document with a section for the result")
     given = parser.parse_args(arguments)
-    sizes = QUICK_ENTRIES if given.quick else ENTRIES
+    sizes: Sequence[int] = QUICK_ENTRIES if given.quick else ENTRIES
     if given.entries:
         sizes = tuple(int(part.replace("_", "")) for part in given.entries.split(","))
     section, is_as_predicted = run(sizes, given.workers, given.memory_mib * MIB, given.work)

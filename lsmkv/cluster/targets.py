@@ -17,9 +17,8 @@ from lsmkv.api import opening
 from lsmkv.api.db import DB
 from lsmkv.cluster.partition import Upload, WrittenTables
 from lsmkv.compaction.picker import LEVELED_RUN, level_target_bytes
-from lsmkv.engine.adoption import StagedTable, Staging
+from lsmkv.engine.adoption import Staging
 from lsmkv.options import Options
-from lsmkv.sstable.table_end import read_end
 from lsmkv.stats import Stats
 from lsmkv.storage.file_names import new_staging_name
 from lsmkv.storage.storage import Storage, absolute_path, is_url
@@ -88,11 +87,9 @@ class _Directory:
         staging = Staging(engine.storage, engine.directory)
         try:
             for path in [path for tables in written for path in tables.paths]:
-                with engine.storage.open_random(path) as file:
-                    end = read_end(file)
-                staged = staging.new_path()
+                staged = staging.path(staging.allocate())
                 engine.storage.replace(path, staged)
-                staging.tables.append(StagedTable(staged, end, in_place=False))
+                staging.add(staged)
         except BaseException:
             staging.remove()
             raise
