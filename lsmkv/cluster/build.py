@@ -50,7 +50,7 @@ def build(  # more than 60 lines: its parameters and its docstring
     progress: Progress | None = None,
     **overrides: Any,
 ) -> BuildReport:
-    """Write all pairs of a Dask collection to a store, on the workers of a cluster.
+    """Write all pairs of a Dask collection to a store.
 
     The source is read twice: to count and sample it, and to shuffle it by key ranges.  Each partition
     of the shuffle is sorted and written by one task.  Neither scheduler nor client ever has the data.
@@ -202,7 +202,7 @@ class _Shuffle:
 
 
 def to_shuffle(table: pa.Table, ends: tuple[bytes, ...], *, may_repeat: bool) -> pd.DataFrame:
-    """A part of the source in key order, with the partition of each row."""
+    """A part of the source in key order, with each row's partition."""
     ordered = table.take(sorted_rows(table, may_repeat=may_repeat))
     columns = {
         "key": pd.Series(ordered["key"].combine_chunks(), dtype=COLUMN),

@@ -1,4 +1,4 @@
-"""One part of the source as a sorted Arrow table without repeated keys.
+"""A part of the source as an Arrow table, sorted without repeated keys.
 
 The columns are ``key``, ``value`` and ``order``.  The last is the place of a pair in the whole source:
 the number of its part in the high bits, its number within the part in the low ones.
@@ -23,7 +23,7 @@ _SHOWN_BYTES: Final = 100
 
 
 class RepeatedKeyError(ValueError):
-    """A key comes more than once in a source that must not repeat any."""
+    """A key comes more than once, and must not."""
 
     def __init__(self, key: bytes) -> None:
         super().__init__(

@@ -62,7 +62,7 @@ class BuildReport:
 
     @property
     def imbalance(self) -> float:
-        """The bytes of keys and values of the largest partition, by those of the mean one."""
+        """The largest partition by the mean, in bytes of keys and values."""
         sizes = [partition.raw_bytes for partition in self.partitions]
         return max(sizes) * len(sizes) / sum(sizes) if sum(sizes) else 1.0
 

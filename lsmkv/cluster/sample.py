@@ -26,7 +26,7 @@ _HIGHEST: Final = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Sampled keys of a part of the source, with the bytes of their entries.
+    """Sampled keys of a part of the source, with their entries' bytes.
 
     ``threshold``: every key with a lower hash is in ``weights``.
     """
@@ -40,7 +40,9 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The last keys of all partitions but the last, and what the source holds."""
+    """Where partitions end, and what the source holds.
+
+    ``splitters``: the last keys of all partitions but the last."""
 
     splitters: tuple[bytes, ...]
     pairs: int
@@ -109,7 +111,7 @@ def plan(samples: Sequence[Sample], partitions: int | None, partition_bytes: int
 
 
 def partition_numbers(table: pa.Table, ends: Sequence[bytes]) -> np.ndarray:
-    """The number of the partition of each row of a table in key order."""
+    """The partition of each row of a table in key order."""
     keys = table["key"]
     numbers = np.zeros(table.num_rows, dtype=np.int64)
     for end in ends:  # O(partitions * log rows)

@@ -1,4 +1,4 @@
-"""The parts of a source, each an Arrow table that a worker makes."""
+"""The parts of a source, each made by a worker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _PARQUET_PART_BYTES = 64 << 20
 
 
 def parts_of(source: Any, key: str, value: str) -> list[Delayed]:
-    """A task for each part of the source, in its order, that makes its table.
+    """A task for each part of the source, in order.
+
+    It makes the part's Arrow table.
 
     TypeError if the source is none; ValueError if it lacks a column.
     """

@@ -129,7 +129,10 @@ class _Input:
 def _run_batches(
     run: list[TableReader], after: bytes | None, through: bytes | None
 ) -> Iterator[EntryBatch]:
-    """Every entry of a run with after < key <= through, read past the cache."""
+    """The entries of a run with after < key <= through.
+
+    They are read past the cache.
+    """
     for table in run:
         index = table.index
         may_repeat = table.properties.has_versions

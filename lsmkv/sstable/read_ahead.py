@@ -134,7 +134,10 @@ def _neighbours_end(
 def blocks_between(
     table: TableReader, after: bytes | None, through: bytes | None
 ) -> tuple[i64, i64]:
-    """The blocks, first and end, that may hold keys with after < key <= through."""
+    """The blocks that may hold keys with after < key <= through.
+
+    Returns the first, and the end.
+    """
     index = table.index
     first: i64 = 0
     end: i64 = index.block_count

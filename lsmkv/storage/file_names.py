@@ -20,7 +20,10 @@ _STAGING: Final = re.compile(r"staging-[0-9a-f]{32}(\.tmp)?")
 
 
 def new_staging_name() -> str:
-    """The name of a new directory, in a store's, for tables that may come to count."""
+    """A name for a directory of tables that may come to count.
+
+    It stands in the store's directory.
+    """
     return f"staging-{os.urandom(16).hex()}"
 
 

@@ -1,4 +1,4 @@
-"""Cuts the keys of some tables into ranges of about the same size."""
+"""Cuts the keys of tables into ranges of equal size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KeyRange = tuple[bytes | None, bytes | None]
 
 
 def key_ranges(tables: Iterable[TableReader], count: int) -> list[KeyRange]:
-    """At most ``count`` ranges, in order, of about the same bytes in ``tables``.
+    """At most ``count`` ranges, in order, of about equal bytes.
 
     They end at last keys of blocks, so the index tells their sizes: each of t tables adds an error of
     a 256th of its own size.  O(t log t).
@@ -27,7 +27,7 @@ def key_ranges(tables: Iterable[TableReader], count: int) -> list[KeyRange]:
 
 
 def splitters(weights: Iterable[tuple[bytes, int]], count: int) -> list[bytes]:
-    """At most ``count`` - 1 of the keys, ascending, between parts of about the same weight.
+    """At most ``count`` - 1 keys, ascending, between parts of about equal weight.
 
     A weight counts for the part that the key ends.  A key that weighs more than a part is alone in one,
     or nearly.
@@ -54,7 +54,9 @@ def splitters(weights: Iterable[tuple[bytes, int]], count: int) -> list[bytes]:
 
 
 def ranges_between(keys: Sequence[bytes]) -> list[KeyRange]:
-    """The ranges that end at each of the ascending ``keys``, and the one after the last.
+    """The ranges that end at each key, and the last one.
+
+    ``keys`` ascend.
 
     >>> ranges_between([b"f"])
     [(None, b'f'), (b'f', None)]
@@ -63,7 +65,7 @@ def ranges_between(keys: Sequence[bytes]) -> list[KeyRange]:
 
 
 def _weighted_keys(table: TableReader) -> list[tuple[bytes, int]]:
-    """Last keys of blocks, with the bytes from each to the one before."""
+    """Last keys of blocks, with the bytes since the one before."""
     index = table.index
     count = index.block_count
     step = max(1, -(-count // _SAMPLES))

@@ -56,7 +56,7 @@ def runners(
 
 
 def why_not_in_processes(tables: VersionSet) -> str | None:
-    """The reason why no other process can write tables of this store, or None."""
+    """Why no other process can write this store's tables, or None."""
     if type(tables.storage) is not Storage:
         return "its storage is one that only this process has"
     for policy in tables.policies():
