@@ -148,7 +148,8 @@ class BackgroundError(Error):
 class WorkerError(Error):
     """A worker of an executor or a cluster ended without a result.
 
-    Or none took the job.  The store is as it was before the call, and no file is left.  ``__cause__`` is what was reported.
+    Or none took the job.  The store is as it was before the call, and no file is left.  ``__cause__`` is
+    what was reported.
     """
 
 

@@ -86,8 +86,8 @@ class WrittenTables:
 def write_partition(frame: pd.DataFrame, job: PartitionJob) -> WrittenTables:
     """Sort the pairs of a partition and write them to tables.
 
-    They are in a new folder.  A task that Dask runs twice writes two folders, of which one counts.  After an error the folder is
-    removed.
+    They are in a new folder: a task that Dask runs twice writes two, of which one counts.  After an
+    error the folder is removed.
     """
     started = time.perf_counter()
     storage = Storage(file_mode=job.file_mode)
@@ -114,7 +114,7 @@ def write_partition(frame: pd.DataFrame, job: PartitionJob) -> WrittenTables:
 
 @contextlib.contextmanager
 def _folder(storage: Storage, job: PartitionJob) -> Iterator[str]:
-    """A new folder, removed after an error, or once its tables are sent."""
+    """A new folder, removed after an error or once tables are sent."""
     if job.staging is None:
         with tempfile.TemporaryDirectory(prefix="lsmkv-", dir=_local_directory()) as folder:
             yield folder

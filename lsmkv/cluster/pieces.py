@@ -1,4 +1,4 @@
-"""A part of the source as an Arrow table, sorted without repeated keys.
+"""Parts of the source as Arrow tables, sorted without repeated keys.
 
 The columns are ``key``, ``value`` and ``order``.  The last is the place of a pair in the whole source:
 the number of its part in the high bits, its number within the part in the low ones.

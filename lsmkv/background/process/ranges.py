@@ -27,7 +27,7 @@ def key_ranges(tables: Iterable[TableReader], count: int) -> list[KeyRange]:
 
 
 def splitters(weights: Iterable[tuple[bytes, int]], count: int) -> list[bytes]:
-    """At most ``count`` - 1 keys, ascending, between parts of about equal weight.
+    """Fewer than ``count`` keys, ascending, between parts of equal weight.
 
     A weight counts for the part that the key ends.  A key that weighs more than a part is alone in one,
     or nearly.
