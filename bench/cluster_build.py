@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import math
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,6 +53,7 @@ class Parameters:
         fixed_s: seconds of a build of almost nothing.
         sampling_us, writing_us: microseconds of one worker for an entry, in the first pass, and in the
             second with shuffle and tables.
+        cpu_us: processor time of both, which other programs on the machine do not lengthen.
         source_bytes, pair_bytes, table_bytes: bytes of an entry in the source's files; as key and
             value; in the tables.
     """
@@ -59,6 +61,7 @@ class Parameters:
     fixed_s: float
     sampling_us: float
     writing_us: float
+    cpu_us: float
     source_bytes: float
     pair_bytes: float
     table_bytes: float
@@ -70,6 +73,7 @@ class Cost:
 
     Attributes:
         seconds: from call to return.
+        cpu_s: processor time of all workers.
         read_bytes: of the source, twice.
         shuffled_bytes: between workers, and to their disks and back.
         table_bytes, tables, partitions: what is written.
@@ -77,6 +81,7 @@ class Cost:
     """
 
     seconds: float
+    cpu_s: float
     read_bytes: float
     shuffled_bytes: float
     table_bytes: float
@@ -100,6 +105,7 @@ def predict(
     worker_s = entries * (parameters.sampling_us + parameters.writing_us * rounds) / 1e6
     return Cost(
         seconds=parameters.fixed_s + worker_s / workers,
+        cpu_s=entries * parameters.cpu_us / 1e6,
         read_bytes=2 * entries * parameters.source_bytes,
         shuffled_bytes=pairs + entries * ORDER_BYTES,
         table_bytes=entries * parameters.table_bytes,
@@ -111,10 +117,11 @@ def predict(
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One measured build."""
+    """One measured build; ``cpu_s`` is the processor time of all workers."""
 
     entries: int
     source_bytes: int
+    cpu_s: float
     report: BuildReport
 
     @property
@@ -134,6 +141,7 @@ def fitted(fixed: Run, smallest: Run, workers: int) -> Parameters:
         fixed_s=fixed.seconds,
         sampling_us=1e6 * workers * sampling_s / count,
         writing_us=1e6 * workers * writing_s / count / rounds,
+        cpu_us=1e6 * max(0.0, smallest.cpu_s - fixed.cpu_s) / count,
         source_bytes=smallest.source_bytes / count,
         pair_bytes=report.source_bytes / count,
         table_bytes=report.size_bytes / count,
@@ -186,7 +194,9 @@ def measure(entries: int, client: distributed.Client, memory_bytes: int, work: P
     """Build a store of so many entries, check and remove it."""
     source, target = work / f"source-{entries}", work / f"store-{entries}"
     source_bytes = write_source(source, entries)
+    before_s = sum(client.run(time.process_time).values())
     report = build(str(source), target, memory_bytes=memory_bytes, client=client)
+    cpu_s = sum(client.run(time.process_time).values()) - before_s
     if report.entries != entries:
         raise SystemExit(f"cluster-build: {report.entries} entries instead of {entries}")
     table = pa.parquet.read_table(source / "000000.parquet").slice(0, 1000)
@@ -197,7 +207,7 @@ def measure(entries: int, client: distributed.Client, memory_bytes: int, work: P
     lsmkv.destroy(target)
     for file in source.iterdir():
         file.unlink()
-    return Run(entries, source_bytes, report)
+    return Run(entries, source_bytes, cpu_s, report)
 
 
 def run(
@@ -251,6 +261,7 @@ def _method(parameters: Parameters, workers: int, memory_bytes: int) -> list[str
         f"| a build of almost nothing, s | {parameters.fixed_s:.2f} |",
         f"| reading and sampling an entry, us of a worker | {parameters.sampling_us:.2f} |",
         f"| reading, shuffling and writing it, us of a worker | {parameters.writing_us:.2f} |",
+        f"| processor time of both, us | {parameters.cpu_us:.2f} |",
         f"| an entry in the Parquet files, bytes | {parameters.source_bytes:.1f} |",
         f"| an entry as key and value, bytes | {parameters.pair_bytes:.1f} |",
         f"| an entry in the tables, bytes | {parameters.table_bytes:.1f} |",
@@ -259,10 +270,11 @@ def _method(parameters: Parameters, workers: int, memory_bytes: int) -> list[str
 
 def _checked(measured: Sequence[Run], costs: Sequence[Cost]) -> list[str]:
     lines = [
-        "| entries | s, predicted | s, measured | MB of tables, predicted | measured "
+        "| entries | s, predicted | measured | CPU s of workers, predicted | measured "
+        "| MB of tables, predicted | measured "
         "| tables | measured | partitions | measured | largest partition, by the mean "
         "| peak of a worker, MiB |",
-        "|---:" * 11 + "|",
+        "|---:" * 13 + "|",
     ]
     for one, cost in zip(measured, costs, strict=True):
         report = one.report
@@ -270,6 +282,8 @@ def _checked(measured: Sequence[Run], costs: Sequence[Cost]) -> list[str]:
             f"{one.entries:,}",
             f"{cost.seconds:.1f}",
             f"{one.seconds:.1f}",
+            f"{cost.cpu_s:.1f}",
+            f"{one.cpu_s:.1f}",
             f"{cost.table_bytes / 1e6:.1f}",
             f"{report.size_bytes / 1e6:.1f}",
             cost.tables,

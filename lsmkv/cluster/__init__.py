@@ -10,7 +10,7 @@ from __future__ import annotations
 from lsmkv.errors import MissingExtraError
 
 try:
-    from lsmkv.cluster.build import build as build
+    from lsmkv.cluster.building import build as build
     from lsmkv.cluster.report import BuildReport as BuildReport
 except ImportError as missing:
     if (missing.name or "").partition(".")[0] == "lsmkv":

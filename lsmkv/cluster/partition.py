@@ -30,9 +30,9 @@ from lsmkv.sstable.block_cache import BlockCache
 from lsmkv.sstable.format import TableMeta
 from lsmkv.sstable.multi_writer import TableJob, write_tables
 from lsmkv.sstable.reader import open_table
-from lsmkv.sstable.writer import TableFormat
 from lsmkv.storage.file_names import MAX_FILE_NUMBER, table_path
 from lsmkv.storage.storage import Storage
+from lsmkv.tree.version_set import table_format
 
 if TYPE_CHECKING:
     from lsmkv.remote.generation import PublishedTable
@@ -47,7 +47,6 @@ class Upload:
     """Where in object storage tables go, and the generation that needs them."""
 
     url: str
-    options: Options
     generation: int
 
 
@@ -60,9 +59,7 @@ class PartitionJob:
 
     staging: str | None
     upload: Upload | None
-    form: TableFormat
-    table_size_bytes: int
-    file_mode: int
+    options: Options
     may_repeat: bool
     number: int
     partitions: int
@@ -90,7 +87,7 @@ def write_partition(frame: pd.DataFrame, job: PartitionJob) -> WrittenTables:
     error the folder is removed.
     """
     started = time.perf_counter()
-    storage = Storage(file_mode=job.file_mode)
+    storage = Storage(file_mode=job.options.file_mode)
     table = _table_of(frame)
     del frame
     rows = sorted_rows(table, may_repeat=job.may_repeat)
@@ -99,7 +96,7 @@ def write_partition(frame: pd.DataFrame, job: PartitionJob) -> WrittenTables:
         paths = [table_path(folder, meta.number) for meta in metas]
         published = []
         if job.upload is not None:
-            published, paths = send_tables(storage, folder, metas, job.upload), []
+            published, paths = send_tables(storage, folder, metas, job.upload, job.options), []
     report = WrittenPartition(
         tables=len(metas),
         rows=table.num_rows,
@@ -139,14 +136,14 @@ def _local_directory() -> str | None:
 
 
 def send_tables(
-    storage: Storage, folder: str, metas: list[TableMeta], upload: Upload
+    storage: Storage, folder: str, metas: list[TableMeta], upload: Upload, options: Options
 ) -> list[PublishedTable]:
     """Put tables into object storage, under the names of their contents."""
     from lsmkv.remote.bucket import Bucket
     from lsmkv.remote.generation import TABLES, table_name
     from lsmkv.remote.publish import content_of, file_bytes, published_table
 
-    bucket = Bucket(upload.url, upload.options, storage.stats)
+    bucket = Bucket(upload.url, options, storage.stats)
     try:
         cache = BlockCache(0, storage.stats)
         sent = []
@@ -193,7 +190,9 @@ def _table_job(storage: Storage, folder: str, job: PartitionJob) -> TableJob:
             raise Error(f"partition {job.number} needs more than {len(job.numbers)} tables")
         return number
 
-    return TableJob(storage, folder, job.form, job.table_size_bytes, allocate, is_cancelled)
+    options = job.options
+    form = table_format(options, options.error_rate)
+    return TableJob(storage, folder, form, options.table_size_bytes, allocate, is_cancelled)
 
 
 def _batches(table: pa.Table, rows: pa.Array) -> Iterator[EntryBatch]:

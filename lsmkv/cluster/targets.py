@@ -106,7 +106,7 @@ class _Published:
         self._publication = Publication(bucket)
         self._options = options
         self.staging: str | None = None
-        self.upload: Upload | None = Upload(bucket.url, options, self._publication.number)
+        self.upload: Upload | None = Upload(bucket.url, self._publication.number)
 
     def adopt(self, written: Sequence[WrittenTables]) -> None:
         tables = [table for part in written for table in part.published]

@@ -26,7 +26,6 @@ from lsmkv.errors import WorkerError
 from lsmkv.filters.policy import PRIVATE_SCHEMES, policy_named
 from lsmkv.options import Options
 from lsmkv.storage.storage import PathLike
-from lsmkv.tree.version_set import table_format
 
 RepeatedKeys = Literal["last", "error"]
 Progress = Callable[[int, int], None]
@@ -106,9 +105,7 @@ def build(  # more than 60 lines: its parameters and its docstring
         job = PartitionJob(
             staging=opened.staging,
             upload=opened.upload,
-            form=table_format(chosen, chosen.error_rate),
-            table_size_bytes=chosen.table_size_bytes,
-            file_mode=chosen.file_mode,
+            options=chosen,
             may_repeat=repeated_keys == "last",
             number=0,
             partitions=found.partitions,
