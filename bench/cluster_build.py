@@ -178,7 +178,7 @@ def cluster(workers: int, work: str) -> Iterator[distributed.Client]:
     """A cluster of processes, which have imported what builds need."""
     with (
         distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address=None, local_directory=work
+            n_workers=workers, threads_per_worker=1, dashboard_address=":0", local_directory=work
         ) as made,
         distributed.Client(made, set_as_default=False) as client,
     ):

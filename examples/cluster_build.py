@@ -32,7 +32,7 @@ def main() -> None:
     pairs = dask.bag.from_sequence(range(PARTS), npartitions=PARTS).map(visits).flatten()
     with (
         tempfile.TemporaryDirectory() as folder,
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as made,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as made,
         distributed.Client(made) as client,
     ):
         target = Path(folder, "visits.db")

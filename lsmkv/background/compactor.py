@@ -135,9 +135,9 @@ class Compactor(BackgroundThread):
         force: bool,
         executor: Executor | None = None,
     ) -> None:
-        """Merge everything between two keys into one run, here or by jobs in ``executor``.
+        """Merge everything between two keys into one run.
 
-        Runs as :meth:`exclusively`; an interrupt cancels it between two batches.
+        By jobs in ``executor``, if there is one.  Runs as :meth:`exclusively`; an interrupt cancels it between two batches.
         """
         self.exclusively(
             "lsmkv-range",

@@ -32,6 +32,8 @@ def parts_of(source: Any, key: str, value: str) -> list[Delayed]:
             split_row_groups="adaptive",
             blocksize=_PARQUET_PART_BYTES,
         )
+    if key == value:
+        raise ValueError(f"key={key!r} and value={value!r} are the same column")
     for name in (key, value):
         if name not in source.columns:
             raise ValueError(f"the source has no column {name!r}; it has {list(source.columns)}")

@@ -249,6 +249,12 @@ def test_a_missing_column_is_named_with_those_there(dask_client: Any, tmp_path: 
     assert str(error) == "the source has no column 'key'; it has ['a']"
 
 
+def test_one_column_cannot_be_both(dask_client: Any, tmp_path: Path) -> None:
+    source = dask.dataframe.from_pandas(pd.DataFrame({"a": ["x"]}), npartitions=1)
+    error = refused(dask_client, source, tmp_path, key="a", value="a")
+    assert str(error) == "key='a' and value='a' are the same column"
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -22,7 +22,7 @@ def test_each_table_is_put_once_and_one_object_names_them_all(
     source = dask.bag.from_sequence(pairs.items(), npartitions=4)
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, env=server.environment
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", env=server.environment
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):

@@ -42,7 +42,7 @@ def source(parts: int, **given: int) -> Any:
 def cluster(**given: Any) -> Iterator[distributed.Client]:
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, **given
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", **given
         ) as workers,
         distributed.Client(workers, set_as_default=False) as client,
     ):

@@ -348,7 +348,7 @@ def test_a_copy_of_a_store_is_compacted_by_dask(path: str, tmp_path: Path) -> No
         db.compact_range(force=True)
         contents = list(db.items())
     with (
-        distributed.Client(processes=False, n_workers=1, dashboard_address=None) as client,
+        distributed.Client(processes=False, n_workers=1, dashboard_address=":0") as client,
         open_small(tmp_path / "copy", **MANY_JOBS) as db,
     ):
         db.compact_range(force=True, executor=client.get_executor())

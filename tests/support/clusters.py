@@ -14,7 +14,7 @@ def dask_client() -> Iterator[Any]:
     distributed: Any = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None
+            n_workers=2, threads_per_worker=1, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as connected,
     ):
