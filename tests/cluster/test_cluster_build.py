@@ -178,6 +178,7 @@ def test_skewed_and_repeated_keys_are_balanced(dask_client: Any, tmp_path: Path)
     assert report.imbalance < 1.5
 
 
+@pytest.mark.slow
 def test_more_partitions_are_made_than_asked_for_if_one_would_not_fit(
     dask_client: Any, tmp_path: Path
 ) -> None:

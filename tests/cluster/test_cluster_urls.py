@@ -53,6 +53,7 @@ def test_a_generation_holds_the_pairs_for_any_number_of_partitions(
             assert [len(level.runs) for level in levels] == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_second_build_is_a_generation_of_its_own(dask_client: Any, url: str) -> None:
     build(source(2), url, client=dask_client, **SMALL)
     with lsmkv.open(url, read_only=True) as db:
@@ -72,6 +73,7 @@ def test_a_failed_build_publishes_nothing(dask_client: Any, url: str, tmp_path: 
         lsmkv.open(url, read_only=True)
 
 
+@pytest.mark.slow
 def test_an_empty_source_publishes_an_empty_generation(dask_client: Any, url: str) -> None:
     nothing = dask.bag.from_sequence([1], npartitions=1).filter(lambda number: False)
     assert build(nothing, url, client=dask_client).tables == 0
