@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import math
+import shlex
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -211,7 +213,7 @@ def measure(entries: int, client: distributed.Client, memory_bytes: int, work: P
 
 
 def run(
-    sizes: Sequence[int], workers: int, memory_bytes: int, work: str | None
+    sizes: Sequence[int], workers: int, memory_bytes: int, work: str | None, command: str
 ) -> tuple[str, bool]:
     """The section as Markdown, and whether the bytes were as predicted."""
     with (
@@ -235,7 +237,7 @@ def run(
     ]
     text = "\n".join(
         [
-            *_method(parameters, workers, memory_bytes),
+            *_method(parameters, workers, memory_bytes, command),
             "",
             *_checked(measured, costs),
             "",
@@ -249,12 +251,14 @@ def run(
     return text, max(off) <= MOST_BYTES_OFF
 
 
-def _method(parameters: Parameters, workers: int, memory_bytes: int) -> list[str]:
+def _method(parameters: Parameters, workers: int, memory_bytes: int, command: str) -> list[str]:
     return [
         f"{workers} worker processes of one thread, `memory_bytes` of {memory_bytes // MIB} MiB; keys of "
         f"{KEY_BYTES} bytes, values of {VALUE_BYTES}; lsmkv {lsmkv.__version__} "
         f"({build_of_lsmkv()}), {processor()}. Parameters, from {FIXED_ENTRIES:,} entries and from the "
-        "smallest build below:",
+        f"smallest build below. Command: `{command}`",
+        "",
+        "**Parameters**",
         "",
         "| parameter | value |",
         "|---|---:|",
@@ -270,11 +274,13 @@ def _method(parameters: Parameters, workers: int, memory_bytes: int) -> list[str
 
 def _checked(measured: Sequence[Run], costs: Sequence[Cost]) -> list[str]:
     lines = [
+        "**Predicted and measured**",
+        "",
         "| entries | s, predicted | measured | CPU s of workers, predicted | measured "
         "| MB of tables, predicted | measured "
         "| tables | measured | partitions | measured | largest partition, by the mean "
         "| peak of a worker, MiB |",
-        "|---:" * 13 + "|",
+        "|---" + "|---:" * 12 + "|",
     ]
     for one, cost in zip(measured, costs, strict=True):
         report = one.report
@@ -299,11 +305,11 @@ def _checked(measured: Sequence[Run], costs: Sequence[Cost]) -> list[str]:
 
 def _extrapolated(billion: Sequence[tuple[int, Cost]]) -> list[str]:
     lines = [
-        f"{BILLION:,} such entries:",
+        f"**{BILLION:,} such entries**",
         "",
         "| workers | hours | GB read | GB shuffled | MB/s shuffled by a worker | GB of tables | tables "
         "| PUTs |",
-        "|---:" * 8 + "|",
+        "|---" + "|---:" * 7 + "|",
     ]
     for workers, cost in billion:
         rate = cost.shuffled_bytes / workers / cost.seconds / 1e6
@@ -329,7 +335,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sizes: Sequence[int] = QUICK_ENTRIES if given.quick else ENTRIES
     if given.entries:
         sizes = tuple(int(part.replace("_", "")) for part in given.entries.split(","))
-    section, is_as_predicted = run(sizes, given.workers, given.memory_mib * MIB, given.work)
+    words = sys.argv[2:] if arguments is None else arguments
+    command = shlex.join(["python", "-m", "bench", "cluster-build", *words])
+    section, is_as_predicted = run(
+        sizes, given.workers, given.memory_mib * MIB, given.work, command
+    )
     print(section)
     if given.into:
         insert(given.into, "cluster-build", section)
