@@ -81,7 +81,7 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
         "Side by side: SlateDB's Python package on the same server, with the same entries in as many "
         "tables of level 0, blocks of 4 KiB, and Bloom filters of 10 bits per key, one per table where "
         "lsmkv has one per block. Its compaction and log are off. It is counted by the server's log. Its "
-        "cache for indexes and filters holds all of them; its cache for blocks holds none (cold) or all "
+        "cache for indexes and filters holds all of them; its cache for blocks holds one (cold) or all "
         "(warm).",
         "At once: 1,000 random present keys, looked up one by one and by one `multi_get`, each in a new "
         "handle, while the proxy adds 20 ms to each request. The command fails if `multi_get` is less "

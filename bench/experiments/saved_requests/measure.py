@@ -218,7 +218,7 @@ def _parallel(task: Task, server: ObjectServer, bits: float) -> list[Row]:
                     len(keys),
                     elapsed_s=elapsed_s,
                     filter_bits_per_key=bits,
-                )  # fmt: skip
+                )
             )
     return rows
 

@@ -48,9 +48,9 @@ def failures(rows: Sequence[Row]) -> list[str]:
             slack = _SIGMAS * math.sqrt(row.expected_gets) + _SIGMAS
             if abs(row.gets - row.expected_gets) > slack:
                 found.append(f"{_name(row)}: {row.gets} GETs, {row.expected_gets:.0f} in theory")
-        if row.phase == COLD and row.keys == "present" and row.run_count == 1:
-            if row.engine != "slatedb" and row.gets != row.lookups:
-                found.append(f"{_name(row)}: {row.gets} GETs for {row.lookups} lookups in one run")
+        is_found = row.phase == COLD and row.keys == "present" and row.run_count == 1
+        if is_found and row.engine != "slatedb" and row.gets != row.lookups:
+            found.append(f"{_name(row)}: {row.gets} GETs for {row.lookups} lookups in one run")
         if row.phase == WARM and row.gets and row.engine != "slatedb":
             found.append(f"{_name(row)}: {row.gets} GETs")
     for one, many in pairs(rows):
@@ -99,15 +99,14 @@ def _side_by_side(rows: Sequence[Row]) -> list[str]:
         parts = []
         for keys in ("absent", "present"):
             here = [row for row in of_engines(rows, COLD, keys) if row.run_count == run_count]
-            each = ", ".join(f"{row.engine} {row.gets_per_lookup:.4f}" for row in here)
-            parts.append(f"{keys} keys {each}")
+            each = "; ".join(f"{row.engine} {row.gets_per_lookup:.4f}" for row in here)
+            parts.append(f"{keys} keys: {each}")
         found.append(
-            f"Side by side, filters of 10 bits per key, {runs_text(run_count)}, cold, GETs per lookup: "
-            f"{'; '.join(parts)}."
+            f"Side by side, filters of 10 bits per key, {runs_text(run_count)}, cold, GETs per lookup. "
+            f"{'. '.join(part[0].upper() + part[1:] for part in parts)}."
         )
     openings = [
-        f"{row.engine} {row.gets} GETs of {row.get_bytes:,} bytes and {row.other_requests} other "
-        f"requests"
+        f"{row.engine}: {row.gets} GETs of {row.get_bytes:,} bytes, other requests: {row.other_requests}"
         for row in of_engines(rows, OPENING, "none")
         if row.run_count == max(run_counts(rows))
     ]
