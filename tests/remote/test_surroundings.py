@@ -72,6 +72,7 @@ def test_verify_without_a_published_store_fails(server: ObjectServer, url: str) 
     assert "holds no published store" in fail("verify", url, code=1)
 
 
+@pytest.mark.slow
 def test_the_page_shows_a_published_store(
     filled: str, server: ObjectServer, tmp_path: Path
 ) -> None:
