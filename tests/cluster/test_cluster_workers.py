@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +49,18 @@ def cluster(**given: Any) -> Iterator[distributed.Client]:
         yield client
 
 
+def is_writing(pid: int) -> bool:
+    """Whether the process has a staged table open."""
+    for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
+        with suppress(OSError):
+            name = os.readlink(descriptor)
+            if "/staging-" in name and name.endswith(".sst"):
+                return True
+    return False
+
+
 class Killer(threading.Thread):
-    """Kills one worker process as soon as one has begun to write a table."""
+    """Kills a worker process that is in the middle of a table."""
 
     def __init__(self, store: Path, pids: list[int]) -> None:
         super().__init__()
@@ -67,8 +77,9 @@ class Killer(threading.Thread):
             except FileNotFoundError:  # it was removed just now
                 continue
             self.folders |= found
-            if found and self.killed is None:
-                self.killed = self._pids[0]
+            writing = [pid for pid in self._pids if found and is_writing(pid)]
+            if writing and self.killed is None:
+                self.killed = writing[0]
                 os.kill(self.killed, signal.SIGKILL)
             time.sleep(0.002)
 
