@@ -470,5 +470,5 @@ class CacheModel(RuleBasedStateMachine):
         assert size(self.directory.name) <= CAPACITY
 
 
-CacheModel.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+CacheModel.TestCase.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
 TestCacheModel = CacheModel.TestCase

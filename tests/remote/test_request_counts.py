@@ -95,11 +95,16 @@ OPERATIONS: list[Operation] = [
 
 
 @pytest.mark.parametrize(
+    "each_server", ["moto", pytest.param("seaweedfs", marks=pytest.mark.slow)], indirect=True
+)
+@pytest.mark.parametrize(
     "options",
     [
         pytest.param({}, marks=pytest.mark.slow),
         pytest.param({"block_cache_size_bytes": 0}, marks=pytest.mark.slow),
-        {"filter_residency": "cached", "block_cache_size_bytes": 4096},
+        pytest.param(
+            {"filter_residency": "cached", "block_cache_size_bytes": 4096}, marks=pytest.mark.slow
+        ),
         pytest.param({"filter_residency": "off"}, marks=pytest.mark.slow),
         {"disk_cache": True, "block_cache_size_bytes": 0},
     ],

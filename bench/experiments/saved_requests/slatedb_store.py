@@ -2,8 +2,8 @@
 
 Every run is one flushed table of level 0: compaction, the write-ahead log and the clean-up are off, so
 that the tables hold the same keys as lsmkv's runs.  Readers have a cache for indexes and filters that
-holds all of them, beside one for blocks that holds one, the latest, or all.  They look for newer manifests once an
-hour.
+holds all of them, beside one for blocks that holds the latest alone, or all.  They look for newer
+manifests once an hour.
 """
 
 from __future__ import annotations
