@@ -47,9 +47,9 @@ class PairReader:
                 yield EntryBatch(keys, taken, [], may_repeat=False, one_seq=0)
 
     def take(self, keys: list[bytes], values: list[bytes], most_bytes: i64, most_count: i64) -> int:
-        """Append the next pairs, until they take ``most_bytes`` of memory or are ``most_count``.
+        """Append the next pairs; returns the bytes of memory that they take.
 
-        Returns the bytes that they take.
+        It ends when these are ``most_bytes``, or the pairs ``most_count``.
         """
         taken_bytes: i64 = 0
         count: i64 = 0
