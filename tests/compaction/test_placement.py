@@ -75,19 +75,22 @@ def test_nothing_at_or_above_a_place_overlaps(
 ) -> None:
     levels = Levels()
     for number, (level, run, at, width) in enumerate(drawn, 1):
-        placed = PlacedTable(level, run if style == "tiered" else 0, table(number, at, at + width))
+        own = run if style == "tiered" else 0
+        placed = PlacedTable(level, own, table(number, at, at + width))
         try:
             levels = levels.changed([placed], [])
         except ValueError:  # it overlaps one of its run
             continue
     options = LEVELED.replace(compaction=style)
     new = table(99, low, low + length)
-    ((level, run),) = places(levels, options, [new])
-    if run is None and level == 0:
+    ((level, joined),) = places(levels, options, [new])
+    if joined is None and level == 0:
         return
     for depth, runs in enumerate(levels.by_depth[: level + 1]):
         for each in runs:
-            older = depth == level and style == "tiered" and run is not None and each.number < run
+            older = (
+                depth == level and style == "tiered" and joined is not None and each.number < joined
+            )
             assert older or not each.overlapping(new.smallest, new.largest)
-    number = 100 if run is None else run
+    number = 100 if joined is None else joined
     levels.changed([PlacedTable(level, number, new)], [])  # raises if the run would overlap
