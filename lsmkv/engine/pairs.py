@@ -16,6 +16,7 @@ from lsmkv.encoding.entries import (
     value_bytes,
 )
 from lsmkv.encoding.entry_batch import EntryBatch
+from lsmkv.errors import caused
 
 _BATCH_ENTRIES: Final = 512
 _BATCH_BYTES: Final = 256 * 1024
@@ -83,5 +84,5 @@ def _as_pair(pair: Any) -> tuple[Any, Any]:
     try:
         key, value = pair
     except (TypeError, ValueError):
-        raise TypeError(f"pairs are (key, value), not {pair!r:.100}") from None
+        raise caused(TypeError(f"pairs are (key, value), not {repr(pair)[:100]}"), None)
     return key, value
