@@ -7,6 +7,10 @@ import sys
 from typing import Final
 
 EXPERIMENTS: Final = {
+    "bulk": (
+        "bench.experiments.bulk.experiment",
+        "loading many entries: puts, bulk_load, RocksDB's SstFileWriter",
+    ),
     "cluster-build": (
         "bench.cluster_build",
         "builds on a Dask cluster, and a model of what a billion keys take",

@@ -228,7 +228,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         memory_bytes: int = 256 * MIB,
         progress: Callable[[int, int], object] | None = None,
     ) -> IngestReport:
-        """Put many entries, all or none, as tables that go straight to the depth of the tree.
+        """Put many entries at once, as finished tables: all or none.
 
         It writes neither log nor memtable, and compactions have nothing to merge where the store has no
         keys between those loaded.  It commits as :meth:`ingest` does, at the end: nothing is to be seen

@@ -45,6 +45,8 @@ USES: dict[str, Callable[[DB], object]] = {
     "cursor": lambda db: db.cursor(),
     "prefixed": lambda db: db.prefixed(b"k"),
     "write_batch": lambda db: db.write_batch(),
+    "ingest": lambda db: db.ingest([]),
+    "bulk_load": lambda db: db.bulk_load([]),
     "sync": lambda db: db.sync(),
     "flush": lambda db: db.flush(),
     "compact_range": lambda db: db.compact_range(),
