@@ -21,7 +21,7 @@ class Row:
         "rates: by error rate; engines: side by side; parallel: many keys", "setting"
     )
     engine: str = column("what is asked", "setting")
-    run_count: int = column("overlapping sorted runs, each one table", "setting")
+    run_count: int = column("overlapping sorted runs; side by side each is one table", "setting")
     error_rate: float = column("false-positive rate asked for; 1: no filters", "setting")
     phase: str = column(
         "opening; cold: lookups of different keys, filters loaded and no block cached; warm: the same "
