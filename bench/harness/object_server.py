@@ -184,7 +184,7 @@ def _child(target: Any, *arguments: object) -> Iterator[Connection]:
 def _serve_moto(pipe: Connection) -> None:
     import logging
 
-    from moto.server import create_backend_app
+    from moto.moto_server.werkzeug_app import create_backend_app
     from werkzeug.serving import WSGIRequestHandler, make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)

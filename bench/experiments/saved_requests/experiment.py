@@ -65,8 +65,9 @@ EXPERIMENT: Final[Experiment[Task, list[Row], Row]] = Experiment(
     method=(
         "Uncompressed stores of 16-byte keys and 100-byte values, blocks of 4 KiB, tables of 1 MiB "
         "(side by side: one per run); every run spans all keys. They are published to a server on this "
-        "machine, which each configuration starts anew, and read from there. A proxy before the server "
-        "logs every request; the store's own counters must equal the log, or the command fails.",
+        "machine, which each configuration starts anew, and read from there. A proxy before "
+        "the server logs every request; the store's own counters must equal the log, or the command "
+        "fails.",
         "Each lookup asks for another key, absent ones lie between two present ones, and no block is "
         "cached. Indexes and filters are in memory, as after any opening. Lookups end after `--lookups`, "
         "or after `--gets` GETs.",
