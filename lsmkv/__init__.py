@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from lsmkv.api.cursor import Cursor as Cursor
     from lsmkv.api.cursor import CursorError as CursorError
     from lsmkv.api.db import DB as DB
-    from lsmkv.api.db import MemoryUsage as MemoryUsage
     from lsmkv.api.opening import destroy as destroy
     from lsmkv.api.opening import open as open
+    from lsmkv.api.sizes import MemoryUsage as MemoryUsage
     from lsmkv.api.snapshot import Snapshot as Snapshot
     from lsmkv.api.table_writer import TableFileInfo as TableFileInfo
     from lsmkv.api.table_writer import TableWriter as TableWriter
@@ -56,8 +56,9 @@ __version__ = "0.1.0"
 
 _HOMES: Final = {
     "lsmkv.api.cursor": ("Cursor", "CursorError"),
-    "lsmkv.api.db": ("DB", "MemoryUsage"),
+    "lsmkv.api.db": ("DB",),
     "lsmkv.api.opening": ("destroy", "open"),
+    "lsmkv.api.sizes": ("MemoryUsage",),
     "lsmkv.api.snapshot": ("Snapshot",),
     "lsmkv.api.table_writer": ("TableFileInfo", "TableWriter"),
     "lsmkv.api.write_batch": ("WriteBatch",),

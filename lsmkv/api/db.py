@@ -6,11 +6,11 @@ import contextlib
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, SupportsIndex, overload
 
 from lsmkv.api.ranges import scan_range
+from lsmkv.api.sizes import MemoryUsage, approximate_count, approximate_size, memory_usage
 from lsmkv.api.snapshot import Snapshot, StoreReader
 from lsmkv.api.write_batch import WriteBatch
 from lsmkv.background.threads import in_worker
@@ -31,27 +31,6 @@ if TYPE_CHECKING:  # imported where it is used: most programs never need it
     from lsmkv.remote.publish import PublishReport
 
 _CLEAR_BATCH: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryUsage:
-    """Memory by purpose, in bytes, without Python's own overhead.
-
-    ``filters`` and ``indexes`` are those of tables used so far, because each is read at its first use.
-    ``memtables`` is the size of the logs that hold the same writes.  ``snapshot_versions`` is no size:
-    it counts the overwritten entries that memtables keep for snapshots.
-    """
-
-    memtables: int
-    snapshot_versions: int
-    block_cache: int
-    block_cache_budget: int
-    filters: int
-    indexes: int
-
-    def as_dict(self) -> dict[str, int]:
-        """The numbers by name."""
-        return asdict(self)
 
 
 class _Keyed(Protocol):
@@ -344,26 +323,11 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
 
     def memory_usage(self) -> MemoryUsage:
         """Memory by purpose."""
-        current = self._engine.require_open()
-        tables = list(current.version.tables())
-        return MemoryUsage(
-            memtables=self._engine.memtable_bytes(),
-            snapshot_versions=sum(memtable.history_count for memtable in current.memtables),
-            block_cache=self._engine.cache.used_bytes,
-            block_cache_budget=self._engine.cache.capacity_bytes,
-            filters=sum(table.filter_memory_bytes for table in tables),
-            indexes=sum(table.index_memory_bytes for table in tables),
-        )
+        return memory_usage(self._engine)
 
     def approximate_count(self) -> int:
         """About how many keys there are; overwritten ones may count twice.  O(tables)."""
-        current = self._engine.require_open()
-        metas = [table.meta for table in current.version.tables()]
-        total = sum(meta.entry_count - 2 * meta.tombstone_count for meta in metas)
-        for memtable in reversed(current.memtables):  # oldest first: deletions hide older entries
-            kept, deleted = memtable.key_counts()
-            total = max(0, total - deleted) + kept
-        return max(0, total)
+        return approximate_count(self._engine.require_open())
 
     def approximate_size(self, start: Buffer | None = None, stop: Buffer | None = None) -> int:
         """About how many bytes of tables a range of keys takes.
@@ -371,14 +335,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
         start <= key < stop.  Memtables do not count.  O(tables + log blocks): reads no block.
         """
         wanted = scan_range(start, stop, None, False)
-        current = self._engine.require_open()
-        if wanted.is_empty:
-            return 0
-        return sum(
-            _size_between(wanted, run_table)
-            for run in current.version.runs
-            for run_table in run.tables_between(wanted.start, wanted.stop)
-        )
+        return approximate_size(self._engine.require_open(), wanted)
 
     def explain(self, key: Buffer) -> Explanation:
         """Every step of one lookup, as data; ``print`` shows it as text."""
@@ -487,15 +444,3 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self.read_only else "open"
         return f"<lsmkv.DB at {self.path!r}, {state}>"
-
-
-def _size_between(wanted: Bounds, table: Any) -> int:
-    meta = table.meta
-    low, high = 0, table.footer.data_length
-    if wanted.start is not None and wanted.start > meta.smallest:
-        index = table.index
-        low = index.offset(index.seek(wanted.start))
-    if wanted.stop is not None and wanted.stop <= meta.largest:
-        index = table.index
-        high = index.offset(min(index.seek(wanted.stop) + 1, index.block_count))
-    return int(high - low)
