@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from lsmkv.errors import BackgroundError, CorruptionError
 from lsmkv.log.chain import MAX_READ_ATTEMPTS, log_numbers, trusted_logs
@@ -13,13 +13,20 @@ from lsmkv.log.reader import LogReader
 from lsmkv.log.replay import replay
 from lsmkv.memtable.memtable import Memtable
 from lsmkv.read.view import SuperVersion
-from lsmkv.storage.file_names import CURRENT, manifest_path, parse_file_name
+from lsmkv.storage.file_names import (
+    BACKUP,
+    CURRENT,
+    UNFINISHED_COPY,
+    manifest_path,
+    parse_file_name,
+)
 from lsmkv.storage.storage import UNFINISHED, Storage
 from lsmkv.tree.levels import Levels
 from lsmkv.tree.manifest import Manifest, State, read_current, read_manifest
 from lsmkv.tree.version import Version
 
 _Opened = TypeVar("_Opened")
+_TEMPORARY: Final = (CURRENT + UNFINISHED, BACKUP + UNFINISHED, UNFINISHED_COPY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +131,7 @@ def remove_leftovers(
     left: list[int] = []
     for name in sorted(names, key=_number_in):
         parsed = parse_file_name(name)
-        if parsed is None and name != CURRENT + UNFINISHED:
+        if parsed is None and name not in _TEMPORARY:
             continue
         kind, number = parsed or ("", 0)
         needed = (

@@ -29,6 +29,12 @@ LogKind = Literal["log", "manifest"]
 _KINDS: Final[tuple[LogKind, ...]] = ("log", "manifest")
 
 
+def encode_header(kind: LogKind, number: int, salt: int, previous: tuple[int, int]) -> bytes:
+    """The header of a log; ``previous`` are number and end of the log before it."""
+    head = _HEADER.pack(LOG_MAGIC, FORMAT_VERSION, _KINDS.index(kind), number, salt, *previous)
+    return head + checksum(head, 0).to_bytes(8, "little")
+
+
 @dataclass(frozen=True, slots=True)
 class LogReader:
     """A log file that was read; the first fields are from its header.
@@ -62,6 +68,10 @@ class LogReader:
         while payloads.advance():
             payload = payloads.data[payloads.start : payloads.stop]
             yield payloads.offset, payload
+
+    def piece(self, offset: int, length: int) -> bytes:
+        """Bytes of the file as they are."""
+        return self._data[offset : offset + length]
 
     def payloads(self, start: int = HEADER_BYTES) -> Payloads:
         return Payloads(self._data, start, self.end)

@@ -29,7 +29,7 @@ FLOORS = """
     tree
     read  compaction
     background  inspection
-    engine  salvage  remote
+    engine  salvage  remote  copies
     api
     lsmkv
     explore
@@ -76,6 +76,7 @@ HOMES = {
         "lsmkv.cli.fields",
         "lsmkv.cli.records",
         "lsmkv.remote.generation",
+        "lsmkv.copies.record",
         # The data of the page, which its script reads.
         "lsmkv.explore.contract",
         "lsmkv.explore.history",
@@ -97,6 +98,7 @@ HEAVY = {"click", "rich", "lsmkv.cli", "bench"}
 HEAVY |= {"matplotlib", "plotly", "numpy", "pandas", "scipy"}
 HEAVY |= {"lsmkv.explore", "starlette", "uvicorn"}
 HEAVY |= {"lsmkv.remote", "obstore"}
+HEAVY |= {"lsmkv.copies"}
 HEAVY |= {"http", "urllib.request", "socketserver", "asyncio", "multiprocessing"}
 
 

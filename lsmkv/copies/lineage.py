@@ -1,0 +1,79 @@
+"""Tells whether a directory holds a backup, and whether it is one of an earlier state of a store."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass
+
+from lsmkv.copies.record import Record, TableRecord, read_records
+from lsmkv.storage.storage import Storage
+from lsmkv.tree.capture import Capture
+from lsmkv.tree.manifest import State, read_current, read_state
+from lsmkv.tree.ownership import check_is_ours
+
+
+@dataclass(frozen=True, slots=True)
+class Previous:
+    """The backup that is there: its record, its state, and the records of its tables by number."""
+
+    record: Record
+    state: State
+    tables: dict[int, TableRecord]
+
+
+def previous_backup(storage: Storage, target: str) -> Previous:
+    """The backup in ``target``.
+
+    Raises FileExistsError if the store there is none, NotAStoreError if another program wrote it,
+    CorruptionError if it is damaged.
+    """
+    check_is_ours(storage, target)
+    records = read_records(storage, target)
+    if records is None:
+        reason = "holds a store that is no backup; give a directory that is empty or does not exist"
+        raise FileExistsError(errno.EEXIST, reason, target)
+    state = read_state(storage, target, read_current(storage, target))
+    for record in records:
+        if record.log_number == state.log_number and record.is_of(storage, target, state):
+            return Previous(record, state, {table.number: table for table in record.tables})
+    reason = (
+        "was written to since the last backup, and is a store of its own now; give another "
+        "directory, or remove it"
+    )
+    raise FileExistsError(errno.EEXIST, reason, target)
+
+
+def check_descends(capture: Capture, record: Record, source: str, target: str) -> None:
+    """Raise ValueError unless the captured state is a later one of the store that was backed up.
+
+    It has all tables and logs of that time, unless they were replaced, and at least one of them or the
+    same place.  File numbers and sequence numbers only grow.
+    """
+    tables = {table.number: table for table in capture.state.levels.tables()}
+    logs = {log.number: log for log in capture.logs}
+    salts = {log.salt for log in capture.logs}
+    shared = [
+        (table, tables[table.number]) for table in record.tables if table.number in tables
+    ]
+    continued = [(log, logs[log.number]) for log in record.source_logs if log.number in logs]
+    is_other = any(
+        (there.size_bytes, there.checksum) != (here.size_bytes, here.checksum)
+        for there, here in shared
+    ) or any(there.salt != here.salt for there, here in continued)
+    is_related = (
+        bool(shared)
+        or any(log.salt in salts for log in record.source_logs)
+        or os.path.realpath(source) == os.path.realpath(record.source)
+    )
+    if is_other or not is_related:
+        raise ValueError(
+            f"{target} is the backup of another store, {record.source}: give a directory of its own "
+            f"to the backup of {source}"
+        )
+    is_shorter = any(here.end < there.end for there, here in continued)
+    if is_shorter or capture.last_seq < record.last_seq or capture.state.next_file < record.next_file:
+        raise ValueError(
+            f"{target} is newer than {source}: it has writes up to number {record.last_seq}, and the "
+            f"source up to {capture.last_seq}; to keep both, give another directory"
+        )

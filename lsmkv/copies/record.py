@@ -1,0 +1,143 @@
+"""The file BACKUP: what the copy in a directory was made of.
+
+It is one line of JSON (:class:`Records`), a newline, the XXH3-128 of that line in hexadecimal, and a
+newline.  It is replaced by a rename, before CURRENT is: so it describes the present backup and the next
+one until then.  A record belongs to the manifest in force if it names its first log, whose number no
+other backup in that directory has had.
+
+A backup that was written to is one no more: then its logs have other lengths, or its manifest other
+tables or another first log than the record.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import msgspec
+
+from lsmkv.copies.contents import CopiedState
+from lsmkv.encoding.checksums import content_checksum
+from lsmkv.errors import CorruptionError, UnsupportedFormatError
+from lsmkv.storage.file_names import BACKUP, log_path
+from lsmkv.storage.storage import ReadKind, Storage
+from lsmkv.tree.capture import Capture
+from lsmkv.tree.manifest import State
+
+FORMAT: Final = 1
+_CHECKSUM_BYTES: Final = 32
+_MAX_BYTES: Final = 1 << 30
+
+Fingerprint = tuple[int, int, int]
+
+
+class TableRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of a backup.
+
+    Attributes:
+        checksum: that of its index and properties, as in the manifest.
+        content: the XXH3-128 of the whole file, in hexadecimal.
+        original: device, number and time of change of the source's file, when it was copied; None if
+            that was not known.
+    """
+
+    number: int
+    size_bytes: int
+    checksum: int
+    content: str
+    original: Fingerprint | None
+
+
+class LogRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A log of the source."""
+
+    number: int
+    salt: int
+    end: int
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One backup.
+
+    Attributes:
+        source: the source's directory.
+        next_file, last_seq: the source's, at that time.
+        source_logs: the source's logs that were copied.
+        log_number: the first log of the backup.
+        log_sizes: number and file length of each of its logs.
+        tables: its tables.
+    """
+
+    source: str
+    next_file: int
+    last_seq: int
+    source_logs: list[LogRecord]
+    log_number: int
+    log_sizes: list[tuple[int, int]]
+    tables: list[TableRecord]
+
+    def is_of(self, storage: Storage, directory: str, state: State) -> bool:
+        """Whether the store in ``directory``, with this state, still is this backup."""
+        numbers = {table.number for table in self.tables}
+        if numbers != {table.number for table in state.levels.tables()}:
+            return False
+        return all(
+            storage.exists(log_path(directory, number))
+            and storage.file_size(log_path(directory, number)) == size_bytes
+            for number, size_bytes in self.log_sizes
+        )
+
+
+class Records(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The contents of BACKUP."""
+
+    format: int
+    records: list[Record]
+
+
+class _Version(msgspec.Struct):
+    format: int
+
+
+def new_record(capture: Capture, copied: CopiedState, tables: list[TableRecord]) -> Record:
+    return Record(
+        source=capture.directory or "",
+        next_file=capture.state.next_file,
+        last_seq=capture.last_seq,
+        source_logs=[LogRecord(log.number, log.salt, log.end) for log in capture.logs],
+        log_number=copied.state.log_number,
+        log_sizes=sorted(copied.log_sizes.items()),
+        tables=tables,
+    )
+
+
+def write_records(storage: Storage, directory: str, records: list[Record]) -> None:
+    """Replace BACKUP durably."""
+    line = msgspec.json.encode(Records(FORMAT, records))
+    data = b"%b\n%b\n" % (line, content_checksum(line).encode())
+    storage.write_atomically(os.path.join(directory, BACKUP), data)
+
+
+def read_records(storage: Storage, directory: str) -> list[Record] | None:
+    """The records in BACKUP; None without that file.
+
+    Raises CorruptionError if it is damaged, UnsupportedFormatError for a newer format.
+    """
+    path = os.path.join(directory, BACKUP)
+    try:
+        data = storage.read_whole(path, ReadKind.LOG, _MAX_BYTES)
+    except FileNotFoundError:
+        return None
+    line, stored = data[: -_CHECKSUM_BYTES - 2], data[-_CHECKSUM_BYTES - 2 :]
+    expected = b"\n%b\n" % content_checksum(line).encode()
+    if stored != expected:
+        reason = "checksum of a backup's record fails"
+        raise CorruptionError(path, len(line), reason, expected=expected, got=stored)
+    try:
+        version = msgspec.json.decode(line, type=_Version).format
+        if version != FORMAT:
+            reason = f"backup format {version}; this release reads format {FORMAT}"
+            raise UnsupportedFormatError(path, reason)
+        return msgspec.json.decode(line, type=Records).records
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise CorruptionError(path, 0, f"bad record of a backup: {error}") from error
