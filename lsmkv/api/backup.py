@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from lsmkv.api.db import DB
 from lsmkv.copies.backup import BackupReport, back_up
 from lsmkv.engine.capture import capture_directory
 from lsmkv.engine.engine import Engine
+from lsmkv.options import Options
 from lsmkv.storage.storage import PathLike, Storage, absolute_path
 from lsmkv.tree.capture import Capture
 from lsmkv.tree.manifest import read_current
@@ -23,8 +25,9 @@ def backup(
     """Copy a store to ``target``, or bring an earlier backup there up to date.
 
     It has everything that was acknowledged before this call.  The source may be written to meanwhile,
-    by this process or another.  Nothing is linked: the two share no file.  Tables that are in the
-    target already, with the same length and checksums, are not copied again.
+    by this process or another.  A source that is open for writing here is flushed first.  Nothing is
+    linked: the two share no file.  Tables that are in the target already, with the same length and
+    checksums, are not copied again.
 
     A backup is a store: ``lsmkv.open(target, read_only=True)`` reads it, ``DB.verify`` checks it, and a
     copy of the directory restores it.  At every moment, also after a crash or a power failure, the
@@ -57,13 +60,14 @@ def backup(
     ...         second = lsmkv.backup(db, target)
     ...     with lsmkv.open(target, read_only=True) as copy:
     ...         first.copied_count, second.copied_count, dict(copy)
-    (1, 0, {b'fox': b'red', b'owl': b'brown'})
+    (1, 1, {b'fox': b'red', b'owl': b'brown'})
     """
     directory = absolute_path(target, "target")
     if not isinstance(source, DB):
         path, storage = absolute_path(source, "source"), Storage()
         read_current(storage, path)  # raises without a store
-        return back_up(storage, path, partial(capture_directory, storage, path), directory, progress)
+        capture = partial(capture_directory, storage, path)
+        return back_up(storage, path, capture, directory, Options(), progress)
     engine = source._engine
     engine.require_open()
     if engine.published is not None:
@@ -72,11 +76,14 @@ def backup(
             "DB.checkpoint downloads one"
         )
     capture = partial(_capture, engine)
-    return back_up(engine.storage, engine.directory, capture, directory, progress)
+    return back_up(engine.storage, engine.directory, capture, directory, engine.options, progress)
 
 
 def _capture(engine: Engine) -> Capture:
-    """The present state.  A power failure must not leave the source behind its backup."""
-    if not engine.read_only:
-        engine.sync()
-    return engine.capture()
+    """The present state; of a store that is open for writing without its logs, after a flush."""
+    if engine.read_only:
+        return engine.capture()
+    engine.flush()
+    captured = engine.capture()
+    logs = [replace(log, end=0) for log in captured.logs]
+    return replace(captured, last_seq=captured.state.last_seq, logs=logs)

@@ -335,7 +335,7 @@ class DB(StoreReader, MutableMapping[bytes, bytes]):
             ValueError: ``path`` is the store's directory, or inside it.
             LockedError: another checkpoint or backup is being made there.
             BackgroundError: the store takes no writes after a failure; ``resume`` first.
-            CorruptionError, OSError: a file cannot be read or written; nothing is left in ``path``.
+            CorruptionError, OSError: a file cannot be read or written; there is no store in ``path``.
 
         After a crash there is the whole store or none: CURRENT is written last.
 

@@ -2,13 +2,15 @@
 
 The steps, of which only the last but one changes what the target opens as:
 
-1. The source's logs are copied under new numbers, and its tables that are not there yet.
+1. The source's tables are copied, unless they are there.  Writes that are only in the source's logs
+   become tables of the target alone: a log, once there, would count for the present backup.
 2. BACKUP is replaced, with the record of the present backup and of the next one.
 3. A new manifest is written, and CURRENT replaced.
 4. Files that only the previous backup needed are removed, tables with the oldest data first.
 
 A table is known by its number, its length and its checksums.  The checksum of a whole file is that of
 the copy, when it was made; the source's file is read again only if it is not the file of that time.
+Tables made of logs have numbers that the source reaches only after a million more files.
 """
 
 from __future__ import annotations
@@ -16,29 +18,25 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from lsmkv.copies.contents import (
-    CopiedState,
-    content_of,
-    copy_logs,
-    copy_table,
-    install,
-    log_bytes,
-    source_path,
-)
+from lsmkv.copies.contents import content_of, copy_table, install, source_path, with_empty_log
 from lsmkv.copies.lineage import Previous, check_descends, previous_backup
+from lsmkv.copies.log_tables import highest_number, tables_of_logs
 from lsmkv.copies.record import Fingerprint, TableRecord, new_record, write_records
 from lsmkv.copies.target import Progress, Steps, check_new, check_outside, locked, new_copy
 from lsmkv.errors import CorruptionError
 from lsmkv.inspection.report import Report, count
 from lsmkv.inspection.table_check import UNREADABLE, open_uncached
+from lsmkv.log.reader import HEADER_BYTES
+from lsmkv.options import Options
 from lsmkv.sstable.format import TableMeta
 from lsmkv.storage.file_names import parse_file_name, table_path
 from lsmkv.storage.storage import Storage
 from lsmkv.storage.store_lock import holds_store
 from lsmkv.tree.capture import Capture
+from lsmkv.tree.levels import PlacedTable
 from lsmkv.tree.manifest import State, read_current
 
 
@@ -51,7 +49,7 @@ class BackupReport(Report):
         is_first: whether the target was empty.
         table_count, table_bytes: the tables of the backup.
         copied_count, copied_bytes: those that were not there yet.
-        log_bytes: the length of the logs that were copied.
+        made_count: tables made of the writes that were only in the source's logs.
         removed_count: files of the previous backup that were removed.
     """
 
@@ -64,14 +62,14 @@ class BackupReport(Report):
     table_bytes: int
     copied_count: int
     copied_bytes: int
-    log_bytes: int
+    made_count: int
     removed_count: int
 
     def __str__(self) -> str:
         return (
             f"{self.target}: {count(self.table_count, 'table')} of {count(self.table_bytes, 'byte')}; "
-            f"copied {count(self.copied_count, 'table')} of {count(self.copied_bytes, 'byte')} and "
-            f"{count(self.log_bytes, 'byte')} of logs; removed {count(self.removed_count, 'file')}"
+            f"copied {self.copied_count:,} of {count(self.copied_bytes, 'byte')}, "
+            f"made {self.made_count:,} of logs; removed {count(self.removed_count, 'old file')}"
         )
 
 
@@ -80,6 +78,7 @@ def back_up(
     source: str,
     capture: Callable[[], Capture],
     target: str,
+    options: Options,
     progress: Progress | None,
 ) -> BackupReport:
     """Make or renew the backup in ``target`` of the store in ``source``.  Raises as ``lsmkv.backup``."""
@@ -87,13 +86,15 @@ def back_up(
     if not holds_store(storage, target):
         check_new(storage, target)
         with new_copy(storage, target, keep=True):
-            return _Backup(storage, source, target, None, capture(), progress).run()
-    previous_backup(storage, target)  # first of all: nothing is locked in another program's directory
+            return _Backup(storage, source, target, None, capture(), options, progress).run()
+    previous_backup(
+        storage, target
+    )  # first of all: nothing is locked in another program's directory
     with locked(storage, target):
         previous = previous_backup(storage, target)
         captured = capture()
         check_descends(captured, previous.record, source, target)
-        return _Backup(storage, source, target, previous, captured, progress).run()
+        return _Backup(storage, source, target, previous, captured, options, progress).run()
 
 
 @dataclass
@@ -105,35 +106,58 @@ class _Backup:
     target: str
     previous: Previous | None
     capture: Capture
+    options: Options
     progress: Progress | None
     copied: list[int] = field(default_factory=list)
 
     def run(self) -> BackupReport:
         tables = list(self.capture.state.levels.tables())
-        table_bytes = sum(table.size_bytes for table in tables)
-        steps = Steps(self.progress, table_bytes + log_bytes(self.capture.logs))
-        copied = copy_logs(self.storage, self.capture, self.target, steps)
+        size_bytes = sum(table.size_bytes for table in tables)
+        steps = Steps(self.progress, size_bytes)
         records = [self._table(table, steps) for table in tables]
-        self._install(copied, records)
-        removed = self._remove_old(copied)
+        made = tables_of_logs(self.storage, self.target, self.capture, self.options)
+        records += [self._made(placed.meta) for placed in made]
+        state = self._state(made)
+        self._install(state, records)
         return BackupReport(
             source=self.source,
             target=self.target,
             is_first=self.previous is None,
-            table_count=len(tables),
-            table_bytes=table_bytes,
+            table_count=len(records),
+            table_bytes=sum(record.size_bytes for record in records),
             copied_count=len(self.copied),
             copied_bytes=sum(self.copied),
-            log_bytes=log_bytes(self.capture.logs),
-            removed_count=removed,
+            made_count=len(made),
+            removed_count=self._remove_old(state),
         )
 
-    def _install(self, copied: CopiedState, records: list[TableRecord]) -> None:
-        record = new_record(self.capture, copied, records)
+    def _state(self, made: list[PlacedTable]) -> State:
+        """The new state of the target; its log, which stays empty, is made once."""
+        present = self.capture.state
+        taken = highest_number(self.storage, self.target)
+        state = replace(
+            present,
+            levels=present.levels.changed(made, ()),
+            next_file=max(present.next_file, taken + 1),
+            last_seq=self.capture.last_seq,
+        )
+        if self.previous is None:
+            return with_empty_log(self.storage, self.target, state)
+        number, salt = self.previous.state.log_number, self.previous.log_salt
+        closed = number, HEADER_BYTES
+        return replace(state, log_number=number, closed_log=closed, closed_salt=salt)
+
+    def _install(self, state: State, records: list[TableRecord]) -> None:
         earlier = [] if self.previous is None else [self.previous.record]
         self.storage.sync_directory(self.target)
+        record = new_record(self.capture, records)
         write_records(self.storage, self.target, [*earlier, record])
-        install(self.storage, self.target, copied.state)
+        install(self.storage, self.target, state)
+
+    def _made(self, table: TableMeta) -> TableRecord:
+        with self.storage.open_random(table_path(self.target, table.number)) as file:
+            content = content_of(file)
+        return TableRecord(table.number, table.size_bytes, table.checksum, content, None)
 
     def _table(self, table: TableMeta, steps: Steps) -> TableRecord:
         """Have a table in the target, copied now or before."""
@@ -188,22 +212,22 @@ class _Backup:
                 return self.storage.fingerprint(path)
         return None
 
-    def _remove_old(self, copied: CopiedState) -> int:
+    def _remove_old(self, state: State) -> int:
         """Remove files that the new backup does not need; what stays, the next backup removes."""
         removed = 0
         with contextlib.suppress(OSError):
             manifest = read_current(self.storage, self.target)
-            for name in self._unneeded(copied.state, set(copied.log_sizes), manifest):
+            for name in self._unneeded(state, manifest):
                 self.storage.remove(os.path.join(self.target, name))
                 removed += 1
             if removed:
                 self.storage.sync_directory(self.target)
         return removed
 
-    def _unneeded(self, state: State, logs: set[int], manifest: int) -> Iterator[str]:
+    def _unneeded(self, state: State, manifest: int) -> Iterator[str]:
         """Names of files, tables with the oldest data first: no old value may reappear."""
         needed = {("table", table.number) for table in state.levels.tables()}
-        needed |= {("log", number) for number in logs} | {("manifest", manifest)}
+        needed |= {("log", state.log_number), ("manifest", manifest)}
         age: dict[int, int] = {}
         if self.previous is not None:
             levels = self.previous.state.levels

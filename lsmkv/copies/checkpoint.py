@@ -83,7 +83,7 @@ def _copied(
         else:
             copy_table(storage, capture.tables[table.number], path, steps)
             copied_bytes += table.size_bytes
-    install(storage, target, copy_logs(storage, capture, target, steps).state)
+    install(storage, target, copy_logs(storage, capture, target, steps))
     return CheckpointReport(
         path=target,
         table_count=len(tables),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from lsmkv.copies.target import Steps
@@ -13,7 +13,7 @@ from lsmkv.encoding.checksums import running_content_checksum
 from lsmkv.log.log_copy import write_log_copy
 from lsmkv.log.reader import HEADER_BYTES
 from lsmkv.log.writer import LogWriter
-from lsmkv.storage.file_names import log_path, parse_file_name, table_path
+from lsmkv.storage.file_names import log_path, table_path
 from lsmkv.storage.storage import UNFINISHED, RandomFile, ReadKind, Storage
 from lsmkv.tree.capture import Capture, CapturedLog
 from lsmkv.tree.manifest import Manifest, State
@@ -80,52 +80,33 @@ def _read(file: RandomFile, offset: int) -> bytes:
     return file.pread(offset, min(_COPY_BYTES, file.size - offset), ReadKind.COMPACTION, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class CopiedState:
-    """The state of a copy, to be written to its manifest.
-
-    ``log_sizes`` are the lengths of its logs' files, by number.
-    """
-
-    state: State
-    log_sizes: dict[int, int]
-
-
-def copy_logs(storage: Storage, capture: Capture, target: str, steps: Steps) -> CopiedState:
-    """Copy the logs under numbers that no file in ``target`` has; the copy's state.
-
-    It is the state of a store that was closed properly.
-    """
-    names = storage.list_directory(target)
-    taken = max((number for _, number in filter(None, map(parse_file_name, names))), default=0)
-    first = max(capture.state.next_file, taken + 1)
-    logs = capture.logs or [_empty_log(storage, target, first)]
-    sizes: dict[int, int] = {}
-    previous = 0, 0
-    for number, log in enumerate(logs, first):
-        path = log_path(target, number)
-        if capture.logs:
-            is_last = log is logs[-1]
-            write_log_copy(
-                storage, path, number, log.salt, previous, log.end, log.read, is_last=is_last
-            )
-        sizes[number] = storage.file_size(path)
-        previous = number, log.end
+def copy_logs(storage: Storage, capture: Capture, target: str, steps: Steps) -> State:
+    """Copy the logs; returns the state that a store with them has, closed properly."""
+    for log in capture.logs:
+        salt = log.salt if log is capture.logs[-1] else None
+        path = log_path(target, log.number)
+        write_log_copy(storage, path, log.end, log.read, mark_with=salt)
         steps.add(log.end)
-    state = replace(
-        capture.state,
-        next_file=previous[0] + 1,
-        log_number=first,
-        closed_log=previous,
-        closed_salt=logs[-1].salt,
-    )
-    return CopiedState(state, sizes)
+    if not capture.logs:
+        return with_empty_log(storage, target, capture.state)
+    last = capture.logs[-1]
+    next_file = max(capture.state.next_file, last.number + 1)
+    closed = last.number, last.end
+    return replace(capture.state, next_file=next_file, closed_log=closed, closed_salt=last.salt)
 
 
-def _empty_log(storage: Storage, target: str, number: int) -> CapturedLog:
+def with_empty_log(storage: Storage, target: str, state: State) -> State:
+    """The state with a new log that has no record, closed properly."""
+    number = state.next_file
     log = LogWriter.create(storage, log_path(target, number), number, "log")
     log.close()
-    return CapturedLog(number, log.salt, HEADER_BYTES, lambda _offset, _length: b"")
+    return replace(
+        state,
+        next_file=number + 1,
+        log_number=number,
+        closed_log=(number, HEADER_BYTES),
+        closed_salt=log.salt,
+    )
 
 
 def install(storage: Storage, target: str, state: State) -> None:
@@ -145,4 +126,3 @@ def log_bytes(logs: Sequence[CapturedLog]) -> int:
 def source_path(capture: Capture, number: int) -> str | None:
     """Where a table of the captured store is; None in object storage."""
     return None if capture.directory is None else table_path(capture.directory, number)
-

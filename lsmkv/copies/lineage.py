@@ -7,6 +7,9 @@ import os
 from dataclasses import dataclass
 
 from lsmkv.copies.record import Record, TableRecord, read_records
+from lsmkv.log.chain import log_numbers
+from lsmkv.log.reader import HEADER_BYTES, read_log
+from lsmkv.storage.file_names import log_path
 from lsmkv.storage.storage import Storage
 from lsmkv.tree.capture import Capture
 from lsmkv.tree.manifest import State, read_current, read_state
@@ -15,11 +18,15 @@ from lsmkv.tree.ownership import check_is_ours
 
 @dataclass(frozen=True, slots=True)
 class Previous:
-    """The backup that is there: its record, its state, and the records of its tables by number."""
+    """The backup that is there: its record, its state, and the records of its tables by number.
+
+    ``log_salt`` is that of its log, which has no record.
+    """
 
     record: Record
     state: State
     tables: dict[int, TableRecord]
+    log_salt: int
 
 
 def previous_backup(storage: Storage, target: str) -> Previous:
@@ -34,14 +41,25 @@ def previous_backup(storage: Storage, target: str) -> Previous:
         reason = "holds a store that is no backup; give a directory that is empty or does not exist"
         raise FileExistsError(errno.EEXIST, reason, target)
     state = read_state(storage, target, read_current(storage, target))
+    salt = _salt_of_empty_log(storage, target, state)
     for record in records:
-        if record.log_number == state.log_number and record.is_of(storage, target, state):
-            return Previous(record, state, {table.number: table for table in record.tables})
+        if salt is not None and record.is_of(state):
+            return Previous(record, state, {table.number: table for table in record.tables}, salt)
     reason = (
         "was written to since the last backup, and is a store of its own now; give another "
         "directory, or remove it"
     )
     raise FileExistsError(errno.EEXIST, reason, target)
+
+
+def _salt_of_empty_log(storage: Storage, target: str, state: State) -> int | None:
+    """The salt of the only log; None if it has records, or there are others."""
+    numbers = log_numbers(storage.list_directory(target), state.log_number)
+    if numbers != [state.log_number]:
+        return None
+    path = log_path(target, state.log_number)
+    contents = read_log(storage, path, state.log_number, "log")
+    return None if contents is None or contents.end > HEADER_BYTES else contents.salt
 
 
 def check_descends(capture: Capture, record: Record, source: str, target: str) -> None:
@@ -53,9 +71,7 @@ def check_descends(capture: Capture, record: Record, source: str, target: str) -
     tables = {table.number: table for table in capture.state.levels.tables()}
     logs = {log.number: log for log in capture.logs}
     salts = {log.salt for log in capture.logs}
-    shared = [
-        (table, tables[table.number]) for table in record.tables if table.number in tables
-    ]
+    shared = [(table, tables[table.number]) for table in record.tables if table.number in tables]
     continued = [(log, logs[log.number]) for log in record.source_logs if log.number in logs]
     is_other = any(
         (there.size_bytes, there.checksum) != (here.size_bytes, here.checksum)
@@ -72,7 +88,11 @@ def check_descends(capture: Capture, record: Record, source: str, target: str) -
             f"to the backup of {source}"
         )
     is_shorter = any(here.end < there.end for there, here in continued)
-    if is_shorter or capture.last_seq < record.last_seq or capture.state.next_file < record.next_file:
+    if (
+        is_shorter
+        or capture.last_seq < record.last_seq
+        or capture.state.next_file < record.next_file
+    ):
         raise ValueError(
             f"{target} is newer than {source}: it has writes up to number {record.last_seq}, and the "
             f"source up to {capture.last_seq}; to keep both, give another directory"

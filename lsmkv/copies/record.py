@@ -2,11 +2,9 @@
 
 It is one line of JSON (:class:`Records`), a newline, the XXH3-128 of that line in hexadecimal, and a
 newline.  It is replaced by a rename, before CURRENT is: so it describes the present backup and the next
-one until then.  A record belongs to the manifest in force if it names its first log, whose number no
-other backup in that directory has had.
-
-A backup that was written to is one no more: then its logs have other lengths, or its manifest other
-tables or another first log than the record.
+one until then.  The record with the tables and the last sequence number of the manifest in force is that
+of the present backup.  All writes of a backup are in tables, and its log is empty: a record in the log,
+or a manifest that no record describes, shows that the backup was written to, and is one no more.
 """
 
 from __future__ import annotations
@@ -16,10 +14,9 @@ from typing import Final
 
 import msgspec
 
-from lsmkv.copies.contents import CopiedState
 from lsmkv.encoding.checksums import content_checksum
 from lsmkv.errors import CorruptionError, UnsupportedFormatError
-from lsmkv.storage.file_names import BACKUP, log_path
+from lsmkv.storage.file_names import BACKUP
 from lsmkv.storage.storage import ReadKind, Storage
 from lsmkv.tree.capture import Capture
 from lsmkv.tree.manifest import State
@@ -38,7 +35,7 @@ class TableRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         checksum: that of its index and properties, as in the manifest.
         content: the XXH3-128 of the whole file, in hexadecimal.
         original: device, number and time of change of the source's file, when it was copied; None if
-            that was not known.
+            that was not known, or the table was made of the source's log.
     """
 
     number: int
@@ -62,30 +59,21 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     Attributes:
         source: the source's directory.
         next_file, last_seq: the source's, at that time.
-        source_logs: the source's logs that were copied.
-        log_number: the first log of the backup.
-        log_sizes: number and file length of each of its logs.
-        tables: its tables.
+        source_logs: the source's logs at that time; their ends are 0 if tables held all that counted.
+        tables: the tables of the backup.
     """
 
     source: str
     next_file: int
     last_seq: int
     source_logs: list[LogRecord]
-    log_number: int
-    log_sizes: list[tuple[int, int]]
     tables: list[TableRecord]
 
-    def is_of(self, storage: Storage, directory: str, state: State) -> bool:
-        """Whether the store in ``directory``, with this state, still is this backup."""
+    def is_of(self, state: State) -> bool:
+        """Whether a store with this state, and nothing in its log, is this backup."""
         numbers = {table.number for table in self.tables}
-        if numbers != {table.number for table in state.levels.tables()}:
-            return False
-        return all(
-            storage.exists(log_path(directory, number))
-            and storage.file_size(log_path(directory, number)) == size_bytes
-            for number, size_bytes in self.log_sizes
-        )
+        there = {table.number for table in state.levels.tables()}
+        return numbers == there and self.last_seq == state.last_seq
 
 
 class Records(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -99,14 +87,12 @@ class _Version(msgspec.Struct):
     format: int
 
 
-def new_record(capture: Capture, copied: CopiedState, tables: list[TableRecord]) -> Record:
+def new_record(capture: Capture, tables: list[TableRecord]) -> Record:
     return Record(
         source=capture.directory or "",
         next_file=capture.state.next_file,
         last_seq=capture.last_seq,
         source_logs=[LogRecord(log.number, log.salt, log.end) for log in capture.logs],
-        log_number=copied.state.log_number,
-        log_sizes=sorted(copied.log_sizes.items()),
         tables=tables,
     )
 

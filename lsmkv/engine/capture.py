@@ -24,4 +24,5 @@ def capture_directory(storage: Storage, directory: str) -> Capture:
 
     found, tables = recover_beside_writer(storage, directory, open_files)
     logs = [CapturedLog(log.number, log.salt, log.end, log.piece) for log in found.logs]
-    return Capture(directory, found.state, found.last_seq, tables, logs)
+    memtables = tuple(found.memtables)
+    return Capture(directory, found.state, found.last_seq, tables, logs, memtables)

@@ -1,8 +1,4 @@
-"""Copies the records of a log into another log, byte for byte.
-
-A record's checksum is seeded with the log's salt and the record's offset.  So the records stay valid
-under another number, if salt and offsets stay.
-"""
+"""Copies a log up to an offset, byte for byte."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from lsmkv.encoding.checksums import short_checksum
-from lsmkv.log.reader import _SYNC_MARK, HEADER_BYTES, encode_header
+from lsmkv.log.reader import _SYNC_MARK, HEADER_BYTES
 from lsmkv.storage.storage import Storage
 
 _COPY_BYTES: Final = 1 << 20
@@ -21,26 +17,21 @@ _MARK: Final = struct.Struct("<IBQ")  # length, kind and payload
 def write_log_copy(
     storage: Storage,
     path: str,
-    number: int,
-    salt: int,
-    previous: tuple[int, int],
     end: int,
     read: Callable[[int, int], bytes],
     *,
-    is_last: bool,
+    mark_with: int | None,
 ) -> None:
-    """Write a log with the records up to ``end`` of another, and sync it; the caller syncs its name.
+    """Write a log with the bytes before ``end`` of another, and sync it; the caller syncs its name.
 
-    ``read(offset, length)`` gives bytes of the other log.  ``previous`` are number and end of the log
-    before it in its new chain.  The last log of a chain ends with a sync mark, so that damage to its
-    end is not taken for a torn tail.
+    ``read(offset, length)`` gives bytes of the other log.  The last log of a chain gets a sync mark,
+    with its salt, so that damage to its end is not taken for a torn tail.
     """
     with storage.create(path) as file:
-        file.append(encode_header("log", number, salt, previous))
-        for offset in range(HEADER_BYTES, end, _COPY_BYTES):
+        for offset in range(0, end, _COPY_BYTES):
             file.append(read(offset, min(_COPY_BYTES, end - offset)))
-        if is_last and end > HEADER_BYTES:
+        if mark_with is not None and end > HEADER_BYTES:
             mark = _MARK.pack(8, _SYNC_MARK, end)
-            sealed = short_checksum(mark, salt + end) & 0xFFFF_FFFF
-            file.append(sealed.to_bytes(4, "little") + mark)
+            sealed: int = short_checksum(mark, mark_with + end)  # an i32 has no to_bytes
+            file.append((sealed & 0xFFFF_FFFF).to_bytes(4, "little") + mark)
         file.sync()

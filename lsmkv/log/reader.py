@@ -29,12 +29,6 @@ LogKind = Literal["log", "manifest"]
 _KINDS: Final[tuple[LogKind, ...]] = ("log", "manifest")
 
 
-def encode_header(kind: LogKind, number: int, salt: int, previous: tuple[int, int]) -> bytes:
-    """The header of a log; ``previous`` are number and end of the log before it."""
-    head = _HEADER.pack(LOG_MAGIC, FORMAT_VERSION, _KINDS.index(kind), number, salt, *previous)
-    return head + checksum(head, 0).to_bytes(8, "little")
-
-
 @dataclass(frozen=True, slots=True)
 class LogReader:
     """A log file that was read; the first fields are from its header.

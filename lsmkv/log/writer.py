@@ -29,16 +29,19 @@ from typing import Final
 from librt.strings import BytesWriter, write_i32_le, write_i64_le
 from mypy_extensions import i64, u8
 
-from lsmkv.encoding.checksums import short_checksum
+from lsmkv.encoding.checksums import checksum, short_checksum
 from lsmkv.log.group_commit import GroupCommit
 from lsmkv.log.reader import (
+    _HEADER,
+    _KINDS,
     _PAYLOAD,
     _SYNC_MARK,
+    FORMAT_VERSION,
     HEADER_BYTES,
+    LOG_MAGIC,
     MARK_BYTES,
     LogKind,
     LogReader,
-    encode_header,
 )
 from lsmkv.storage.append_file import LARGE_APPEND_BYTES
 from lsmkv.storage.storage import AppendFile, Storage
@@ -104,9 +107,10 @@ class LogWriter:
         salt = (1 << 60) + (int.from_bytes(os.urandom(8), "little") >> 4)
         if predecessor is not None:
             previous = predecessor.number, predecessor.end
+        head = _HEADER.pack(LOG_MAGIC, FORMAT_VERSION, _KINDS.index(kind), number, salt, *previous)
         file = storage.create(path)
         try:
-            file.append(encode_header(kind, number, salt, previous))
+            file.append(head + checksum(head, 0).to_bytes(8, "little"))
             file.sync()
             synced = HEADER_BYTES if predecessor is None else 0  # 0: sync the predecessor first
             return cls(storage, file, kind, number, salt, synced, HEADER_BYTES, predecessor)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lsmkv.memtable.memtable import Memtable
 from lsmkv.storage.storage import RandomFile
 from lsmkv.tree.manifest import State
 
@@ -39,6 +40,7 @@ class Capture:
         last_seq: the last write in the logs, or else in the tables.
         tables: the open file of each table, by its number.
         logs: the logs that count, oldest first.
+        memtables: what they hold, oldest first, if the capture read them.
     """
 
     directory: str | None
@@ -46,3 +48,4 @@ class Capture:
     last_seq: int
     tables: dict[int, RandomFile]
     logs: list[CapturedLog]
+    memtables: tuple[Memtable, ...] = ()
