@@ -93,7 +93,7 @@ def back_up(
     with locked(storage, target):
         previous = previous_backup(storage, target)
         captured = capture()
-        check_descends(captured, previous.record, source, target)
+        check_descends(storage, captured, previous, source, target)
         return _Backup(storage, source, target, previous, captured, options, progress).run()
 
 

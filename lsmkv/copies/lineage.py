@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 
 from lsmkv.copies.record import Record, TableRecord, read_records
+from lsmkv.errors import CorruptionError, UnsupportedFormatError
 from lsmkv.log.chain import log_numbers
 from lsmkv.log.reader import HEADER_BYTES, read_log
 from lsmkv.storage.file_names import log_path
@@ -62,38 +63,54 @@ def _salt_of_empty_log(storage: Storage, target: str, state: State) -> int | Non
     return None if contents is None or contents.end > HEADER_BYTES else contents.salt
 
 
-def check_descends(capture: Capture, record: Record, source: str, target: str) -> None:
+def check_descends(
+    storage: Storage, capture: Capture, previous: Previous, source: str, target: str
+) -> None:
     """Raise ValueError unless the captured state is a later one of the store that was backed up.
 
-    It has all tables and logs of that time, unless they were replaced, and at least one of them or the
-    same place.  File numbers and sequence numbers only grow.
+    File numbers and sequence numbers only grow, and of one number there is one table and one log.  What
+    shows that two states are related is a table or a log that both have, the same directory, or that the
+    source is a copy of this backup, with its record.
     """
+    record = previous.record
     tables = {table.number: table for table in capture.state.levels.tables()}
     logs = {log.number: log for log in capture.logs}
-    salts = {log.salt for log in capture.logs}
     shared = [(table, tables[table.number]) for table in record.tables if table.number in tables]
     continued = [(log, logs[log.number]) for log in record.source_logs if log.number in logs]
-    is_other = any(
+    if any(
         (there.size_bytes, there.checksum) != (here.size_bytes, here.checksum)
         for there, here in shared
-    ) or any(there.salt != here.salt for there, here in continued)
-    is_related = (
-        bool(shared)
-        or any(log.salt in salts for log in record.source_logs)
-        or os.path.realpath(source) == os.path.realpath(record.source)
-    )
-    if is_other or not is_related:
-        raise ValueError(
-            f"{target} is the backup of another store, {record.source}: give a directory of its own "
-            f"to the backup of {source}"
-        )
-    is_shorter = any(here.end < there.end for there, here in continued)
+    ) or any(there.salt != here.salt for there, here in continued):
+        raise _of_another_store(record, source, target)
     if (
-        is_shorter
+        any(here.end < there.end for there, here in continued)
         or capture.last_seq < record.last_seq
         or capture.state.next_file < record.next_file
     ):
         raise ValueError(
-            f"{target} is newer than {source}: it has writes up to number {record.last_seq}, and the "
-            f"source up to {capture.last_seq}; to keep both, give another directory"
+            f"{target} is the backup of {record.source}, and newer than {source}: it has the writes up "
+            f"to number {record.last_seq}, and the source up to {capture.last_seq}; to keep both, give "
+            "another directory"
         )
+    if not (
+        shared
+        or {log.salt for log in capture.logs} & {log.salt for log in record.source_logs}
+        or os.path.realpath(source) == os.path.realpath(record.source)
+        or record in _own_records(storage, source)
+    ):
+        raise _of_another_store(record, source, target)
+
+
+def _own_records(storage: Storage, source: str) -> list[Record]:
+    """The records of a source that is, or was, a backup itself."""
+    try:
+        return read_records(storage, source) or []
+    except (CorruptionError, UnsupportedFormatError):
+        return []
+
+
+def _of_another_store(record: Record, source: str, target: str) -> ValueError:
+    return ValueError(
+        f"{target} is the backup of another store, {record.source}: give a directory of its own "
+        f"to the backup of {source}"
+    )

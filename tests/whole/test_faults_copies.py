@@ -320,7 +320,7 @@ OPERATIONS: Final = [
     "append", "create", "exists", "file_size", "fingerprint", "link", "list_directory", "lock",
     "make_directory", "open_random", "pread", "remove", "replace", "sync", "sync_directory",
 ]  # fmt: skip
-FEW: Final = 12
+FEW: Final = 5
 JOBS: Final[dict[str, list[Job]]] = {
     "checkpoint": [checkpoint],
     "copied checkpoint": [copied_checkpoint],
