@@ -85,5 +85,4 @@ def _capture(engine: Engine) -> Capture:
         return engine.capture()
     engine.flush()
     captured = engine.capture()
-    logs = [replace(log, end=0) for log in captured.logs]
-    return replace(captured, last_seq=captured.state.last_seq, logs=logs)
+    return replace(captured, last_seq=captured.state.last_seq)

@@ -82,11 +82,7 @@ def check_descends(
         for there, here in shared
     ) or any(there.salt != here.salt for there, here in continued):
         raise _of_another_store(record, source, target)
-    if (
-        any(here.end < there.end for there, here in continued)
-        or capture.last_seq < record.last_seq
-        or capture.state.next_file < record.next_file
-    ):
+    if capture.last_seq < record.last_seq or capture.state.next_file < record.next_file:
         raise ValueError(
             f"{target} is the backup of {record.source}, and newer than {source}: it has the writes up "
             f"to number {record.last_seq}, and the source up to {capture.last_seq}; to keep both, give "

@@ -46,11 +46,10 @@ class TableRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LogRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A log of the source."""
+    """A log that the source had; its salt tells it from any other."""
 
     number: int
     salt: int
-    end: int
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -59,7 +58,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     Attributes:
         source: the source's directory.
         next_file, last_seq: the source's, at that time.
-        source_logs: the source's logs at that time; their ends are 0 if tables held all that counted.
+        source_logs: the source's logs at that time.
         tables: the tables of the backup.
     """
 
@@ -92,7 +91,7 @@ def new_record(capture: Capture, tables: list[TableRecord]) -> Record:
         source=capture.directory or "",
         next_file=capture.state.next_file,
         last_seq=capture.last_seq,
-        source_logs=[LogRecord(log.number, log.salt, log.end) for log in capture.logs],
+        source_logs=[LogRecord(log.number, log.salt) for log in capture.logs],
         tables=tables,
     )
 

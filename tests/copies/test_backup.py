@@ -143,7 +143,7 @@ def test_a_table_that_is_damaged_in_the_backup_is_copied_again(at: Places, damag
 
 def test_what_an_interrupted_first_backup_copied_is_not_copied_again(at: Places) -> None:
     expected = filled(at.store, 3000)
-    calls = []
+    calls: list[int] = []
 
     def stop(done: int, _total: int) -> None:
         calls.append(done)
@@ -212,7 +212,7 @@ def test_ten_backups_leave_the_files_of_one(at: Places) -> None:
 def test_writes_flushes_compactions_and_ingests_meanwhile_come_with_the_next(
     at: Places, tmp_path: Path
 ) -> None:
-    calls = []
+    calls: list[int] = []
 
     def meddle(done: int, _total: int) -> None:
         calls.append(done)
@@ -251,7 +251,7 @@ def test_a_second_backup_to_the_same_target_meanwhile_is_refused(at: Places) -> 
 
 def test_two_backups_at_once_go_to_two_targets(at: Places) -> None:
     expected = filled(at.store)
-    once = []
+    once: list[int] = []
 
     def other(done: int, _total: int) -> None:
         if not once:

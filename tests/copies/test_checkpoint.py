@@ -95,7 +95,7 @@ def test_a_failure_of_a_link_for_another_reason_is_raised(tmp_path: Path) -> Non
 
 
 def test_a_table_that_a_compaction_removed_meanwhile_is_copied(tmp_path: Path) -> None:
-    calls = []
+    calls: list[int] = []
 
     def compact(done: int, _total: int) -> None:
         if not calls:
